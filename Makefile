@@ -1,0 +1,63 @@
+# `make demo` and `make test` are all a fresh machine needs: both build .venv first. See README.md.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(CURDIR)/$(VENV)/bin
+STAMP := $(VENV)/.installed
+# Torch is installed first and alone: resolved together with the rest it may bring gigabytes of CUDA libraries.
+# Where the default index has only CUDA builds:
+#   make demo TORCH='torch==2.13.0 --index-url https://download.pytorch.org/whl/cpu'
+TORCH ?= torch==2.13.0
+WORKERS ?= 2
+
+# Everything is done on the CPU, one thread a process, so that figures repeat and test workers do not fight for cores.
+export JAX_PLATFORMS ?= cpu
+export OMP_NUM_THREADS ?= 1
+export CUDA_VISIBLE_DEVICES ?=
+export PYTHONHASHSEED ?= 0
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+DEMO := build/demo
+SAMPLE := samples/mnist_cnn/train.py
+
+.PHONY: demo test check bench docs clean
+.DEFAULT_GOAL := test
+
+$(STAMP): pyproject.toml constraints.txt
+	@echo "building $(VENV) (some minutes the first time)"
+	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install --quiet $(TORCH)
+	@$(BIN)/pip install --quiet -c constraints.txt -e '.[dev]'
+	@touch $@
+
+# The whole way, once: rewrite a script, port its initial weights, train both sides and compare.
+demo: $(STAMP)
+	@mkdir -p $(DEMO)
+	@echo "== rewrite: $(SAMPLE) -> $(DEMO)/train_jax.py, $(DEMO)/weights.json"
+	@$(BIN)/migrate rewrite $(SAMPLE) -o $(DEMO)/train_jax.py
+	@echo "== port: $(DEMO)/init.pt -> $(DEMO)/weights.safetensors"
+	@cd $(DEMO) && $(BIN)/python $(CURDIR)/$(SAMPLE) --epochs 0 --save-model && mv mnist_cnn.pt init.pt
+	@cd $(DEMO) && $(BIN)/migrate port-weights init.pt --manifest weights.json -o weights.safetensors
+	@echo "== prove: 20 steps on both sides from the same weights"
+	@$(BIN)/migrate parity $(SAMPLE) --rewritten $(DEMO)/train_jax.py --manifest $(DEMO)/weights.json \
+	  --steps 20 --report $(DEMO)/report.html
+	@echo "report: $(CURDIR)/$(DEMO)/report.html"
+
+check: $(STAMP)
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --check --quiet .
+	@PATH="$(BIN):$$PATH" $(BIN)/pyright
+	@PYTHONPATH=. $(BIN)/lint-imports --no-cache
+
+test: check
+	@$(BIN)/pytest -n $(WORKERS)
+
+bench: $(STAMP)
+	@$(BIN)/python -m tests.bench
+
+docs: $(STAMP)
+	@$(BIN)/mkdocs build --quiet --strict --site-dir build/site
+	@echo "docs: $(CURDIR)/build/site/index.html"
+
+clean:
+	rm -rf build $(VENV)
