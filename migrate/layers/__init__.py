@@ -1,0 +1,1 @@
+"""The layer table: what each torch layer becomes, as pure data."""

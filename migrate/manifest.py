@@ -1,0 +1,290 @@
+"""The weight manifest, ``weights.json``: which torch key fills which Flax leaf, and by which moves. Standard library only.
+
+``migrate rewrite`` writes it, ``migrate port-weights`` and ``migrate parity`` read it, and people may write one by hand.
+``loads`` and ``dumps`` lose nothing: ``loads(dumps(m)) == m``, and a text that ``dumps`` wrote comes back to the letter.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, NoReturn
+
+from migrate.layers.moves import Move, Shape, from_json, shape_after, shapes_between
+
+FORMAT, VERSION = "migrate-weights", 1
+WILDCARD = re.compile(r"\{(\d+)\}")
+
+
+class ManifestError(ValueError):
+    """A manifest that cannot be used. The message names the place, what is wrong there and what was expected."""
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One Flax leaf, or with ``{0}`` in both names one for each list index found.
+
+    ``flax`` starts with the collection ("params/conv1/kernel"); ``moves`` go torch to Flax; ``shape`` is the Flax leaf's, with None for
+    a length not known statically, and None as a whole when not even the rank is. ``dtype`` None keeps the stored type. ``torch_shape`` is
+    needed only to go back through a leading reshape, which the output's shape does not determine.
+    """
+
+    flax: str
+    torch: str
+    moves: tuple[Move, ...] = ()
+    shape: Shape | None = None
+    dtype: str | None = None
+    optional: bool = False
+    torch_shape: Shape | None = None
+
+
+@dataclass(frozen=True)
+class Unused:
+    """A torch key that no Flax leaf needs, and why. It may be absent."""
+
+    torch: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Tie:
+    """``torch`` is the same tensor as ``same_as``: it may be absent, or must be equal bit for bit; one leaf holds both."""
+
+    torch: str
+    same_as: str
+
+
+@dataclass(frozen=True)
+class ModelWeights:
+    """The weights of one model class. ``name`` is the class's name ("class" in the file)."""
+
+    name: str
+    leaves: tuple[Leaf, ...] = ()
+    unused: tuple[Unused, ...] = ()
+    ties: tuple[Tie, ...] = ()
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """``source`` is the rewritten file's name, ``target`` the library that the Flax names follow ("linen")."""
+
+    source: str
+    target: str
+    models: tuple[ModelWeights, ...]
+
+
+def read(path: str | Path) -> Manifest:
+    """The manifest in a file. Raises ManifestError whose message begins with the path; OSError when it cannot be opened."""
+    try:
+        return loads(Path(path).read_text(encoding="utf-8"))
+    except (ManifestError, UnicodeDecodeError) as error:
+        raise ManifestError(f"{path}: {error}") from None
+
+
+def write(manifest: Manifest, path: str | Path) -> None:
+    """Write the file whole, or not at all."""
+    with replacing(path) as file:
+        file.write(dumps(manifest).encode())
+
+
+@contextmanager
+def replacing(path: str | Path) -> Iterator[IO[bytes]]:
+    """A binary file under a temporary name beside ``path``, renamed to it at the end; after an error neither is left behind."""
+    path = Path(path)
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with open(handle, "wb") as file:
+            yield file
+        os.chmod(temporary, path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask())
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+# --- writing ---------------------------------------------------------------------------------------------------------------------------
+
+
+def dumps(manifest: Manifest) -> str:
+    """The manifest as text: stable, one leaf on each line, ended by a newline."""
+    head = {"format": FORMAT, "version": VERSION, "source": manifest.source, "target": manifest.target}
+    lines = ",\n ".join(f"{_json(key)}: {_json(value)}" for key, value in head.items())
+    models = ",\n".join(_dump_model(model) for model in manifest.models)
+    return "{" + lines + ",\n " + f'"models": [\n{models}\n ]}}\n'
+
+
+def _dump_model(model: ModelWeights) -> str:
+    leaves = [_json(_leaf_json(leaf)) for leaf in model.leaves]
+    unused = [_json({"torch": entry.torch, "reason": entry.reason}) for entry in model.unused]
+    ties = [_json({"torch": tie.torch, "same_as": tie.same_as}) for tie in model.ties]
+    parts = [f'"class": {_json(model.name)}', *map(_dump_list, ("leaves", "unused", "ties"), (leaves, unused, ties))]
+    return "  {" + ",\n   ".join(parts) + "}"
+
+
+def _dump_list(name: str, lines: list[str]) -> str:
+    return f'"{name}": [' + "".join(f"\n    {line}{',' * (i < len(lines) - 1)}" for i, line in enumerate(lines)) + "]"
+
+
+def _leaf_json(leaf: Leaf) -> dict[str, Any]:
+    entry: dict[str, Any] = {"flax": leaf.flax, "torch": leaf.torch, "moves": [move.to_json() for move in leaf.moves]}
+    entry["shape"] = leaf.shape
+    if leaf.dtype is not None:
+        entry["dtype"] = leaf.dtype
+    if leaf.optional:
+        entry["optional"] = True
+    if leaf.torch_shape is not None:
+        entry["torch_shape"] = leaf.torch_shape
+    return entry
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+# --- reading ---------------------------------------------------------------------------------------------------------------------------
+
+
+def loads(text: str) -> Manifest:
+    """The manifest written in ``text``. Raises ManifestError such as ``models[0].leaves[3].moves[0]: unknown move 'permut', …``."""
+    try:
+        data = json.loads(text, object_pairs_hook=_no_duplicates)
+    except json.JSONDecodeError as error:
+        raise ManifestError(f"line {error.lineno}: not JSON: {error.msg}") from None
+    fields = _object(data, "the manifest", required=("format", "version", "models"), optional=("source", "target"))
+    if fields["format"] != FORMAT:
+        _fail("format", f"expected {FORMAT!r}, not {fields['format']!r}: is this a weight manifest?")
+    if type(fields["version"]) is not int or fields["version"] != VERSION:
+        _fail("version", f"this version of the toolkit reads version {VERSION}, not {fields['version']!r}")
+    models = [_model(model, where) for model, where in _items(fields["models"], "models")]
+    names = [model.name for model in models]
+    for i, name in enumerate(names):
+        if name in names[:i]:
+            _fail(f"models[{i}].class", f"a second model {name!r}: each class is described once")
+    return Manifest(
+        _text(fields.get("source", ""), "source"), _text(fields.get("target", "linen"), "target"), tuple(models)
+    )
+
+
+def _model(data: object, where: str) -> ModelWeights:
+    fields = _object(data, where, required=("class", "leaves"), optional=("unused", "ties"))
+    leaves = [_leaf(leaf, place) for leaf, place in _items(fields["leaves"], f"{where}.leaves")]
+    unused = [
+        Unused(**_strings(entry, place, ("torch", "reason")))
+        for entry, place in _items(fields.get("unused", []), f"{where}.unused")
+    ]
+    ties = [
+        Tie(**_strings(entry, place, ("torch", "same_as")))
+        for entry, place in _items(fields.get("ties", []), f"{where}.ties")
+    ]
+    for i, tie in enumerate(ties):
+        _same_wildcards(tie.torch, tie.same_as, f"{where}.ties[{i}]")
+    return ModelWeights(_text(fields["class"], f"{where}.class"), tuple(leaves), tuple(unused), tuple(ties))
+
+
+def _leaf(data: object, where: str) -> Leaf:
+    known = ("shape", "dtype", "optional", "torch_shape")
+    fields = _object(data, where, required=("flax", "torch", "moves"), optional=known)
+    flax, torch = _text(fields["flax"], f"{where}.flax"), _text(fields["torch"], f"{where}.torch")
+    if len(flax.split("/")) < 2 or "" in flax.split("/"):
+        _fail(f"{where}.flax", f"{flax!r} is not a collection and a path, such as 'params/conv1/kernel'")
+    _same_wildcards(torch, flax, where)
+    leaf = Leaf(
+        flax=flax,
+        torch=torch,
+        moves=tuple(_move(move, place) for move, place in _items(fields["moves"], f"{where}.moves")),
+        shape=_shape(fields.get("shape"), f"{where}.shape"),
+        dtype=None if fields.get("dtype") is None else _text(fields["dtype"], f"{where}.dtype"),
+        optional=fields.get("optional", False),
+        torch_shape=_shape(fields.get("torch_shape"), f"{where}.torch_shape"),
+    )
+    if type(leaf.optional) is not bool:
+        _fail(f"{where}.optional", f"expected true or false, not {leaf.optional!r}")
+    try:
+        shapes_between(leaf.moves, leaf.torch_shape, leaf.shape)
+        if leaf.torch_shape is not None:
+            shape_after(leaf.moves, leaf.torch_shape)
+    except ValueError as error:
+        _fail(where, f"the moves do not lead to the shape: {error}")
+    return leaf
+
+
+def _move(data: object, where: str) -> Move:
+    try:
+        return from_json(data)
+    except ValueError as error:
+        _fail(where, str(error))
+
+
+def _shape(data: object, where: str) -> Shape | None:
+    if data is None:
+        return None
+    if not isinstance(data, list) or not all(n is None or (type(n) is int and n >= 0) for n in data):
+        _fail(where, f"expected a list of lengths such as [3, 3, null, 32], not {_json(data)}")
+    return tuple(data)
+
+
+def _same_wildcards(torch: str, other: str, where: str) -> None:
+    here, there = set(WILDCARD.findall(torch)), set(WILDCARD.findall(other))
+    if here != there:
+        odd = ", ".join(f"{{{n}}}" for n in sorted(here ^ there))
+        _fail(where, f"{torch!r} and {other!r} must hold the same indices; only one of them has {odd}")
+
+
+def _strings(data: object, where: str, names: tuple[str, ...]) -> dict[str, str]:
+    fields = _object(data, where, required=names)
+    return {name: _text(fields[name], f"{where}.{name}") for name in names}
+
+
+def _text(data: object, where: str) -> str:
+    if not isinstance(data, str):
+        _fail(where, f"expected a text, not {_json(data)}")
+    return data
+
+
+def _items(data: object, where: str) -> list[tuple[Any, str]]:
+    if not isinstance(data, list):
+        _fail(where, f"expected a list, not {_json(data)[:60]}")
+    return [(item, f"{where}[{i}]") for i, item in enumerate(data)]
+
+
+def _object(data: object, where: str, *, required: tuple[str, ...], optional: tuple[str, ...] = ()) -> dict[str, Any]:
+    if not isinstance(data, dict):
+        _fail(where, f"expected an object with {', '.join(map(repr, required))}, not {_json(data)[:60]}")
+    known = required + optional
+    for name in data:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            _fail(
+                where,
+                f"unknown entry {name!r}"
+                + (f", did you mean {near[0]!r}?" if near else f", known are {', '.join(map(repr, known))}"),
+            )
+    for name in required:
+        if name not in data:
+            _fail(where, f"{name!r} is missing")
+    return data
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    names = [name for name, _ in pairs]
+    for name in names:
+        if names.count(name) > 1:
+            raise ManifestError(f"the entry {name!r} stands twice in one object")
+    return dict(pairs)
+
+
+def _fail(where: str, what: str) -> NoReturn:
+    raise ManifestError(f"{where}: {what}")
