@@ -1,7 +1,8 @@
-"""The weight manifest, ``weights.json``: which torch key fills which Flax leaf, and by which moves. Standard library only.
+"""The weight manifest, ``weights.json``: which torch key fills which Flax leaf, and by which moves.
 
-``migrate rewrite`` writes it, ``migrate port-weights`` and ``migrate parity`` read it, and people may write one by hand.
-``loads`` and ``dumps`` lose nothing: ``loads(dumps(m)) == m``, and a text that ``dumps`` wrote comes back to the letter.
+Standard library only. ``migrate rewrite`` writes it, ``migrate port-weights`` and ``migrate parity`` read it, and people
+may write one by hand. ``loads`` and ``dumps`` lose nothing: ``loads(dumps(m)) == m``, and a text that ``dumps`` wrote
+comes back to the letter.
 """
 
 from __future__ import annotations
@@ -31,9 +32,10 @@ class ManifestError(ValueError):
 class Leaf:
     """One Flax leaf, or with ``{0}`` in both names one for each list index found.
 
-    ``flax`` starts with the collection ("params/conv1/kernel"); ``moves`` go torch to Flax; ``shape`` is the Flax leaf's, with None for
-    a length not known statically, and None as a whole when not even the rank is. ``dtype`` None keeps the stored type. ``torch_shape`` is
-    needed only to go back through a leading reshape, which the output's shape does not determine.
+    ``flax`` starts with the collection ("params/conv1/kernel"); ``moves`` go torch to Flax; ``shape`` is the Flax leaf's,
+    with None for a length not known statically, and None as a whole when not even the rank is. ``dtype`` None keeps the
+    stored type. ``torch_shape`` is needed only to go back through a leading reshape, which the output's shape does not
+    determine.
     """
 
     flax: str
@@ -55,7 +57,10 @@ class Unused:
 
 @dataclass(frozen=True)
 class Tie:
-    """``torch`` is the same tensor as ``same_as``: it may be absent, or must be equal bit for bit; one leaf holds both."""
+    """``torch`` is the same tensor as ``same_as``, and one leaf holds both.
+
+    In a checkpoint it may be absent, or must be equal bit for bit.
+    """
 
     torch: str
     same_as: str
@@ -81,7 +86,10 @@ class Manifest:
 
 
 def read(path: str | Path) -> Manifest:
-    """The manifest in a file. Raises ManifestError whose message begins with the path; OSError when it cannot be opened."""
+    """The manifest in a file.
+
+    Raises ManifestError whose message begins with the path; OSError when it cannot be opened.
+    """
     try:
         return loads(Path(path).read_text(encoding="utf-8"))
     except (ManifestError, UnicodeDecodeError) as error:
@@ -96,7 +104,10 @@ def write(manifest: Manifest, path: str | Path) -> None:
 
 @contextmanager
 def replacing(path: str | Path) -> Iterator[IO[bytes]]:
-    """A binary file under a temporary name beside ``path``, renamed to it at the end; after an error neither is left behind."""
+    """A binary file under a temporary name beside ``path``, renamed to it at the end.
+
+    After an error nothing is left behind and what was at ``path`` is as before.
+    """
     path = Path(path)
     handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
@@ -115,7 +126,7 @@ def _umask() -> int:
     return mask
 
 
-# --- writing ---------------------------------------------------------------------------------------------------------------------------
+# --- writing ----------------------------------------------------------------------------------------------------------
 
 
 def dumps(manifest: Manifest) -> str:
@@ -154,11 +165,14 @@ def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-# --- reading ---------------------------------------------------------------------------------------------------------------------------
+# --- reading ----------------------------------------------------------------------------------------------------------
 
 
 def loads(text: str) -> Manifest:
-    """The manifest written in ``text``. Raises ManifestError such as ``models[0].leaves[3].moves[0]: unknown move 'permut', …``."""
+    """The manifest written in ``text``.
+
+    Raises ManifestError such as ``models[0].leaves[3].moves[0]: unknown move 'permut', …``.
+    """
     try:
         data = json.loads(text, object_pairs_hook=_no_duplicates)
     except json.JSONDecodeError as error:

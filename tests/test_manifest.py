@@ -1,4 +1,6 @@
-"""The manifest and the moves in it: nothing is lost on the way to text and back, and a mistake is named with its place."""
+"""The manifest and the moves in it: nothing is lost on the way to text and back, and a mistake is named with its
+place.
+"""
 
 import json
 import os
@@ -41,8 +43,12 @@ any_move = st.one_of(
 )
 leaves = st.builds(
     lambda path, key, steps, dtype, optional: Leaf(f"params/{path}", key, tuple(steps), None, dtype, optional),
-    names, names, st.lists(any_move, max_size=3), st.none() | st.just("float32"), st.booleans(),
-)  # fmt: skip
+    names,
+    names,
+    st.lists(any_move, max_size=3),
+    st.none() | st.just("float32"),
+    st.booleans(),
+)
 models = st.builds(
     ModelWeights,
     names,
@@ -100,27 +106,59 @@ def _broken(change) -> str:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda d: d["models"][0]["leaves"][2]["moves"][0].__setitem__(0, "permut"),
-         "models[0].leaves[2].moves[0]: unknown move 'permut', did you mean 'permute'?"),
-        (lambda d: d["models"][0]["leaves"][0]["moves"][0].append("x"), "models[0].leaves[0].moves[0]: permute takes whole numbers"),
-        (lambda d: d["models"][0]["leaves"][0].update(moves=[["permute", 0, 0]]), "models[0].leaves[0].moves[0]: permute needs each"),
+        (
+            lambda d: d["models"][0]["leaves"][2]["moves"][0].__setitem__(0, "permut"),
+            "models[0].leaves[2].moves[0]: unknown move 'permut', did you mean 'permute'?",
+        ),
+        (
+            lambda d: d["models"][0]["leaves"][0]["moves"][0].append("x"),
+            "models[0].leaves[0].moves[0]: permute takes whole numbers",
+        ),
+        (
+            lambda d: d["models"][0]["leaves"][0].update(moves=[["permute", 0, 0]]),
+            "models[0].leaves[0].moves[0]: permute needs each",
+        ),
         (lambda d: d["models"][0]["leaves"][0].update(moves=[[]]), "models[0].leaves[0].moves[0]: a move is a list"),
-        (lambda d: d["models"][0]["leaves"][0].update(moves=[["flip", -1]]), "models[0].leaves[0].moves[0]: flip needs"),
-        (lambda d: d["models"][0]["leaves"][0].update(moves=[["reshape", -1, -1]]), "models[0].leaves[0].moves[0]: reshape needs"),
-        (lambda d: d["models"][0]["leaves"][0].update(moves=[["permute", 1, 0]]), "models[0].leaves[0]: the moves do not lead to the shape"),
-        (lambda d: d["models"][0]["leaves"][0].update(shape=[3, "3"]), "models[0].leaves[0].shape: expected a list of lengths"),
-        (lambda d: d["models"][0]["leaves"][0].update(sape=[3]), "models[0].leaves[0]: unknown entry 'sape', did you mean 'shape'?"),
+        (
+            lambda d: d["models"][0]["leaves"][0].update(moves=[["flip", -1]]),
+            "models[0].leaves[0].moves[0]: flip needs",
+        ),
+        (
+            lambda d: d["models"][0]["leaves"][0].update(moves=[["reshape", -1, -1]]),
+            "models[0].leaves[0].moves[0]: reshape needs",
+        ),
+        (
+            lambda d: d["models"][0]["leaves"][0].update(moves=[["permute", 1, 0]]),
+            "models[0].leaves[0]: the moves do not lead to the shape",
+        ),
+        (
+            lambda d: d["models"][0]["leaves"][0].update(shape=[3, "3"]),
+            "models[0].leaves[0].shape: expected a list of lengths",
+        ),
+        (
+            lambda d: d["models"][0]["leaves"][0].update(sape=[3]),
+            "models[0].leaves[0]: unknown entry 'sape', did you mean 'shape'?",
+        ),
         (lambda d: d["models"][0]["leaves"][0].pop("torch"), "models[0].leaves[0]: 'torch' is missing"),
-        (lambda d: d["models"][0]["leaves"][0].update(torch="conv{0}.weight"), "models[0].leaves[0]: 'conv{0}.weight' and"),
-        (lambda d: d["models"][0]["leaves"][0].update(flax="kernel"), "models[0].leaves[0].flax: 'kernel' is not a collection"),
-        (lambda d: d["models"][0]["leaves"][0].update(optional="yes"), "models[0].leaves[0].optional: expected true or false"),
+        (
+            lambda d: d["models"][0]["leaves"][0].update(torch="conv{0}.weight"),
+            "models[0].leaves[0]: 'conv{0}.weight' and",
+        ),
+        (
+            lambda d: d["models"][0]["leaves"][0].update(flax="kernel"),
+            "models[0].leaves[0].flax: 'kernel' is not a collection",
+        ),
+        (
+            lambda d: d["models"][0]["leaves"][0].update(optional="yes"),
+            "models[0].leaves[0].optional: expected true or false",
+        ),
         (lambda d: d["models"][0]["unused"].append("x"), "models[0].unused[1]: expected an object"),
         (lambda d: d["models"][1].update({"class": "Net"}), "models[1].class: a second model 'Net'"),
         (lambda d: d.update(models={}), "models: expected a list"),
         (lambda d: d.update(version=2), "version: this version of the toolkit reads version 1, not 2"),
         (lambda d: d.update(format="onnx"), "format: expected 'migrate-weights'"),
     ],
-)  # fmt: skip
+)
 def test_a_mistake_is_named_with_its_place(change, message):
     with pytest.raises(ManifestError) as caught:
         manifest.loads(_broken(change))
@@ -146,7 +184,7 @@ def test_read_names_the_file(tmp_path):
         manifest.read(tmp_path / "w.json")
 
 
-# --- moves -----------------------------------------------------------------------------------------------------------------------------
+# --- moves ------------------------------------------------------------------------------------------------------------
 
 shapes = st.lists(st.integers(0, 4), min_size=3, max_size=3).map(tuple)
 

@@ -1,7 +1,7 @@
 """Moves: how the axes of a torch weight become those of the Flax leaf. Pure data, standard library only.
 
-A move is written in one direction, torch to Flax; the way back is derived. A shape is a tuple of ints in which ``None`` stands for a
-length that is not known before the weights are seen.
+A move is written in one direction, torch to Flax; the way back is derived. A shape is a tuple of ints in which
+``None`` stands for a length that is not known before the weights are seen.
 
 >>> move = Permute((2, 3, 1, 0))                # Conv2d: (out, in, height, width) -> (height, width, in, out)
 >>> move.shape((32, 1, 3, 3))
@@ -44,7 +44,10 @@ def show(shape: Shape | None) -> str:
 
 @dataclass(frozen=True)
 class Permute:
-    """Axis ``i`` of the result is axis ``axes[i]`` of the input, as in ``numpy.transpose``. ``axes`` names every axis once."""
+    """Axis ``i`` of the result is axis ``axes[i]`` of the input, as in ``numpy.transpose``.
+
+    ``axes`` names every axis once.
+    """
 
     axes: tuple[int, ...]
 
@@ -137,7 +140,10 @@ KINDS: dict[str, type[Permute] | type[Reshape] | type[Flip]] = {"permute": Permu
 
 
 def from_json(data: object) -> Move:
-    """The move written as ``["permute", 1, 0]``. Raises ValueError that says what is wrong, with the nearest known name."""
+    """The move written as ``["permute", 1, 0]``.
+
+    Raises ValueError that says what is wrong, with the nearest known name.
+    """
     if not isinstance(data, list) or not data or not isinstance(data[0], str):
         raise ValueError('a move is a list that starts with its name, such as ["permute", 1, 0]')
     name, *numbers = data
@@ -188,7 +194,7 @@ def _merge(one: Shape | None, other: Shape | None) -> Shape | None:
 
 
 def inverse(moves: Sequence[Move], before: Shape | None, after: Shape | None) -> tuple[Move, ...]:
-    """The moves that undo ``moves``, last first; ``before`` and ``after`` are the shapes at their ends, None where unknown.
+    """The moves that undo ``moves``; ``before`` and ``after`` are the shapes at their two ends, None where unknown.
 
     Raises ValueError when a reshape's input shape is not known well enough (more than one length missing).
     """
