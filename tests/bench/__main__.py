@@ -25,7 +25,7 @@ WARM_UP_STEPS = 30
 
 @dataclass(frozen=True)
 class Sample:
-    """What to run for one sample. `arguments` make its scripts long enough, `hand_written` is a script of this folder."""
+    """What to run for one sample. `arguments` make its scripts long enough; `hand_written` names a file beside this."""
 
     name: str
     arguments: tuple[str, ...] = ()
@@ -151,8 +151,8 @@ def main() -> int:
             console.print(str(error), markup=False)
             return 2
     console.print(
-        f"CPU time of one training step (forward, backward, update; no data loading), one thread on core {core}, float32:\n"
-        f"median (least to greatest) of {args.rounds} interleaved rounds of {args.steps} steps. Ratios below 1 are faster."
+        f"CPU time of one training step (forward, backward, update; no data loading), one thread on core {core}.\n"
+        f"Median (least to greatest) of {args.rounds} interleaved rounds of {args.steps} steps; below 1 is faster."
     )
     return 0
 

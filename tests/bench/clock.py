@@ -29,7 +29,7 @@ class StepClock:
         self._wanted = 0
 
     def begin(self) -> None:
-        """Opens a window, unless one is open. Before the first of the steps asked for, waits until they are asked for."""
+        """Opens a window, unless one is open. Waits for a command first when the steps asked for are done."""
         if self._opened is not None:
             return
         if not self._times:

@@ -1,7 +1,7 @@
 """Puts the clock around each step of an unmodified JAX script that keeps to the names that `migrate rewrite` gives.
 
-A step is one call of a jitted `train_step...`, or what lies between the first jitted `forward_backward...` and the end of
-the jitted `optimizer_update...`. The window closes when the results are computed, not when the call returns.
+A step is one call of a jitted `train_step...`, or what lies between the first jitted `forward_backward...` and the end
+of the jitted `optimizer_update...`. The window closes when the results are computed, not when the call returns.
 """
 
 from __future__ import annotations

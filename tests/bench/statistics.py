@@ -27,7 +27,7 @@ class Spread:
 
 
 def step_time(rounds: Sequence[Sequence[float]]) -> Spread:
-    """Seconds per step. A round counts with its median step, so that one slow step (a garbage collection) decides nothing."""
+    """Seconds per step. A round counts with its median step: one slow step (a garbage collection) decides nothing."""
     return Spread.of([median(steps) for steps in rounds])
 
 

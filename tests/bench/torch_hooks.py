@@ -1,4 +1,4 @@
-"""Puts the clock around each step of an unmodified PyTorch script, from `optimizer.zero_grad()` to the end of `step()`."""
+"""Puts the clock around each step of an unmodified PyTorch script, from `zero_grad()` to the end of `step()`."""
 
 from __future__ import annotations
 
