@@ -47,7 +47,7 @@ check: $(STAMP)
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/pyright --pythonpath $(BIN)/python
-	@PYTHONPATH=. $(BIN)/lint-imports --no-cache
+	@$(BIN)/lint-imports --no-cache --no-logo
 
 test: check
 	@$(BIN)/pytest -n $(WORKERS)
