@@ -40,8 +40,8 @@ demo: $(STAMP)
 	@cd $(DEMO) && $(BIN)/migrate port-weights init.pt --manifest weights.json -o weights.safetensors
 	@echo "== prove: 20 steps on both sides from the same weights"
 	@$(BIN)/migrate parity $(SAMPLE) --rewritten $(DEMO)/train_jax.py --manifest $(DEMO)/weights.json \
-	  --steps 20 --report $(DEMO)/report.html
-	@echo "report: $(CURDIR)/$(DEMO)/report.html"
+	  --steps 20 --report $(DEMO)/report.html; \
+	  status=$$?; echo "report: $(CURDIR)/$(DEMO)/report.html"; exit $$status
 
 check: $(STAMP)
 	@$(BIN)/ruff check --quiet .
@@ -56,7 +56,7 @@ bench: $(STAMP)
 	@$(BIN)/python -m tests.bench
 
 docs: $(STAMP)
-	@$(BIN)/mkdocs build --quiet --strict --site-dir build/site
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir build/site
 	@echo "docs: $(CURDIR)/build/site/index.html"
 
 clean:
