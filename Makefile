@@ -45,7 +45,7 @@ demo: $(STAMP)
 
 check: $(STAMP)
 	@$(BIN)/ruff check --quiet .
-	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/ruff format --check .
 	@$(BIN)/pyright --pythonpath $(BIN)/python
 	@$(BIN)/lint-imports --no-cache --no-logo
 
