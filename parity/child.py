@@ -1,0 +1,39 @@
+"""Running a user's script inside a child process: seeds, arguments, and what becomes of its end."""
+
+from __future__ import annotations
+
+import os
+import random
+import runpy
+import sys
+
+import numpy as np
+
+from migrate.manifest import ManifestError
+from parity.codes import ParityError
+from parity.record import Recording, RunConfig, Stop, traceback_tail
+
+
+def run_script(config: RunConfig, recording: Recording) -> None:
+    """Run prelude and script as `__main__` would; whatever ends them is written into the recording."""
+    random.seed(config.seed)
+    np.random.seed(config.seed)
+    os.chdir(config.cwd)
+    sys.path[0] = os.path.dirname(config.script)
+    sys.argv = [config.script, *config.argv]
+    try:
+        if config.prelude:
+            runpy.run_path(config.prelude, run_name="__prelude__")
+        runpy.run_path(config.script, run_name="__main__")
+    except Stop:
+        pass
+    except SystemExit as stop:
+        if stop.code not in (None, 0):
+            recording.error_kind = "SystemExit"
+            recording.error = f"the script ended by sys.exit({stop.code!r})"
+    except (ParityError, ManifestError) as error:
+        recording.error_kind = error.code if isinstance(error, ParityError) else "PAR211"
+        recording.error = error.message if isinstance(error, ParityError) else str(error)
+    except BaseException as error:
+        recording.error_kind = type(error).__name__
+        recording.error = traceback_tail(error, config.script)

@@ -1,0 +1,233 @@
+"""Compare a torch training script with its rewrite: run both, climb the ladder, answer with a `ParityResult`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from migrate import manifest as manifests
+from parity import ladder, workdir
+from parity.codes import ParityError
+from parity.ladder import Rung, Sides, StepRow, Verdict
+from parity.record import Recording, RunConfig
+
+TIMEOUT = 3600.0  # seconds for one run
+PERTURBATION_SEED = 1
+
+
+@dataclass(frozen=True)
+class ParityResult:
+    """What a comparison found. `exit_code`: 0 equal, 1 differs, 2 could not run (then `errors` says why)."""
+
+    script: str
+    rewritten: str
+    passed: bool
+    exit_code: int
+    steps: tuple[StepRow, ...] = ()
+    rungs: tuple[Rung, ...] = ()
+    first_difference: str | None = None
+    code: str | None = None
+    errors: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    requested_steps: int = 0
+    versions: dict[str, str] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+def compare_script(
+    script: Path,
+    rewritten: Path,
+    manifest: Path,
+    *,
+    steps: int = 20,
+    argv: Sequence[str] = (),
+    prelude: Path | None = None,
+    workdir: Path | None = None,
+    timeout: float = TIMEOUT,
+) -> ParityResult:
+    """Run both scripts for `steps` losses from the same weights and compare what they did. Never raises for bad input.
+
+    Each side runs in a copy of the script's folder with `argv` as its arguments. `prelude` is a Python file that runs
+    before the script on both sides. The copies and recordings are kept under `workdir`, or else deleted.
+    """
+    started = time.monotonic()
+    script, rewritten, manifest = Path(script), Path(rewritten), Path(manifest)
+    try:
+        with ExitStack() as stack:
+            if workdir is None:
+                base = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="parity-")))
+            else:
+                base = Path(workdir)
+                base.mkdir(parents=True, exist_ok=True)
+            run = _Run(script, rewritten, manifest, steps, tuple(argv), prelude, base.resolve(), timeout)
+            return run.result(started)
+    except ParityError as error:
+        return ParityResult(
+            str(script), str(rewritten), False, 2, code=error.code, errors=(str(error),), requested_steps=steps,
+            seconds=time.monotonic() - started,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Run:
+    script: Path
+    rewritten: Path
+    manifest: Path
+    steps: int
+    argv: tuple[str, ...]
+    prelude: Path | None
+    base: Path
+    timeout: float
+
+    def result(self, started: float) -> ParityResult:
+        manifest = self._check_inputs()
+        torch_side = self._start("torch", self._config("torch")).recording()
+        if torch_side.error is not None and not torch_side.losses:
+            raise ParityError("PAR201", f"{self.script}: {_told(torch_side)}")
+        if not torch_side.losses:
+            raise ParityError("PAR207", f"{self.script}: no loss.backward() was reached, so there is nothing to compare")
+        noise = self._start("noise", self._config("noise", threads=2, perturb=PERTURBATION_SEED))
+        ours = self._start("jax", self._config("jax"))
+        jax_side, noise_side = ours.recording(), noise.recording(must=False)
+        sides = Sides(torch_side, jax_side, noise_side, manifest)
+        return self._judge(sides, started)
+
+    def _check_inputs(self) -> manifests.Manifest:
+        for path, what in ((self.script, "script"), (self.rewritten, "rewritten script"), (self.manifest, "manifest")):
+            if not path.is_file():
+                raise ParityError("PAR211", f"{path}: no such {what}")
+        if self.prelude is not None and not self.prelude.is_file():
+            raise ParityError("PAR211", f"{self.prelude}: no such prelude")
+        if self.steps < 1:
+            raise ParityError("PAR211", f"--steps {self.steps}: at least one step is needed")
+        try:
+            return manifests.read(self.manifest)
+        except (manifests.ManifestError, OSError) as error:
+            raise ParityError("PAR211", str(error)) from None
+
+    def _config(self, side: str, *, threads: int = 1, perturb: int | None = None) -> RunConfig:
+        folder = self.base / side / "run"
+        overlay = self.rewritten.resolve() if side == "jax" else None
+        copy = workdir.copy_for_run(self.script.resolve(), folder, overlay)
+        return RunConfig(
+            script=str(copy),
+            cwd=str(folder),
+            out=str(self.base / side / "recording"),
+            argv=self.argv,
+            steps=self.steps,
+            prelude=str(self.prelude.resolve()) if self.prelude else None,
+            threads=threads,
+            perturb=perturb,
+            manifest=str(self.manifest.resolve()) if side == "jax" else None,
+            torch_recording=str(self.base / "torch" / "recording") if side == "jax" else None,
+        )
+
+    def _start(self, side: str, config: RunConfig) -> _Child:
+        path = self.base / side / "config.json"
+        config.write(path)
+        module = "parity.run_jax" if side == "jax" else "parity.run_torch"
+        with open(self.base / side / "stdout.txt", "wb") as out, open(self.base / side / "stderr.txt", "wb") as err:
+            process = subprocess.Popen(
+                [sys.executable, "-m", module, str(path)],
+                cwd=config.cwd,
+                env=_environment(config.threads),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+            )
+        return _Child(side, process, self.base / side, self.timeout)
+
+    def _judge(self, sides: Sides, started: float) -> ParityResult:
+        theirs, ours = sides.torch, sides.jax
+        if ours.error_kind and ours.error_kind.startswith("PAR") and not ours.losses:
+            raise ParityError(ours.error_kind, f"{self.rewritten}: {ours.error}")
+        if not ours.losses:
+            if ours.error:
+                raise ParityError("PAR206", f"{self.rewritten}: {_told(ours)}")
+            text = "no jax.value_and_grad or jax.grad was reached, so there is nothing to compare"
+            raise ParityError("PAR207", f"{self.rewritten}: {text}")
+        rungs = ladder.climb(sides)
+        differing = next((rung for rung in rungs if rung.verdict is Verdict.DIFFERS), None)
+        errors = [
+            f"{code}: {path}: {_told(side)}"
+            for code, path, side in (("PAR201", self.script, theirs), ("PAR206", self.rewritten, ours))
+            if side.error
+        ]
+        notes = [*sides.notes, *theirs.notes, *ours.notes, *(rung.note for rung in rungs if rung.note)]
+        notes += [f"PAR109: {rung.name}: not compared" for rung in rungs if rung.verdict is Verdict.NOT_COMPARED]
+        if len(theirs.losses) == len(ours.losses) < self.steps and not errors:
+            notes.append(f"PAR108: both scripts ended after {len(theirs.losses)} of {self.steps} steps")
+        if sides.noise.error or not sides.noise.losses:
+            notes.append("torch's own spread could not be measured: only the fixed floors were used")
+        return ParityResult(
+            script=str(self.script),
+            rewritten=str(self.rewritten),
+            passed=differing is None and not errors,
+            exit_code=1 if differing else 2 if errors else 0,
+            steps=tuple(ladder.step_table(sides)),
+            rungs=tuple(rungs),
+            first_difference=f"{differing.code}: {differing.first}" if differing else None,
+            code=differing.code if differing else errors[0].partition(":")[0] if errors else None,
+            errors=tuple(errors),
+            notes=tuple(notes),
+            requested_steps=self.steps,
+            versions=theirs.versions | ours.versions,
+            seconds=time.monotonic() - started,
+        )
+
+
+@dataclass(frozen=True)
+class _Child:
+    side: str
+    process: subprocess.Popen[bytes]
+    folder: Path
+    timeout: float
+
+    def recording(self, *, must: bool = True) -> Recording:
+        """Wait for the end and read what was recorded; an empty recording where that is allowed and there is none."""
+        try:
+            self.process.wait(self.timeout)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            if must:
+                raise ParityError("PAR209", f"the {self.side} run was ended after {self.timeout:.0f} s") from None
+        if (self.folder / "recording" / "recording.json").is_file():
+            return Recording.load(self.folder / "recording")
+        if not must:
+            return Recording(error="no recording")
+        tail = (self.folder / "stderr.txt").read_text(errors="replace").strip().splitlines()[-15:]
+        text = f"the {self.side} run ended with status {self.process.returncode}"
+        raise ParityError("PAR210", "\n".join([text, *tail]))
+
+
+def _told(side: Recording) -> str:
+    after = f"after {len(side.losses)} steps " if side.losses else ""
+    return f"failed {after}with {side.error_kind}\n{side.error}"
+
+
+def _environment(threads: int) -> dict[str, str]:
+    """One thread, no accelerator unless JAX_PLATFORMS says so, no display, a fixed order of sets."""
+    root = str(Path(__file__).resolve().parent.parent)
+    paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(paths),
+        "PYTHONHASHSEED": "0",
+        "OMP_NUM_THREADS": str(threads),
+        "MKL_NUM_THREADS": str(threads),
+        "OPENBLAS_NUM_THREADS": "1",
+        "CUDA_VISIBLE_DEVICES": "",
+        "MPLBACKEND": "Agg",
+    }
+    environment.setdefault("JAX_PLATFORMS", "cpu")
+    flags = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+    environment["XLA_FLAGS"] = " ".join(filter(None, [environment.get("XLA_FLAGS"), flags]))
+    return environment

@@ -1,0 +1,323 @@
+"""Replaces the random draws of torch by the stand-in. Used by both sides: a rewritten script may keep a torch loader.
+
+Initial weights stay torch's own random numbers, or every layer of one shape would start out the same. So a draw made
+while a module is being constructed is left alone, and so is an in-place fill of a parameter or by `torch.nn.init`.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import sys
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from parity import standin
+
+_parameters: weakref.WeakSet[Tensor] = weakref.WeakSet()
+
+
+def install() -> None:
+    """Patch torch in this process, for good."""
+    _track_construction()
+    for name, draw in _FUNCTIONS.items():
+        original = getattr(torch, name)
+        patched = _unless_constructing(original, draw)
+        for holder in [torch, *_torch_data_modules()]:
+            if getattr(holder, name, None) is original:
+                setattr(holder, name, patched)
+    for name, fill in _FILLS.items():
+        setattr(Tensor, name, _unless_weights(getattr(Tensor, name), fill))
+    _patch_dropout()
+    _patch_attention()
+    _single_process_loaders()
+
+
+# --- when a draw is a weight -----------------------------------------------------------------------------------------
+
+
+def _track_construction() -> None:
+    original_new = torch.nn.Parameter.__new__
+
+    def new(cls: type, *args: Any, **kwargs: Any) -> Any:
+        parameter = original_new(cls, *args, **kwargs)
+        _parameters.add(parameter)
+        return parameter
+
+    torch.nn.Parameter.__new__ = staticmethod(new)  # type: ignore[method-assign]
+
+
+def _frames(start: int = 2) -> Iterator[FrameType]:
+    frame: FrameType | None = sys._getframe(start)
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def _in_constructor() -> bool:
+    """Whether some caller is the __init__ or reset_parameters of a module."""
+    for frame in _frames():
+        if frame.f_code.co_name in ("__init__", "reset_parameters", "_reset_parameters"):
+            owner = frame.f_locals.get("self")
+            if isinstance(owner, torch.nn.Module):
+                return True
+    return False
+
+
+def _is_weight(tensor: Tensor) -> bool:
+    """A parameter, or a view of one (`layer.weight.data`)."""
+    if isinstance(tensor, torch.nn.Parameter):
+        return True
+    storage = tensor.untyped_storage().data_ptr()
+    return storage != 0 and any(p.untyped_storage().data_ptr() == storage for p in list(_parameters))
+
+
+def _from_init_or_loader() -> bool:
+    """Called by torch.nn.init, or by the loader, whose sampler seeds a generator by filling an empty tensor."""
+    for depth, frame in enumerate(_frames()):
+        name = frame.f_globals.get("__name__", "")
+        if name == "torch.nn.init" or name.startswith("torch.utils.data"):
+            return True
+        if depth >= 3:
+            return False
+    return False
+
+
+def _unless_constructing(original: Callable[..., Any], draw: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def patched(*args: Any, **kwargs: Any) -> Any:
+        return original(*args, **kwargs) if _in_constructor() else draw(*args, **kwargs)
+
+    return patched
+
+
+def _unless_weights(original: Callable[..., Any], fill: Callable[..., np.ndarray]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def patched(self: Tensor, *args: Any, generator: Any = None, **kwargs: Any) -> Tensor:
+        if _from_init_or_loader() or _is_weight(self) or _in_constructor():
+            return original(self, *args, generator=generator, **kwargs)
+        with torch.no_grad():
+            return self.copy_(torch.from_numpy(np.ascontiguousarray(fill(self, *args, **kwargs))))
+
+    return patched
+
+
+# --- torch.rand and its like -----------------------------------------------------------------------------------------
+
+
+def _tensor(values: np.ndarray, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(values)).to(dtype=dtype, device=device).requires_grad_(requires_grad)
+
+
+def _size(size: Sequence[Any]) -> tuple[int, ...]:
+    if len(size) == 1 and not isinstance(size[0], int) and np.ndim(size[0]) == 1:
+        size = size[0]
+    return tuple(int(n) for n in size)
+
+
+def _creation(values: Callable[[tuple[int, ...]], np.ndarray]) -> Callable[..., Tensor]:
+    def draw(
+        *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, out: Any = None, **ignored: Any
+    ) -> Tensor:
+        if "size" in ignored:
+            size = (ignored.pop("size"),)
+        result = _tensor(values(_size(size)), dtype or torch.get_default_dtype(), device, requires_grad)
+        return result if out is None else out.resize_(result.shape).copy_(result)
+
+    return draw
+
+
+def _creation_like(values: Callable[[tuple[int, ...]], np.ndarray]) -> Callable[..., Tensor]:
+    def draw(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **_: Any) -> Tensor:
+        return _tensor(values(tuple(input.shape)), dtype or input.dtype, device or input.device, requires_grad)
+
+    return draw
+
+
+def _randint(*args: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, **kwargs: Any) -> Tensor:
+    args = tuple(a for a in args if not isinstance(a, torch.Generator))
+    names = ("low", "high", "size") if len(args) + sum(k in kwargs for k in ("low", "high", "size")) == 3 else ()
+    bound = dict(zip(names or ("high", "size"), args, strict=False)) | {
+        k: kwargs[k] for k in ("low", "high", "size") if k in kwargs
+    }
+    values = standin.randint(_size((bound["size"],)), int(bound.get("low", 0)), int(bound["high"]))
+    return _tensor(values, dtype or torch.int64, device, requires_grad)
+
+
+def _randint_like(input: Tensor, low: int, high: int | None = None, *, dtype: Any = None, **_: Any) -> Tensor:
+    low, high = (0, low) if high is None else (low, high)
+    return _tensor(standin.randint(tuple(input.shape), int(low), int(high)), dtype or input.dtype, input.device, False)
+
+
+def _randperm(n: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **_: Any) -> Tensor:
+    return _tensor(standin.permutation(int(n)), dtype or torch.int64, device, requires_grad)
+
+
+def _normal(mean: Any, std: Any = 1.0, size: Any = None, *, dtype: Any = None, device: Any = None, **_: Any) -> Tensor:
+    if size is None:
+        mean, std = torch.as_tensor(mean), torch.as_tensor(std)
+        size = torch.broadcast_shapes(mean.shape, std.shape)
+        dtype = dtype or torch.result_type(mean, std)
+    noise = _tensor(standin.normal(_size((size,))), dtype or torch.get_default_dtype(), device, False)
+    return mean + std * noise
+
+
+def _bernoulli(input: Tensor, p: Any = None, **_: Any) -> Tensor:
+    draws = _tensor(standin.uniform01(tuple(input.shape)), torch.float32, input.device, False)
+    return (draws < (input if p is None else p)).to(input.dtype)
+
+
+def _multinomial(input: Tensor, num_samples: int, replacement: bool = False, **_: Any) -> Tensor:
+    weights = input.detach().double().cpu().numpy()
+    if num_samples > 1 and not replacement:
+        values = standin.without_replacement(weights, num_samples)
+    else:
+        draws = standin.uniform01((*weights.shape[:-1], num_samples))
+        values = standin.categorical(weights[..., None, :], draws)
+    return _tensor(values, torch.int64, input.device, False)
+
+
+_FUNCTIONS: dict[str, Callable[..., Tensor]] = {
+    "rand": _creation(standin.uniform01),
+    "randn": _creation(standin.normal),
+    "rand_like": _creation_like(standin.uniform01),
+    "randn_like": _creation_like(standin.normal),
+    "randint": _randint,
+    "randint_like": _randint_like,
+    "randperm": _randperm,
+    "normal": _normal,
+    "bernoulli": _bernoulli,
+    "multinomial": _multinomial,
+}
+
+
+# --- in-place fills --------------------------------------------------------------------------------------------------
+
+
+def _fill_random(self: Tensor, low: int = 0, high: int | None = None) -> np.ndarray:
+    if high is None:
+        low, high = 0, (int(low) or 2**24)
+    return standin.randint(tuple(self.shape), int(low), int(high))
+
+
+def _fill_bernoulli(self: Tensor, p: Any = 0.5) -> np.ndarray:
+    p = p.detach().cpu().double().numpy() if isinstance(p, Tensor) else p
+    return standin.bernoulli(tuple(self.shape), p)
+
+
+_FILLS: dict[str, Callable[..., np.ndarray]] = {
+    "normal_": lambda self, mean=0.0, std=1.0: standin.normal(tuple(self.shape), mean, std),
+    "uniform_": lambda self, a=0.0, b=1.0: standin.uniform(tuple(self.shape), a, b),
+    "exponential_": lambda self, lambd=1.0: standin.exponential(tuple(self.shape)) / lambd,
+    "random_": _fill_random,
+    "bernoulli_": _fill_bernoulli,
+}
+
+
+# --- dropout ---------------------------------------------------------------------------------------------------------
+
+
+def _mask_like(input: Tensor, keep: float, shape: Sequence[int] | None = None) -> Tensor:
+    mask = standin.bernoulli(tuple(input.shape if shape is None else shape), keep)
+    return torch.from_numpy(mask).to(dtype=input.dtype, device=input.device)
+
+
+def _dropped(input: Tensor, p: float, shape: Sequence[int] | None = None) -> Tensor:
+    """input * mask / (1 - p), in torch's own order: the mask is divided first."""
+    return input * _mask_like(input, 1.0 - p, shape).div_(1.0 - p) if p < 1 else input * 0
+
+
+def _dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    if not training or p == 0:
+        return input
+    result = _dropped(input, p)
+    return input.copy_(result) if inplace else result
+
+
+def _feature_dropout(unbatched: int | None) -> Callable[..., Tensor]:
+    """Whole features at once. The first two axes are kept, or the first alone where the rank says "no batch axis"."""
+
+    def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+        if not training or p == 0:
+            return input
+        kept = 1 if input.dim() == unbatched else 2
+        result = _dropped(input, p, (*input.shape[:kept], *(1,) * (input.dim() - kept)))
+        return input.copy_(result) if inplace else result
+
+    return dropout
+
+
+def _alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    if not training or p == 0:
+        return input
+    alpha = -1.7580993408473766
+    scale = 1.0 / math.sqrt((alpha * alpha * p + 1.0) * (1.0 - p))
+    mask = _mask_like(input, 1.0 - p)
+    return (input * mask + alpha * (1.0 - mask)) * scale + (-scale * p * alpha)
+
+
+def _patch_dropout() -> None:
+    F.dropout = torch.dropout = _dropout  # type: ignore[assignment]
+    F.dropout1d = _feature_dropout(unbatched=2)  # type: ignore[assignment]
+    F.dropout2d = torch.feature_dropout = _feature_dropout(unbatched=None)  # type: ignore[assignment]
+    F.dropout3d = _feature_dropout(unbatched=4)  # type: ignore[assignment]
+    F.alpha_dropout = torch.alpha_dropout = _alpha_dropout  # type: ignore[assignment]
+
+
+def _patch_attention() -> None:
+    original = F.scaled_dot_product_attention
+
+    @functools.wraps(original)
+    def attention(
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attn_mask: Tensor | None = None,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+        scale: float | None = None,
+        **kwargs: Any,
+    ) -> Tensor:
+        if dropout_p == 0.0 or kwargs.get("enable_gqa"):
+            return original(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, **kwargs)
+        scores = query @ key.transpose(-2, -1) * (1.0 / math.sqrt(query.shape[-1]) if scale is None else scale)
+        if is_causal:
+            future = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
+            scores = scores.masked_fill(future, float("-inf"))
+        if attn_mask is not None:
+            scores = scores.masked_fill(~attn_mask, float("-inf")) if attn_mask.dtype == torch.bool else scores + attn_mask
+        return _dropped(scores.softmax(-1), dropout_p) @ value
+
+    F.scaled_dot_product_attention = attention
+
+
+# --- loaders ---------------------------------------------------------------------------------------------------------
+
+
+def _torch_data_modules() -> list[Any]:
+    """Modules of torch.utils.data that imported a draw by name (`from torch import randperm`)."""
+    return [module for name, module in list(sys.modules.items()) if module and name.startswith("torch.utils.data")]
+
+
+def _single_process_loaders() -> None:
+    """No worker processes: they would draw from copies of the random state, and outlive the run."""
+    loader = torch.utils.data.DataLoader
+    original = loader.__init__
+
+    @functools.wraps(original)
+    def init(self: Any, dataset: Any, batch_size: Any = 1, shuffle: Any = None, *args: Any, **kwargs: Any) -> None:
+        names = ("sampler", "batch_sampler", "num_workers", "collate_fn", "pin_memory", "drop_last", "timeout")
+        kwargs.update(zip(names, args, strict=False))
+        kwargs.update(num_workers=0, pin_memory=False)
+        for name in ("persistent_workers", "prefetch_factor", "timeout", "multiprocessing_context"):
+            kwargs.pop(name, None)
+        original(self, dataset, batch_size, shuffle, **kwargs)
+
+    loader.__init__ = init

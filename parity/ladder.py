@@ -1,0 +1,324 @@
+"""The rungs, from a layer's output to the last loss; the comparison stops at the first that differs.
+
+Each rung takes the recordings of torch, of its perturbed run and of the rewrite, and answers with rows: one for each
+layer, gradient, weight or step, with its drift and the limit that `tolerance` sets. A rung with nothing to compare says
+so; it never counts as equal.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import numpy as np
+
+from migrate.manifest import Manifest
+from parity import names, tolerance
+from parity.codes import ParityError
+from parity.record import Recording, Tensors, tensors_of
+
+
+class Verdict(StrEnum):
+    EQUAL = "equal"
+    DIFFERS = "differs"
+    NOT_COMPARED = "not compared"
+    NOT_REACHED = "not reached"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One comparison: a relative drift and its limit. `flax` is the name on the other side, where there is one."""
+
+    name: str
+    drift: float
+    limit: float
+    flax: str = ""
+    note: str = ""
+
+    @property
+    def differs(self) -> bool:
+        return not self.drift <= self.limit  # a NaN differs
+
+
+@dataclass(frozen=True)
+class StepRow:
+    """A loss on both sides. `noise` is torch's own relative spread up to this step; undecided steps are not judged."""
+
+    step: int
+    torch: float
+    jax: float
+    drift: float
+    noise: float
+    limit: float
+    decides: bool
+
+    @property
+    def differs(self) -> bool:
+        return self.decides and not self.drift <= self.limit
+
+
+@dataclass(frozen=True)
+class Rung:
+    name: str
+    verdict: Verdict
+    rows: tuple[Row, ...] = ()
+    code: str = ""
+    first: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Sides:
+    """The three recordings that a ladder climbs on."""
+
+    torch: Recording
+    jax: Recording
+    noise: Recording
+    manifest: Manifest
+    notes: list[str] = field(default_factory=list)
+
+
+def climb(sides: Sides) -> list[Rung]:
+    """Every rung in order; those above the first that differs are "not reached"."""
+    rungs: list[Rung] = []
+    for name, rung in RUNGS.items():
+        if any(r.verdict is Verdict.DIFFERS for r in rungs):
+            rungs.append(Rung(name, Verdict.NOT_REACHED))
+        else:
+            rungs.append(rung(name, sides))
+    return rungs
+
+
+# --- measures --------------------------------------------------------------------------------------------------------
+
+
+def rms(array: np.ndarray) -> float:
+    return float(np.sqrt(np.mean(np.square(np.asarray(array, np.float64))))) if array.size else 0.0
+
+
+def relative(reference: np.ndarray, other: np.ndarray) -> float:
+    """RMS of the difference over the RMS of the reference; 0 where both are the same, NaN included."""
+    reference, other = np.asarray(reference, np.float64), np.asarray(other, np.float64)
+    if np.array_equal(reference, other, equal_nan=True):
+        return 0.0
+    with np.errstate(invalid="ignore", over="ignore"):
+        same = (reference == other) | (np.isnan(reference) & np.isnan(other))
+        difference = rms(np.where(same, 0.0, other - reference))
+        size = rms(reference[np.isfinite(reference)])
+    return difference / size if size > 0 else math.inf
+
+
+def relative_scalar(reference: float, other: float) -> float:
+    if reference == other or (math.isnan(reference) and math.isnan(other)):
+        return 0.0
+    return abs(other - reference) / abs(reference) if reference else math.inf
+
+
+# --- the rungs -------------------------------------------------------------------------------------------------------
+
+
+def _models(sides: Sides, recorded: Tensors) -> Iterator[tuple[str, str]]:
+    """(rewritten class, torch model) for each class in the rewrite's records that only one torch model answers to."""
+    for class_name in dict.fromkeys(key.partition("|")[0] for key in recorded):
+        try:
+            weights = names.model_weights(sides.manifest, class_name)
+            model = names.torch_model(sides.torch, weights, 0)
+        except ParityError:
+            continue
+        twins = [
+            name
+            for name in names.instances(sides.torch, class_name)
+            if any(tensors_of(gradients, name) for gradients in sides.torch.gradients.values())
+        ]
+        if len(twins) > 1:
+            note = f"{len(twins)} models of the class {class_name} are trained: only their losses are compared"
+            if note not in sides.notes:
+                sides.notes.append(note)
+            continue
+        yield class_name, model
+
+
+def _verdict(name: str, rows: list[Row], code: str, what: Callable[[Row], str], note: str = "") -> Rung:
+    if not rows:
+        return Rung(name, Verdict.NOT_COMPARED, (), "PAR109", note=note)
+    first = next((row for row in rows if row.differs), None)
+    if first is None:
+        return Rung(name, Verdict.EQUAL, tuple(rows), note=note)
+    return Rung(name, Verdict.DIFFERS, tuple(rows), code, f"{what(first)}: {_figures(first)}", note)
+
+
+def _figures(row: Row) -> str:
+    return row.note or f"relative drift {row.drift:.1e}, limit {row.limit:.1e}"
+
+
+def outputs(name: str, sides: Sides) -> Rung:
+    rows: list[Row] = []
+    for class_name, model in _models(sides, sides.jax.outputs):
+        rows += _output_rows(sides, class_name, model)
+    return _verdict(name, rows, "PAR101", lambda row: f"output of {row.name}")
+
+
+def _output_rows(sides: Sides, class_name: str, model: str) -> list[Row]:
+    theirs, ours = tensors_of(sides.torch.outputs, model), tensors_of(sides.jax.outputs, class_name)
+    noisy = tensors_of(sides.noise.outputs, model)
+    weights = names.model_weights(sides.manifest, class_name)
+    flax_paths = dict.fromkeys(key.rsplit("|", 2)[0] for key in ours)
+    torch_paths = dict.fromkeys(key.rsplit("|", 2)[0] for key in theirs)
+    mapping = names.module_names(weights, (p for p in flax_paths if p), torch_paths) | {"": ""}
+    flax_of = {torch_path: flax_path for flax_path, torch_path in mapping.items()}
+    rows = []
+    for key, value in theirs.items():
+        path, occurrence, index = key.rsplit("|", 2)
+        other = ours.get(f"{flax_of.get(path)}|{occurrence}|{index}")
+        if path not in flax_of or other is None:
+            continue
+        limit = tolerance.output_limit(relative(value, noisy[key]) if _same_shape(noisy.get(key), value) else 0.0)
+        layouts = [layout for layout in _layouts(other) if layout.shape == value.shape]
+        shown = f"{model}.{path}" if path else f"the model {model}"
+        if layouts:
+            rows.append(Row(shown, min(relative(value, layout) for layout in layouts), limit, flax_of[path]))
+        elif not path and len([k for k in theirs if k.startswith("|")]) == len([k for k in ours if k.startswith("|")]):
+            rows.append(Row(shown, math.inf, limit, "", f"its shape is {value.shape} in torch and {other.shape} in JAX"))
+    return _without_layout_differences(rows, model)
+
+
+def _layouts(value: np.ndarray) -> list[np.ndarray]:
+    """The ways a rewritten layer may hold what torch holds channel-first."""
+    return [value, np.moveaxis(value, -1, 1)] if value.ndim > 2 else [value]
+
+
+def _without_layout_differences(rows: list[Row], model: str) -> list[Row]:
+    whole = [row for row in rows if row.name == f"the model {model}"]
+    if not whole or any(row.differs for row in whole):
+        return rows
+    return [row for row in rows if row in whole or not row.drift > tolerance.LAYOUT]
+
+
+def loss(name: str, sides: Sides) -> Rung:
+    rows = [
+        Row(f"step {step.step}", step.drift, step.limit, note=f"{step.torch:.9g} in torch, {step.jax:.9g} in JAX")
+        for step in step_table(sides)[:1]
+    ]
+    return _verdict(name, rows, "PAR102", lambda row: "first loss")
+
+
+def gradients(name: str, sides: Sides) -> Rung:
+    rows: list[Row] = []
+    for step, ours in sorted(sides.jax.gradients.items()):
+        theirs, noisy = sides.torch.gradients.get(step, {}), sides.noise.gradients.get(step, {})
+        for class_name, model in _models(sides, ours):
+            weights = names.model_weights(sides.manifest, class_name)
+            grads = tensors_of(ours, class_name)
+            reference = _ported_gradients(sides, weights, model, tensors_of(theirs, model))
+            noise = _ported_gradients(sides, weights, model, tensors_of(noisy, model)) if noisy else {}
+            largest = max((rms(reference[path]) for path in grads if path in reference), default=0.0)
+            for path, value in grads.items():
+                if path in reference and reference[path].shape == value.shape:
+                    spread = relative(reference[path], noise[path]) if path in noise else 0.0
+                    limit = tolerance.gradient_limit(spread, rms(reference[path]), largest)
+                    label = f"{model}.{names.torch_name(weights, path)} at step {step}"
+                    rows.append(Row(label, _drift(reference[path], value, limit), limit, path))
+        if any(row.differs for row in rows):
+            break
+    return _verdict(name, rows, "PAR103", lambda row: f"gradient of {row.name}")
+
+
+def _drift(reference: np.ndarray, value: np.ndarray, limit: float) -> float:
+    """The relative difference; 0 where the limit says that the reference is nothing but rounding, and both are tiny."""
+    drift = relative(reference, value)
+    return 0.0 if math.isinf(limit) and not np.any(value) else drift
+
+
+def _ported_gradients(sides: Sides, weights: names.ModelWeights, model: str, grads: Tensors) -> Tensors:
+    """Torch's gradients in Flax layout. Parameters without a gradient count as zero, as they do in JAX."""
+    state = tensors_of(sides.torch.initial, model)
+    full = {key: grads.get(key, np.zeros_like(value)) for key, value in state.items()}
+    try:
+        return names.ported_flat(full, weights, "params/")
+    except ParityError as error:
+        sides.notes.append(f"gradients of {model} could not be brought into the rewrite's layout: {error}")
+        return {}
+
+
+def state(name: str, sides: Sides) -> Rung:
+    rows: list[Row] = []
+    for step in sorted(sides.jax.states):
+        ours = sides.jax.states[step]
+        for class_name, model in _models(sides, ours):
+            rows += _state_rows(sides, class_name, model, step)
+        if any(row.differs for row in rows):
+            break
+    return _verdict(name, rows, "PAR104", lambda row: row.name)
+
+
+def _state_rows(sides: Sides, class_name: str, model: str, step: int) -> Iterator[Row]:
+    weights = names.model_weights(sides.manifest, class_name)
+    theirs = tensors_of(sides.torch.states.get(step, {}), model)
+    earlier = [s for s in sides.torch.states if s < step and tensors_of(sides.torch.states[s], model)]
+    if not theirs or not earlier:
+        return
+    noisy = tensors_of(sides.noise.states.get(step, {}), model)
+    try:
+        before = names.ported_flat(tensors_of(sides.torch.states[min(earlier)], model), weights)
+        after = names.ported_flat(theirs, weights)
+        noise_before = names.ported_flat(tensors_of(sides.noise.states[min(earlier)], model), weights) if noisy else {}
+        noise = names.ported_flat(noisy, weights) if noisy else {}
+    except (ParityError, KeyError) as error:
+        sides.notes.append(f"the state of {model} could not be brought into the rewrite's layout: {error}")
+        return
+    for path, value in tensors_of(sides.jax.states[step], class_name).items():
+        if path not in after or after[path].shape != value.shape or not np.issubdtype(value.dtype, np.floating):
+            continue
+        update = after[path].astype(np.float64) - before[path]
+        spread = relative(update, noise[path].astype(np.float64) - noise_before[path]) if path in noise else 0.0
+        limit = tolerance.update_limit(spread, rms(after[path]), rms(update))
+        label = f"{model}.{names.torch_name(weights, path)} before step {step}"
+        drift = relative(update, value.astype(np.float64) - before[path])
+        if not np.any(update):  # frozen in torch: the weight itself must not have moved
+            drift, limit = relative(after[path], value), tolerance.ULP
+        yield Row(label, drift, limit, path)
+
+
+def losses(name: str, sides: Sides) -> Rung:
+    table = step_table(sides)
+    rows = [Row(f"step {s.step}", s.drift, s.limit, note=_loss_note(s)) for s in table if s.decides]
+    ours, theirs = len(sides.jax.losses), len(sides.torch.losses)
+    undecided = next((s.step for s in table if not s.decides), None)
+    note = f"PAR107: from step {undecided} on torch differs from itself too much to judge" if undecided else ""
+    rung = _verdict(name, rows, "PAR105", lambda row: f"loss at {row.name}", note)
+    if rung.verdict is Verdict.EQUAL and ours != theirs and sides.jax.error is None and sides.torch.error is None:
+        text = f"torch took {theirs} steps, the rewrite {ours}"
+        return Rung(name, Verdict.DIFFERS, tuple(rows), "PAR106", text, note)
+    return rung
+
+
+def _loss_note(step: StepRow) -> str:
+    return f"{step.torch:.9g} in torch, {step.jax:.9g} in JAX, relative drift {step.drift:.1e}, limit {step.limit:.1e}"
+
+
+def step_table(sides: Sides) -> list[StepRow]:
+    """One row for each step that both sides took."""
+    noise = sides.noise.losses
+    limits = tolerance.loss_limits(sides.torch.losses, noise)
+    rows, spread = [], 0.0
+    for i, (ours, theirs) in enumerate(zip(sides.torch.losses, sides.jax.losses, strict=False)):
+        if i < len(noise):
+            spread = max(spread, relative_scalar(ours, noise[i]))
+        drift = relative_scalar(ours, theirs)
+        rows.append(StepRow(i + 1, ours, theirs, drift, spread, limits[i].relative, limits[i].decides))
+    return rows
+
+
+RUNGS: dict[str, Callable[[str, Sides], Rung]] = {
+    "outputs": outputs,
+    "loss": loss,
+    "gradients": gradients,
+    "state after one step": state,
+    "losses": losses,
+}
+
+
+def _same_shape(one: np.ndarray | None, other: np.ndarray) -> bool:
+    return one is not None and one.shape == other.shape

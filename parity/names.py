@@ -1,0 +1,136 @@
+"""Which tensor of one side is which of the other: by the manifest, and by how Flax spells torch's names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from migrate.manifest import WILDCARD, Manifest, ModelWeights
+from parity.codes import ParityError
+from parity.record import Recording, Tensors, tensors_of
+from weight_port import PortError, port_state_dict
+
+
+def instances(recording: Recording, class_name: str) -> list[str]:
+    """The torch models of one class, in the order of construction: "Net", "Net#1"."""
+    found = [name for name in recording.models if name.split("#")[0] == class_name]
+    return sorted(found, key=lambda name: int(name.partition("#")[2] or 0))
+
+
+def model_weights(manifest: Manifest, class_name: str) -> ModelWeights:
+    for model in manifest.models:
+        if model.name == class_name:
+            return model
+    known = ", ".join(model.name for model in manifest.models) or "none"
+    raise ParityError("PAR205", f"weights.json does not describe the model {class_name} (it describes: {known})")
+
+
+def torch_model(recording: Recording, weights: ModelWeights, ordinal: int) -> str:
+    """The torch model whose weights the ordinal-th rewritten model of a class gets.
+
+    By class name; where torch has no such class (a bare nn.Sequential), the only one whose state dict fits.
+    """
+    same = instances(recording, weights.name)
+    if ordinal < len(same):
+        return same[ordinal]
+    if same:
+        text = f"the rewritten script initialises {ordinal + 1} models {weights.name}, the torch run had {len(same)}"
+        raise ParityError("PAR205", text)
+    fitting = [name for name in recording.models if _fits(tensors_of(recording.initial, name), weights)]
+    if len(fitting) == 1:
+        return fitting[0]
+    known = ", ".join(recording.models) or "none"
+    raise ParityError("PAR205", f"the torch run had no model {weights.name} (it had: {known})")
+
+
+def _fits(state: Tensors, weights: ModelWeights) -> bool:
+    try:
+        port_state_dict(state, weights)
+    except PortError:
+        return False
+    return True
+
+
+def weights_for(manifest: Manifest, recording: Recording, class_name: str, ordinal: int) -> Any:
+    """The torch run's initial weights as the nested variables of a rewritten model. Raises ParityError."""
+    weights = model_weights(manifest, class_name)
+    return ported(tensors_of(recording.initial, torch_model(recording, weights, ordinal)), weights)
+
+
+def ported(state: Tensors, weights: ModelWeights) -> Any:
+    try:
+        return port_state_dict(state, weights)
+    except PortError as error:
+        raise ParityError("PAR212", f"{weights.name}: {error}") from None
+
+
+def ported_flat(state: Tensors, weights: ModelWeights, collection: str = "") -> Tensors:
+    """A torch state dict in Flax names and layout, {"params/fc1/kernel": …}; optionally one collection alone."""
+    leaves = tuple(leaf for leaf in weights.leaves if leaf.flax.startswith(collection))
+    patterns = [_pattern(leaf.torch) for leaf in leaves]
+    kept = {key: value for key, value in state.items() if any(pattern.fullmatch(key) for pattern in patterns)}
+    return _flatten(ported(kept, replace(weights, leaves=leaves, unused=(), ties=())), "")
+
+
+def _flatten(tree: Any, prefix: str) -> Tensors:
+    if not isinstance(tree, dict):
+        return {prefix: np.asarray(tree)}
+    return {k: v for key, item in tree.items() for k, v in _flatten(item, f"{prefix}/{key}" if prefix else key).items()}
+
+
+def _pattern(name: str) -> re.Pattern[str]:
+    """A manifest name as a pattern: {0} is a list index, the same one wherever it stands."""
+    parts, seen, position = [], set[str](), 0
+    for match in WILDCARD.finditer(name):
+        parts.append(re.escape(name[position : match.start()]))
+        index, position = match.group(1), match.end()
+        parts.append(f"(?P=i{index})" if index in seen else f"(?P<i{index}>[0-9]+)")
+        seen.add(index)
+    return re.compile("".join(parts) + re.escape(name[position:]))
+
+
+def torch_name(weights: ModelWeights, flax_path: str) -> str:
+    """The torch key that fills a Flax leaf; the path itself where the manifest does not say."""
+    for leaf in weights.leaves:
+        match = _pattern(leaf.flax).fullmatch(flax_path)
+        if match:
+            return WILDCARD.sub(lambda wildcard, found=match: found.group(f"i{wildcard.group(1)}"), leaf.torch)
+    return flax_path
+
+
+def module_names(weights: ModelWeights, flax_paths: Iterable[str], torch_paths: Iterable[str]) -> dict[str, str]:
+    """Flax module path -> torch dotted path, for the modules that have a counterpart.
+
+    From the manifest where a module has weights ("layer1/layers_0" holds what "layer1.0" holds), else by spelling.
+    """
+    known = set(torch_paths)
+    names: dict[str, str] = {}
+    for path in flax_paths:
+        for candidate in (_by_leaves(weights, path), *_by_spelling(path)):
+            if candidate is not None and candidate in known:
+                names[path] = candidate
+                break
+    return names
+
+
+def _by_leaves(weights: ModelWeights, path: str) -> str | None:
+    for leaf in weights.leaves:
+        holder = leaf.flax.partition("/")[2].rpartition("/")[0]
+        match = _pattern(holder).fullmatch(path)
+        if holder and match:
+            torch_holder = leaf.torch.rpartition(".")[0]
+            wanted = WILDCARD.findall(torch_holder)
+            if all(f"i{n}" in match.groupdict() for n in wanted):
+                return WILDCARD.sub(lambda w, found=match: found.group(f"i{w.group(1)}"), torch_holder)
+    return None
+
+
+def _by_spelling(path: str) -> list[str]:
+    """"net/layers_3" -> "net.3"; "heads_0/key" -> "heads.0.key"; "fc_1" stays "fc_1" where torch has it."""
+    plain = path.replace("/", ".")
+    split = re.sub(r"_(\d+)(?=\.|$)", r".\1", plain)
+    return [plain, re.sub(r"(^|\.)layers\.(?=\d+(\.|$))", r"\1", split), split]

@@ -1,0 +1,120 @@
+"""What a run leaves behind: the recording of one side, its configuration, and the files both travel in.
+
+A recording is a folder: `recording.json` and one `.npz`. Neither torch nor jax is needed to read it.
+Tensor keys are "Model|name": the name is torch's dotted one on the torch side and the Flax path on the other.
+"""
+
+from __future__ import annotations
+
+import json
+import traceback
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+# The steps whose gradients are kept, and the steps before which the weights are (the second is "after one step").
+GRADIENT_STEPS = 2
+STATE_STEPS = 3
+
+Tensors = dict[str, np.ndarray]
+
+
+class Stop(BaseException):
+    """Raised inside a script once it has done the steps asked for; a BaseException, so that no script catches it."""
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """What a child process is told. Paths are absolute; `script` lies in a copy made for this run."""
+
+    script: str
+    cwd: str
+    out: str
+    argv: tuple[str, ...] = ()
+    steps: int = 20
+    prelude: str | None = None
+    threads: int = 1
+    seed: int = 0
+    # torch only: move each initial weight by one unit in the last place, up or down, by this seed
+    perturb: int | None = None
+    # jax only
+    manifest: str | None = None
+    torch_recording: str | None = None
+
+    def write(self, path: Path) -> None:
+        path.write_text(json.dumps(asdict(self)), encoding="utf-8")
+
+    @staticmethod
+    def read(path: str | Path) -> RunConfig:
+        data = json.loads(Path(path).read_text(encoding="utf-8"))
+        return RunConfig(**{**data, "argv": tuple(data["argv"])})
+
+
+@dataclass
+class Recording:
+    """What one run did. Steps are counted from 1: a step is one loss that was differentiated."""
+
+    losses: list[float] = field(default_factory=list)
+    # weights of each model before its first use, in the order of construction (torch side)
+    initial: Tensors = field(default_factory=dict)
+    # outputs of modules in their first differentiated forward pass, in the order of execution
+    outputs: Tensors = field(default_factory=dict)
+    gradients: dict[int, Tensors] = field(default_factory=dict)
+    # weights and buffers that the forward pass of step k started from
+    states: dict[int, Tensors] = field(default_factory=dict)
+    models: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    error: str | None = None
+    error_kind: str | None = None
+    versions: dict[str, str] = field(default_factory=dict)
+
+    def save(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        names: list[tuple[str, int, str]] = []
+        arrays: list[np.ndarray] = []
+        for group, step, tensors in self._groups():
+            for name, value in tensors.items():
+                names.append((group, step, name))
+                arrays.append(value)
+        np.savez(folder / "tensors.npz", *arrays)
+        meta = {key: getattr(self, key) for key in _PLAIN}
+        meta["losses"] = [float(loss).hex() for loss in self.losses]
+        (folder / "recording.json").write_text(json.dumps({**meta, "tensors": names}), encoding="utf-8")
+
+    def _groups(self) -> list[tuple[str, int, Tensors]]:
+        return [
+            ("initial", 0, self.initial),
+            ("outputs", 0, self.outputs),
+            *(("gradients", step, tensors) for step, tensors in self.gradients.items()),
+            *(("states", step, tensors) for step, tensors in self.states.items()),
+        ]
+
+    @staticmethod
+    def load(folder: Path) -> Recording:
+        meta = json.loads((folder / "recording.json").read_text(encoding="utf-8"))
+        recording = Recording(**{key: meta[key] for key in _PLAIN})
+        recording.losses = [float.fromhex(loss) for loss in meta["losses"]]
+        with np.load(folder / "tensors.npz", allow_pickle=False) as arrays:
+            for i, (group, step, name) in enumerate(meta["tensors"]):
+                target: dict[Any, Any] = getattr(recording, group)
+                (target.setdefault(step, {}) if step else target)[name] = arrays[f"arr_{i}"]
+        return recording
+
+
+_PLAIN = ("models", "notes", "error", "error_kind", "versions")
+
+
+def tensors_of(recording_tensors: Tensors, model: str) -> Tensors:
+    """The tensors of one model, without the model in their names."""
+    prefix = model + "|"
+    return {name[len(prefix) :]: value for name, value in recording_tensors.items() if name.startswith(prefix)}
+
+
+def traceback_tail(error: BaseException, script: str, lines: int = 25) -> str:
+    """The end of a traceback, from the first frame in the user's script on: the frames that ran it are ours."""
+    frames = traceback.extract_tb(error.__traceback__)
+    first = next((i for i, frame in enumerate(frames) if frame.filename == script), 0)
+    kept = traceback.format_list(frames[first:]) + traceback.format_exception_only(type(error), error)
+    return "\n".join("".join(kept).rstrip().splitlines()[-lines:])

@@ -1,0 +1,294 @@
+"""The JAX side, in a process of its own: `python -m parity.run_jax CONFIG.json` writes a recording.
+
+The rewritten script runs unmodified, as `__main__`. Its models get the torch run's initial weights as `Module.init`
+returns. Recorded from inside compiled code, by `jax.debug.callback`: each value that `jax.value_and_grad` or
+`jax.grad` differentiates (a step), its gradients, the variables each model is applied to, and module outputs.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import flax
+import flax.linen as nn
+import flax.traverse_util
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax  # noqa: F401  imported before the patches, so that its own jitted functions stay as they are
+
+from migrate import manifest as manifests
+from parity import child, draws_jax
+from parity.codes import ParityError
+from parity.names import weights_for
+from parity.record import GRADIENT_STEPS, STATE_STEPS, Recording, RunConfig, Stop
+
+
+def _flat(tree: Any) -> dict[str, Any]:
+    """Nested variables as {"params/conv1/kernel": leaf}."""
+    return {"/".join(path): leaf for path, leaf in flax.traverse_util.flatten_dict(flax.core.unfreeze(tree)).items()}
+
+
+def _array(value: Any) -> np.ndarray:
+    value = np.asarray(value)
+    return value.astype(np.float32) if value.dtype == jnp.bfloat16 else value.copy()
+
+
+class Weights:
+    """Puts the torch weights in place of those that a model was initialised with."""
+
+    def __init__(self, manifest_path: str, torch_side: Recording) -> None:
+        self.manifest = manifests.read(manifest_path)
+        self.torch_side = torch_side
+        self.count: dict[str, int] = {}
+
+    def replace(self, module: nn.Module, variables: Any) -> Any:
+        """The variables with every leaf replaced; raises ParityError where one is left over or does not fit."""
+        class_name = type(module).__name__
+        ordinal = self.count.get(class_name, 0)
+        self.count[class_name] = ordinal + 1
+        ported = weights_for(self.manifest, self.torch_side, class_name, ordinal)
+        here, there = _flat(variables), _flat(ported)
+        for leaf in here:
+            if leaf not in there:
+                raise ParityError("PAR202", f"{class_name}: the manifest does not fill the leaf {leaf}")
+        for leaf, value in there.items():
+            if leaf not in here:
+                raise ParityError("PAR203", f"{class_name}: the manifest fills {leaf}, which the rewritten model lacks")
+            if value.shape != here[leaf].shape:
+                text = f"{class_name}: {leaf} has the shape {here[leaf].shape}, the ported weight {value.shape}"
+                raise ParityError("PAR204", text)
+        filled = {tuple(k.split("/")): jnp.asarray(there[k], here[k].dtype) for k in here}
+        tree = flax.traverse_util.unflatten_dict(filled)
+        return flax.core.freeze(tree) if isinstance(variables, flax.core.FrozenDict) else tree
+
+
+class Watcher:
+    """The patches, and the recording they fill."""
+
+    def __init__(self, config: RunConfig, weights: Weights) -> None:
+        self.config, self.weights = config, weights
+        self.recording = Recording(versions={"jax": jax.__version__, "flax": flax.__version__})
+        self._depth = 0  # of calls into compiled or differentiated functions: inner ones belong to the outer
+        self._differentiating = False
+        self._model: str | None = None
+        self._occurrence: dict[str, int] = {}
+        self._init_depth = 0
+        # while differentiating: ids of the differentiated leaves -> their index, and the names found for them
+        self._inner: tuple[dict[int, int], dict[int, str]] = ({}, {})
+
+    def install(self) -> None:
+        self._patch_init()
+        self._patch_apply()
+        nn.intercept_methods(self._intercept).__enter__()
+        jax.value_and_grad = self._value_and_grad(jax.value_and_grad)
+        jax.grad = self._grad(jax.value_and_grad)
+        jax.jit = self._jit(jax.jit)
+
+    # --- steps
+
+    @property
+    def step(self) -> int:
+        return len(self.recording.losses) + 1
+
+    def _stop_if_done(self) -> None:
+        if self._depth == 0 and len(self.recording.losses) >= self.config.steps:
+            jax.effects_barrier()
+            raise Stop
+
+    def _outermost(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Call a function whose callbacks must have arrived when it returns."""
+        self._stop_if_done()
+        self._depth += 1
+        try:
+            result = function(*args, **kwargs)
+        finally:
+            self._depth -= 1
+        if self._depth == 0:
+            jax.effects_barrier()
+        return result
+
+    def _jit(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def jit(fun: Any = None, **options: Any) -> Any:
+            if fun is None:
+                return functools.partial(jit, **options)
+            compiled = original(fun, **options)
+
+            @functools.wraps(fun)
+            def call(*args: Any, **kwargs: Any) -> Any:
+                return self._outermost(compiled, *args, **kwargs)
+
+            for name in ("lower", "trace", "eval_shape", "clear_cache"):
+                if hasattr(compiled, name):
+                    setattr(call, name, getattr(compiled, name))
+            return call
+
+        return functools.wraps(original)(jit)
+
+    def _value_and_grad(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def value_and_grad(fun: Any, argnums: Any = 0, has_aux: bool = False, **options: Any) -> Any:
+            def watched(*args: Any, **kwargs: Any) -> Any:
+                chosen = args[argnums] if isinstance(argnums, int) else tuple(args[i] for i in argnums)
+                leaves, leaf_names = jax.tree.leaves(chosen), {}
+                indices = {id(leaf): i for i, leaf in enumerate(leaves)}
+                self._differentiating, self._inner = True, (indices, leaf_names)
+                try:
+                    result = fun(*args, **kwargs)
+                finally:
+                    self._differentiating = False
+                found.clear()
+                found.update(leaf_names)
+                return result
+
+            found: dict[int, str] = {}
+            differentiate = original(watched, argnums=argnums, has_aux=has_aux, **options)
+            plain = original(fun, argnums=argnums, has_aux=has_aux, **options)
+
+            @functools.wraps(fun)
+            def call(*args: Any, **kwargs: Any) -> Any:
+                if self._differentiating:  # a gradient inside a loss is part of that loss
+                    return plain(*args, **kwargs)
+                result = self._outermost(differentiate, *args, **kwargs)
+                value = result[0][0] if has_aux else result[0]
+                gradients = jax.tree.leaves(result[1])
+                names = dict(found)
+
+                def arrived(value: Any, *gradients: Any) -> None:
+                    self._arrived(value, {names[i]: g for i, g in enumerate(gradients) if i in names})
+
+                jax.debug.callback(arrived, value, *gradients, ordered=True)
+                if self._depth == 0:
+                    jax.effects_barrier()
+                return result
+
+            return call
+
+        return functools.wraps(original)(value_and_grad)
+
+    def _grad(self, value_and_grad: Callable[..., Any]) -> Callable[..., Any]:
+        original = jax.grad
+
+        def grad(fun: Any, argnums: Any = 0, has_aux: bool = False, **options: Any) -> Any:
+            both = value_and_grad(fun, argnums=argnums, has_aux=has_aux, **options)
+
+            @functools.wraps(fun)
+            def call(*args: Any, **kwargs: Any) -> Any:
+                value, gradients = both(*args, **kwargs)
+                return (gradients, value[1]) if has_aux else gradients
+
+            return call
+
+        return functools.wraps(original)(grad)
+
+    def _arrived(self, value: Any, gradients: dict[str, Any]) -> None:
+        if len(self.recording.losses) >= self.config.steps:
+            return
+        if self.step <= GRADIENT_STEPS:
+            self.recording.gradients[self.step] = {name: _array(g) for name, g in gradients.items()}
+        self.recording.losses.append(float(np.asarray(value, np.float64).sum()))
+
+    # --- models
+
+    def _patch_init(self) -> None:
+        original = nn.Module.init
+
+        @functools.wraps(original)
+        def init(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+            self._init_depth += 1
+            try:
+                variables = original(module, *args, **kwargs)
+            finally:
+                self._init_depth -= 1
+            outermost = self._init_depth == 0 and module.scope is None
+            return self.weights.replace(module, variables) if outermost else variables
+
+        nn.Module.init = init
+
+    def _patch_apply(self) -> None:
+        original = nn.Module.apply
+
+        @functools.wraps(original)
+        def apply(module: nn.Module, variables: Any, *args: Any, **kwargs: Any) -> Any:
+            if not self._differentiating or self._model is not None or module.scope is not None:
+                return original(module, variables, *args, **kwargs)
+            self._model = type(module).__name__
+            self._occurrence.clear()
+            self._note_variables(_flat(variables))
+            try:
+                return original(module, variables, *args, **kwargs)
+            finally:
+                self._model = None
+
+        nn.Module.apply = apply
+
+    def _note_variables(self, variables: dict[str, Any]) -> None:
+        indices, names = self._inner
+        model = self._model
+        for path, leaf in variables.items():
+            if id(leaf) in indices:
+                names.setdefault(indices[id(leaf)], f"{model}|{path}")
+        paths = list(variables)
+
+        def arrived(*leaves: Any) -> None:
+            if self.step <= STATE_STEPS:
+                state = self.recording.states.setdefault(self.step, {})
+                if not any(key.startswith(f"{model}|") for key in state):
+                    state.update({f"{model}|{path}": _array(leaf) for path, leaf in zip(paths, leaves, strict=True)})
+
+        jax.debug.callback(arrived, *variables.values(), ordered=True)
+
+    def _intercept(self, call: Any, args: Any, kwargs: Any, context: Any) -> Any:
+        result = call(*args, **kwargs)
+        if self._differentiating and self._model is not None and context.method_name == "__call__":
+            path = f"{self._model}|{'/'.join(context.module.path)}"
+            occurrence = self._occurrence.get(path, 0)
+            self._occurrence[path] = occurrence + 1
+            leaves = [leaf for leaf in jax.tree.leaves(result) if jnp.issubdtype(jnp.result_type(leaf), jnp.floating)]
+            for i, leaf in enumerate(leaves):
+                jax.debug.callback(functools.partial(self._output, f"{path}|{occurrence}|{i}"), leaf)
+        return result
+
+    def _output(self, name: str, value: Any) -> None:
+        if name not in self.recording.outputs:
+            self.recording.outputs[name] = _array(value)
+
+
+def _run_torch_data() -> None:
+    """A rewritten script may load its data with torch: its draws get the same stand-in, its seed the same start."""
+    import torch
+
+    from parity import draws_torch
+
+    draws_torch.install()
+    torch.set_num_threads(1)
+
+
+def main(config_path: str) -> int:
+    config = RunConfig.read(config_path)
+    assert config.manifest and config.torch_recording
+    torch_side = Recording.load(Path(config.torch_recording))
+    _run_torch_data()
+    import torch
+
+    torch.manual_seed(config.seed)
+    draws_jax.install()
+    watcher = Watcher(config, Weights(config.manifest, torch_side))
+    watcher.install()
+    child.run_script(config, watcher.recording)
+    try:
+        jax.effects_barrier()
+    except Exception as error:
+        watcher.recording.notes.append(f"a callback failed: {error}")
+    watcher.recording.save(Path(config.out))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0 if watcher.recording.error is None else 1)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

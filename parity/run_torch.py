@@ -1,0 +1,258 @@
+"""The torch side, in a process of its own: `python -m parity.run_torch CONFIG.json` writes a recording.
+
+The script runs unmodified, as `__main__`. Watched are: each loss whose `.backward()` is called (a step), the gradients
+that it adds, every model before its first use, and the output of every module in its first differentiated pass.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.optim.optimizer import register_optimizer_step_post_hook
+
+from parity import child, draws_torch
+from parity.record import GRADIENT_STEPS, STATE_STEPS, Recording, RunConfig, Stop, Tensors
+
+
+def _array(tensor: Tensor) -> np.ndarray:
+    """A copy, in a type that numpy knows (bfloat16 becomes float32: exact)."""
+    tensor = tensor.detach().cpu()
+    if tensor.is_sparse:
+        tensor = tensor.to_dense()
+    return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy().copy()
+
+
+def _leaves(value: Any) -> Iterator[Tensor]:
+    """The float tensors in a module's output, in order."""
+    if isinstance(value, Tensor):
+        if value.is_floating_point():
+            yield value
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from _leaves(item)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _leaves(item)
+
+
+# Wrappers that hold one module and add nothing: the model is what they hold.
+_WRAPPERS = (nn.DataParallel, nn.parallel.DistributedDataParallel)
+
+
+class Models:
+    """Which modules are models: those that no other module holds. Named by class, "Net" or, the second, "Net#1"."""
+
+    def __init__(self) -> None:
+        self._seen: list[weakref.ref[nn.Module]] = []
+        self._names: dict[int, str] = {}
+        self._kept: list[nn.Module] = []
+        self._owner: dict[int, nn.Module] = {}
+        for hook in ("__init__", "__setstate__"):
+            self._watch(hook)
+
+    def _watch(self, hook: str) -> None:
+        original = getattr(nn.Module, hook)
+
+        def patched(module: nn.Module, *args: Any, **kwargs: Any) -> None:
+            original(module, *args, **kwargs)
+            self._seen.append(weakref.ref(module))
+
+        setattr(nn.Module, hook, patched)
+
+    def all(self) -> list[nn.Module]:
+        """Every living model that has weights, in the order of construction."""
+        alive = {id(module): module for ref in self._seen if (module := ref()) is not None}
+        held = {id(child) for m in alive.values() if not isinstance(m, _WRAPPERS) for child in m.children()}
+        return [
+            m for m in alive.values() if id(m) not in held and not isinstance(m, _WRAPPERS) and any(True for _ in m.parameters())
+        ]
+
+    def of(self, module: nn.Module) -> nn.Module | None:
+        """The model that a module belongs to."""
+        if id(module) not in self._owner:
+            for model in self.all():
+                self._owner.update({id(part): model for part in model.modules()})
+                self._kept.append(model)
+        return self._owner.get(id(module))
+
+    def name(self, model: nn.Module) -> str:
+        if id(model) not in self._names:
+            for other in self.all():
+                if id(other) not in self._names:
+                    self._kept.append(other)  # keeps the id from being used again
+                    same = sum(n.split("#")[0] == type(other).__name__ for n in self._names.values())
+                    self._names[id(other)] = type(other).__name__ + (f"#{same}" if same else "")
+        return self._names[id(model)]
+
+
+class Watcher:
+    """The hooks, and the recording they fill."""
+
+    def __init__(self, config: RunConfig) -> None:
+        self.config = config
+        self.recording = Recording(versions={"torch": torch.__version__})
+        self.models = Models()
+        self._stack: list[nn.Module] = []
+        self._names: dict[int, dict[int, str]] = {}
+        self._occurrence: dict[str, int] = {}
+        self._tensor_names: dict[int, list[str]] = {}
+        self._watched: set[int] = set()
+        self._in_backward = False
+
+    @property
+    def step(self) -> int:
+        """The step that is being computed, from 1."""
+        return len(self.recording.losses) + 1
+
+    def install(self) -> None:
+        nn.modules.module.register_module_forward_pre_hook(self._before_forward)
+        nn.modules.module.register_module_forward_hook(self._after_forward, always_call=True)
+        self._patch_backward()
+        self._patch_optimizers()
+        torch.compile = lambda model=None, **_: model if model is not None else (lambda function: function)  # type: ignore
+
+    # --- forward
+
+    def _before_forward(self, module: nn.Module, args: Any) -> None:
+        if isinstance(module, _WRAPPERS):
+            return
+        if not self._stack:
+            model = self.models.of(module)
+            if model is not None:
+                self._start(model)
+        self._stack.append(module)
+
+    def _start(self, model: nn.Module) -> None:
+        if id(model) not in self._watched:
+            self._watched.add(id(model))
+            self._first_use(model)
+        if not torch.is_grad_enabled():
+            return
+        self._occurrence.clear()
+        states = self.recording.states.setdefault(self.step, {}) if self.step <= STATE_STEPS else None
+        name = self.models.name(model)
+        if states is not None and not any(key.startswith(name + "|") for key in states):
+            states.update(_state(name, model))
+
+    def _first_use(self, model: nn.Module) -> None:
+        name = self.models.name(model)
+        self.recording.models.append(name)
+        self.recording.initial.update(_state(name, model))
+        self._names[id(model)] = {id(part): path for path, part in model.named_modules()}
+        for key, parameter in model.named_parameters(remove_duplicate=False):  # a tied weight has several names
+            self._tensor_names.setdefault(id(parameter), []).append(f"{name}|{key}")
+        if self.config.perturb is not None:
+            _perturb(model, self.config.perturb)
+
+    def _after_forward(self, module: nn.Module, args: Any, output: Any) -> None:
+        if isinstance(module, _WRAPPERS) or not self._stack:
+            return
+        self._stack.pop()
+        if self.step > GRADIENT_STEPS or not torch.is_grad_enabled():
+            return
+        model = self.models.of(module)
+        if model is None or id(model) not in self._names or id(module) not in self._names[id(model)]:
+            return
+        path = f"{self.models.name(model)}|{self._names[id(model)][id(module)]}"
+        occurrence = self._occurrence.get(path, 0)
+        self._occurrence[path] = occurrence + 1
+        for i, leaf in enumerate(_leaves(output)):
+            self.recording.outputs.setdefault(f"{path}|{occurrence}|{i}", _array(leaf))
+
+    # --- backward
+
+    def _patch_backward(self) -> None:
+        original = torch.Tensor.backward
+
+        def backward(tensor: Tensor, *args: Any, **kwargs: Any) -> None:
+            if self._in_backward:
+                return original(tensor, *args, **kwargs)
+            if len(self.recording.losses) >= self.config.steps:
+                raise Stop
+            self._in_backward = True
+            try:
+                self._differentiate(original, tensor, args, kwargs)
+            finally:
+                self._in_backward = False
+
+        torch.Tensor.backward = backward  # type: ignore[method-assign]
+
+    def _differentiate(self, original: Any, loss: Tensor, args: Any, kwargs: Any) -> None:
+        value, step = float(loss.detach().double().sum()), self.step
+        detailed = step <= GRADIENT_STEPS
+        parameters = [p for model in self.models.all() for p in model.parameters()] if detailed else []
+        before = {id(p): p.grad for p in parameters}
+        for parameter in parameters:
+            parameter.grad = None
+        original(loss, *args, **kwargs)
+        if detailed:
+            gradients: Tensors = {}
+            for parameter in parameters:
+                if parameter.grad is None:
+                    parameter.grad = before[id(parameter)]
+                    continue
+                value_of = _array(parameter.grad)
+                gradients.update({name: value_of for name in self._tensor_names.get(id(parameter), ())})
+                earlier = before[id(parameter)]
+                if earlier is not None:
+                    parameter.grad = earlier.add_(parameter.grad)
+            self.recording.gradients[step] = gradients
+        self.recording.losses.append(value)
+
+    def _patch_optimizers(self) -> None:
+        def after_step(*_: Any) -> None:
+            if len(self.recording.losses) >= self.config.steps and not self._in_backward:
+                raise Stop
+
+        register_optimizer_step_post_hook(after_step)
+
+    def finish(self) -> None:
+        """Models that were built and never called: a rewritten script initialises them all the same."""
+        for model in self.models.all():
+            if id(model) not in self._watched:
+                name = self.models.name(model)
+                self.recording.models.append(name)
+                self.recording.initial.update(_state(name, model))
+
+
+def _state(name: str, model: nn.Module) -> Tensors:
+    state = model.state_dict()
+    return {f"{name}|{key}": _array(value) for key, value in state.items() if isinstance(value, Tensor)}
+
+
+def _perturb(model: nn.Module, seed: int) -> None:
+    """Each float weight moves to one of its two neighbours: what a rounding anywhere upstream would do."""
+    random = np.random.RandomState(seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.is_floating_point():
+                up = torch.from_numpy(random.randint(0, 2, tuple(parameter.shape)) > 0)
+                infinity = torch.tensor(torch.inf, dtype=parameter.dtype)
+                parameter.copy_(torch.nextafter(parameter, torch.where(up, infinity, -infinity)))
+
+
+def main(config_path: str) -> int:
+    config = RunConfig.read(config_path)
+    torch.set_num_threads(config.threads)
+    draws_torch.install()
+    watcher = Watcher(config)
+    watcher.install()
+    torch.manual_seed(config.seed)
+    child.run_script(config, watcher.recording)
+    watcher.finish()
+    watcher.recording.save(Path(config.out))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0 if watcher.recording.error is None else 1)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

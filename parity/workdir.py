@@ -1,0 +1,62 @@
+"""The folders that scripts run in: a fresh copy for each run, so that nothing of the user's is overwritten."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from parity.codes import ParityError
+
+# Never needed by a run, and often large.
+_LEFT_OUT = {
+    ".git", ".hg", ".venv", "venv", "env", "node_modules", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache",
+    ".tox", ".ipynb_checkpoints", "wandb",
+}  # fmt: skip
+MAX_BYTES, MAX_FILES = 4_000_000_000, 50_000
+
+
+def copy_for_run(script: Path, target: Path, overlay: Path | None = None) -> Path:
+    """Copy the folder of `script` to `target`, then that of `overlay` over it; the copy of the file to run.
+
+    The rewritten file runs where the original would find its data: over a copy of the original's folder.
+    """
+    copy_folder(script.parent, target)
+    if overlay is None:
+        return target / script.name
+    if overlay.parent != script.parent:
+        copy_folder(overlay.parent, target)
+    return target / overlay.name
+
+
+def copy_folder(source: Path, target: Path) -> None:
+    """Raises ParityError PAR208 where the folder is too large to be the project of one script."""
+    files = size = 0
+    for folder, names, entries in os.walk(source):
+        names[:] = [name for name in names if not _left_out(Path(folder, name), target)]
+        files += len(entries)
+        size += sum(_size(os.path.join(folder, entry)) for entry in entries)
+        if files > MAX_FILES or size > MAX_BYTES:
+            raise ParityError(
+                "PAR208",
+                f"{source} holds more than {MAX_BYTES // 10**9} GB or {MAX_FILES} files; each run works in a copy of "
+                "that folder: move the script, and what it reads, into a folder of its own",
+            )
+    shutil.copytree(
+        source,
+        target,
+        dirs_exist_ok=True,
+        ignore_dangling_symlinks=True,
+        ignore=lambda folder, names: [name for name in names if _left_out(Path(folder, name), target)],
+    )
+
+
+def _left_out(path: Path, target: Path) -> bool:
+    return path.name in _LEFT_OUT or path.resolve() in (target.resolve(), *target.resolve().parents)
+
+
+def _size(path: str) -> int:
+    try:
+        return os.path.getsize(path)
+    except OSError:
+        return 0
