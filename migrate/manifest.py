@@ -1,8 +1,8 @@
 """The weight manifest, ``weights.json``: which torch key fills which Flax leaf, and by which moves.
 
-Standard library only. ``migrate rewrite`` writes it, ``migrate port-weights`` and ``migrate parity`` read it, and people
-may write one by hand. ``loads`` and ``dumps`` lose nothing: ``loads(dumps(m)) == m``, and a text that ``dumps`` wrote
-comes back to the letter.
+Standard library only. ``migrate rewrite`` writes it, ``migrate port-weights`` and ``migrate parity`` read it, and
+people may write one by hand. ``loads`` and ``dumps`` lose nothing: ``loads(dumps(m)) == m``, and a text that ``dumps``
+wrote comes back to the letter.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class ManifestError(ValueError):
 class Leaf:
     """One Flax leaf, or with ``{0}`` in both names one for each list index found.
 
-    ``flax`` starts with the collection ("params/conv1/kernel"); ``moves`` go torch to Flax; ``shape`` is the Flax leaf's,
-    with None for a length not known statically, and None as a whole when not even the rank is. ``dtype`` None keeps the
-    stored type. ``torch_shape`` is needed only to go back through a leading reshape, which the output's shape does not
-    determine.
+    ``flax`` starts with the collection ("params/conv1/kernel"); ``moves`` go torch to Flax; ``shape`` is the Flax
+    leaf's, with None for a length not known statically, and None as a whole when not even the rank is. ``dtype`` None
+    keeps the stored type. ``torch_shape`` is needed only to go back through a leading reshape, which the output's shape
+    does not determine.
     """
 
     flax: str

@@ -1,0 +1,140 @@
+"""One lazy interface to every kind of torch checkpoint: keys, shapes and types at once, values tensor by tensor."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from weight_port.errors import PortError, fail
+from weight_port.regions import Stored, TensorInfo, check_expanded
+from weight_port.safetensors_files import read_safetensors
+from weight_port.state_dicts import choose, common_prefixes, strip
+from weight_port.torch_files import locate, read_torch
+
+__all__ = ["Checkpoint", "TensorInfo", "open_checkpoint"]
+
+_INDEXES = ("model.safetensors.index.json", "pytorch_model.bin.index.json", "model.safetensors", "pytorch_model.bin")
+_STRANGERS = (  # how files begin that people take for checkpoints
+    (b"version https://git-lfs", "a Git LFS pointer, not the file itself", "Fetch it: git lfs pull"),
+    (b"<", "a web page or XML, not a checkpoint", "Was a sign-in page downloaded in its place?"),
+    (b"\x89HDF", "an HDF5 file (Keras)", ""),
+    (b"\x93NUMPY", "a single NumPy array", ""),
+    (b"\x1f\x8b", "a gzip archive", "Unpack it first."),
+    (b"GGUF", "a GGUF file", ""),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint(Mapping[str, TensorInfo]):
+    """Tensors by key. Opening reads headers only; ``read`` gives a view of the mapped file, and no copy is kept.
+
+    ``opaque`` names what stands under keys that hold no readable tensor. ``key`` is where in the file the state dict
+    was found ("" the top), ``stripped`` the prefixes that were taken off the keys.
+    """
+
+    path: Path
+    format: str
+    stored: dict[str, Stored]
+    opaque: dict[str, str]
+    key: str = ""
+    stripped: tuple[str, ...] = ()
+
+    def __getitem__(self, key: str) -> TensorInfo:
+        return self.stored[key].info
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.stored)
+
+    def __len__(self) -> int:
+        return len(self.stored)
+
+    def read(self, key: str) -> np.ndarray:
+        """The tensor as it is stored, read-only; strided where it was saved as a view of a larger one."""
+        return self.stored[key].read()
+
+    def release(self, key: str) -> None:
+        """Let the memory that reading ``key`` took go; it can be read again."""
+        self.stored[key].release()
+
+    def notes(self) -> tuple[str, ...]:
+        """What was decided on opening, in words."""
+        found = (f"taken from {self.key!r} of the file",) if self.key else ()
+        return found + tuple(f"the prefix {prefix!r} was taken off the keys" for prefix in self.stripped)
+
+
+def open_checkpoint(path: str | Path, *, key: str | None = None, expected: Iterable[str] = ()) -> Checkpoint:
+    """Open a .safetensors, torch.save or sharded checkpoint. No pickled code is run and torch is not needed.
+
+    key: which state dict, where the file holds several. expected: the names that will be asked for; a ``module.``
+    that they have is the model's own and stays on the keys. Raises PortError WPT001 to WPT006.
+    """
+    path = Path(path)
+    head = _head(path)
+    if head[:1] in (b"{", b"\xef") and path.suffix == ".json":
+        found = _open_index(path)
+    else:
+        found = _open_one(path, head, key)
+    check_expanded(found.stored)
+    stripped = common_prefixes(found.stored, expected)
+    stored = {strip(name, stripped): tensor for name, tensor in found.stored.items()}
+    opaque = {strip(name, stripped): what for name, what in found.opaque.items()}
+    return Checkpoint(path, found.format, stored, opaque, found.key, stripped)
+
+
+def _head(path: Path) -> bytes:
+    if path.is_dir():
+        inside = [name for name in _INDEXES if (path / name).is_file()]
+        fail("WPT001", f"{path} is a directory", f"Did you mean {path / inside[0]}?" if inside else "Give a file.")
+    try:
+        with open(path, "rb") as file:
+            return file.read(32)
+    except OSError as error:
+        fail("WPT001", f"cannot open {path}: {error.strerror or error}")
+
+
+def _open_one(path: Path, head: bytes, key: str | None) -> Checkpoint:
+    for start, what, help in _STRANGERS:
+        if head.startswith(start):
+            fail("WPT002", f"{path} is {what}", help)
+    if head[8:9] == b"{":
+        stored, _ = read_safetensors(path)
+        return Checkpoint(path, "safetensors", stored, {})
+    if head[:4] == b"PK\x03\x04" or head[:1] == b"\x80":
+        saved, regions, form = read_torch(path)
+        state = choose(saved, key, str(path))
+        stored = {name: locate(name, tensor, regions) for name, tensor in state.tensors.items()}
+        return Checkpoint(path, form, stored, state.opaque, state.path)
+    if not head:
+        fail("WPT003", f"{path} is empty", "Fetch or save it again.")
+    fail("WPT002", f"{path} is neither safetensors nor a torch checkpoint (it begins with {head[:8]!r})")
+
+
+def _open_index(path: Path) -> Checkpoint:
+    """The shards of a Hugging Face index, as one checkpoint. Only files beside the index are opened."""
+    try:
+        weight_map = json.loads(path.read_bytes())["weight_map"]
+        files = {str(name): Path(file).name for name, file in weight_map.items()}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        fail("WPT002", f'{path} is not the index of a sharded checkpoint: it has no "weight_map"')
+    shards = {file: _open_shard(path, file) for file in dict.fromkeys(files.values())}
+    for name, file in files.items():
+        if name not in shards[file].stored:
+            fail("WPT003", f"{path} says that {name} is in {file}, which does not hold it")
+    for file, shard in shards.items():
+        for name in shard.stored:
+            if files.get(name) != file:
+                fail("WPT003", f"{file} holds {name}, which {path.name} does not place there")
+    form = f"{len(shards)} shards of {next(iter(shards.values())).format}" if shards else "no shards"
+    return Checkpoint(path, form, {name: shards[file].stored[name] for name, file in files.items()}, {})
+
+
+def _open_shard(index: Path, name: str) -> Checkpoint:
+    shard = index.parent / name
+    try:
+        return _open_one(shard, _head(shard), None)
+    except PortError as error:
+        raise PortError(error.code, f"{index.name}: {error.message}", error.help) from None
