@@ -34,7 +34,7 @@ def step_time(rounds: Sequence[Sequence[float]]) -> Spread:
 def ratio(rounds: Sequence[Sequence[float]], baseline: Sequence[Sequence[float]]) -> Spread:
     """How many times as long as the baseline a step takes, round by round.
 
-    Round i is compared with the baseline's round i, which ran right before or after it: a machine that slows down for a
+    Round i is compared with the baseline's round i, which ran in the same few seconds: a machine that slows down for a
     while slows both.
     """
     return Spread.of([median(ours) / median(theirs) for ours, theirs in zip(rounds, baseline, strict=True)])
