@@ -156,7 +156,7 @@ def main() -> int:
     console.print(
         f"CPU time of one training step (forward, backward, update; no data loading), one thread on core {core}.\n"
         f"Median (least to greatest) of {args.rounds} interleaved rounds of {args.steps} steps; below 1 is faster.\n"
-        "A script entered against itself came out at 0.97 to 1.00: read no more than that into differences of some percent."
+        "A script entered against itself came out at 0.97 to 1.00: differences of a few percent mean nothing."
     )
     return 0
 
