@@ -97,12 +97,12 @@ def _head(path: Path) -> bytes:
 
 
 def _open_one(path: Path, head: bytes, key: str | None) -> Checkpoint:
+    if head[5:9] == b"\0\0\0{":  # first, since the length before it may look like anything
+        stored, _ = read_safetensors(path)
+        return Checkpoint(path, "safetensors", stored, {})
     for start, what, help in _STRANGERS:
         if head.startswith(start):
             fail("WPT002", f"{path} is {what}", help)
-    if head[8:9] == b"{":
-        stored, _ = read_safetensors(path)
-        return Checkpoint(path, "safetensors", stored, {})
     if head[:4] == b"PK\x03\x04" or head[:1] == b"\x80":
         saved, regions, form = read_torch(path)
         state = choose(saved, key, str(path))

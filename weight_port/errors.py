@@ -38,7 +38,7 @@ class PortError(Exception):
         return 1 if self.code.startswith("WPT1") else 2
 
     def __str__(self) -> str:
-        return self.message if len(self.problems) > 1 else str(self.problems[0])
+        return self.message if len(self.problems) > 1 else str(Problem(self.code, self.message, self.help))
 
 
 def fail(code: str, message: str, help: str = "") -> NoReturn:

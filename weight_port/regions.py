@@ -54,10 +54,7 @@ class Stored:
         if 0 in info.shape:
             return np.empty(info.shape, info.dtype)
         strides = self.strides if self.strides is not None else contiguous(info)
-        # the elements from the first to the last that the strides reach, then the strides over them
-        count = 1 + sum((n - 1) * s for n, s in zip(info.shape, strides, strict=True)) // info.dtype.itemsize
-        flat = np.frombuffer(self.region.file, info.dtype, count, self.region.start + self.offset)
-        view = np.lib.stride_tricks.as_strided(flat, info.shape, strides, writeable=False)
+        view = np.ndarray(info.shape, info.dtype, self.region.file, self.region.start + self.offset, strides)
         return _swap(view) if self.region.swapped else view
 
     def release(self) -> None:

@@ -19,6 +19,7 @@ from weight_port.regions import TensorInfo
 from weight_port.safetensors_files import header, read_safetensors
 
 SLAB = 16 * 2**20  # bytes that are copied together at a time
+STRIP = 128  # columns that are transposed together
 CHUNK = 2**30  # flax splits larger arrays
 FLAX_FORMATS = (".safetensors", ".msgpack", ".npz")
 TORCH_FORMATS = (".safetensors", ".pt", ".pth", ".bin", ".npz")
@@ -62,18 +63,30 @@ def read(path: Path) -> tuple[dict[str, TensorInfo], Read]:
     fail("WPT002", f"cannot tell the format of {path}", f"Flax weights end in one of {', '.join(FLAX_FORMATS)}.")
 
 
-def slabs(array: np.ndarray) -> Iterator[memoryview | bytes]:
+def slabs(array: np.ndarray) -> Iterator[memoryview]:
     """The elements in row-major order, a bounded number of bytes at a time, whatever the array's strides."""
-    if array.ndim == 0 or array.nbytes <= SLAB:
-        yield np.ascontiguousarray(array).tobytes()
-        return
-    rows = max(1, SLAB * len(array) // array.nbytes)
-    if rows == 1 and array.nbytes > SLAB * len(array):  # one row is too much: split it too
+    if array.nbytes <= SLAB:
+        yield _row_major(array)
+    elif array.nbytes > SLAB * len(array):  # a single row is too much
         for row in array:
             yield from slabs(row)
-        return
-    for start in range(0, len(array), rows):
-        yield np.ascontiguousarray(array[start : start + rows]).tobytes()
+    else:
+        rows = SLAB * len(array) // array.nbytes
+        for start in range(0, len(array), rows):
+            yield _row_major(array[start : start + rows])
+
+
+def _row_major(array: np.ndarray) -> memoryview:
+    """The bytes of a small array; of its own memory where it is contiguous.
+
+    A transposed matrix is copied by strips: numpy's own copy of one is two (float32) to seven (bfloat16) times slower.
+    """
+    if not array.flags.c_contiguous:
+        bits = array.view(f"u{array.dtype.itemsize}") if array.dtype.itemsize <= 8 else array
+        array = np.empty(bits.shape, bits.dtype)
+        for start in range(0, array.shape[-1], STRIP):
+            array[..., start : start + STRIP] = bits[..., start : start + STRIP]
+    return array.reshape(-1).view(np.uint8).data
 
 
 # --- safetensors ------------------------------------------------------------------------------------------------------
