@@ -6,12 +6,18 @@ import os
 import random
 import runpy
 import sys
+from typing import Any
 
 import numpy as np
 
 from migrate.manifest import ManifestError
 from parity.codes import ParityError
 from parity.record import Recording, RunConfig, Stop, traceback_tail
+
+
+def patch(owner: Any, name: str, value: Any) -> None:
+    """Put `value` in the place of an attribute of a framework, for the rest of this process."""
+    setattr(owner, name, value)
 
 
 def run_script(config: RunConfig, recording: Recording) -> None:

@@ -1,6 +1,7 @@
 """Every code that a comparison can end with, and the exception that carries those which stop it.
 
-PAR1xx: the two sides were run and differ (exit 1), or something is worth knowing. PAR2xx: they could not be run (exit 2).
+PAR1xx: the two sides were run and differ (exit 1), or something is worth knowing. PAR2xx: the comparison stopped
+(exit 2, or 1 where it stopped because the rewritten model and the torch weights do not fit each other).
 `migrate explain PAR101` prints the explanation.
 """
 
@@ -110,7 +111,8 @@ CODES: dict[str, Code] = {
     ),
     "PAR211": Code(
         "An input cannot be used",
-        "The script, the rewritten file or the manifest is missing or cannot be read. `migrate rewrite SCRIPT` writes the last two.",
+        "The script, the rewritten file or the manifest is missing or cannot be read. `migrate rewrite SCRIPT` writes "
+        "the last two.",
     ),
     "PAR212": Code(
         "The torch weights do not fit the manifest",
@@ -119,14 +121,20 @@ CODES: dict[str, Code] = {
 }
 
 
+_DO_NOT_FIT = ("PAR202", "PAR203", "PAR204", "PAR212")
+
+
 class ParityError(Exception):
     """A comparison could not be made. `code` is in CODES; the message says what, where and what to do."""
-
-    exit_code = 2
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
         self.code, self.message = code, message
+
+    @property
+    def exit_code(self) -> int:
+        """1 where weights and rewrite do not fit each other, which is a difference; 2 where nothing could be run."""
+        return 1 if self.code in _DO_NOT_FIT else 2
 
     def __str__(self) -> str:
         return f"{self.code}: {self.message}"

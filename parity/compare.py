@@ -70,9 +70,16 @@ def compare_script(
             return run.result(started)
     except ParityError as error:
         return ParityResult(
-            str(script), str(rewritten), False, 2, code=error.code, errors=(str(error),), requested_steps=steps,
+            script=str(script),
+            rewritten=str(rewritten),
+            passed=False,
+            exit_code=error.exit_code,
+            first_difference=str(error) if error.exit_code == 1 else None,
+            code=error.code,
+            errors=(str(error),),
+            requested_steps=steps,
             seconds=time.monotonic() - started,
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True)
@@ -92,7 +99,9 @@ class _Run:
         if torch_side.error is not None and not torch_side.losses:
             raise ParityError("PAR201", f"{self.script}: {_told(torch_side)}")
         if not torch_side.losses:
-            raise ParityError("PAR207", f"{self.script}: no loss.backward() was reached, so there is nothing to compare")
+            raise ParityError(
+                "PAR207", f"{self.script}: no loss.backward() was reached, so there is nothing to compare"
+            )
         noise = self._start("noise", self._config("noise", threads=2, perturb=PERTURBATION_SEED))
         ours = self._start("jax", self._config("jax"))
         jax_side, noise_side = ours.recording(), noise.recording(must=False)

@@ -12,6 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from parity import standin
 
@@ -47,7 +48,7 @@ def _plain(values: Callable[[tuple[int, ...]], np.ndarray]) -> Callable[..., Any
 
 def _randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None, **_: Any) -> Any:
     dtype = jax.dtypes.canonicalize_dtype(int if dtype is None else dtype)
-    if not any(isinstance(bound, jax.core.Tracer) or np.ndim(bound) for bound in (minval, maxval)):
+    if not any(isinstance(bound, Tracer) or np.ndim(bound) for bound in (minval, maxval)):
         return jnp.asarray(standin.randint(_shape(shape), int(minval), int(maxval)), dtype)
     draws = jnp.asarray(standin.uniform01(_shape(shape)), _float(None))
     return jnp.minimum(jnp.floor(minval + (maxval - minval) * draws), maxval - 1).astype(dtype)

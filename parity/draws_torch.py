@@ -20,6 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from parity import standin
+from parity.child import patch
 
 _parameters: weakref.WeakSet[Tensor] = weakref.WeakSet()
 
@@ -51,7 +52,7 @@ def _track_construction() -> None:
         _parameters.add(parameter)
         return parameter
 
-    torch.nn.Parameter.__new__ = staticmethod(new)  # type: ignore[method-assign]
+    patch(torch.nn.Parameter, "__new__", staticmethod(new))
 
 
 def _frames(start: int = 2) -> Iterator[FrameType]:
@@ -264,11 +265,17 @@ def _alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplac
 
 
 def _patch_dropout() -> None:
-    F.dropout = torch.dropout = _dropout  # type: ignore[assignment]
-    F.dropout1d = _feature_dropout(unbatched=2)  # type: ignore[assignment]
-    F.dropout2d = torch.feature_dropout = _feature_dropout(unbatched=None)  # type: ignore[assignment]
-    F.dropout3d = _feature_dropout(unbatched=4)  # type: ignore[assignment]
-    F.alpha_dropout = torch.alpha_dropout = _alpha_dropout  # type: ignore[assignment]
+    for owner, name, dropout in (
+        (F, "dropout", _dropout),
+        (F, "dropout1d", _feature_dropout(unbatched=2)),
+        (F, "dropout2d", _feature_dropout(unbatched=None)),
+        (F, "dropout3d", _feature_dropout(unbatched=4)),
+        (F, "alpha_dropout", _alpha_dropout),
+        (torch, "dropout", _dropout),
+        (torch, "feature_dropout", _feature_dropout(unbatched=None)),
+        (torch, "alpha_dropout", _alpha_dropout),
+    ):
+        patch(owner, name, dropout)
 
 
 def _patch_attention() -> None:
@@ -292,7 +299,9 @@ def _patch_attention() -> None:
             future = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
             scores = scores.masked_fill(future, float("-inf"))
         if attn_mask is not None:
-            scores = scores.masked_fill(~attn_mask, float("-inf")) if attn_mask.dtype == torch.bool else scores + attn_mask
+            scores = (
+                scores.masked_fill(~attn_mask, float("-inf")) if attn_mask.dtype == torch.bool else scores + attn_mask
+            )
         return _dropped(scores.softmax(-1), dropout_p) @ value
 
     F.scaled_dot_product_attention = attention

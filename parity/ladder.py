@@ -150,7 +150,8 @@ def _verdict(name: str, rows: list[Row], code: str, what: Callable[[Row], str], 
 
 
 def _figures(row: Row) -> str:
-    return row.note or f"relative drift {row.drift:.1e}, limit {row.limit:.1e}"
+    figures = f"relative drift {row.drift:.1e}, limit {row.limit:.1e}"
+    return f"{figures} ({row.note})" if row.note else figures
 
 
 def outputs(name: str, sides: Sides) -> Rung:
@@ -168,20 +169,31 @@ def _output_rows(sides: Sides, class_name: str, model: str) -> list[Row]:
     torch_paths = dict.fromkeys(key.rsplit("|", 2)[0] for key in theirs)
     mapping = names.module_names(weights, (p for p in flax_paths if p), torch_paths) | {"": ""}
     flax_of = {torch_path: flax_path for flax_path, torch_path in mapping.items()}
-    rows = []
+    as_many = sum(key.startswith("|") for key in theirs) == sum(key.startswith("|") for key in ours)
+    rows: list[Row] = []
+    skipped: list[str] = []
     for key, value in theirs.items():
         path, occurrence, index = key.rsplit("|", 2)
         other = ours.get(f"{flax_of.get(path)}|{occurrence}|{index}")
         if path not in flax_of or other is None:
+            skipped.append(f"{model}.{path}")
             continue
         limit = tolerance.output_limit(relative(value, noisy[key]) if _same_shape(noisy.get(key), value) else 0.0)
         layouts = [layout for layout in _layouts(other) if layout.shape == value.shape]
         shown = f"{model}.{path}" if path else f"the model {model}"
         if layouts:
-            rows.append(Row(shown, min(relative(value, layout) for layout in layouts), limit, flax_of[path]))
-        elif not path and len([k for k in theirs if k.startswith("|")]) == len([k for k in ours if k.startswith("|")]):
-            rows.append(Row(shown, math.inf, limit, "", f"its shape is {value.shape} in torch and {other.shape} in JAX"))
+            drift = min(relative(value, layout) for layout in layouts)
+            rows.append(Row(shown, drift, limit, flax_of[path], _after(skipped)))
+            skipped = []
+        elif not path and as_many:
+            note = f"its shape is {value.shape} in torch and {other.shape} in JAX"
+            rows.append(Row(shown, math.inf, limit, "", note))
     return _without_layout_differences(rows, model)
+
+
+def _after(skipped: list[str]) -> str:
+    """Layers without a counterpart that ran since the last one compared: the cause may lie in them."""
+    return f"after {', '.join(dict.fromkeys(skipped))}, not compared" if skipped else ""
 
 
 def _layouts(value: np.ndarray) -> list[np.ndarray]:
@@ -197,10 +209,7 @@ def _without_layout_differences(rows: list[Row], model: str) -> list[Row]:
 
 
 def loss(name: str, sides: Sides) -> Rung:
-    rows = [
-        Row(f"step {step.step}", step.drift, step.limit, note=f"{step.torch:.9g} in torch, {step.jax:.9g} in JAX")
-        for step in step_table(sides)[:1]
-    ]
+    rows = [Row(f"step {s.step}", s.drift, s.limit, note=_loss_note(s)) for s in step_table(sides)[:1]]
     return _verdict(name, rows, "PAR102", lambda row: "first loss")
 
 
@@ -295,7 +304,7 @@ def losses(name: str, sides: Sides) -> Rung:
 
 
 def _loss_note(step: StepRow) -> str:
-    return f"{step.torch:.9g} in torch, {step.jax:.9g} in JAX, relative drift {step.drift:.1e}, limit {step.limit:.1e}"
+    return f"{step.torch:.9g} in torch, {step.jax:.9g} in JAX"
 
 
 def step_table(sides: Sides) -> list[StepRow]:

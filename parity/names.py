@@ -130,7 +130,7 @@ def _by_leaves(weights: ModelWeights, path: str) -> str | None:
 
 
 def _by_spelling(path: str) -> list[str]:
-    """"net/layers_3" -> "net.3"; "heads_0/key" -> "heads.0.key"; "fc_1" stays "fc_1" where torch has it."""
+    """ "net/layers_3" -> "net.3"; "heads_0/key" -> "heads.0.key"; "fc_1" stays "fc_1" where torch has it."""
     plain = path.replace("/", ".")
     split = re.sub(r"_(\d+)(?=\.|$)", r".\1", plain)
     return [plain, re.sub(r"(^|\.)layers\.(?=\d+(\.|$))", r"\1", split), split]

@@ -16,11 +16,12 @@ from typing import Any
 
 import flax
 import flax.linen as nn
-import flax.traverse_util
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax  # noqa: F401  imported before the patches, so that its own jitted functions stay as they are
+from flax.core import FrozenDict, freeze, unfreeze
+from flax.traverse_util import flatten_dict, unflatten_dict
 
 from migrate import manifest as manifests
 from parity import child, draws_jax
@@ -31,7 +32,7 @@ from parity.record import GRADIENT_STEPS, STATE_STEPS, Recording, RunConfig, Sto
 
 def _flat(tree: Any) -> dict[str, Any]:
     """Nested variables as {"params/conv1/kernel": leaf}."""
-    return {"/".join(path): leaf for path, leaf in flax.traverse_util.flatten_dict(flax.core.unfreeze(tree)).items()}
+    return {"/".join(path): leaf for path, leaf in flatten_dict(unfreeze(tree)).items()}
 
 
 def _array(value: Any) -> np.ndarray:
@@ -64,8 +65,8 @@ class Weights:
                 text = f"{class_name}: {leaf} has the shape {here[leaf].shape}, the ported weight {value.shape}"
                 raise ParityError("PAR204", text)
         filled = {tuple(k.split("/")): jnp.asarray(there[k], here[k].dtype) for k in here}
-        tree = flax.traverse_util.unflatten_dict(filled)
-        return flax.core.freeze(tree) if isinstance(variables, flax.core.FrozenDict) else tree
+        tree = unflatten_dict(filled)
+        return freeze(tree) if isinstance(variables, FrozenDict) else tree
 
 
 class Watcher:
@@ -85,7 +86,8 @@ class Watcher:
     def install(self) -> None:
         self._patch_init()
         self._patch_apply()
-        nn.intercept_methods(self._intercept).__enter__()
+        self._interception = nn.intercept_methods(self._intercept)  # kept: collected, it would end
+        self._interception.__enter__()
         jax.value_and_grad = self._value_and_grad(jax.value_and_grad)
         jax.grad = self._grad(jax.value_and_grad)
         jax.jit = self._jit(jax.jit)
@@ -207,7 +209,7 @@ class Watcher:
             outermost = self._init_depth == 0 and module.scope is None
             return self.weights.replace(module, variables) if outermost else variables
 
-        nn.Module.init = init
+        child.patch(nn.Module, "init", init)
 
     def _patch_apply(self) -> None:
         original = nn.Module.apply
@@ -224,7 +226,7 @@ class Watcher:
             finally:
                 self._model = None
 
-        nn.Module.apply = apply
+        child.patch(nn.Module, "apply", apply)
 
     def _note_variables(self, variables: dict[str, Any]) -> None:
         indices, names = self._inner

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.optim.optimizer import register_optimizer_step_post_hook
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-from parity import child, draws_torch
+from parity import child, draws_torch, tolerance
 from parity.record import GRADIENT_STEPS, STATE_STEPS, Recording, RunConfig, Stop, Tensors
 
 
@@ -72,7 +72,9 @@ class Models:
         alive = {id(module): module for ref in self._seen if (module := ref()) is not None}
         held = {id(child) for m in alive.values() if not isinstance(m, _WRAPPERS) for child in m.children()}
         return [
-            m for m in alive.values() if id(m) not in held and not isinstance(m, _WRAPPERS) and any(True for _ in m.parameters())
+            m
+            for m in alive.values()
+            if id(m) not in held and not isinstance(m, _WRAPPERS) and any(True for _ in m.parameters())
         ]
 
     def of(self, module: nn.Module) -> nn.Module | None:
@@ -117,7 +119,7 @@ class Watcher:
         nn.modules.module.register_module_forward_hook(self._after_forward, always_call=True)
         self._patch_backward()
         self._patch_optimizers()
-        torch.compile = lambda model=None, **_: model if model is not None else (lambda function: function)  # type: ignore
+        child.patch(torch, "compile", _not_compiled)
 
     # --- forward
 
@@ -183,7 +185,7 @@ class Watcher:
             finally:
                 self._in_backward = False
 
-        torch.Tensor.backward = backward  # type: ignore[method-assign]
+        child.patch(torch.Tensor, "backward", backward)
 
     def _differentiate(self, original: Any, loss: Tensor, args: Any, kwargs: Any) -> None:
         value, step = float(loss.detach().double().sum()), self.step
@@ -200,7 +202,7 @@ class Watcher:
                     parameter.grad = before[id(parameter)]
                     continue
                 value_of = _array(parameter.grad)
-                gradients.update({name: value_of for name in self._tensor_names.get(id(parameter), ())})
+                gradients.update(dict.fromkeys(self._tensor_names.get(id(parameter), ()), value_of))
                 earlier = before[id(parameter)]
                 if earlier is not None:
                     parameter.grad = earlier.add_(parameter.grad)
@@ -213,6 +215,8 @@ class Watcher:
                 raise Stop
 
         register_optimizer_step_post_hook(after_step)
+        if self.config.perturb is not None:
+            _perturb_adam()
 
     def finish(self) -> None:
         """Models that were built and never called: a rewritten script initialises them all the same."""
@@ -221,6 +225,11 @@ class Watcher:
                 name = self.models.name(model)
                 self.recording.models.append(name)
                 self.recording.initial.update(_state(name, model))
+
+
+def _not_compiled(model: Any = None, **_: Any) -> Any:
+    """In the place of torch.compile, as a call and as a decorator with arguments: hooks do not fire in compiled code."""
+    return model if model is not None else (lambda function: function)
 
 
 def _state(name: str, model: nn.Module) -> Tensors:
@@ -237,6 +246,30 @@ def _perturb(model: nn.Module, seed: int) -> None:
                 up = torch.from_numpy(random.randint(0, 2, tuple(parameter.shape)) > 0)
                 infinity = torch.tensor(torch.inf, dtype=parameter.dtype)
                 parameter.copy_(torch.nextafter(parameter, torch.where(up, infinity, -infinity)))
+
+
+def _perturb_adam() -> None:
+    """Scale the steps of Adam and its like by what rounding their bias correction to float32 does: see `tolerance`."""
+    steps: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+
+    def scale(optimizer: Any, factor: float) -> None:
+        for group in optimizer.param_groups:
+            if "lr" in group and "betas" in group:
+                group["lr"] = group["lr"] * factor
+
+    def factor(optimizer: Any) -> float:
+        betas = [group["betas"][1] for group in optimizer.param_groups if "betas" in group]
+        return 1 + tolerance.adam_rounding(max(betas), steps[optimizer]) if betas else 1.0
+
+    def before(optimizer: Any, *_: Any) -> None:
+        steps[optimizer] = steps.get(optimizer, 0) + 1
+        scale(optimizer, factor(optimizer))
+
+    def after(optimizer: Any, *_: Any) -> None:
+        scale(optimizer, 1 / factor(optimizer))
+
+    register_optimizer_step_pre_hook(before)
+    register_optimizer_step_post_hook(after)
 
 
 def main(config_path: str) -> int:

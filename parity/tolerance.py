@@ -12,8 +12,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-# One perturbed run samples the spread, it does not bound it: in 180 step checks of correct ports the drift stayed within
-# 10 times the running maximum of such runs, and 15 seeded mistakes all left it by the second step.
+# One perturbed run samples the spread, it does not bound it: in 180 step checks of correct ports the drift stayed
+# within 10 times the running maximum of such runs, and 15 seeded mistakes all left it by the second step.
 NOISE_FACTOR = 10.0
 
 # Half the spacing of float32 at 1, and the spacing itself.
@@ -36,23 +36,23 @@ LOSS_FIRST_STEPS = Floor(
 )
 LOSS_LATER = Floor(
     1e-5,
-    "From the third step on differences feed back through the weights. More than half of real scripts repeat to the last "
-    "bit under another number of threads, so the measured spread may be 0 although another framework's is not.",
+    "From the third step on differences feed back through the weights. More than half of real scripts repeat to the "
+    "last bit under another number of threads, so the measured spread may be 0 although another framework's is not.",
 )
 OUTPUT = Floor(
     2e-6,
-    "Relative RMS of a layer's output. Contractions in float32 are 3e-7 to 4e-7 from exact on either side; a wrong epsilon "
-    "in LayerNorm (1e-6 for 1e-5) shows as 4e-6.",
+    "Relative RMS of a layer's output. Contractions in float32 are 3e-7 to 4e-7 from exact on either side; a wrong "
+    "epsilon in LayerNorm (1e-6 for 1e-5) shows as 4e-6.",
 )
 GRADIENT = Floor(
     1e-5,
-    "Relative RMS of a parameter's gradient. It sums over the batch and passes the whole network, twice the depth of an "
-    "output; correct ports were within 1.7 times torch's own error.",
+    "Relative RMS of a parameter's gradient. It sums over the batch and passes the whole network, twice the depth of "
+    "an output; correct ports were within 1.7 times torch's own error.",
 )
 UPDATE = Floor(
     1e-4,
-    "Relative RMS of what one step added to a weight. Adam divides by the root of the squared gradient, which raises the "
-    "relative error of small gradients; a weight decay of 0.01 left out shows as 5e-4.",
+    "Relative RMS of what one step added to a weight. Adam divides by the root of the squared gradient, which raises "
+    "the relative error of small gradients; a weight decay of 0.01 left out shows as 5e-4.",
 )
 
 # A loss is a sum of terms as large as the largest loss so far: crossing zero makes no difference significant that is
@@ -69,6 +69,17 @@ UNDECIDED = 5e-2
 
 # A layer that differs by this much although the model's output agrees differs in layout or in name, not in value.
 LAYOUT = 0.1
+
+
+def adam_rounding(beta2: float, step: int) -> float:
+    """By how much the perturbed run scales the step-th update of Adam: a tenth of what the limits then allow.
+
+    Optax computes the bias correction 1 - beta2**t in float32, torch in float64. Rounding beta2 (by up to 2**-25) moves
+    the power by t times as much, and rounding the power adds 2**-24; the difference of two numbers close to 1 keeps few
+    digits, so with beta2 = 0.999 it is off by up to 9e-5, and the update, which divides by its root, by half of that.
+    """
+    corrected = 1 - beta2**step
+    return (step * ROUNDING / 2 + ROUNDING) / corrected / 2 / NOISE_FACTOR if corrected > 0 else 0.0
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,8 @@ def main():
     parser.add_argument("--epochs", type=int, default=5)
     args = parser.parse_args()
     key = jax.random.key(3)
-    scale = float(open(os.path.join("data", "scale.txt")).read())
+    with open(os.path.join("data", "scale.txt")) as file:
+        scale = float(file.read())
     rng = np.random.RandomState(0)
     x = jnp.asarray(rng.randn(48, 6).astype(np.float32) * scale)
     y = jnp.sin(x.sum(1))
