@@ -146,7 +146,7 @@ class _Run:
             process = subprocess.Popen(
                 [sys.executable, "-m", module, str(path)],
                 cwd=config.cwd,
-                env=_environment(config.threads),
+                env=environment(config.threads),
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
@@ -222,7 +222,7 @@ def _told(side: Recording) -> str:
     return f"failed {after}with {side.error_kind}\n{side.error}"
 
 
-def _environment(threads: int) -> dict[str, str]:
+def environment(threads: int) -> dict[str, str]:
     """One thread, no accelerator unless JAX_PLATFORMS says so, no display, a fixed order of sets."""
     root = str(Path(__file__).resolve().parent.parent)
     paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]

@@ -7,7 +7,6 @@ while a module is being constructed is left alone, and so is an in-place fill of
 from __future__ import annotations
 
 import functools
-import math
 import sys
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -16,10 +15,9 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from parity import standin
+from parity import dropout_torch, standin
 from parity.child import patch
 
 _parameters: weakref.WeakSet[Tensor] = weakref.WeakSet()
@@ -36,8 +34,7 @@ def install() -> None:
                 setattr(holder, name, patched)
     for name, fill in _FILLS.items():
         setattr(Tensor, name, _unless_weights(getattr(Tensor, name), fill))
-    _patch_dropout()
-    _patch_attention()
+    dropout_torch.install()
     _single_process_loaders()
 
 
@@ -220,91 +217,6 @@ _FILLS: dict[str, Callable[..., np.ndarray]] = {
     "random_": _fill_random,
     "bernoulli_": _fill_bernoulli,
 }
-
-
-# --- dropout ---------------------------------------------------------------------------------------------------------
-
-
-def _mask_like(input: Tensor, keep: float, shape: Sequence[int] | None = None) -> Tensor:
-    mask = standin.bernoulli(tuple(input.shape if shape is None else shape), keep)
-    return torch.from_numpy(mask).to(dtype=input.dtype, device=input.device)
-
-
-def _dropped(input: Tensor, p: float, shape: Sequence[int] | None = None) -> Tensor:
-    """input * mask / (1 - p), in torch's own order: the mask is divided first."""
-    return input * _mask_like(input, 1.0 - p, shape).div_(1.0 - p) if p < 1 else input * 0
-
-
-def _dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    if not training or p == 0:
-        return input
-    result = _dropped(input, p)
-    return input.copy_(result) if inplace else result
-
-
-def _feature_dropout(unbatched: int | None) -> Callable[..., Tensor]:
-    """Whole features at once. The first two axes are kept, or the first alone where the rank says "no batch axis"."""
-
-    def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-        if not training or p == 0:
-            return input
-        kept = 1 if input.dim() == unbatched else 2
-        result = _dropped(input, p, (*input.shape[:kept], *(1,) * (input.dim() - kept)))
-        return input.copy_(result) if inplace else result
-
-    return dropout
-
-
-def _alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    if not training or p == 0:
-        return input
-    alpha = -1.7580993408473766
-    scale = 1.0 / math.sqrt((alpha * alpha * p + 1.0) * (1.0 - p))
-    mask = _mask_like(input, 1.0 - p)
-    return (input * mask + alpha * (1.0 - mask)) * scale + (-scale * p * alpha)
-
-
-def _patch_dropout() -> None:
-    for owner, name, dropout in (
-        (F, "dropout", _dropout),
-        (F, "dropout1d", _feature_dropout(unbatched=2)),
-        (F, "dropout2d", _feature_dropout(unbatched=None)),
-        (F, "dropout3d", _feature_dropout(unbatched=4)),
-        (F, "alpha_dropout", _alpha_dropout),
-        (torch, "dropout", _dropout),
-        (torch, "feature_dropout", _feature_dropout(unbatched=None)),
-        (torch, "alpha_dropout", _alpha_dropout),
-    ):
-        patch(owner, name, dropout)
-
-
-def _patch_attention() -> None:
-    original = F.scaled_dot_product_attention
-
-    @functools.wraps(original)
-    def attention(
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        attn_mask: Tensor | None = None,
-        dropout_p: float = 0.0,
-        is_causal: bool = False,
-        scale: float | None = None,
-        **kwargs: Any,
-    ) -> Tensor:
-        if dropout_p == 0.0 or kwargs.get("enable_gqa"):
-            return original(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, **kwargs)
-        scores = query @ key.transpose(-2, -1) * (1.0 / math.sqrt(query.shape[-1]) if scale is None else scale)
-        if is_causal:
-            future = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
-            scores = scores.masked_fill(future, float("-inf"))
-        if attn_mask is not None:
-            scores = (
-                scores.masked_fill(~attn_mask, float("-inf")) if attn_mask.dtype == torch.bool else scores + attn_mask
-            )
-        return _dropped(scores.softmax(-1), dropout_p) @ value
-
-    F.scaled_dot_product_attention = attention
 
 
 # --- loaders ---------------------------------------------------------------------------------------------------------

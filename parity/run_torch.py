@@ -228,7 +228,7 @@ class Watcher:
 
 
 def _not_compiled(model: Any = None, **_: Any) -> Any:
-    """In the place of torch.compile, as a call and as a decorator with arguments: hooks do not fire in compiled code."""
+    """In the place of torch.compile, called or with arguments a decorator: hooks do not fire in compiled code."""
     return model if model is not None else (lambda function: function)
 
 
