@@ -198,8 +198,7 @@ def _write_npz(file: IO[bytes], tensors: Mapping[str, TensorInfo], read: Read, m
             with archive.open(record, "w", force_zip64=True) as entry:
                 head = {"shape": info.shape, "fortran_order": False, "descr": np.lib.format.dtype_to_descr(info.dtype)}
                 np.lib.format.write_array_header_1_0(entry, head)
-                for slab in slabs(read(name)):
-                    entry.write(slab)
+                entry.writelines(slabs(read(name)))
 
 
 def _read_npz(path: Path) -> tuple[dict[str, TensorInfo], Read]:

@@ -1,4 +1,4 @@
-"""Every kind of checkpoint gives the same keys, shapes, types and bits as torch does; every bad file one clear error."""
+"""Every kind of checkpoint gives the keys, shapes, types and bits that torch gives; every bad file one clear error."""
 
 import io
 import json

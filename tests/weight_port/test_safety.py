@@ -1,4 +1,4 @@
-"""A hostile checkpoint runs nothing, imports nothing, claims no more memory than it has, and cannot change the reader."""
+"""A hostile checkpoint runs nothing, imports nothing, claims no more than it has, and cannot change the reader."""
 
 import argparse
 import io
