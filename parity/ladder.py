@@ -116,13 +116,13 @@ def _models(sides: Sides, recorded: Tensors) -> Iterator[tuple[str, str]]:
         yield class_name, model
 
 
-def _verdict(name: str, rows: list[Row], code: str, what: Callable[[Row], str], note: str = "") -> Rung:
+def _verdict(name: str, rows: list[Row], code: str, note: str = "") -> Rung:
     if not rows:
         return Rung(name, Verdict.NOT_COMPARED, (), "PAR109", note=note)
     first = next((row for row in rows if row.differs), None)
     if first is None:
         return Rung(name, Verdict.EQUAL, tuple(rows), note=note)
-    return Rung(name, Verdict.DIFFERS, tuple(rows), code, f"{what(first)}: {_figures(first)}", note)
+    return Rung(name, Verdict.DIFFERS, tuple(rows), code, f"{first.name}: {_figures(first)}", note)
 
 
 def _figures(row: Row) -> str:
@@ -134,7 +134,7 @@ def outputs(name: str, sides: Sides) -> Rung:
     rows: list[Row] = []
     for class_name, model in _models(sides, sides.jax.outputs):
         rows += _output_rows(sides, class_name, model)
-    return _verdict(name, rows, "PAR101", lambda row: f"output of {row.name}")
+    return _verdict(name, rows, "PAR101")
 
 
 def _output_rows(sides: Sides, class_name: str, model: str) -> list[Row]:
@@ -156,7 +156,7 @@ def _output_rows(sides: Sides, class_name: str, model: str) -> list[Row]:
             continue
         limit = tolerance.output_limit(relative(value, noisy[key]) if _same_shape(noisy.get(key), value) else 0.0)
         layouts = [layout for layout in _layouts(other) if layout.shape == value.shape]
-        shown = f"{model}.{path}" if path else f"the model {model}"
+        shown = f"output of {model}.{path}" if path else _whole(model)
         if layouts:
             drift = min(relative(value, layout) for layout in layouts)
             rows.append(Row(shown, drift, limit, flax_of[path], _after(skipped)))
@@ -165,6 +165,10 @@ def _output_rows(sides: Sides, class_name: str, model: str) -> list[Row]:
             note = f"its shape is {value.shape} in torch and {other.shape} in JAX"
             rows.append(Row(shown, math.inf, limit, "", note))
     return _without_layout_differences(rows, model)
+
+
+def _whole(model: str) -> str:
+    return f"output of the model {model}"
 
 
 def _after(skipped: list[str]) -> str:
@@ -178,42 +182,46 @@ def _layouts(value: np.ndarray) -> list[np.ndarray]:
 
 
 def _without_layout_differences(rows: list[Row], model: str) -> list[Row]:
-    whole = [row for row in rows if row.name == f"the model {model}"]
+    whole = [row for row in rows if row.name == _whole(model)]
     if not whole or any(row.differs for row in whole):
         return rows
     return [row for row in rows if row in whole or not row.drift > tolerance.LAYOUT]
 
 
 def loss(name: str, sides: Sides) -> Rung:
-    rows = [Row(f"step {s.step}", s.drift, s.limit, note=_loss_note(s)) for s in step_table(sides)[:1]]
-    return _verdict(name, rows, "PAR102", lambda row: "first loss")
+    rows = [Row("loss at step 1", s.drift, s.limit, note=_loss_note(s)) for s in step_table(sides)[:1]]
+    return _verdict(name, rows, "PAR102")
 
 
 def gradients(name: str, sides: Sides) -> Rung:
+    return _verdict(name, _gradient_rows(sides, 1), "PAR103")
+
+
+def _gradient_rows(sides: Sides, step: int) -> list[Row]:
     rows: list[Row] = []
-    for step, ours in sorted(sides.jax.gradients.items()):
-        theirs, noisy = sides.torch.gradients.get(step, {}), sides.noise.gradients.get(step, {})
-        for class_name, model in _models(sides, ours):
-            weights = names.model_weights(sides.manifest, class_name)
-            grads = tensors_of(ours, class_name)
-            reference = _ported_gradients(sides, weights, model, tensors_of(theirs, model))
-            noise = _ported_gradients(sides, weights, model, tensors_of(noisy, model)) if noisy else {}
-            largest = max((rms(reference[path]) for path in grads if path in reference), default=0.0)
-            for path, value in grads.items():
-                if path in reference and reference[path].shape == value.shape:
-                    spread = relative(reference[path], noise[path]) if path in noise else 0.0
-                    limit = tolerance.gradient_limit(spread, rms(reference[path]), largest)
-                    label = f"{model}.{names.torch_name(weights, path)} at step {step}"
-                    rows.append(Row(label, _drift(reference[path], value, limit), limit, path))
-        if any(row.differs for row in rows):
-            break
-    return _verdict(name, rows, "PAR103", lambda row: f"gradient of {row.name}")
+    ours, theirs = sides.jax.gradients.get(step, {}), sides.torch.gradients.get(step, {})
+    noisy = sides.noise.gradients.get(step, {})
+    for class_name, model in _models(sides, ours):
+        weights = names.model_weights(sides.manifest, class_name)
+        grads = tensors_of(ours, class_name)
+        reference = _ported_gradients(sides, weights, model, tensors_of(theirs, model))
+        noise = _ported_gradients(sides, weights, model, tensors_of(noisy, model)) if noisy else {}
+        largest = max((rms(reference[path]) for path in grads if path in reference), default=0.0)
+        for path, value in grads.items():
+            if path in reference and reference[path].shape == value.shape:
+                label = f"gradient of {model}.{names.torch_name(weights, path)} at step {step}"
+                rows.append(_gradient_row(label, path, reference[path], value, noise.get(path), largest))
+    return rows
 
 
-def _drift(reference: np.ndarray, value: np.ndarray, limit: float) -> float:
-    """The relative difference; 0 where the limit says that the reference is nothing but rounding, and both are tiny."""
-    drift = relative(reference, value)
-    return 0.0 if math.isinf(limit) and not np.any(value) else drift
+def _gradient_row(
+    label: str, path: str, reference: np.ndarray, value: np.ndarray, noise: np.ndarray | None, largest: float
+) -> Row:
+    size = rms(reference)
+    if size == 0 and largest > 0:  # no gradient in torch: what the other side has is measured by the model's largest
+        return Row(label, rms(value) / largest, tolerance.GRADIENT_ULPS * tolerance.ULP, path)
+    spread = relative(reference, noise) if noise is not None else 0.0
+    return Row(label, relative(reference, value), tolerance.gradient_limit(spread, size, largest), path)
 
 
 def _ported_gradients(sides: Sides, weights: names.ModelWeights, model: str, grads: Tensors) -> Tensors:
@@ -228,14 +236,17 @@ def _ported_gradients(sides: Sides, weights: names.ModelWeights, model: str, gra
 
 
 def state(name: str, sides: Sides) -> Rung:
+    """The weights and buffers that each later step starts from, and then its gradients, in the order of time."""
     rows: list[Row] = []
-    for step in sorted(sides.jax.states):
-        ours = sides.jax.states[step]
-        for class_name, model in _models(sides, ours):
+    for step in sorted({*sides.jax.states, *sides.jax.gradients} - {1}):
+        for class_name, model in _models(sides, sides.jax.states.get(step, {})):
             rows += _state_rows(sides, class_name, model, step)
+        if not any(row.differs for row in rows):
+            rows += _gradient_rows(sides, step)
         if any(row.differs for row in rows):
             break
-    return _verdict(name, rows, "PAR104", lambda row: row.name)
+    first = next((row.name for row in rows if row.differs), "")
+    return _verdict(name, rows, "PAR103" if first.startswith("gradient") else "PAR104")
 
 
 def _state_rows(sides: Sides, class_name: str, model: str, step: int) -> Iterator[Row]:
@@ -258,7 +269,7 @@ def _state_rows(sides: Sides, class_name: str, model: str, step: int) -> Iterato
             continue
         update = after[path].astype(np.float64) - before[path]
         spread = relative(update, noise[path].astype(np.float64) - noise_before[path]) if path in noise else 0.0
-        limit = tolerance.update_limit(spread, rms(after[path]), rms(update))
+        limit = tolerance.update_limit(spread, rms(after[path]), rms(update), learnt=path.startswith("params/"))
         label = f"{model}.{names.torch_name(weights, path)} before step {step}"
         drift = relative(update, value.astype(np.float64) - before[path])
         if not np.any(update):  # frozen in torch: the weight itself must not have moved
@@ -268,11 +279,11 @@ def _state_rows(sides: Sides, class_name: str, model: str, step: int) -> Iterato
 
 def losses(name: str, sides: Sides) -> Rung:
     table = step_table(sides)
-    rows = [Row(f"step {s.step}", s.drift, s.limit, note=_loss_note(s)) for s in table if s.decides]
+    rows = [Row(f"loss at step {s.step}", s.drift, s.limit, note=_loss_note(s)) for s in table if s.decides]
     ours, theirs = len(sides.jax.losses), len(sides.torch.losses)
     undecided = next((s.step for s in table if not s.decides), None)
     note = f"PAR107: from step {undecided} on torch differs from itself too much to judge" if undecided else ""
-    rung = _verdict(name, rows, "PAR105", lambda row: f"loss at {row.name}", note)
+    rung = _verdict(name, rows, "PAR105", note)
     if rung.verdict is Verdict.EQUAL and ours != theirs and sides.jax.error is None and sides.torch.error is None:
         text = f"torch took {theirs} steps, the rewrite {ours}"
         return Rung(name, Verdict.DIFFERS, tuple(rows), "PAR106", text, note)

@@ -55,7 +55,7 @@ class MatmulResult:
 
 
 def matmul_parity(d: int, dtype: str = "float32", seed: int = 0, *, k: int = 4) -> MatmulResult:
-    """[d, k] x [k, d] of standard normal numbers. Raises ParityError for a wrong argument and a framework that fails."""
+    """[d, k] x [k, d] of standard normal numbers. Raises ParityError for wrong arguments and failing frameworks."""
     if dtype not in reference.PRECISION:
         raise ParityError("PAR211", f"dtype {dtype!r}: known are {', '.join(reference.PRECISION)}")
     if d < 1 or k < 1:

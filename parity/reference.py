@@ -72,7 +72,7 @@ def exact_product(a: np.ndarray, b: np.ndarray) -> Iterator[tuple[slice, np.ndar
 
 
 def mpmath_product(a: np.ndarray, b: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> list[Any]:
-    """Entries (rows[i], columns[i]) of the product as mpmath numbers, at a precision (600 bits) that holds them exactly."""
+    """Entries (rows[i], columns[i]) of the product as mpmath numbers; 600 bits hold them exactly."""
     with mpmath.workprec(600):
         return [
             mpmath.fdot([float(x) for x in a[row]], [float(x) for x in b[:, column]])

@@ -1,0 +1,75 @@
+"""Names of one side as names of the other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from migrate.layers.moves import Permute
+from migrate.manifest import Leaf, Manifest, ModelWeights, Unused
+from parity import names
+from parity.codes import ParityError
+from parity.record import Recording
+
+WEIGHTS = ModelWeights(
+    "Net",
+    (
+        Leaf("params/conv/kernel", "conv.weight", (Permute((2, 3, 1, 0)),), (3, 3, 1, 4)),
+        Leaf("params/blocks_{0}/heads_{1}/key/kernel", "blocks.{0}.heads.{1}.key.weight", (Permute((1, 0)),)),
+        Leaf("batch_stats/net/layers_1/mean", "net.1.running_mean"),
+    ),
+    (Unused("net.1.num_batches_tracked", "Flax counts no batches"),),
+)
+
+
+def test_torch_name_of_a_leaf() -> None:
+    assert names.torch_name(WEIGHTS, "params/conv/kernel") == "conv.weight"
+    assert names.torch_name(WEIGHTS, "params/blocks_3/heads_1/key/kernel") == "blocks.3.heads.1.key.weight"
+    assert names.torch_name(WEIGHTS, "params/unknown/kernel") == "params/unknown/kernel"
+
+
+def test_module_names_by_the_manifest_and_by_spelling() -> None:
+    flax = ["conv", "blocks_0", "blocks_0/heads_2/key", "net/layers_1", "net/layers_2", "fc_1", "other"]
+    torch = ["conv", "blocks.0", "blocks.0.heads.2.key", "net.1", "net.2", "fc_1"]
+    assert names.module_names(WEIGHTS, flax, torch) == dict(zip(flax, torch, strict=False))
+
+
+def test_ported_flat_takes_one_collection_and_ignores_other_keys() -> None:
+    state = {
+        "conv.weight": np.zeros((4, 1, 3, 3), np.float32),
+        "blocks.0.heads.0.key.weight": np.zeros((2, 5), np.float32),
+        "net.1.running_mean": np.zeros(4, np.float32),
+        "net.1.num_batches_tracked": np.zeros((), np.int64),
+    }
+    flat = names.ported_flat(state, WEIGHTS, "params/")
+    assert {name: value.shape for name, value in flat.items()} == {
+        "params/conv/kernel": (3, 3, 1, 4),
+        "params/blocks_0/heads_0/key/kernel": (5, 2),
+    }
+
+
+def _recording(*models: str) -> Recording:
+    initial = {f"{model}|w": np.full(2, i, np.float32) for i, model in enumerate(models)}
+    return Recording(models=list(models), initial=initial)
+
+
+ONE = ModelWeights("Net", (Leaf("params/w", "w"),))
+
+
+def test_the_weights_of_two_models_of_a_class_go_by_the_order_of_construction() -> None:
+    recording = _recording("Net#1", "Net", "Other")  # in the order of first use
+    assert names.torch_model(recording, ONE, 0) == "Net"
+    assert names.torch_model(recording, ONE, 1) == "Net#1"
+    with pytest.raises(ParityError, match="initialises 3 models Net, the torch run had 2"):
+        names.torch_model(recording, ONE, 2)
+
+
+def test_a_model_without_a_class_of_its_own_is_found_by_its_state_dict() -> None:
+    assert names.torch_model(_recording("Sequential"), ONE, 0) == "Sequential"
+    with pytest.raises(ParityError, match="no model Net"):
+        names.torch_model(_recording("Sequential", "Linear"), ONE, 0)
+
+
+def test_a_class_that_the_manifest_lacks() -> None:
+    with pytest.raises(ParityError, match="does not describe the model Other"):
+        names.model_weights(Manifest("train.py", "linen", (ONE,)), "Other")
