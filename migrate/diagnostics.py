@@ -1,0 +1,259 @@
+"""What is said about an input: the codes, a diagnostic at its place, the report of a run, the exit codes."""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+
+class ExitCode(enum.IntEnum):
+    """The exit codes of every sub-command."""
+
+    DONE = 0
+    FINDINGS = 1
+    UNUSABLE = 2
+
+
+class Severity(enum.StrEnum):
+    """`error` needs a person; `note` is worth knowing; `fatal` means that nothing was written."""
+
+    NOTE = "note"
+    ERROR = "error"
+    FATAL = "fatal"
+
+
+@dataclass(frozen=True)
+class Code:
+    """One kind of finding."""
+
+    name: str
+    title: str
+    help: str
+    explanation: str
+    severity: Severity = Severity.ERROR
+
+
+def _codes(*codes: Code) -> dict[str, Code]:
+    table: dict[str, Code] = {}
+    for code in codes:
+        if code.name in table:
+            raise ValueError(f"{code.name} is declared twice")
+        table[code.name] = code
+    return table
+
+
+CODES: dict[str, Code] = _codes(
+    Code(
+        "MIG001",
+        "cannot be parsed",
+        "mend the syntax first: python -m py_compile FILE",
+        "The file is not valid Python 3. Nothing was written. Python 2 files need 2to3 (Python 3.11 or older) first.",
+        Severity.FATAL,
+    ),
+    Code(
+        "MIG002",
+        "cannot be read as text",
+        "pass a Python source file",
+        "The file is binary or its bytes do not decode by its declared encoding (UTF-8 where none is declared).",
+        Severity.FATAL,
+    ),
+    Code(
+        "MIG003",
+        "no such file, or not a file",
+        "check the path",
+        "The input does not exist, is a directory, or may not be read.",
+        Severity.FATAL,
+    ),
+    Code(
+        "MIG101",
+        "nothing to rewrite",
+        "the file is left as it is",
+        "The file uses no torch API that is rewritten: it is copied byte for byte.",
+        Severity.NOTE,
+    ),
+    Code(
+        "MIG201",
+        "a module class could not be converted",
+        "write this class by hand, keeping its attribute names",
+        "An nn.Module class uses a construct whose Flax form is not known: a base class from elsewhere, *args in its "
+        "constructor, a submodule made outside `__init__`.",
+    ),
+    Code(
+        "MIG202",
+        "no such layer in the layer table",
+        "see `migrate layers` for what is known",
+        "The layer has no entry in the layer table yet, so neither its Flax constructor nor the layout of its weights is "
+        "known.",
+    ),
+    Code(
+        "MIG203",
+        "an argument of a layer is not supported",
+        "use the default of the argument, or write the layer by hand",
+        "The layer is known, but with this argument Flax computes something else.",
+    ),
+    Code(
+        "MIG204",
+        "weight initialisation not understood",
+        "write the initialiser by hand: weights ported from a checkpoint are not affected",
+        "The code changes weights after construction in a way that was not recognised, so the initial distribution of the "
+        "rewritten module would differ from torch's.",
+    ),
+    Code(
+        "MIG301",
+        "no rule for this torch API",
+        "write this line by hand",
+        "The call has no conversion rule yet. The line raises NotImplementedError with its original in a comment, so "
+        "nothing is computed wrongly in silence.",
+    ),
+    Code(
+        "MIG302",
+        "an argument of a torch API is not supported",
+        "write this line by hand",
+        "The API is known, but not with these arguments.",
+    ),
+    Code(
+        "MIG303",
+        "in-place change of a value that may be shared",
+        "write the update as an assignment",
+        "JAX arrays never change in place. The rewriter rebinds a plain name (`x = x + y`), and refuses where another name "
+        "or an object would have seen the change in torch.",
+    ),
+    Code(
+        "MIG304",
+        "a torch name is left",
+        "write this line by hand",
+        "After all passes a name rooted in torch is still used outside data loading. It would need torch at run time.",
+    ),
+    Code(
+        "MIG401",
+        "training step not understood",
+        "write this loop by hand: the model and its functions are converted",
+        "The statements between the forward pass, `backward()` and `step()` do not form an update that can be made a pure "
+        "function. The original stays in comments.",
+    ),
+    Code(
+        "MIG402",
+        "no example input for the weights",
+        "pass an example batch to `model.init`",
+        "Flax makes the weights by tracing the model once on an example input, and none could be derived from the script.",
+    ),
+    Code(
+        "MIG403",
+        "train or eval mode depends on the run",
+        "call model.train() or model.eval() right before",
+        "torch keeps the mode as hidden state of the model. Here it differs from one run of the line to the next (for "
+        "example: eval mode from the second epoch on, because the evaluation never switches back).",
+    ),
+    Code(
+        "MIG404",
+        "state cannot be threaded through this call",
+        "call the function in a statement of its own",
+        "The function updates weights or optimizer state, which a pure program returns; this call has no place for what is "
+        "returned.",
+    ),
+    Code(
+        "MIG501",
+        "recompiles as a shape grows",
+        "pad to a fixed length where speed matters",
+        "XLA compiles once for each shape. A loop that makes an array longer at each turn compiles at each turn.",
+        Severity.NOTE,
+    ),
+    Code(
+        "MIG900",
+        "internal error",
+        "please report it with the file",
+        "The rewriter met a state that it was not written for. Nothing was written for this input.",
+        Severity.FATAL,
+    ),
+)
+
+
+@dataclass(frozen=True, order=True)
+class Diagnostic:
+    """A finding at its place. Lines and columns count from 1, as editors do."""
+
+    path: str
+    line: int
+    column: int
+    code: str
+    message: str
+    source: str = field(default="", compare=False)
+
+    @property
+    def severity(self) -> Severity:
+        return CODES[self.code].severity
+
+    @property
+    def help(self) -> str:
+        return CODES[self.code].help
+
+    def __str__(self) -> str:
+        place = f"{self.path}:{self.line}:{self.column}" if self.line else self.path
+        text = f"{place}: {self.code} {self.message}"
+        if self.source.strip():
+            text += f"\n    {self.source.strip()}"
+        return f"{text}\n    help: {self.help}"
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "path": self.path,
+            "line": self.line,
+            "column": self.column,
+            "code": self.code,
+            "severity": str(self.severity),
+            "message": self.message,
+            "source": self.source,
+            "help": self.help,
+        }
+
+
+class Unsupported(Exception):
+    """Raised by a rule or a pass to decline a place; the pipeline turns it into a Diagnostic there."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        assert code in CODES, code
+        self.code = code
+        self.message = message
+
+
+class Fatal(Exception):
+    """An input that cannot be used at all."""
+
+    def __init__(self, diagnostic: Diagnostic) -> None:
+        super().__init__(str(diagnostic))
+        self.diagnostic = diagnostic
+
+
+@dataclass(frozen=True)
+class Report:
+    """Every finding of a run, in order of place."""
+
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+    @staticmethod
+    def of(diagnostics: Iterable[Diagnostic]) -> Report:
+        return Report(tuple(sorted(set(diagnostics))))
+
+    @property
+    def exit_code(self) -> ExitCode:
+        severities = {diagnostic.severity for diagnostic in self.diagnostics}
+        if Severity.FATAL in severities:
+            return ExitCode.UNUSABLE
+        return ExitCode.FINDINGS if Severity.ERROR in severities else ExitCode.DONE
+
+    def summary(self, inputs: Sequence[str]) -> str:
+        errors = sum(d.severity is not Severity.NOTE for d in self.diagnostics)
+        notes = len(self.diagnostics) - errors
+        what = inputs[0] if len(inputs) == 1 else f"{len(inputs)} files"
+        need = "nothing needs a person" if not errors else f"{errors} place{'s' * (errors != 1)} need a person"
+        return f"{what}: {need}, {notes} note{'s' * (notes != 1)}; numbers not verified (run `migrate parity`)"
+
+    def as_text(self) -> str:
+        return "".join(f"{diagnostic}\n" for diagnostic in self.diagnostics)
+
+    def as_json(self) -> str:
+        body = {"version": 1, "stages": {"spec": "rewritten", "numeric": "not verified", "behavioural": "not verified"}}
+        return json.dumps(body | {"diagnostics": [d.as_json() for d in self.diagnostics]}, indent=2) + "\n"

@@ -1,0 +1,130 @@
+"""`model.apply(init_fn)`: what an initialising function does to each kind of layer, worked out without running it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from migrate import nodes
+from migrate.diagnostics import Unsupported
+from migrate.layers.table import TABLE
+from migrate.nodes import Expr
+from migrate.optimizers import INITIALIZERS
+from migrate.rules.rule import signature
+
+if TYPE_CHECKING:
+    from migrate.lower import Lowering
+
+_IN_PLACE = {"normal_", "zero_", "fill_"}
+
+
+def initializers_of(scope: Lowering, function: cst.FunctionDef, layer: str) -> dict[str, Expr]:
+    """The initialisers that a function gives a layer of the torch class `layer`: torch weight -> Flax initialiser.
+
+    Raises Unsupported where the function does something that was not understood to a layer of that class.
+    """
+    params = [p.name.value for p in function.params.params if p.name.value != "self"]
+    if not params:
+        raise Unsupported("MIG204", f"{function.name.value} takes no module")
+    return _Walk(scope, params[0], layer).block(function.body.body)
+
+
+class _Walk:
+    def __init__(self, scope: Lowering, module: str, layer: str) -> None:
+        self.scope, self.module, self.layer = scope, module, layer
+        self.names: dict[str, str] = {}
+        self.weights = {weight.torch for weight in TABLE[layer].weights if weight.initializer}
+
+    def block(self, body: object) -> dict[str, Expr]:
+        found: dict[str, Expr] = {}
+        for statement in body:  # type: ignore[attr-defined]
+            if isinstance(statement, cst.If):
+                found |= self.branch(statement)
+            elif isinstance(statement, cst.SimpleStatementLine):
+                for small in statement.body:
+                    found |= self.small(small)
+            elif self.weights:
+                raise Unsupported("MIG204", f"{type(statement).__name__} in a function given to apply")
+        return found
+
+    def branch(self, node: cst.If) -> dict[str, Expr]:
+        answer = self.test(node.test)
+        if answer:
+            return self.block(node.body.body)
+        if isinstance(node.orelse, cst.If):
+            return self.branch(node.orelse)
+        return self.block(node.orelse.body.body) if node.orelse is not None else {}
+
+    def test(self, node: Expr) -> bool:
+        """A condition on the module, for a layer of this class."""
+        if isinstance(node, cst.BooleanOperation):
+            left, right = self.test(node.left), self.test(node.right)
+            return left and right if isinstance(node.operator, cst.And) else left or right
+        if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not):
+            return not self.test(node.expression)
+        if isinstance(node, cst.Call):
+            name = nodes.dotted(node.func)
+            if name == "isinstance":
+                classes = node.args[1].value
+                options = [e.value for e in classes.elements] if isinstance(classes, cst.Tuple) else [classes]
+                return any(self.scope.torch_name(option) == self.layer for option in options)
+            if name == "hasattr":
+                return nodes.literal(node.args[1].value) in self.weights
+        if isinstance(node, cst.Comparison) and len(node.comparisons) == 1:
+            target = node.comparisons[0]
+            path = nodes.dotted(node.left) or ""
+            if isinstance(target.operator, cst.IsNot) and nodes.is_literal(target.comparator, None):
+                return path.removeprefix(f"{self.module}.") in self.weights
+            if isinstance(target.operator, cst.NotEqual) and isinstance(node.left, cst.Call):
+                found = self.find(node.left)
+                if found is not None and nodes.is_literal(target.comparator, -1):
+                    return found
+        if not self.weights:
+            return False
+        raise Unsupported("MIG204", f"`{nodes.code(node)}` in a function given to apply")
+
+    def find(self, call: cst.Call) -> bool | None:
+        """`classname.find("Conv") != -1`."""
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "find":
+            text = nodes.literal(call.args[0].value)
+            return isinstance(text, str) and text in self.layer.rpartition(".")[2]
+        return None
+
+    def small(self, small: cst.BaseSmallStatement) -> dict[str, Expr]:
+        if isinstance(small, cst.Assign | cst.Pass | cst.Return) or not self.weights:
+            return {}
+        if isinstance(small, cst.Expr) and isinstance(small.value, cst.SimpleString):
+            return {}
+        if isinstance(small, cst.Expr) and isinstance(small.value, cst.Call):
+            call = small.value
+            name = self.scope.torch_name(call.func) or ""
+            if name.startswith("torch.nn.init."):
+                return self.initializer(name.rpartition(".")[2], call, call.args[0].value, call.args[1:])
+            if isinstance(call.func, cst.Attribute) and call.func.attr.value in _IN_PLACE:
+                method = {"zero_": "zeros_", "fill_": "constant_"}.get(call.func.attr.value, call.func.attr.value)
+                return self.initializer(method, call, call.func.value, call.args)
+        raise Unsupported("MIG204", f"`{nodes.code(small)}` in a function given to apply")
+
+    def initializer(self, name: str, call: cst.Call, target: Expr, args: object) -> dict[str, Expr]:
+        path = (nodes.dotted(target) or "").removesuffix(".data")
+        weight = path.removeprefix(f"{self.module}.")
+        if path == weight or weight not in self.weights:
+            raise Unsupported("MIG204", f"`{nodes.code(call)}` in a function given to apply")
+        entry = INITIALIZERS.get(name.removesuffix("_") + "_")
+        if entry is None:
+            raise Unsupported("MIG204", f"torch.nn.init.{name}")
+        text, template = entry
+        parameters = signature(text)
+        bound = self.scope.bind_call(f"torch.nn.init.{name}", parameters, call.args if target is call.args[0].value else [cst.Arg(target), *call.args])
+        for refused in ("generator", "mean", "gain", "a"):
+            if any(parameter.name == refused for parameter in parameters) and f"{{{refused}}}" not in template:
+                bound.only(refused, 0.0, 0, None, 1.0)
+        if "{mode}" in template:
+            template = template.replace("{mode}", str(bound.literal("mode")))
+            if bound.literal("nonlinearity") not in ("relu", "leaky_relu"):
+                raise Unsupported("MIG204", f"`{nodes.code(call)}`")
+        made = bound.make(template)
+        if name == "constant_" and nodes.literal(bound.node("val")) in (0, 1):
+            made = nodes.expression("nn.initializers.zeros" if nodes.literal(bound.node("val")) == 0 else "nn.initializers.ones")
+        return {weight: made}

@@ -1,0 +1,271 @@
+"""What is known of a value: the lattice that the lowering carries beside each expression.
+
+`UNKNOWN` is the top: nothing may be assumed, and nothing rooted in it is rewritten.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from migrate.layers.moves import Move
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A value of which nothing is known, and the base of the others."""
+
+
+UNKNOWN = Kind()
+
+
+@dataclass(frozen=True)
+class Never(Kind):
+    """No value yet: the bottom, for parameters that no call has bound."""
+
+
+@dataclass(frozen=True)
+class Tensor(Kind):
+    """A torch tensor that becomes a jax array. `dtype` is "float", "int", "bool" or ""; `rank` -1 where unknown.
+
+    `origins` are the places (node identities) that made it: where it turns out to feed torch's data loading, they stay torch.
+    """
+
+    dtype: str = ""
+    rank: int = -1
+    optional: bool = False
+    origins: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True)
+class Host(Kind):
+    """What stays torch or foreign: data sets, loaders, transforms, batches of a loader (`tensor`)."""
+
+    what: str = "data"  # "data", "loader", "tensor", "batch"
+    origin: int = 0  # the node that bound a batch
+
+
+@dataclass(frozen=True)
+class Number(Kind):
+    """A Python or numpy number or boolean."""
+
+
+@dataclass(frozen=True)
+class Plain(Kind):
+    """Any other plain Python value: a string, None, a dict of settings, a namespace."""
+
+    what: str = ""
+
+
+@dataclass(frozen=True)
+class Items(Kind):
+    """A list or tuple: `items` where each element is known, else one `element` for all."""
+
+    items: tuple[Kind, ...] | None = None
+    element: Kind = UNKNOWN
+    type: str = "list"
+
+    def joined(self) -> Kind:
+        """One kind for whatever element is taken."""
+        if self.items is None:
+            return self.element
+        kind: Kind = Never()
+        for item in self.items:
+            kind = join(kind, item)
+        return kind if not isinstance(kind, Never) else UNKNOWN
+
+
+@dataclass(frozen=True)
+class TorchName(Kind):
+    """A function, class or module of torch, by qualified name."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class DType(Kind):
+    """A torch dtype."""
+
+
+@dataclass(frozen=True)
+class Device(Kind):
+    """A device, or a string that names one: it disappears."""
+
+
+@dataclass(frozen=True, order=True)
+class Place:
+    """Where an object with state lives: a variable `name` of the function `scope` ("" for the module), or an attribute
+    of `self` in class `scope` (name "self.x")."""
+
+    scope: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Model(Kind):
+    """An instance of module class `cls` (a user class, or "Sequential"); `place` None inside another module."""
+
+    cls: str
+    place: Place | None = None
+
+
+@dataclass(frozen=True)
+class ModuleClass(Kind):
+    """A user's nn.Module class."""
+
+    cls: str
+
+
+@dataclass(frozen=True)
+class BoundWeight:
+    """A weight of a constructed layer: torch name, Flax collection and leaf, moves, Flax shape (None where not known)."""
+
+    torch: str
+    collection: str
+    leaf: str
+    moves: tuple[Move, ...]
+    shape: tuple[int | None, ...]
+    optional: bool = False
+
+
+@dataclass(frozen=True)
+class LayerNode:
+    """A constructed torch layer."""
+
+    torch: str
+    weights: tuple[BoundWeight, ...] = ()
+    unused: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class ClassNode:
+    """An instance of a user's module class."""
+
+    cls: str
+
+
+@dataclass(frozen=True)
+class ListNode:
+    """Modules by number: a ModuleList ("_") or a Sequential ("/layers_"). `dynamic` where the length is not known: then
+    `children` are the possible elements."""
+
+    children: tuple[Node, ...]
+    infix: str
+    dynamic: bool = False
+
+
+Node = LayerNode | ClassNode | ListNode
+
+
+@dataclass(frozen=True)
+class Module(Kind):
+    """A module inside another one, as one of `options`. `entry` and `exit`: where it wants and leaves the channels
+    ("any", "first", "last"; "mixed" where the options differ). `rank` is that of its input, 0 where unknown."""
+
+    options: tuple[Node, ...]
+    entry: str = "first"
+    exit: str = "first"
+    rank: int = 0
+
+
+@dataclass(frozen=True)
+class Tied(Kind):
+    """A dense layer whose weight is the table of the embedding `self.<embedding>`."""
+
+    embedding: str
+
+
+@dataclass(frozen=True)
+class Function(Kind):
+    """A user's function or method (methods as "Class.method")."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Optimizer(Kind):
+    place: Place
+    models: tuple[Place, ...] = ()
+
+
+@dataclass(frozen=True)
+class Scheduler(Kind):
+    place: Place
+    optimizer: Place
+
+
+@dataclass(frozen=True)
+class Loss(Kind):
+    """A torch loss module: a function in the output."""
+
+
+@dataclass(frozen=True)
+class SelfModule(Kind):
+    """`self` inside a module class."""
+
+    cls: str
+
+
+@dataclass(frozen=True)
+class Parameters(Kind):
+    """`model.parameters()` and the like: `named` for pairs of name and weight."""
+
+    models: tuple[Place, ...]
+    named: bool = False
+
+
+@dataclass(frozen=True)
+class ParameterGroup(Kind):
+    """A list of the parameters of models for which a test holds. `test` is its text in the source, `lowered` in JAX."""
+
+    models: tuple[Place, ...]
+    variable: str
+    test: str
+    lowered: str
+
+
+@dataclass(frozen=True)
+class Weight(Kind):
+    """One weight of a model, taken from its parameters."""
+
+
+@dataclass(frozen=True)
+class StateDict(Kind):
+    """`x.state_dict()` of a model or an optimizer."""
+
+    place: Place
+
+
+def join(a: Kind, b: Kind) -> Kind:
+    """The least kind that covers both; UNKNOWN where they have nothing in common."""
+    if a == b or isinstance(b, Never):
+        return a
+    if isinstance(a, Never):
+        return b
+    if isinstance(a, Tensor) and isinstance(b, Tensor):
+        return Tensor(
+            a.dtype if a.dtype == b.dtype else "",
+            a.rank if a.rank == b.rank else -1,
+            a.optional or b.optional,
+            a.origins | b.origins,
+        )
+    for one, other in ((a, b), (b, a)):
+        if isinstance(one, Plain) and one.what == "None" and isinstance(other, Tensor):
+            return replace(other, optional=True)
+        if isinstance(one, Number) and isinstance(other, Tensor):
+            return replace(other, rank=-1)  # a running sum that starts at 0
+    if isinstance(a, Items) and isinstance(b, Items):
+        if a.items is not None and b.items is not None and len(a.items) == len(b.items):
+            return Items(tuple(map(join, a.items, b.items)), type=a.type)
+        return Items(None, join(a.joined(), b.joined()), a.type)
+    if isinstance(a, Module) and isinstance(b, Module):
+        options = a.options + tuple(option for option in b.options if option not in a.options)
+        return Module(options, _layout(a.entry, b.entry), _layout(a.exit, b.exit), a.rank or b.rank)
+    if isinstance(a, Plain) and isinstance(b, Plain):
+        return Plain()
+    return UNKNOWN
+
+
+def _layout(one: str, other: str) -> str:
+    if one == other or other == "any":
+        return one
+    return other if one == "any" else "mixed"

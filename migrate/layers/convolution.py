@@ -1,0 +1,59 @@
+"""Convolutions. Channel-last inside: native channel-first convolution is slower on every XLA backend measured."""
+
+from migrate.layers.layer import Layer, Layout, Sample, Weight
+from migrate.layers.moves import Permute
+
+
+def _convolution(dimensions: int, samples: tuple[Sample, ...]) -> Layer:
+    spatial = tuple(range(2, 2 + dimensions))
+    return Layer(
+        torch=f"torch.nn.Conv{dimensions}d",
+        signature="in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True, "
+        "padding_mode='zeros', device=None, dtype=None",
+        template=(
+            f"nn.Conv({{out_channels}}, {{kernel_size:tuple{dimensions}}}, strides={{stride:tuple{dimensions}?1}}, "
+            f"padding={{padding:padding{dimensions}}}, kernel_dilation={{dilation:tuple{dimensions}?1}}, "
+            "feature_group_count={groups?1}, use_bias={bias?True})"
+        ),
+        defaults=f"torch_init(fan_in={{in_channels:fan_in_conv{dimensions}}})",
+        snippets=("torch_init",),
+        note="Flax pads SAME by default and keeps the kernel as (*spatial, in, out).",
+        layout=Layout.LAST,
+        rank=dimensions + 2,
+        weights=(
+            Weight(
+                "weight",
+                "kernel",
+                (*["?"] * dimensions, "?", "{out_channels}"),
+                (Permute((*spatial, 1, 0)),),
+                initializer="kernel_init",
+            ),
+            Weight("bias", "bias", ("{out_channels}",), when="bias", initializer="bias_init"),
+        ),
+        refuses={"padding_mode": (("zeros",), "only zero padding is the same in Flax for every kernel size")},
+        samples=samples,
+    )
+
+
+LAYERS = (
+    _convolution(
+        1,
+        (
+            Sample("nn.Conv1d(4, 6, 3)", (2, 4, 9)),
+            Sample("nn.Conv1d(4, 6, kernel_size=4, stride=2, padding=1, groups=2, bias=False)", (2, 4, 9)),
+        ),
+    ),
+    _convolution(
+        2,
+        (
+            Sample("nn.Conv2d(3, 8, 3)", (2, 3, 8, 7)),
+            Sample("nn.Conv2d(4, 4, (3, 2), stride=(2, 1), padding=(1, 0), dilation=1)", (2, 4, 8, 7)),
+            Sample("nn.Conv2d(4, 8, 3, 1, 2, 2, groups=4)", (2, 4, 8, 8)),
+            Sample("nn.Conv2d(4, 4, 3, padding='same', bias=False)", (1, 4, 5, 5)),
+        ),
+    ),
+    _convolution(
+        3,
+        (Sample("nn.Conv3d(2, 4, 2, padding=1)", (1, 2, 4, 5, 3)),),
+    ),
+)

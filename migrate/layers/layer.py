@@ -1,0 +1,82 @@
+"""The type of an entry in the layer table.
+
+An entry is data: the codemod builds the constructor and the manifest from it in one loop, and the tests and the
+reference pages are generated from it. Only the standard library is imported here.
+
+Templates are Python expressions of the target with placeholders:
+
+    {name}            the argument of that name, as written (its default where it was left out)
+    {name:converter}  the same, through a converter (see CONVERTERS in `migrate.targets.linen`)
+    {name?text}       the whole keyword is left out where the argument equals `text`, the target's own default
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+from migrate.layers.moves import Move
+
+
+class Layout(enum.Enum):
+    """Where the target wants the channels of the tensors that pass through a layer."""
+
+    ANY = "any"  # elementwise: the layout of the input is the layout of the output
+    FIRST = "first"  # as torch has it
+    LAST = "last"  # channel-last inside; the codemod moves the channels and cancels moves that meet
+
+
+@dataclass(frozen=True)
+class Weight:
+    """One torch tensor of a layer and the Flax leaf that it fills.
+
+    `shape` is the Flax leaf's, as templates over the layer's arguments ("?" where it is not known statically).
+    `when` names the argument that must be true for the tensor to exist.
+    """
+
+    torch: str
+    leaf: str
+    shape: tuple[str, ...]
+    moves: tuple[Move, ...] = ()
+    collection: str = "params"
+    when: str = ""
+    initializer: str = ""  # the constructor keyword that takes an initialiser for it
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A constructor to test and the shape of its input ("int" inputs hold indices below `high`)."""
+
+    constructor: str
+    shape: tuple[int, ...]
+    high: int = 0
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One torch layer.
+
+    note: what is surprising about it, in a sentence.
+    template: its constructor in the target; a plain function where it has no weights and no state.
+    defaults: the template of its torch initial distribution, given where no other initialiser is asked for.
+    rank: rank of a batched input, for layers with a channel axis that moves.
+    trains: behaves differently in train mode. draws: needs the "dropout" stream then.
+    refuses: argument -> (the only literal values that are supported, why).
+    unused: torch keys that fill no leaf, with the reason.
+    """
+
+    torch: str
+    signature: str
+    template: str
+    note: str
+    samples: tuple[Sample, ...]
+    weights: tuple[Weight, ...] = ()
+    defaults: str = ""
+    layout: Layout = Layout.ANY
+    rank: int = 0
+    trains: bool = False
+    draws: bool = False
+    refuses: dict[str, tuple[tuple[object, ...], str]] = field(default_factory=dict)
+    unused: tuple[tuple[str, str], ...] = ()
+    snippets: tuple[str, ...] = ()
+    integer_output: bool = False

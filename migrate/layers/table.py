@@ -1,0 +1,21 @@
+"""The layer table: every torch layer that is known, by its qualified name."""
+
+from __future__ import annotations
+
+from migrate.layers import activation, convolution, linear, normalization, shape
+from migrate.layers.layer import Layer
+
+FAMILIES = (linear, convolution, normalization, activation, shape)
+
+
+def _collect() -> dict[str, Layer]:
+    table: dict[str, Layer] = {}
+    for family in FAMILIES:
+        for layer in family.LAYERS:
+            if layer.torch in table:
+                raise ValueError(f"{layer.torch} is in the layer table twice")
+            table[layer.torch] = layer
+    return table
+
+
+TABLE: dict[str, Layer] = _collect()

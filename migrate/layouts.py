@@ -1,0 +1,60 @@
+"""Where the channels of a value are, and how two values come to agree.
+
+Tensors that the user's code can see keep torch's channel-first order. A layer that wants channels last gets a move before
+it and one after it; since a value carries its layout with it, moves that would meet are never written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from migrate.kinds import Module, Tensor
+from migrate.nodes import Expr
+from migrate.rules.rule import Value
+from migrate.targets import linen
+
+
+def rank(value: Value) -> int:
+    return value.kind.rank if isinstance(value.kind, Tensor) and value.kind.rank > 0 else 0
+
+
+def first(value: Value) -> Expr:
+    """The node of a value with its channels on axis 1, as torch has it."""
+    return linen.channels_first(value.node, rank(value)) if value.layout == "last" else value.node
+
+
+def last(value: Value, wanted_rank: int) -> Expr:
+    """The node of a value with its channels on the last axis."""
+    return value.node if value.layout == "last" else linen.channels_last(value.node, wanted_rank)
+
+
+def enter(value: Value, module: Module) -> Value:
+    """The input of a module, moved to where the module wants the channels; an elementwise one takes what comes."""
+    if module.entry == "last":
+        node = last(value, module.rank)
+        return Value(node, with_rank(value, module.rank), "last")
+    if module.entry == "any":
+        return value
+    return Value(first(value), value.kind, "first")
+
+
+def leave(module: Module, node: Expr, entered: Value) -> Value:
+    """The output of a module as a value."""
+    layout = entered.layout if module.exit == "any" else module.exit
+    known = module.rank if module.exit == "last" else -1
+    if module.exit == "any" and isinstance(entered.kind, Tensor):
+        known = entered.kind.rank
+    return Value(node, Tensor("float", known), "last" if layout == "last" else "first")
+
+
+def with_rank(value: Value, known: int) -> Tensor:
+    kind = value.kind if isinstance(value.kind, Tensor) else Tensor()
+    return replace(kind, rank=known) if known else kind
+
+
+def agree(values: list[Value]) -> list[Value]:
+    """Values that meet in one elementwise operation: all channels last where every tensor has them last, else all first."""
+    tensors = [value for value in values if isinstance(value.kind, Tensor) and value.kind.rank != 0]
+    if tensors and all(value.layout == "last" for value in tensors) and len({rank(v) for v in tensors}) == 1:
+        return values
+    return [Value(first(value), value.kind) if value.layout == "last" else value for value in values]

@@ -1,0 +1,1 @@
+"""Rules: one small function per torch API. Importing `migrate.rules.catalogue` registers all of them."""

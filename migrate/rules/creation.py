@@ -1,0 +1,188 @@
+"""Making tensors. The default integer is 32 bits wide in JAX, 64 in torch; devices disappear."""
+
+import libcst as cst
+
+from migrate import nodes
+from migrate.kinds import Items, Number, Tensor
+from migrate.nodes import Expr
+from migrate.rules.rule import Call, Rule, Value, register, rule, signature
+
+FACTORY = "out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False"
+
+# torch dtype: (JAX dtype, what kind of number). 64-bit types need jax_enable_x64, so their 32-bit forms are written.
+DTYPES: dict[str, tuple[str, str]] = {
+    "torch.float32": ("jnp.float32", "float"),
+    "torch.float": ("jnp.float32", "float"),
+    "torch.float64": ("jnp.float64", "float"),
+    "torch.double": ("jnp.float64", "float"),
+    "torch.float16": ("jnp.float16", "float"),
+    "torch.half": ("jnp.float16", "float"),
+    "torch.bfloat16": ("jnp.bfloat16", "float"),
+    "torch.int64": ("jnp.int32", "int"),
+    "torch.long": ("jnp.int32", "int"),
+    "torch.int32": ("jnp.int32", "int"),
+    "torch.int": ("jnp.int32", "int"),
+    "torch.int16": ("jnp.int16", "int"),
+    "torch.int8": ("jnp.int8", "int"),
+    "torch.uint8": ("jnp.uint8", "int"),
+    "torch.bool": ("jnp.bool_", "bool"),
+}
+_KIND_OF_JAX = {jax: kind for jax, kind in DTYPES.values()}
+
+
+def dtype_kind(node: Expr) -> str:
+    """"float", "int" or "bool" for a lowered dtype, "" where it is not a literal one."""
+    return _KIND_OF_JAX.get(nodes.code(node), "")
+
+
+def _filled(name: str, value: str) -> Rule:
+    def function(call: Call) -> Value:
+        shape = call.shape("size")
+        rank = len(shape.elements) if isinstance(shape, cst.Tuple) else -1
+        if isinstance(shape, cst.Tuple) and len(shape.elements) == 1:
+            shape = shape.elements[0].value  # jnp.zeros(3), as people write it
+        dtype = {"dtype": call.node("dtype")} if call.has("dtype") else {}
+        kind = dtype_kind(call.node("dtype")) if dtype else "float"
+        return Value(nodes.call(f"jnp.{value}", shape, **dtype), Tensor(kind, rank))
+
+    doc = (
+        f"float32 by default in both.\n\n    >>> x + torch.{name}(2, 3)  # x: f32[2, 3]\n    x + jnp.{value}((2, 3))\n"
+        f"    >>> x + torch.{name}(3)  # x: f32[2, 3]\n    x + jnp.{value}(3)\n"
+    )
+    return Rule((f"torch.{name}",), signature(f"*size, {FACTORY}"), function, False, "float", doc, "creation")
+
+
+register(_filled("zeros", "zeros"))
+register(_filled("ones", "ones"))
+
+
+def _filled_like(name: str) -> Rule:
+    def function(call: Call) -> Value:
+        dtype = {"dtype": call.node("dtype")} if call.has("dtype") else {}
+        kind = call.kind("input")
+        made = dtype_kind(call.node("dtype")) if dtype else kind.dtype if isinstance(kind, Tensor) else ""
+        rank = kind.rank if isinstance(kind, Tensor) else -1
+        return Value(nodes.call(f"jnp.{name}", call.node("input"), **dtype), Tensor(made, rank))
+
+    doc = f"Shape and dtype of another tensor.\n\n    >>> x + torch.{name}(x)  # x: f32[2, 3]\n    x + jnp.{name}(x)\n"
+    return Rule((f"torch.{name}",), signature(f"input, *, {FACTORY}"), function, False, "like", doc, "creation")
+
+
+register(_filled_like("zeros_like"))
+register(_filled_like("ones_like"))
+
+
+@rule("torch.full", signature=f"size, fill_value, *, {FACTORY}", dtype="")
+def full(call: Call) -> Value:
+    """The dtype follows the fill value in both.
+
+    >>> x + torch.full((2, 3), 0.5)  # x: f32[2, 3]
+    x + jnp.full((2, 3), 0.5)
+    """
+    dtype = {"dtype": call.node("dtype")} if call.has("dtype") else {}
+    return Value(nodes.call("jnp.full", call.node("size"), call.node("fill_value"), **dtype), Tensor())
+
+
+@rule("torch.full_like", signature=f"input, fill_value, *, {FACTORY}")
+def full_like(call: Call) -> Expr:
+    """Shape and dtype of another tensor.
+
+    >>> x + torch.full_like(x, 2.0)  # x: f32[2, 3]
+    x + jnp.full_like(x, 2.0)
+    """
+    call.only("dtype", None)
+    return call.make("jnp.full_like({input}, {fill_value})")
+
+
+@rule("torch.tensor", "torch.as_tensor", signature="data, *, dtype=None, device=None, requires_grad=False, pin_memory=False", dtype="")
+def tensor(call: Call) -> Value:
+    """Copies; numbers become float32 or the default integer.
+
+    >>> x + torch.tensor([1.0, 2.0, 3.0])  # x: f32[2, 3]
+    x + jnp.array([1.0, 2.0, 3.0])
+    """
+    dtype = {"dtype": call.node("dtype")} if call.has("dtype") else {}
+    kind = call.kind("data")
+    rank = 0 if isinstance(kind, Number) else 1 if isinstance(kind, Items) and isinstance(kind.joined(), Number) else -1
+    made = dtype_kind(call.node("dtype")) if dtype else ""
+    if not made:
+        value = nodes.literal(call.node("data"))
+        while isinstance(value, list | tuple) and value:
+            value = value[0]
+        made = "float" if isinstance(value, float) else "int" if isinstance(value, int) else ""
+    return Value(nodes.call("jnp.array", call.node("data"), **dtype), Tensor(made, rank))
+
+
+@rule("torch.from_numpy", signature="data", dtype="")
+def from_numpy(call: Call) -> Value:
+    """torch shares the memory, jax copies; float64 becomes float32 unless jax_enable_x64 is set."""
+    return Value(call.make("jnp.asarray({data})"), Tensor())
+
+
+@rule("torch.arange", signature=f"start=0, end=None, step=1, *, {FACTORY}", dtype="")
+def arange(call: Call) -> Value:
+    """One argument is the end; integers give integers.
+
+    >>> x + torch.arange(3)  # x: f32[2, 3]
+    x + jnp.arange(3)
+    >>> x + torch.arange(0, 6, 2)  # x: f32[2, 3]
+    x + jnp.arange(0, 6, 2)
+    """
+    numbers = [call.node(name) for name in ("start", "end", "step") if name in call.bound]
+    dtype = {"dtype": call.node("dtype")} if call.has("dtype") else {}
+    literals = [nodes.literal(number) for number in numbers]
+    floats = any(isinstance(value, float) for value in literals)
+    kind = dtype_kind(call.node("dtype")) if dtype else "float" if floats else "int"
+    return Value(nodes.call("jnp.arange", *numbers, **dtype), Tensor(kind, 1))
+
+
+@rule("torch.linspace", signature=f"start, end, steps, *, {FACTORY}", dtype="float")
+def linspace(call: Call) -> Value:
+    """Includes the end in both.
+
+    >>> x + torch.linspace(0, 1, 3)  # x: f32[2, 3]
+    x + jnp.linspace(0, 1, 3)
+    """
+    return Value(call.make("jnp.linspace({start}, {end}, {steps})"), Tensor("float", 1))
+
+
+@rule("torch.eye", signature=f"n, m=None, *, {FACTORY}", dtype="float")
+def eye(call: Call) -> Value:
+    """float32 in both.
+
+    >>> x @ torch.eye(3)  # x: f32[2, 3]
+    x @ jnp.eye(3)
+    """
+    node = call.make("jnp.eye({n}, {m})") if call.has("m") else call.make("jnp.eye({n})")
+    return Value(node, Tensor("float", 2))
+
+
+def _cast(method: str, dtype: str, kind: str) -> Rule:
+    def function(call: Call) -> Value:
+        known = call.kind("input")
+        rank = known.rank if isinstance(known, Tensor) else -1
+        return Value(call.make(f"{{input}}.astype({dtype})"), Tensor(kind, rank))
+
+    doc = f"A cast.\n\n    >>> x.{method}()  # x: i32[2, 3]\n    x.astype({dtype})\n"
+    return Rule((f"Tensor.{method}",), signature("input"), function, False, kind, doc, "creation")
+
+
+for _method, _dtype, _kind in (
+    ("float", "jnp.float32", "float"),
+    ("long", "jnp.int32", "int"),
+    ("int", "jnp.int32", "int"),
+    ("bool", "jnp.bool_", "bool"),
+    ("half", "jnp.float16", "float"),
+    ("bfloat16", "jnp.bfloat16", "float"),
+):
+    register(_cast(_method, _dtype, _kind))
+
+
+@rule("Tensor.type_as", signature="input, other")
+def type_as(call: Call) -> Expr:
+    """The dtype of another tensor.
+
+    >>> x.type_as(y)  # x: i32[2, 3]; y: f32[2]
+    x.astype(y.dtype)
+    """
+    return call.make("{input}.astype({other}.dtype)")

@@ -1,0 +1,197 @@
+"""Reductions. torch says `dim` and `keepdim` where numpy says `axis` and `keepdims`."""
+
+from migrate import nodes
+from migrate.kinds import Items, Tensor
+from migrate.nodes import Expr
+from migrate.rules.rule import Call, Rule, Value, register, rule, signature
+
+
+def _reduced(call: Call, function: str) -> Expr:
+    keywords = {}
+    if call.has("dim"):
+        keywords["axis"] = call.node("dim")
+    if call.has("keepdim"):
+        keywords["keepdims"] = call.node("keepdim")
+    if function.startswith("jnp."):
+        return nodes.call(function, call.node("input"), **keywords)
+    return nodes.call(nodes.expression(f"{{input}}.{function}", input=call.node("input")), **keywords)
+
+
+def _reduction(name: str, dtype: str, example: str) -> Rule:
+    def function(call: Call) -> Value:
+        call.only("dtype", None)
+        made = {"like": "float" if name == "mean" else "", "bool": "bool"}[dtype]
+        kind = call.kind("input")
+        rank = 0 if not call.has("dim") and isinstance(kind, Tensor) else -1
+        return Value(_reduced(call, name), Tensor(made, rank))
+
+    doc = (
+        f"Over all axes by default.\n\n    >>> torch.{name}(x)  # x: {example}[2, 3]\n    x.{name}()\n"
+        f"    >>> x.{name}(dim=1, keepdim=True)  # x: {example}[2, 3]\n    x.{name}(axis=1, keepdims=True)\n"
+        f"    >>> x.{name}(-1)  # x: {example}[2, 3]\n    x.{name}(axis=-1)\n"
+    )
+    names = (f"torch.{name}", f"Tensor.{name}")
+    return Rule(names, signature("input, dim=None, keepdim=False, *, dtype=None"), function, False, dtype, doc, "reductions")
+
+
+for _name, _dtype, _example in (
+    ("sum", "like", "f32"),
+    ("mean", "like", "f32"),
+    ("all", "bool", "bool"),
+    ("any", "bool", "bool"),
+):
+    register(_reduction(_name, _dtype, _example))
+
+
+@rule("torch.prod", "Tensor.prod", signature="input, dim=None, keepdim=False, *, dtype=None")
+def prod(call: Call) -> Expr:
+    """One axis only in torch.
+
+    >>> torch.prod(x, 1)  # x: f32[2, 3]
+    x.prod(axis=1)
+    """
+    call.only("dtype", None)
+    return _reduced(call, "prod")
+
+
+def _spread(call: Call, function: str) -> Expr:
+    node = _reduced(call, function)
+    correction = 1
+    if call.has("unbiased"):
+        correction = 1 if call.literal("unbiased") else 0
+    elif call.has("correction"):
+        correction = call.literal("correction")
+    if correction == 0:
+        return node
+    extra = nodes.arguments([], {"ddof": nodes.expression(str(correction))})
+    import libcst as cst
+
+    assert isinstance(node, cst.Call)
+    return node.with_changes(args=[*node.args, *extra])
+
+
+@rule("torch.var", "Tensor.var", signature="input, dim=None, unbiased=True, keepdim=False, *, correction=1", dtype="float")
+def var(call: Call) -> Expr:
+    """Divides by N - 1 by default, numpy by N.
+
+    >>> torch.var(x, dim=1)  # x: f32[2, 3]
+    x.var(axis=1, ddof=1)
+    >>> x.var(dim=-1, unbiased=False, keepdim=True)  # x: f32[2, 3]
+    x.var(axis=-1, keepdims=True)
+    """
+    return _spread(call, "var")
+
+
+@rule("torch.std", "Tensor.std", signature="input, dim=None, unbiased=True, keepdim=False, *, correction=1", dtype="float")
+def std(call: Call) -> Expr:
+    """Divides by N - 1 by default, numpy by N.
+
+    >>> torch.std(x, dim=1)  # x: f32[2, 3]
+    x.std(axis=1, ddof=1)
+    """
+    return _spread(call, "std")
+
+
+def _extreme(name: str) -> Rule:
+    def function(call: Call) -> Value:
+        kind = call.kind("input")
+        dtype = kind.dtype if isinstance(kind, Tensor) else ""
+        if not call.has("dim"):
+            return Value(_reduced(call, name), Tensor(dtype, 0))
+        if isinstance(call.kind("dim"), Tensor):
+            return Value(call.make(f"jnp.{name}imum({{input}}, {{dim}})"), Tensor(dtype))
+        pair = nodes.tuple_of([_reduced(call, name), _reduced(call, f"arg{name}")])
+        return Value(pair, Items((Tensor(dtype), Tensor("int")), type="tuple"))
+
+    doc = (
+        f"With an axis, the values and their indices; of equal values JAX takes the first, torch any.\n\n"
+        f"    >>> torch.{name}(x)  # x: f32[2, 3]\n    x.{name}()\n"
+        f"    >>> torch.{name}(x, 1)  # x: f32[2, 3]\n    (x.{name}(axis=1), x.arg{name}(axis=1))\n"
+    )
+    names = (f"torch.{name}", f"Tensor.{name}")
+    return Rule(names, signature("input, dim=None, keepdim=False"), function, False, "", doc, "reductions")
+
+
+register(_extreme("max"))
+register(_extreme("min"))
+
+
+@rule("torch.amax", "Tensor.amax", signature="input, dim=None, keepdim=False")
+def amax(call: Call) -> Expr:
+    """Shares the gradient among equal values, as JAX does.
+
+    >>> x.amax(dim=1)  # x: f32[2, 3]
+    x.max(axis=1)
+    """
+    return _reduced(call, "max")
+
+
+@rule("torch.amin", "Tensor.amin", signature="input, dim=None, keepdim=False")
+def amin(call: Call) -> Expr:
+    """Shares the gradient among equal values, as JAX does.
+
+    >>> x.amin(dim=1)  # x: f32[2, 3]
+    x.min(axis=1)
+    """
+    return _reduced(call, "min")
+
+
+@rule("torch.argmax", "Tensor.argmax", signature="input, dim=None, keepdim=False", dtype="int")
+def argmax(call: Call) -> Expr:
+    """Of equal values JAX takes the first, torch any.
+
+    >>> x.argmax(dim=1, keepdim=True)  # x: f32[2, 3]
+    x.argmax(axis=1, keepdims=True)
+    """
+    return _reduced(call, "argmax")
+
+
+@rule("torch.argmin", "Tensor.argmin", signature="input, dim=None, keepdim=False", dtype="int")
+def argmin(call: Call) -> Expr:
+    """Of equal values JAX takes the first, torch any.
+
+    >>> x.argmin(dim=1)  # x: f32[2, 3]
+    x.argmin(axis=1)
+    """
+    return _reduced(call, "argmin")
+
+
+@rule("torch.logsumexp", "Tensor.logsumexp", signature="input, dim, keepdim=False", dtype="float")
+def logsumexp(call: Call) -> Expr:
+    """Needs an axis in torch.
+
+    >>> torch.logsumexp(x, dim=1)  # x: f32[2, 3]
+    jax.nn.logsumexp(x, axis=1)
+    """
+    return _reduced(call, "jax.nn.logsumexp").with_changes() if False else nodes.call(
+        "jax.nn.logsumexp",
+        call.node("input"),
+        axis=call.node("dim"),
+        **({"keepdims": call.node("keepdim")} if call.has("keepdim") else {}),
+    )
+
+
+@rule("torch.cumsum", "Tensor.cumsum", signature="input, dim, *, dtype=None")
+def cumsum(call: Call) -> Expr:
+    """Needs an axis in torch.
+
+    >>> x.cumsum(dim=1)  # x: f32[2, 3]
+    jnp.cumsum(x, axis=1)
+    """
+    call.only("dtype", None)
+    return call.make("jnp.cumsum({input}, axis={dim})")
+
+
+@rule("torch.norm", "Tensor.norm", signature="input, p='fro', dim=None, keepdim=False", dtype="float")
+def norm(call: Call) -> Expr:
+    """Of the flattened tensor without `dim`; only p = 2.
+
+    >>> x.norm(2, dim=1)  # x: f32[2, 3]
+    jnp.linalg.norm(x, axis=1)
+    >>> torch.norm(x, dim=1, keepdim=True)  # x: f32[2, 3]
+    jnp.linalg.norm(x, axis=1, keepdims=True)
+    """
+    call.only("p", "fro", 2, 2.0)
+    if not call.has("dim"):
+        return call.make("jnp.linalg.norm({input}.reshape(-1))")
+    return _reduced(call, "jnp.linalg.norm")

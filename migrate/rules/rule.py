@@ -1,0 +1,187 @@
+"""The type of a rule, the registry, and the bound call that a rule sees.
+
+A rule is registered under the torch names that it serves ("torch.exp", "Tensor.exp"), with torch's signature. Its
+docstring opens with what is surprising; its `>>>` examples are at once documentation, a text test and a value-and-gradient
+test run in both frameworks. An example names its inputs in a comment:
+
+    >>> torch.sum(x, dim=1)  # x: f32[2, 3]
+    x.sum(axis=1)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from migrate import nodes
+from migrate.diagnostics import Unsupported
+from migrate.kinds import UNKNOWN, Kind, Number, Tensor
+from migrate.nodes import Expr
+
+REQUIRED = "required"
+
+
+@dataclass(frozen=True)
+class Value:
+    """A lowered expression: its node, what is known of it, and whether its channels are last ("last" or "first")."""
+
+    node: Expr
+    kind: Kind = UNKNOWN
+    layout: str = "first"
+
+
+@dataclass(frozen=True)
+class Parameter:
+    name: str
+    default: Expr | None = None
+    star: bool = False
+
+
+def signature(text: str) -> tuple[Parameter, ...]:
+    """Parses `"input, dim=None, *shape"`; a bare `*` only marks what follows as keyword-only and is left out."""
+    import libcst as cst
+
+    function = cst.parse_statement(f"def f({text}): pass")
+    assert isinstance(function, cst.FunctionDef)
+    params = function.params
+    found = [Parameter(p.name.value, p.default) for p in params.params]
+    if isinstance(params.star_arg, cst.Param):
+        found.append(Parameter(params.star_arg.name.value, star=True))
+    found += [Parameter(p.name.value, p.default) for p in params.kwonly_params]
+    return tuple(found)
+
+
+@dataclass
+class Call:
+    """A torch call with its arguments bound to torch's parameter names. Arguments are lowered already."""
+
+    api: str
+    bound: Mapping[str, Value]
+    rest: Sequence[Value] = ()
+    defaults: Mapping[str, Expr | None] = field(default_factory=dict)
+    fresh_key: Callable[[], Expr] | None = None
+    use_snippet: Callable[[str], None] | None = None
+
+    def has(self, name: str) -> bool:
+        """Whether the argument was written, and not as its own default."""
+        if name not in self.bound:
+            return False
+        default = self.defaults.get(name)
+        return default is None or nodes.code(self.bound[name].node) != nodes.code(default)
+
+    def value(self, name: str) -> Value:
+        if name in self.bound:
+            return self.bound[name]
+        default = self.defaults.get(name)
+        if default is None:
+            raise Unsupported("MIG302", f"{self.api} needs the argument {name!r}")
+        return Value(default)
+
+    def node(self, name: str) -> Expr:
+        return self.value(name).node
+
+    def kind(self, name: str) -> Kind:
+        return self.value(name).kind
+
+    def literal(self, name: str) -> object:
+        """The Python value of a literal argument; Unsupported for anything else."""
+        value = nodes.literal(self.node(name))
+        if value is ...:
+            raise Unsupported("MIG302", f"{self.api}: {name}={nodes.code(self.node(name))} must be a literal here")
+        return value
+
+    def only(self, name: str, *allowed: object) -> None:
+        """Declines every value of the argument but the allowed literals."""
+        if self.has(name) and not any(nodes.is_literal(self.node(name), value) for value in allowed):
+            raise Unsupported("MIG302", f"{self.api}: {name}={nodes.code(self.node(name))} is not supported")
+
+    def make(self, template: str, **more: Expr | str | int) -> Expr:
+        """The template filled with the bound arguments and `more`."""
+        import re
+
+        names = set(re.findall(r"\{(\w+)\}", template))
+        filling: dict[str, Expr | str | int] = {name: self.node(name) for name in names if name not in more}
+        return nodes.expression(template, **filling, **more)
+
+    def key(self) -> Expr:
+        """A fresh random key for this draw."""
+        assert self.fresh_key is not None
+        return self.fresh_key()
+
+    def snippet(self, name: str) -> str:
+        """Marks a snippet as used; returns its name, for use in a template."""
+        assert self.use_snippet is not None
+        self.use_snippet(name)
+        return name
+
+    def shape(self, name: str) -> Expr:
+        """The node of a shape given as `*sizes` or as one sequence."""
+        if name in self.bound:
+            return self.bound[name].node
+        if len(self.rest) == 1 and not isinstance(self.rest[0].kind, Number):
+            node = self.rest[0].node
+            import libcst as cst
+
+            if isinstance(node, cst.List):
+                return nodes.tuple_of([element.value for element in node.elements])
+            if not isinstance(node, cst.Integer):
+                return node
+        return nodes.tuple_of([value.node for value in self.rest])
+
+
+Result = Expr | Value
+Function = Callable[[Call], Result]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A registered rule."""
+
+    names: tuple[str, ...]
+    parameters: tuple[Parameter, ...]
+    function: Function
+    elementwise: bool
+    dtype: str
+    doc: str
+    family: str
+    draws: bool = False
+
+
+RULES: dict[str, Rule] = {}
+
+
+def register(made: Rule) -> None:
+    for name in made.names:
+        if name in RULES:
+            raise ValueError(f"two rules for {name}")
+        RULES[name] = made
+
+
+def rule(
+    *names: str, signature: str, elementwise: bool = False, dtype: str = "like", draws: bool = False
+) -> Callable[[Function], Function]:
+    """Registers the decorated function under torch names.
+
+    elementwise: keeps the layout of its one tensor. dtype of the result: "like" the first argument, "float", "int",
+    "bool", or "" where it is not known. A `Value` returned by the function overrides both.
+    """
+    parse = globals()["signature"]
+
+    def decorate(function: Function) -> Function:
+        doc = function.__doc__ or ""
+        family = function.__module__.rpartition(".")[2]
+        register(Rule(names, parse(signature), function, elementwise, dtype, doc, family, draws))
+        return function
+
+    return decorate
+
+
+def result_kind(made: Rule, bound: Mapping[str, Value]) -> Kind:
+    """The kind of a rule's result from its declaration."""
+    if made.dtype != "like":
+        return Tensor(made.dtype)
+    first = next(iter(bound.values()), None)
+    kind = first.kind if first else UNKNOWN
+    if isinstance(kind, Tensor):
+        return Tensor(kind.dtype, kind.rank if made.elementwise else -1, origins=kind.origins)
+    return Tensor()

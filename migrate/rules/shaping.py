@@ -1,0 +1,391 @@
+"""Shapes, axes, joining and splitting."""
+
+import libcst as cst
+
+from migrate import nodes
+from migrate.kinds import Items, Number, Tensor
+from migrate.nodes import Expr
+from migrate.rules.rule import Call, Value, rule
+
+
+def _like(call: Call, node: Expr, name: str = "input", rank: int = -1) -> Value:
+    kind = call.kind(name)
+    if isinstance(kind, Tensor):
+        return Value(node, Tensor(kind.dtype, rank, origins=kind.origins))
+    return Value(node, Tensor())
+
+
+@rule("Tensor.view", signature="input, *shape")
+def view(call: Call) -> Expr:
+    """A new shape for the same elements; `view(dtype)` reinterprets bits and is refused.
+
+    >>> x.view(-1, 6)  # x: f32[2, 3, 4]
+    x.reshape(-1, 6)
+    >>> x.view((2, 12))  # x: f32[2, 3, 4]
+    x.reshape(2, 12)
+    """
+    return _reshape(call)
+
+
+@rule("Tensor.reshape", signature="input, *shape")
+def reshape(call: Call) -> Expr:
+    """A new shape for the same elements.
+
+    >>> x.reshape(x.size(0), -1)  # x: f32[2, 3, 4]
+    x.reshape(x.shape[0], -1)
+    """
+    return _reshape(call)
+
+
+def _reshape(call: Call) -> Expr:
+    shape = call.shape("shape")
+    sizes = [e.value for e in shape.elements] if isinstance(shape, cst.Tuple) else [shape]
+    return nodes.call(nodes.expression("{input}.reshape", input=call.node("input")), *sizes)
+
+
+@rule("torch.reshape", signature="input, shape")
+def reshape_function(call: Call) -> Expr:
+    """A new shape for the same elements.
+
+    >>> torch.reshape(x, (4, -1))  # x: f32[2, 3, 4]
+    x.reshape((4, -1))
+    """
+    return call.make("{input}.reshape({shape})")
+
+
+@rule("Tensor.view_as", "Tensor.reshape_as", signature="input, other")
+def view_as(call: Call) -> Expr:
+    """The shape of another tensor.
+
+    >>> x.view_as(y)  # x: f32[2, 6]; y: f32[3, 4]
+    x.reshape(y.shape)
+    """
+    return call.make("{input}.reshape({other}.shape)")
+
+
+@rule("torch.flatten", "Tensor.flatten", signature="input, start_dim=0, end_dim=-1")
+def flatten(call: Call) -> Expr:
+    """Merges a range of axes; without arguments, all of them, the batch axis too.
+
+    >>> torch.flatten(x, 1)  # x: f32[2, 3, 4]
+    x.reshape(x.shape[0], -1)
+    >>> x.flatten()  # x: f32[2, 3, 4]
+    x.reshape(-1)
+    >>> x.flatten(0, 1)  # x: f32[2, 3, 4]
+    jax.lax.collapse(x, 0, 2)
+    >>> (x + 1).flatten(2)  # x: f32[2, 3, 4, 5]
+    jax.lax.collapse(x + 1, 2)
+    """
+    start, end = call.literal("start_dim"), call.literal("end_dim")
+    assert isinstance(start, int) and isinstance(end, int)
+    if end == -1:
+        if start == 0:
+            return call.make("{input}.reshape(-1)")
+        if start == 1 and isinstance(call.node("input"), cst.Name):
+            return call.make("{input}.reshape({input}.shape[0], -1)")
+        return call.make("jax.lax.collapse({input}, {start_dim})")
+    return call.make("jax.lax.collapse({input}, {start_dim}, {stop})", stop=end + 1)
+
+
+@rule("torch.transpose", "Tensor.transpose", "torch.swapaxes", "Tensor.swapaxes", signature="input, dim0, dim1")
+def transpose(call: Call) -> Value:
+    """Swaps two axes (numpy's transpose takes all of them).
+
+    >>> x.transpose(1, 2)  # x: f32[2, 3, 4]
+    x.swapaxes(1, 2)
+    """
+    kind = call.kind("input")
+    return _like(call, call.make("{input}.swapaxes({dim0}, {dim1})"), rank=kind.rank if isinstance(kind, Tensor) else -1)
+
+
+@rule("torch.t", "Tensor.t", signature="input")
+def t(call: Call) -> Expr:
+    """Only for matrices and vectors.
+
+    >>> x.t()  # x: f32[2, 3]
+    x.T
+    """
+    return call.make("{input}.T")
+
+
+@rule("Tensor.permute", signature="input, *dims")
+def permute(call: Call) -> Expr:
+    """All axes in a new order.
+
+    >>> x.permute(0, 2, 1)  # x: f32[2, 3, 4]
+    x.transpose(0, 2, 1)
+    """
+    axes = call.shape("dims")
+    listed = [e.value for e in axes.elements] if isinstance(axes, cst.Tuple) else [axes]
+    return nodes.call(nodes.expression("{input}.transpose", input=call.node("input")), *listed)
+
+
+@rule("torch.permute", signature="input, dims")
+def permute_function(call: Call) -> Expr:
+    """All axes in a new order.
+
+    >>> torch.permute(x, (0, 2, 1))  # x: f32[2, 3, 4]
+    jnp.transpose(x, (0, 2, 1))
+    """
+    return call.make("jnp.transpose({input}, {dims})")
+
+
+@rule("torch.unsqueeze", "Tensor.unsqueeze", signature="input, dim")
+def unsqueeze(call: Call) -> Value:
+    """A new axis of length 1.
+
+    >>> x.unsqueeze(1)  # x: f32[2, 3]
+    jnp.expand_dims(x, 1)
+    >>> x.unsqueeze(-1)  # x: f32[2, 3]
+    jnp.expand_dims(x, -1)
+    """
+    kind = call.kind("input")
+    rank = kind.rank + 1 if isinstance(kind, Tensor) and kind.rank >= 0 else -1
+    return _like(call, call.make("jnp.expand_dims({input}, {dim})"), rank=rank)
+
+
+@rule("torch.squeeze", "Tensor.squeeze", signature="input, dim=None")
+def squeeze(call: Call) -> Expr:
+    """With `dim`, torch leaves an axis that is longer than 1 as it is, where jax raises an error.
+
+    >>> x.squeeze(1)  # x: f32[2, 1, 3]
+    x.squeeze(1)
+    >>> x.squeeze()  # x: f32[2, 1, 3]
+    x.squeeze()
+    """
+    return call.make("{input}.squeeze({dim})") if call.has("dim") else call.make("{input}.squeeze()")
+
+
+@rule("Tensor.expand", signature="input, *sizes")
+def expand(call: Call) -> Expr:
+    """-1 keeps an axis.
+
+    >>> x.expand(2, 3)  # x: f32[1, 3]
+    jnp.broadcast_to(x, (2, 3))
+    """
+    sizes = call.shape("sizes")
+    if isinstance(sizes, cst.Tuple):
+        listed = [e.value for e in sizes.elements]
+        if any(nodes.is_literal(size, -1) for size in listed):
+            if not isinstance(call.node("input"), cst.Name):
+                raise call_unsupported(call, "-1 on an expression")
+            known = call.kind("input")
+            rank = known.rank if isinstance(known, Tensor) else -1
+            if rank != len(listed):
+                raise call_unsupported(call, "-1 where the rank is not known")
+            listed = [
+                call.make("{input}.shape[{axis}]", axis=axis) if nodes.is_literal(size, -1) else size
+                for axis, size in enumerate(listed)
+            ]
+            sizes = nodes.tuple_of(listed)
+    return call.make("jnp.broadcast_to({input}, {sizes})", sizes=sizes)
+
+
+def call_unsupported(call: Call, what: str) -> Exception:
+    from migrate.diagnostics import Unsupported
+
+    return Unsupported("MIG302", f"{call.api}: {what} is not supported")
+
+
+@rule("Tensor.expand_as", signature="input, other")
+def expand_as(call: Call) -> Expr:
+    """The shape of another tensor.
+
+    >>> x.expand_as(y)  # x: f32[1, 3]; y: f32[2, 3]
+    jnp.broadcast_to(x, y.shape)
+    """
+    return call.make("jnp.broadcast_to({input}, {other}.shape)")
+
+
+@rule("Tensor.repeat", signature="input, *sizes")
+def repeat(call: Call) -> Expr:
+    """Tiles the whole tensor; numpy's repeat repeats elements.
+
+    >>> x.repeat(2, 1)  # x: f32[2, 3]
+    jnp.tile(x, (2, 1))
+    """
+    return call.make("jnp.tile({input}, {sizes})", sizes=call.shape("sizes"))
+
+
+@rule("torch.repeat_interleave", "Tensor.repeat_interleave", signature="input, repeats, dim=None")
+def repeat_interleave(call: Call) -> Expr:
+    """Repeats elements; without `dim` of the flattened tensor.
+
+    >>> x.repeat_interleave(2, dim=1)  # x: f32[2, 3]
+    jnp.repeat(x, 2, axis=1)
+    """
+    if call.has("dim"):
+        return call.make("jnp.repeat({input}, {repeats}, axis={dim})")
+    return call.make("jnp.repeat({input}, {repeats})")
+
+
+@rule("torch.cat", "torch.concat", "torch.concatenate", signature="tensors, dim=0")
+def cat(call: Call) -> Value:
+    """The default axis is 0 in both.
+
+    >>> torch.cat([x, y], dim=1)  # x: f32[2, 3]; y: f32[2, 4]
+    jnp.concatenate([x, y], axis=1)
+    >>> torch.cat((x, y))  # x: f32[2, 3]; y: f32[1, 3]
+    jnp.concatenate((x, y))
+    """
+    kind = call.kind("tensors")
+    element = kind.joined() if isinstance(kind, Items) else Tensor()
+    node = call.make("jnp.concatenate({tensors}, axis={dim})") if call.has("dim") else call.make("jnp.concatenate({tensors})")
+    return Value(node, element if isinstance(element, Tensor) else Tensor())
+
+
+@rule("torch.stack", signature="tensors, dim=0")
+def stack(call: Call) -> Value:
+    """A new axis, 0 by default in both.
+
+    >>> torch.stack([x, y])  # x: f32[2, 3]; y: f32[2, 3]
+    jnp.stack([x, y])
+    >>> torch.stack((x, y), -1)  # x: f32[2, 3]; y: f32[2, 3]
+    jnp.stack((x, y), axis=-1)
+    """
+    kind = call.kind("tensors")
+    element = kind.joined() if isinstance(kind, Items) else Tensor()
+    node = call.make("jnp.stack({tensors}, axis={dim})") if call.has("dim") else call.make("jnp.stack({tensors})")
+    made = Tensor(element.dtype, element.rank + 1 if element.rank >= 0 else -1) if isinstance(element, Tensor) else Tensor()
+    return Value(node, made)
+
+
+@rule("torch.chunk", "Tensor.chunk", signature="input, chunks, dim=0")
+def chunk(call: Call) -> Value:
+    """Where the length does not divide, torch makes equal chunks and a shorter last one, numpy differs by one: only a
+    length that divides runs.
+
+    >>> x.chunk(2, dim=1)  # x: f32[2, 4]
+    jnp.split(x, 2, axis=1)
+    """
+    return Value(call.make("jnp.split({input}, {chunks}, axis={dim})"), Items(None, Tensor()))
+
+
+@rule("torch.split", "Tensor.split", signature="input, split_size_or_sections, dim=0")
+def split(call: Call) -> Value:
+    """torch takes the size of a part, numpy the number of parts.
+
+    >>> x.split(2, dim=1)  # x: f32[2, 4]
+    jnp.split(x, range(2, x.shape[1], 2), axis=1)
+    """
+    if not isinstance(call.kind("split_size_or_sections"), Number):
+        raise call_unsupported(call, "a list of sizes")
+    template = "jnp.split({input}, range({split_size_or_sections}, {input}.shape[{dim}], {split_size_or_sections}), axis={dim})"
+    return Value(call.make(template), Items(None, Tensor()))
+
+
+@rule("torch.tril", "Tensor.tril", signature="input, diagonal=0")
+def tril(call: Call) -> Expr:
+    """The lower triangle.
+
+    >>> torch.tril(x)  # x: f32[3, 4]
+    jnp.tril(x)
+    >>> torch.tril(x, diagonal=1)  # x: f32[3, 4]
+    jnp.tril(x, 1)
+    """
+    return call.make("jnp.tril({input}, {diagonal})") if call.has("diagonal") else call.make("jnp.tril({input})")
+
+
+@rule("torch.triu", "Tensor.triu", signature="input, diagonal=0")
+def triu(call: Call) -> Expr:
+    """The upper triangle.
+
+    >>> torch.triu(x, diagonal=1)  # x: f32[3, 4]
+    jnp.triu(x, 1)
+    """
+    return call.make("jnp.triu({input}, {diagonal})") if call.has("diagonal") else call.make("jnp.triu({input})")
+
+
+@rule("torch.gather", "Tensor.gather", signature="input, dim, index")
+def gather(call: Call) -> Expr:
+    """torch's index may be shorter than the input on the other axes; jnp.take_along_axis wants it to broadcast.
+
+    >>> x.gather(1, y)  # x: f32[2, 3]; y: idx3[2, 2]
+    jnp.take_along_axis(x, y, axis=1)
+    """
+    return call.make("jnp.take_along_axis({input}, {index}, axis={dim})")
+
+
+@rule("torch.index_select", "Tensor.index_select", signature="input, dim, index")
+def index_select(call: Call) -> Expr:
+    """Rows of one axis.
+
+    >>> torch.index_select(x, 0, y)  # x: f32[3, 4]; y: idx3[2]
+    jnp.take(x, y, axis=0)
+    """
+    return call.make("jnp.take({input}, {index}, axis={dim})")
+
+
+@rule("torch.roll", "Tensor.roll", signature="input, shifts, dims=None")
+def roll(call: Call) -> Expr:
+    """Without `dims` the flattened tensor rolls.
+
+    >>> torch.roll(x, 1, dims=1)  # x: f32[2, 3]
+    jnp.roll(x, 1, axis=1)
+    """
+    return call.make("jnp.roll({input}, {shifts}, axis={dims})") if call.has("dims") else call.make("jnp.roll({input}, {shifts})")
+
+
+@rule("torch.flip", signature="input, dims")
+def flip(call: Call) -> Expr:
+    """Always a copy in torch.
+
+    >>> torch.flip(x, [1])  # x: f32[2, 3]
+    jnp.flip(x, (1,))
+    """
+    import ast
+
+    axes = call.literal("dims")
+    return call.make("jnp.flip({input}, {axes})", axes=ast.unparse(ast.Constant(tuple(axes) if isinstance(axes, list | tuple) else axes)))
+
+
+@rule("Tensor.contiguous", "Tensor.clone", "torch.clone", signature="input, *, memory_format=None", elementwise=True)
+def contiguous(call: Call) -> Expr:
+    """jax arrays have no strides and never change in place.
+
+    >>> x.contiguous()  # x: f32[2, 3]
+    x
+    """
+    return call.node("input")
+
+
+@rule("Tensor.detach", "torch.detach", signature="input", elementwise=True)
+def detach(call: Call) -> Expr:
+    """Cuts the gradient.
+
+    >>> x.detach()  # x: f32[2, 3]
+    jax.lax.stop_gradient(x)
+    """
+    return call.make("jax.lax.stop_gradient({input})")
+
+
+@rule("Tensor.size", signature="input, dim=None")
+def size(call: Call) -> Value:
+    """A tuple of all lengths, or one of them.
+
+    >>> x.reshape(x.size(0), -1)  # x: f32[2, 3, 4]
+    x.reshape(x.shape[0], -1)
+    """
+    if call.has("dim"):
+        return Value(call.make("{input}.shape[{dim}]"), Number())
+    return Value(call.make("{input}.shape"), Items(None, Number(), "tuple"))
+
+
+@rule("Tensor.dim", "Tensor.ndimension", signature="input")
+def dim(call: Call) -> Value:
+    """The rank.
+
+    >>> x * x.dim()  # x: f32[2, 3]
+    x * x.ndim
+    """
+    return Value(call.make("{input}.ndim"), Number())
+
+
+@rule("torch.numel", "Tensor.numel", "Tensor.nelement", signature="input")
+def numel(call: Call) -> Value:
+    """The number of elements.
+
+    >>> x * x.numel()  # x: f32[2, 3]
+    x * x.size
+    """
+    return Value(call.make("{input}.size"), Number())

@@ -1,0 +1,112 @@
+"""What the lowering carries along: the unit being converted, and the environment of one scope."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from migrate.diagnostics import Diagnostic, Unsupported
+from migrate.kinds import UNKNOWN, Kind, Never, Place, join
+from migrate.nodes import Statement
+from migrate.script import Script
+from migrate.source import SourceFile
+
+
+@dataclass
+class Environment:
+    """What is known at one point of a scope."""
+
+    kinds: dict[str, Kind] = field(default_factory=dict)
+    last: dict[str, int] = field(default_factory=dict)  # names whose channels are last -> rank
+    modes: dict[Place, str] = field(default_factory=dict)  # "train", "eval", "mixed"
+    definitions: dict[str, cst.BaseExpression] = field(default_factory=dict)  # names in terms of the scope's inputs
+    outer: Environment | None = None
+
+    def copy(self) -> Environment:
+        return Environment(dict(self.kinds), dict(self.last), dict(self.modes), dict(self.definitions), self.outer)
+
+    def lookup(self, name: str) -> Kind | None:
+        scope: Environment | None = self
+        while scope is not None:
+            if name in scope.kinds:
+                return scope.kinds[name]
+            scope = scope.outer
+        return None
+
+    def join(self, other: Environment) -> None:
+        """Covers both this environment and another one, after a branch."""
+        for name, kind in other.kinds.items():
+            self.kinds[name] = join(self.kinds.get(name, Never()), kind)
+        self.last = {name: rank for name, rank in self.last.items() if other.last.get(name) == rank}
+        for place, mode in other.modes.items():
+            self.modes[place] = mode if self.modes.get(place, mode) == mode else "mixed"
+
+    def replace(self, other: Environment) -> None:
+        self.kinds, self.last, self.modes = other.kinds, other.last, other.modes
+        self.definitions = other.definitions
+
+
+@dataclass
+class Helper:
+    """A function made for the output, placed before the top-level statement `anchor` of the input."""
+
+    anchor: int
+    name: str
+    code: list[Statement]
+    text: str
+
+
+@dataclass
+class Unit:
+    """One file under conversion. Everything but `script` is forgotten between two rounds of lowering."""
+
+    source: SourceFile
+    script: Script
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+    snippets: set[str] = field(default_factory=set)
+    helpers: list[Helper] = field(default_factory=list)
+    anchor: int = 0
+    silent: int = 0
+    taken: set[str] = field(default_factory=set)
+    constants: set[str] = field(default_factory=set)
+    key: str = "key"
+
+    def report(self, error: Unsupported, node: cst.CSTNode) -> None:
+        if self.silent:
+            return
+        line, column = self.source.place(node)
+        text = self.source.line(line)
+        self.diagnostics.append(Diagnostic(self.source.path, line, column, error.code, error.message, text))
+
+    @contextlib.contextmanager
+    def discarding(self) -> Iterator[None]:
+        """Lowering inside is for what it learns only: findings and helpers are dropped."""
+        helpers, snippets = len(self.helpers), set(self.snippets)
+        self.silent += 1
+        try:
+            yield
+        finally:
+            self.silent -= 1
+            del self.helpers[helpers:]
+            self.snippets = snippets
+
+    def helper(self, wanted: str, make: object, text: str) -> str:
+        """Adds a function to the output, or finds the same one; returns its name. `text` is compared without its name."""
+        for found in self.helpers:
+            if found.text == text:
+                found.anchor = min(found.anchor, self.anchor)
+                return found.name
+        names = {found.name for found in self.helpers} | self.taken
+        name, number = wanted, 2
+        while name in names:
+            name, number = f"{wanted}_{number}", number + 1
+        assert callable(make)
+        self.helpers.append(Helper(self.anchor, name, make(name), text))
+        return name
+
+
+def known(kind: Kind | None) -> Kind:
+    return UNKNOWN if kind is None else kind

@@ -1,0 +1,159 @@
+"""The model of a training script: what the passes have learned of it. Filled by repeated lowering until it is stable."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from migrate.kinds import BoundWeight, ClassNode, Kind, LayerNode, ListNode, Never, Node, Place, join
+
+PARAMS, BATCH_STATS, OPT_STATE, GRADS, COUNT, KEY = "params", "batch_stats", "opt_state", "grads", "count", "key"
+KEY_PLACE = Place("", "key")
+
+
+@dataclass(frozen=True, order=True)
+class State:
+    """One piece of what torch changes in place: the `what` of the object at `place`."""
+
+    what: str
+    place: Place
+
+
+THE_KEY = State(KEY, KEY_PLACE)
+
+
+@dataclass
+class FunctionFacts:
+    """What is known of a user's function: kinds of its parameters over all calls, and the state that it touches."""
+
+    node: cst.FunctionDef
+    qualname: str
+    owner: str = ""  # the enclosing function or class
+    params: dict[str, Kind] = field(default_factory=dict)
+    returns: Kind = field(default_factory=Never)
+    reads: set[State] = field(default_factory=set)
+    writes: set[State] = field(default_factory=set)
+    entry_modes: dict[Place, str] = field(default_factory=dict)
+    exit_modes: dict[Place, str] = field(default_factory=dict)
+    calls: list[tuple[str, dict[str, cst.BaseExpression]]] = field(default_factory=list)
+    seeds: str = ""  # the parameter that seeds torch's generator, for helpers like set_seed(seed)
+    local_key: bool = False
+    wanted: set[State] = field(default_factory=set)  # needed, but made by the function itself
+
+    @property
+    def states(self) -> list[State]:
+        """Everything that must be passed in, in a fixed order."""
+        order = [PARAMS, BATCH_STATS, OPT_STATE, GRADS, COUNT, KEY]
+        return sorted(self.reads | self.writes, key=lambda s: (order.index(s.what), s.place))
+
+    @property
+    def written(self) -> list[State]:
+        return [state for state in self.states if state in self.writes]
+
+
+@dataclass
+class ClassFacts:
+    """A user's nn.Module class."""
+
+    name: str
+    node: cst.ClassDef
+    fields: list[str] = field(default_factory=list)
+    attributes: dict[str, Kind] = field(default_factory=dict)
+    children: dict[str, Node] = field(default_factory=dict)  # attribute -> its modules
+    renamed: dict[str, str] = field(default_factory=dict)  # attribute -> name in the output
+    parameters: dict[str, BoundWeight] = field(default_factory=dict)
+    buffers: dict[str, str] = field(default_factory=dict)  # name -> reason why no leaf holds it
+    ties: dict[str, str] = field(default_factory=dict)  # torch key -> the key that fills the leaf
+    own_trains: bool = False
+    own_draws: set[str] = field(default_factory=set)  # "dropout", "sample"
+    own_stats: bool = False
+    initializers: dict[str, dict[str, cst.BaseExpression]] = field(default_factory=dict)  # torch layer -> weight -> init
+    external: bool = False
+    field_kinds: dict[str, Kind] = field(default_factory=dict)
+    supported: bool = True
+
+
+@dataclass(frozen=True)
+class Example:
+    """Where a model is first called: the scope, and the written arguments with the names that they stand on resolved."""
+
+    scope: str
+    arguments: tuple[cst.BaseExpression, ...]
+
+
+@dataclass
+class Script:
+    """Everything known of a project, by name."""
+
+    classes: dict[str, ClassFacts] = field(default_factory=dict)
+    functions: dict[str, FunctionFacts] = field(default_factory=dict)
+    places: dict[Place, str] = field(default_factory=dict)  # models made by the script -> class
+    parameters_of: dict[Place, Place] = field(default_factory=dict)  # parameter -> the model passed for it
+    optimizers: set[Place] = field(default_factory=set)
+    scheduled: set[Place] = field(default_factory=set)  # optimizers whose learning rate changes
+    accumulated: set[Place] = field(default_factory=set)  # optimizers that step apart from backward
+    zeroed_late: set[Place] = field(default_factory=set)
+    host_sites: set[int] = field(default_factory=set)  # tensors that feed torch's data loading
+    wanted: set[int] = field(default_factory=set)  # bindings of loader batches that jax code uses
+    kept: set[int] = field(default_factory=set)  # bindings of loader batches that torch code uses
+    device_used: set[str] = field(default_factory=set)
+    examples: dict[Place, Example] = field(default_factory=dict)
+    finals: dict[str, dict[str, Kind]] = field(default_factory=dict)  # scope -> what its names are in the end
+    attributes: dict[str, dict[str, Kind]] = field(default_factory=dict)  # class -> attributes of self
+    callers: dict[str, list[str]] = field(default_factory=dict)  # function -> scopes that call it
+    loads: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+
+    def _nodes(self, cls: str) -> list[Node]:
+        facts = self.classes.get(cls)
+        return list(facts.children.values()) if facts else []
+
+    def _any(self, cls: str, test: str, seen: frozenset[str] = frozenset()) -> bool:
+        facts = self.classes.get(cls)
+        if facts is None or cls in seen:
+            return False
+        if getattr(facts, test):
+            return True
+        return any(self._any(found, test, seen | {cls}) for node in self._nodes(cls) for found in classes_in(node))
+
+    def trains(self, cls: str) -> bool:
+        """Whether a module of the class behaves differently in train mode."""
+        return self._any(cls, "own_trains")
+
+    def has_stats(self, cls: str) -> bool:
+        """Whether a module of the class keeps batch statistics."""
+        return self._any(cls, "own_stats")
+
+    def draws(self, cls: str, seen: frozenset[str] = frozenset()) -> set[str]:
+        """The random streams that a call of the class needs ("dropout" in train mode only)."""
+        facts = self.classes.get(cls)
+        if facts is None or cls in seen:
+            return set()
+        found = set(facts.own_draws)
+        for node in self._nodes(cls):
+            for inner in classes_in(node):
+                found |= self.draws(inner, seen | {cls})
+        return found
+
+
+def classes_in(node: Node) -> list[str]:
+    """The user classes in a module tree."""
+    if isinstance(node, ClassNode):
+        return [node.cls]
+    if isinstance(node, ListNode):
+        return [cls for child in node.children for cls in classes_in(child)]
+    return []
+
+
+def layers_in(node: Node) -> list[LayerNode]:
+    """The torch layers directly in a module tree (not those inside user classes)."""
+    if isinstance(node, LayerNode):
+        return [node]
+    if isinstance(node, ListNode):
+        return [layer for child in node.children for layer in layers_in(child)]
+    return []
+
+
+def merge(kinds: dict[str, Kind], name: str, kind: Kind) -> None:
+    kinds[name] = join(kinds.get(name, Never()), kind)

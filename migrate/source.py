@@ -1,0 +1,96 @@
+"""Reading and writing source files: decode, parse, write whole or not at all."""
+
+from __future__ import annotations
+
+import io
+import os
+import tempfile
+import tokenize
+from dataclasses import dataclass
+from pathlib import Path
+
+import libcst as cst
+from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
+
+from migrate.diagnostics import Diagnostic, Fatal
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """A parsed input. `module` keeps every byte; `positions` maps its nodes to places."""
+
+    path: str
+    text: str
+    encoding: str
+    module: cst.Module
+    positions: dict[cst.CSTNode, CodeRange]
+
+    def place(self, node: cst.CSTNode) -> tuple[int, int]:
+        """Line and column (from 1) of a node of the input; (0, 0) for a node that a pass made."""
+        found = self.positions.get(node)
+        return (found.start.line, found.start.column + 1) if found else (0, 0)
+
+    def line(self, number: int) -> str:
+        lines = self.text.splitlines()
+        return lines[number - 1] if 0 < number <= len(lines) else ""
+
+
+def _fatal(path: str, code: str, message: str, line: int = 0, column: int = 0, source: str = "") -> Fatal:
+    return Fatal(Diagnostic(path, line, column, code, message, source))
+
+
+def read_bytes(path: Path) -> bytes:
+    """The bytes of a file; raises Fatal (MIG003) where there is none."""
+    if path.is_dir():
+        raise _fatal(str(path), "MIG003", "is a directory; name a Python file in it")
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise _fatal(str(path), "MIG003", "does not exist") from None
+    except OSError as error:
+        raise _fatal(str(path), "MIG003", error.strerror or str(error)) from None
+
+
+def decode(path: str, data: bytes) -> tuple[str, str]:
+    """Text and encoding of Python source bytes; raises Fatal (MIG002)."""
+    if b"\0" in data:
+        raise _fatal(path, "MIG002", "is a binary file, not Python source")
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+        return data.decode(encoding), encoding
+    except (SyntaxError, UnicodeDecodeError, LookupError) as error:
+        raise _fatal(path, "MIG002", f"does not decode: {error}") from None
+
+
+def parse(path: str, text: str, encoding: str = "utf-8") -> SourceFile:
+    """Parses source text; raises Fatal (MIG001) at the place of a syntax error."""
+    try:
+        wrapper = MetadataWrapper(cst.parse_module(text))
+    except cst.ParserSyntaxError as error:
+        lines = text.splitlines()
+        source = lines[error.raw_line - 1] if 0 < error.raw_line <= len(lines) else ""
+        message = " ".join(error.message.split())
+        raise _fatal(path, "MIG001", message, error.raw_line, error.raw_column + 1, source) from None
+    except RecursionError:
+        raise _fatal(path, "MIG001", "nests too deeply to be parsed") from None
+    positions = wrapper.resolve(PositionProvider)
+    return SourceFile(path, text, encoding, wrapper.module, dict(positions))  # type: ignore[arg-type]
+
+
+def load(path: Path) -> SourceFile:
+    """Reads and parses one file."""
+    text, encoding = decode(str(path), read_bytes(path))
+    return parse(str(path), text, encoding)
+
+
+def write_whole(path: Path, text: str, encoding: str = "utf-8") -> None:
+    """Writes to a temporary name in the same folder and renames: a reader never sees half a file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "w", encoding=encoding, newline="") as stream:
+            stream.write(text)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

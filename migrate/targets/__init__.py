@@ -1,0 +1,1 @@
+"""Targets: the only places that know a target's module shape and constructor names."""
