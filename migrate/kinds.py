@@ -65,13 +65,13 @@ class Items(Kind):
     type: str = "list"
 
     def joined(self) -> Kind:
-        """One kind for whatever element is taken."""
+        """One kind for whatever element is taken; Never of an empty list."""
         if self.items is None:
             return self.element
         kind: Kind = Never()
         for item in self.items:
             kind = join(kind, item)
-        return kind if not isinstance(kind, Never) else UNKNOWN
+        return kind
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from migrate.kinds import UNKNOWN, Device, Function, Host, Kind, Model, Never, N
 from migrate.lower_modules import Modules
 from migrate.nodes import Statement
 from migrate.scope import Environment, Helper, Unit
-from migrate.script import THE_KEY, ClassFacts, FunctionFacts, Script
+from migrate.script import ClassFacts, FunctionFacts, Script
 from migrate.source import SourceFile
 
 ROUNDS = 9
@@ -123,7 +123,7 @@ def _prepare(unit: Unit, source: SourceFile, stored: list[str]) -> None:
 def _round(unit: Unit, source: SourceFile) -> list[tuple[int, tuple[Statement, ...]]]:
     script = unit.script
     for facts in script.functions.values():
-        facts.calls.clear()
+        facts.next_round()
     _own_keys(script)
     env = Environment({"__name__": Plain("str"), "__file__": Plain("str")})
     lowering = Lowering(unit, "module", env=env)
@@ -156,7 +156,7 @@ def _module_suite(unit: Unit, lowering: Lowering, statements: list[Statement], m
             lowered = [head.with_changes(leading_lines=[*dropped, *head.leading_lines]), *lowered[1:]]
             dropped = []
         elif not lowered:
-            dropped += [line for line in statements[index].leading_lines if line.comment is not None]
+            dropped += lowering.kept_lines(statements[index])
         made.append((index, tuple(lowered)))
         index += width
 
@@ -180,7 +180,7 @@ def _own_keys(script: Script) -> None:
         callers = script.callers.get(facts.qualname, [])
         seeds = "manual_seed" in nodes.code(facts.node) and not facts.seeds
         alone = callers == [""] and not script.loads["module seeds"]
-        facts.local_key = THE_KEY in facts.reads | facts.wanted and (seeds or alone) or (facts.local_key and (seeds or alone))
+        facts.local_key = facts.needs_key and (seeds or alone)
 
 
 def _all_kinds(script: Script, env: Environment) -> list[Kind]:
@@ -222,14 +222,16 @@ def _fingerprint(script: Script) -> str:
     parts += [repr(len(group)) for group in (script.host_sites, script.wanted, script.kept)]
     parts += [repr(sorted(script.device_used)), repr(dict(script.loads)), repr(sorted(script.callers.items()))]
     for name, facts in script.functions.items():
-        parts.append(f"{name} {facts.params} {facts.returns} {sorted(facts.reads)} {sorted(facts.writes)}")
+        parts.append(f"{name} {facts.params} {facts.returns} {sorted(facts.found_reads)} {sorted(facts.found_writes)}")
         parts.append(f"{facts.entry_modes} {facts.exit_modes} {facts.local_key} {facts.seeds} {len(facts.calls)}")
     for name, facts in script.classes.items():
         parts.append(f"{name} {facts.attributes} {facts.children} {facts.renamed} {facts.ties} {facts.own_trains}")
-        parts.append(f"{facts.own_draws} {facts.own_stats} {facts.field_kinds} {sorted(facts.buffers)}")
+        parts.append(f"{sorted(facts.own_draws)} {facts.field_types} {facts.own_stats} {facts.field_kinds} {sorted(facts.buffers)}")
         inits = {layer: {w: nodes.code(n) for w, n in given.items()} for layer, given in facts.initializers.items()}
         parts.append(repr(inits))
     parts.append(repr({place: [nodes.code(a) for a in e.arguments] for place, e in script.examples.items()}))
+    for name, facts in script.functions.items():
+        parts.append(f"{name} {[(site.scope, sorted(site.bound)) for site in facts.calls]}")
     return "\n".join(parts)
 
 

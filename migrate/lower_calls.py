@@ -166,6 +166,8 @@ class Calls(Expressions):
         if name in ("print", "input", "open"):
             return Value(made, UNKNOWN)
         if name == "range":
+            for arg in node.args:
+                self.note_type(arg.value, "int")
             return Value(made, Items(None, Number()))
         if name == "str":
             return Value(made, Plain("str"))
@@ -451,6 +453,8 @@ class Calls(Expressions):
         """A torch layer: its Flax constructor, its weights, its layout."""
         layer = TABLE[name]
         call = self.bind_call(name, linen.layer_signature(layer), node.args)
+        for parameter, value in call.bound.items():
+            self.note_type(value.node, linen.ARGUMENT_TYPES.get(parameter, ""))
         if layer.trains and not self.cls:
             raise Unsupported("MIG201", f"{name} outside a module class has no train mode to follow")
         asked = self.asked_initializers(name)

@@ -78,6 +78,15 @@ class Expressions:
         self.use(node, value)
         return layouts.first(value)
 
+    def note_type(self, node: Expr, type_name: str) -> None:
+        """Notes what a constructor parameter of a module must be, from where it is passed on to."""
+        if isinstance(node, cst.BinaryOperation):
+            self.note_type(node.left, type_name)
+            self.note_type(node.right, type_name)
+        facts = self.script.classes.get(self.cls)
+        if type_name and facts is not None and isinstance(node, cst.Name) and node.value in facts.fields:
+            facts.field_types.setdefault(node.value, type_name)
+
     def use(self, node: Expr, value: Value) -> None:
         """Notes that a device is used for more than placing tensors: then its variable stays."""
         if isinstance(value.kind, Device) and isinstance(node, cst.Name):
@@ -230,6 +239,9 @@ class Expressions:
 
     def expr_BinaryOperation(self, node: cst.BinaryOperation) -> Value:
         left, right = self.expr(node.left), self.expr(node.right)
+        if isinstance(node.operator, cst.FloorDivide | cst.Modulo):
+            self.note_type(node.left, "int")
+            self.note_type(node.right, "int")
         hosts = [value for value in (left, right) if isinstance(value.kind, Host)]
         if hosts:
             if any(isinstance(value.kind, Tensor) for value in (left, right)):

@@ -191,7 +191,7 @@ class Modules(ModelState):
         kind = facts.field_kinds.get(parameter.name.value, UNKNOWN)
         annotation = parameter.annotation.annotation if parameter.annotation else None
         if annotation is None or self.mentions_torch(cst.Annotation(annotation)):
-            annotation = nodes.expression(self.annotation(kind, parameter))
+            annotation = nodes.expression(self.annotation(kind, parameter, facts.field_types))
         default = None if parameter.default is None else inner.node(parameter.default)
         if isinstance(default, cst.List):
             default = nodes.tuple_of([element.value for element in default.elements])
@@ -204,7 +204,7 @@ class Modules(ModelState):
         return cst.SimpleStatementLine([made])
 
     @staticmethod
-    def annotation(kind: Kind, parameter: cst.Param) -> str:
+    def annotation(kind: Kind, parameter: cst.Param, types: dict[str, str]) -> str:
         value = nodes.literal(parameter.default) if parameter.default is not None else ...
         if value is not ... and value is not None:
             return "tuple" if isinstance(value, list | tuple) else type(value).__name__
@@ -212,11 +212,7 @@ class Modules(ModelState):
             return "Sequence[int]" if isinstance(kind.joined(), Number) else "Sequence"
         if isinstance(kind, Plain) and kind.what == "str":
             return "str"
-        name = parameter.name.value
-        if isinstance(kind, Number):
-            fraction = any(part in name for part in ("drop", "rate", "prob", "eps", "alpha", "scale", "temperature"))
-            return "float" if fraction else "int"
-        return "Any"
+        return types.get(parameter.name.value, "Any")
 
     # -- methods ------------------------------------------------------------------------------------------------------
 

@@ -45,6 +45,7 @@ from migrate.script import (
     OPT_STATE,
     PARAMS,
     THE_KEY,
+    CallSite,
     Example,
     FunctionFacts,
     State,
@@ -110,14 +111,14 @@ class Stateful(Calls):
         if state.place.name.startswith("self."):
             return
         local = state.place.scope == self.scope and state.place not in self.script.parameters_of
-        if state.what == KEY and facts.local_key:
-            facts.wanted.add(state)
-            return
+        if state.what == KEY:
+            facts.needs_key = True
+            local = facts.local_key
         if local:
             return
-        facts.reads.add(state)
+        facts.found_reads.add(state)
         if write:
-            facts.writes.add(state)
+            facts.found_writes.add(state)
 
     def stats_of(self, model: Model) -> bool:
         return self.script.has_stats(model.cls)
@@ -173,53 +174,17 @@ class Stateful(Calls):
         """Remembers the first call of a model: it tells what an example input looks like."""
         assert model.place is not None
         root = self.root(model.place)
-        if root in self.script.examples and not self.example_unknown(self.script.examples[root]):
+        known = self.script.examples.get(root)
+        trained = self.context == "region"
+        if known is not None and (known.trained or not trained):
             return
         written = [arg for arg in args if not arg.star]
         forward = self.script.functions.get(f"{model.cls}.forward")
         if forward is not None:
             needed = [p for p in forward.node.params.params[1:] if p.default is None]
             written = written[: len(needed)] if needed else written[:1]
-        inlined = tuple(self.inlined(arg.value) for arg in written)
-        self.script.examples[root] = Example(self.scope, inlined)
-
-    @staticmethod
-    def example_unknown(example: Example) -> bool:
-        return not example.arguments
-
-    def inlined(self, node: Expr) -> Expr:
-        """An expression in terms of the inputs of its scope: local names are replaced by what they were bound to."""
-        definitions = self.all_definitions()
-
-        class Inline(cst.CSTTransformer):
-            def visit_Attribute(self, node: cst.Attribute) -> bool:
-                return True
-
-            def visit_Attribute_attr(self, node: cst.Attribute) -> None:
-                pass
-
-            def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> Expr:
-                value = updated_node.value if isinstance(original_node.value, cst.Name) else updated_node.value
-                return updated_node.with_changes(attr=original_node.attr, value=nodes.parenthesized(value))
-
-            def visit_Arg_keyword(self, node: cst.Arg) -> None:
-                pass
-
-            def leave_Arg(self, original_node: cst.Arg, updated_node: cst.Arg) -> cst.Arg:
-                return updated_node.with_changes(keyword=original_node.keyword)
-
-            def leave_Subscript(self, original_node: cst.Subscript, updated_node: cst.Subscript) -> Expr:
-                return updated_node.with_changes(value=nodes.parenthesized(updated_node.value))
-
-            def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> Expr:
-                return definitions.get(original_node.value, updated_node)
-
-        made = node.deep_clone().visit(Inline())
-        assert isinstance(made, cst.BaseExpression)
-        return made
-
-    def all_definitions(self) -> dict[str, Expr]:
-        return self.env.definitions
+        arguments = tuple(arg.value for arg in written)
+        self.script.examples[root] = Example(self.scope, arguments, dict(self.env.definitions), trained)
 
     def model_call(self, node: cst.Call, callee: Value, direct: bool = False) -> Value:
         """`model(x)`."""
@@ -349,6 +314,7 @@ class Stateful(Calls):
             name = arg.keyword.value if arg.keyword else facts.fields[number] if number < len(facts.fields) else ""
             if name and not arg.star:
                 merge(facts.field_kinds, name, _frozen(value.kind))
+                self.note_type(arg.value, facts.field_types.get(name, ""))
             if not isinstance(value.kind, Device):
                 args.append(arg.with_changes(value=_hashable(value)))
         made = node.with_changes(func=callee.node, args=args)
@@ -372,7 +338,7 @@ class Stateful(Calls):
             value = self.expr(arg.value)
             name = arg.keyword.value if arg.keyword else names[number] if number < len(names) and not arg.star else ""
             if name:
-                bound[name] = self.inlined(arg.value)
+                bound[name] = arg.value
                 self.pass_kind(facts, name, value.kind)
                 if isinstance(facts.params.get(name), Device):
                     continue
@@ -384,7 +350,7 @@ class Stateful(Calls):
             if parameter.name.value not in bound and parameter.default is not None:
                 default = self.expr(parameter.default)
                 merge(facts.params, parameter.name.value, default.kind)
-        facts.calls.append((self.scope, bound))
+        facts.calls.append(CallSite(self.scope, bound, dict(self.env.definitions)))
         callers = self.script.callers.setdefault(kind.name, [])
         if self.scope not in callers:
             callers.append(self.scope)

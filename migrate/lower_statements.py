@@ -88,10 +88,16 @@ class Statements(Stateful):
                     lowered = [head.with_changes(leading_lines=[*dropped, *head.leading_lines]), *lowered[1:]]
                     dropped = []
             else:
-                dropped += [line for line in original.leading_lines if line.comment is not None]
+                dropped += self.kept_lines(original)
             made += lowered
             index += width
         return made
+
+    def kept_lines(self, original: Statement) -> list[cst.EmptyLine]:
+        """The comments of a statement that disappears, with their blank lines; a comment on zero_grad() goes with it."""
+        if any(line.comment is not None for line in original.leading_lines) and "zero_grad(" not in nodes.code(original):
+            return list(original.leading_lines)
+        return []
 
     def guarded(self, original: Statement, region: object) -> list[Statement]:
         """One statement; what cannot be lowered stays as a comment above an exception that names the code."""
@@ -266,18 +272,28 @@ class Statements(Stateful):
         return [line.with_changes(body=[small.with_changes(targets=[cst.AssignTarget(made_target)], value=made_value)])]
 
     def define(self, targets: Sequence[cst.CSTNode], value: Expr) -> None:
-        """Remembers what names stand for, in terms of the inputs of the scope."""
-        inlined = self.inlined(value)
-        if len(nodes.code(inlined)) > _LONG:
-            inlined = None
+        """Remembers what names stand for. A name that is bound again keeps its old meaning in what was defined by it."""
+        bound = [name for target in targets for name in _target_names(target)]
+        meant = self.retire(bound, value)
         for target in targets:
-            self.define_target(target, inlined)
+            self.define_target(target, meant)
+
+    def retire(self, names: Sequence[str], value: Expr | None) -> Expr | None:
+        """Replaces names that are about to be bound again by their definitions, wherever they are used."""
+        definitions = self.env.definitions
+        old = {name: definitions[name] for name in names if name in definitions}
+        if old:
+            for name, definition in list(definitions.items()):
+                if name not in old and set(nodes.loads(definition)) & set(old):
+                    definitions[name] = nodes.substituted(definition, old)
+            if value is not None and set(nodes.loads(value)) & set(old):
+                value = nodes.substituted(value, old)
+        return None if value is None or len(nodes.code(value)) > _LONG else value
 
     def define_target(self, target: cst.CSTNode, value: Expr | None) -> None:
         if isinstance(target, cst.Name):
-            if value is None:
-                self.env.definitions.pop(target.value, None)
-            else:
+            self.env.definitions.pop(target.value, None)
+            if value is not None:
                 self.env.definitions[target.value] = value
         elif isinstance(target, cst.Tuple | cst.List):
             for number, element in enumerate(target.elements):
@@ -475,7 +491,7 @@ class Statements(Stateful):
             self.script.loads["module seeds"] = 1
         if self.facts is not None and not self.facts.local_key:
             parameter = nodes.dotted(seed)
-            if parameter in {p.name.value for p in self.facts.node.params.params} and THE_KEY not in self.facts.reads:
+            if parameter in {p.name.value for p in self.facts.node.params.params} and not self.facts.needs_key:
                 self.facts.seeds = parameter or ""
                 return [line]
         if self.script.loads["loader"]:
@@ -703,11 +719,11 @@ class Statements(Stateful):
         settled = self.settle([node])
         iterated = self.expr(node.iter)
         element = self.iterated(iterated.kind, id(node))
-        source = self.inlined(node.iter)
 
         def bind() -> list[Statement]:
             self.bind(node.target, element)
-            self.define_loop(node.target, source)
+            self.retire(_target_names(node.target), None)
+            self.define_loop(node.target, node.iter)
             return self.converted([node.target])
 
         self.following.insert(0, node.body.body)  # type: ignore[arg-type]
@@ -734,6 +750,9 @@ class Statements(Stateful):
             if name == "tqdm":
                 self.define_loop(target, first)
                 return
+        if isinstance(source, cst.List | cst.Tuple) and source.elements:
+            self.define_target(target, source.elements[0].value)
+            return
         self.define_target(target, nodes.call("__first__", source))
 
     def rate_loop(self, node: cst.For) -> list[Statement] | None:

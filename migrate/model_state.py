@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import builtins
+from collections.abc import Mapping
 
 import libcst as cst
 
 from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Host, Kind, Model, Module, Number, Optimizer, Place, Tensor
+from migrate.kinds import Host, Kind, Model, Number, Place, Tensor
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
 from migrate.script import BATCH_STATS, GRADS, OPT_STATE, PARAMS, Example, State
@@ -51,7 +52,12 @@ class ModelState(TrainSteps):
         made: list[Statement] = []
         while self.pending:
             what, place, line = self.pending[0]
-            statements = self.init_model(place) if what == "model" else self.init_optimizer(place)
+            try:
+                statements = self.init_model(place) if what == "model" else self.init_optimizer(place)
+            except Unsupported as error:
+                self.unit.report(error, line)
+                text = nodes.code(cst.SimpleString(repr(f"{error.code}: {error.message}")))
+                statements = [nodes.statement(f"raise NotImplementedError({text})")]
             if statements is None:
                 break
             made += statements
@@ -104,19 +110,41 @@ class ModelState(TrainSteps):
 
     def resolve(self, example: Example) -> list[Expr] | None:
         """The example's arguments in terms of this scope: the parameters of functions between are followed to their calls."""
-        arguments, scope = list(example.arguments), example.scope
+        arguments, scope, definitions = list(example.arguments), example.scope, example.definitions
         for _ in range(6):
-            if scope == self.scope:
-                return arguments
+            here = scope == self.scope
+            arguments = [self.expanded(argument, definitions, here) for argument in arguments]
             facts = self.script.functions.get(scope)
-            if facts is None:
+            if here or facts is None:
                 return arguments
             call = next(iter(facts.calls), None)
             if call is None:
                 return arguments
-            scope, bound = call
-            arguments = [_substituted(argument, bound) for argument in arguments]
+            arguments = [nodes.substituted(argument, call.bound) for argument in arguments]
+            scope, definitions = call.scope, call.definitions
         return arguments
+
+    def expanded(self, argument: Expr, definitions: Mapping[str, Expr], here: bool) -> Expr:
+        """An expression with local names replaced by what they stand for: all of them where they belong to another scope,
+        here those that are not bound yet."""
+        for _ in range(12):
+            argument = self.sample(argument)
+            names = {name for name in nodes.loads(argument) if name in definitions}
+            values = {name: definitions[name] for name in names if not (here and self.available_name(name))}
+            if not values:
+                break
+            argument = self.projected(nodes.substituted(argument, values))
+        return argument
+
+    @staticmethod
+    def projected(argument: Expr) -> Expr:
+        """`(a, b)[0]` is `a`."""
+        if isinstance(argument, cst.Subscript) and isinstance(argument.value, cst.Tuple):
+            index = argument.slice[0].slice
+            number = nodes.literal(index.value) if isinstance(index, cst.Index) else ...
+            if isinstance(number, int) and number < len(argument.value.elements):
+                return argument.value.elements[number].value
+        return argument
 
     def example_arguments(self, resolved: list[Expr]) -> tuple[list[Statement], list[Expr] | None]:
         """Statements that prepare an example, and the arguments of `init`; None where a name is not bound yet."""
@@ -218,20 +246,3 @@ class ModelState(TrainSteps):
         return []
 
 
-def _substituted(node: Expr, bound: dict[str, Expr]) -> Expr:
-    class Substitute(cst.CSTTransformer):
-        def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> Expr:
-            return updated_node.with_changes(attr=original_node.attr)
-
-        def leave_Arg(self, original_node: cst.Arg, updated_node: cst.Arg) -> cst.Arg:
-            return updated_node.with_changes(keyword=original_node.keyword)
-
-        def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> Expr:
-            return bound.get(original_node.value, updated_node)
-
-    made = node.deep_clone().visit(Substitute())
-    assert isinstance(made, cst.BaseExpression)
-    return made
-
-
-__all__ = ["ModelState", "Module", "Optimizer"]

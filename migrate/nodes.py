@@ -181,6 +181,31 @@ def is_literal(node: Expr | None, value: object) -> bool:
     return found is not ... and type(found) is type(value) and found == value
 
 
+class _Substitute(cst.CSTTransformer):
+    def __init__(self, values: Mapping[str, Expr]) -> None:
+        super().__init__()
+        self.values = values
+
+    def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> Expr:
+        return updated_node.with_changes(attr=original_node.attr, value=parenthesized(updated_node.value))
+
+    def leave_Arg(self, original_node: cst.Arg, updated_node: cst.Arg) -> cst.Arg:
+        return updated_node.with_changes(keyword=original_node.keyword)
+
+    def leave_Subscript(self, original_node: cst.Subscript, updated_node: cst.Subscript) -> Expr:
+        return updated_node.with_changes(value=parenthesized(updated_node.value))
+
+    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> Expr:
+        return self.values.get(original_node.value, updated_node)
+
+
+def substituted(node: Expr, values: Mapping[str, Expr]) -> Expr:
+    """`node` with names replaced by expressions; attribute and keyword names stay."""
+    made = node.deep_clone().visit(_Substitute(values))
+    assert isinstance(made, cst.BaseExpression)
+    return made
+
+
 class _Names(cst.CSTVisitor):
     def __init__(self) -> None:
         super().__init__()
@@ -244,10 +269,13 @@ class _Names(cst.CSTVisitor):
         self.stores.append(node.name.value)
         inner = _Names()
         node.body.visit(inner)
-        for parameter in node.params.params + node.params.kwonly_params:
+        for decorator in node.decorators:
+            decorator.visit(self)
+        parameters = [*node.params.params, *node.params.kwonly_params]
+        for parameter in parameters:
             if parameter.default is not None:
                 parameter.default.visit(self)
-        bound = set(inner.stores) | {p.name.value for p in node.params.params + node.params.kwonly_params}
+        bound = set(inner.stores) | {parameter.name.value for parameter in parameters}
         self.loads += [found for found in inner.loads if found not in bound]
         return False
 

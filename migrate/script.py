@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -33,14 +34,22 @@ class FunctionFacts:
     owner: str = ""  # the enclosing function or class
     params: dict[str, Kind] = field(default_factory=dict)
     returns: Kind = field(default_factory=Never)
-    reads: set[State] = field(default_factory=set)
+    reads: set[State] = field(default_factory=set)  # as the round before found them
     writes: set[State] = field(default_factory=set)
+    found_reads: set[State] = field(default_factory=set)  # as this round finds them
+    found_writes: set[State] = field(default_factory=set)
     entry_modes: dict[Place, str] = field(default_factory=dict)
     exit_modes: dict[Place, str] = field(default_factory=dict)
-    calls: list[tuple[str, dict[str, cst.BaseExpression]]] = field(default_factory=list)
+    calls: list[CallSite] = field(default_factory=list)
     seeds: str = ""  # the parameter that seeds torch's generator, for helpers like set_seed(seed)
     local_key: bool = False
-    wanted: set[State] = field(default_factory=set)  # needed, but made by the function itself
+    needs_key: bool = False
+
+    def next_round(self) -> None:
+        """What this round found is what the next one goes by."""
+        self.reads, self.writes = self.found_reads, self.found_writes
+        self.found_reads, self.found_writes = set(), set()
+        self.calls.clear()
 
     @property
     def states(self) -> list[State]:
@@ -72,7 +81,7 @@ class ClassFacts:
     initializers: dict[str, dict[str, cst.BaseExpression]] = field(default_factory=dict)  # torch layer -> weight -> init
     external: bool = False
     field_kinds: dict[str, Kind] = field(default_factory=dict)
-    supported: bool = True
+    field_types: dict[str, str] = field(default_factory=dict)  # annotations told by use
 
 
 @dataclass(frozen=True)
@@ -81,6 +90,17 @@ class Example:
 
     scope: str
     arguments: tuple[cst.BaseExpression, ...]
+    definitions: Mapping[str, cst.BaseExpression]
+    trained: bool  # from a training step, which is preferred to an evaluation
+
+
+@dataclass(frozen=True)
+class CallSite:
+    """A call of a user's function: the scope, the arguments by parameter, and what the names in them stand for."""
+
+    scope: str
+    bound: Mapping[str, cst.BaseExpression]
+    definitions: Mapping[str, cst.BaseExpression]
 
 
 @dataclass

@@ -514,8 +514,9 @@ class TrainSteps(Statements):
         carried = [name for name in carried if name not in stats]
         returned = [*stats, *extra]
         loss_params = [params, *stats, *carried]
-        step.append(self.loss_function(body, loss, loss_params, returned))
-        step.append(self.gradient(region, loss_params, returned, grads if fused else "new_grads"))
+        function = "loss_fn" if "loss_fn" not in self.unit.taken else "compute_loss"
+        step.append(self.loss_function(function, body, loss, loss_params, returned))
+        step.append(self.gradient(function, region, loss_params, returned, grads if fused else "new_grads"))
         for (bound, _), value in zip(clips, clip_values, strict=True):
             self.unit.snippets.add("clip_grad_norm")
             step.append(nodes.statement(f"{grads}, {bound} = clip_grad_norm({grads}, {{value}})", value=value))
@@ -554,24 +555,23 @@ class TrainSteps(Statements):
         return first_access(body, name) == "load"
 
     @staticmethod
-    def loss_function(body: list[Statement], loss: Expr, params: list[str], returned: list[str]) -> Statement:
+    def loss_function(name: str, body: list[Statement], loss: Expr, params: list[str], returned: list[str]) -> Statement:
         result = loss
         if returned:
             aux = nodes.name(returned[0]) if len(returned) == 1 else nodes.tuple_of([nodes.name(name) for name in returned])
             result = nodes.tuple_of([loss, aux], parentheses=False)
-        # `loss = f(x); return loss` reads best as it is; a lone expression is returned directly
-        function = cst.parse_statement(f"def loss_fn({', '.join(params)}):\n    pass")
+        function = cst.parse_statement(f"def {name}({', '.join(params)}):\n    pass")
         assert isinstance(function, cst.FunctionDef)
         return function.with_changes(body=block([*body, nodes.statement("return {r}", r=result)]))
 
     @staticmethod
-    def gradient(region: Region, params: list[str], returned: list[str], grads: str) -> Statement:
+    def gradient(function: str, region: Region, params: list[str], returned: list[str], grads: str) -> Statement:
         arguments = ", ".join(params)
         if not returned:
-            text = f"loss, {grads} = jax.value_and_grad(loss_fn)({arguments})"
+            text = f"loss, {grads} = jax.value_and_grad({function})({arguments})"
         else:
             aux = returned[0] if len(returned) == 1 else f"({', '.join(returned)})"
-            text = f"(loss, {aux}), {grads} = jax.value_and_grad(loss_fn, has_aux=True)({arguments})"
+            text = f"(loss, {aux}), {grads} = jax.value_and_grad({function}, has_aux=True)({arguments})"
         made = _commented(nodes.statement(text), region.comments.get("backward"))
         return made.with_changes(leading_lines=[cst.EmptyLine(indent=False), *made.leading_lines])
 
@@ -659,7 +659,7 @@ class TrainSteps(Statements):
             if not self.is_global(place):
                 short = place.name.removeprefix("self.")
                 statics[short] = nodes.expression(place.name)
-        bound = set(nodes.stores(step)) | {"loss", "grads", "new_grads", "updates", "keys", "loss_fn", "mutated"}
+        bound = set(nodes.stores(step)) | {"loss", "grads", "new_grads", "updates", "keys", "mutated"}
         for name in dict.fromkeys(nodes.loads(step)):
             if name in state_names or name in statics or name == self.unit.key:
                 continue

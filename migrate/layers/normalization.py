@@ -8,7 +8,7 @@ def _batch_norm(dimensions: int, samples: tuple[Sample, ...]) -> Layer:
     axis = ", axis=1" if dimensions == 1 else ""
     return Layer(
         torch=f"torch.nn.BatchNorm{dimensions}d",
-        signature="num_features, eps=1e-05, momentum=0.1, affine=True, track_running_stats=True, device=None, dtype=None",
+        signature="num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, device=None, dtype=None",
         template=(
             "BatchNorm(use_running_average=not self.training, momentum={momentum?0.1}, epsilon={eps?1e-5}, "
             f"affine={{affine?True}}{axis})"
@@ -45,7 +45,7 @@ LAYERS = (
     _batch_norm(3, (Sample("nn.BatchNorm3d(2)", (3, 2, 3, 4, 2)),)),
     Layer(
         torch="torch.nn.LayerNorm",
-        signature="normalized_shape, eps=1e-05, elementwise_affine=True, bias=True, device=None, dtype=None",
+        signature="normalized_shape, eps=1e-5, elementwise_affine=True, bias=True, device=None, dtype=None",
         template=(
             "nn.LayerNorm(epsilon={eps}, use_bias={bias:and_elementwise_affine?True}, use_scale={elementwise_affine?True}, "
             "reduction_axes={normalized_shape:trailing_axes?-1}, feature_axes={normalized_shape:trailing_axes?-1})"
@@ -65,7 +65,7 @@ LAYERS = (
     ),
     Layer(
         torch="torch.nn.GroupNorm",
-        signature="num_groups, num_channels, eps=1e-05, affine=True, device=None, dtype=None",
+        signature="num_groups, num_channels, eps=1e-5, affine=True, device=None, dtype=None",
         template="nn.GroupNorm({num_groups}, epsilon={eps}, use_bias={affine?True}, use_scale={affine?True})",
         note="The channel axis is the second in torch and the last in Flax.",
         layout=Layout.LAST,

@@ -81,8 +81,9 @@ def flatten(call: Call) -> Expr:
     if end == -1:
         if start == 0:
             return call.make("{input}.reshape(-1)")
-        if start == 1 and isinstance(call.node("input"), cst.Name):
-            return call.make("{input}.reshape({input}.shape[0], -1)")
+        name = _named(call.node("input"))
+        if start == 1 and name is not None:
+            return call.make("{input}.reshape({name}.shape[0], -1)", name=name)
         return call.make("jax.lax.collapse({input}, {start_dim})")
     return call.make("jax.lax.collapse({input}, {start_dim}, {stop})", stop=end + 1)
 
@@ -181,6 +182,16 @@ def expand(call: Call) -> Expr:
     return call.make("jnp.broadcast_to({input}, {sizes})", sizes=sizes)
 
 
+def _named(node: Expr) -> cst.Name | None:
+    """The plain name whose batch axis is that of `node`: the name itself, or the one that a layout move is applied to."""
+    if isinstance(node, cst.Name):
+        return node
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "transpose":
+        if nodes.is_literal(node.args[0].value, 0) and isinstance(node.func.value, cst.Name):
+            return node.func.value
+    return None
+
+
 def call_unsupported(call: Call, what: str) -> Exception:
     from migrate.diagnostics import Unsupported
 
@@ -265,13 +276,17 @@ def chunk(call: Call) -> Value:
 def split(call: Call) -> Value:
     """torch takes the size of a part, numpy the number of parts.
 
-    >>> x.split(2, dim=1)  # x: f32[2, 4]
-    jnp.split(x, range(2, x.shape[1], 2), axis=1)
+    >>> x.split(2, dim=1)  # x: f32[2, 5]
+    split_by_size(x, 2, axis=1)
+    >>> torch.split(x, 1)  # x: f32[2, 5]
+    split_by_size(x, 1)
     """
     if not isinstance(call.kind("split_size_or_sections"), Number):
         raise call_unsupported(call, "a list of sizes")
-    template = "jnp.split({input}, range({split_size_or_sections}, {input}.shape[{dim}], {split_size_or_sections}), axis={dim})"
-    return Value(call.make(template), Items(None, Tensor()))
+    call.snippet("split_by_size")
+    template = "split_by_size({input}, {split_size_or_sections}, axis={dim})"
+    short = "split_by_size({input}, {split_size_or_sections})"
+    return Value(call.make(template if call.has("dim") else short), Items(None, Tensor()))
 
 
 @rule("torch.tril", "Tensor.tril", signature="input, diagonal=0")

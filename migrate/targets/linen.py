@@ -80,10 +80,10 @@ def _trailing_axes(call: Call, name: str, count: int) -> Expr:
     value = call.value(name)
     if isinstance(value.node, cst.List | cst.Tuple):
         rank = len(value.node.elements)
-        return nodes.name("-1") if rank == 1 else nodes.expression(str(tuple(range(-rank, 0))))
+        return nodes.expression("-1") if rank == 1 else nodes.expression(str(tuple(range(-rank, 0))))
     if isinstance(value.kind, Items):
         raise Unsupported("MIG203", f"{call.api}: the number of axes in {nodes.code(value.node)} is not known")
-    return nodes.name("-1")
+    return nodes.expression("-1")
 
 
 def _item(call: Call, name: str, count: int) -> Expr:
@@ -174,9 +174,12 @@ def fill(text: str, call: Call) -> Expr:
     return filled
 
 
-@functools.cache
 def layer_signature(layer: Layer) -> tuple[Parameter, ...]:
-    return signature(layer.signature)
+    """The parameters of a torch layer's constructor."""
+    return _signature(layer.signature)
+
+
+_signature = functools.cache(signature)
 
 
 def _exists(call: Call, condition: str) -> bool | None:
@@ -263,6 +266,19 @@ _FLAX_DEFAULTS = {
     ("torch.nn.LayerNorm", "scale_init"): "nn.initializers.ones",
     ("torch.nn.BatchNorm2d", "bias_init"): "nn.initializers.zeros",
     ("torch.nn.BatchNorm2d", "scale_init"): "nn.initializers.ones",
+}
+
+
+# What the arguments of layers are, for the annotations of fields that are passed on to them.
+ARGUMENT_TYPES = {
+    name: kind
+    for kind, names in {
+        "int": "in_features out_features in_channels out_channels groups num_embeddings embedding_dim normalized_shape "
+        "num_features num_groups num_channels kernel_size stride dilation padding",
+        "float": "p eps momentum negative_slope alpha",
+        "bool": "bias affine elementwise_affine",
+    }.items()
+    for name in names.split()
 }
 
 

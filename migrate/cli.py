@@ -1,0 +1,236 @@
+"""The command line. Each sub-command imports what it needs when it runs, so that `--help` answers at once."""
+
+from __future__ import annotations
+
+import sys
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    from migrate.diagnostics import Report
+    from migrate.pipeline import Conversion
+    from migrate.source import SourceFile
+
+app = typer.Typer(
+    name="migrate",
+    help="Takes PyTorch training scripts to JAX: rewrites them, ports their weights, proves that nothing was lost.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+
+class Format(str, Enum):
+    """How a report is written."""
+
+    text = "text"
+    json = "json"
+
+
+def _version(value: bool) -> None:
+    if value:
+        from migrate import __version__
+
+        typer.echo(f"migrate {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+) -> None:
+    pass
+
+
+def _fail(message: str, code: int = 2) -> NoReturn:
+    typer.echo(message, err=True)
+    raise typer.Exit(code)
+
+
+@app.command()
+def rewrite(
+    script: Annotated[str, typer.Argument(metavar="SCRIPT.py", help="The PyTorch script, or - for standard input.")],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Where the rewritten script goes (default: SCRIPT_jax.py); - prints it.")
+    ] = None,
+    manifest: Annotated[
+        Path | None, typer.Option("--manifest", help="Where the weight manifest goes (default: weights.json beside the output).")
+    ] = None,
+    diff: Annotated[bool, typer.Option("--diff", help="Print a diff; write nothing.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Write nothing; exit 1 where something would need a person.")] = False,
+    format: Annotated[Format, typer.Option("--format", help="How findings are reported.")] = Format.text,
+) -> None:
+    """Rewrites a PyTorch training script to Flax and optax.
+
+    The input is never changed. Exit code 0: rewritten whole; 1: rewritten, with places that need a person; 2: not
+    rewritten.
+    """
+    from migrate.diagnostics import Fatal, Report
+    from migrate.pipeline import convert
+    from migrate.source import decode, load, parse
+
+    try:
+        if script == "-":
+            text, encoding = decode("<stdin>", sys.stdin.buffer.read())
+            source = parse("<stdin>", text, encoding)
+        else:
+            source = load(Path(script))
+        conversion = convert(source)
+    except Fatal as error:
+        _report(Report((error.diagnostic,)), format)
+        raise typer.Exit(2) from None
+    if diff:
+        _diff(source, conversion)
+    elif not check:
+        _write(source, conversion, output, manifest)
+    _report(conversion.report, format)
+    if format is Format.text:
+        typer.echo(conversion.report.summary([source.path]), err=True)
+    raise typer.Exit(int(conversion.report.exit_code))
+
+
+def _write(source: SourceFile, conversion: Conversion, output: Path | None, manifest: Path | None) -> None:
+    from migrate import manifest as manifests
+    from migrate.source import write_whole
+
+    printed = str(output) == "-" or (output is None and source.path == "<stdin>")
+    if printed:
+        sys.stdout.write(conversion.text)
+        target = None
+    else:
+        target = output or Path(source.path).with_name(f"{Path(source.path).stem}_jax.py")
+        if source.path != "<stdin>" and target.resolve() == Path(source.path).resolve():
+            _fail(f"{target}: is the input, which is never overwritten; choose another --output")
+        try:
+            write_whole(target, conversion.text, source.encoding)
+        except OSError as error:
+            _fail(f"{target}: cannot be written: {error.strerror}")
+    if manifest is None and (target is None or not conversion.manifest.models):
+        return
+    where = manifest or (target.parent / "weights.json" if target else Path("weights.json"))
+    try:
+        where.parent.mkdir(parents=True, exist_ok=True)
+        manifests.write(conversion.manifest, where)
+    except OSError as error:
+        _fail(f"{where}: cannot be written: {error.strerror}")
+
+
+def _diff(source: SourceFile, conversion: Conversion) -> None:
+    import difflib
+
+    before, after = source.text.splitlines(keepends=True), conversion.text.splitlines(keepends=True)
+    sys.stdout.writelines(difflib.unified_diff(before, after, source.path, f"{source.path} (jax)"))
+
+
+def _report(report: Report, format: Format) -> None:
+    sys.stderr.write(report.as_json() if format is Format.json else report.as_text())
+
+
+@app.command("port-weights")
+def port_weights(
+    checkpoint: Annotated[Path, typer.Argument(metavar="CKPT", help="The checkpoint: .pt, .pth, .bin, .safetensors, or an index.")],
+    manifest: Annotated[Path, typer.Option("--manifest", help="The weight manifest that `migrate rewrite` wrote.")],
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Where the weights go: .safetensors, .msgpack or .npz.")] = None,
+    model: Annotated[str | None, typer.Option("--model", help="The model class, where the manifest has several.")] = None,
+    key: Annotated[str | None, typer.Option("--key", help="Which part of a nested checkpoint holds the state dict.")] = None,
+    reverse: Annotated[bool, typer.Option("--reverse", help="From Flax back to torch.")] = False,
+    dtype: Annotated[str | None, typer.Option("--dtype", help="Store floating point weights in this type.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan; write nothing.")] = False,
+) -> None:
+    """Converts a torch state dict to a Flax pytree, strictly, or back.
+
+    Exit code 0: ported; 1: the checkpoint and the manifest do not fit, nothing written; 2: unreadable input.
+    """
+    from rich.console import Console
+
+    from weight_port.errors import PortError
+    from weight_port.port import port_weights as port
+
+    if output is None and not dry_run:
+        _fail("name the output with -o FILE (.safetensors, .msgpack or .npz), or ask for --dry-run")
+    try:
+        report = port(checkpoint, manifest, output, model=model, key=key, reverse=reverse, dtype=dtype, dry_run=dry_run)
+    except PortError as error:
+        _fail(str(error), error.exit_code)
+    report.render(Console())
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": False})
+def parity(
+    context: typer.Context,
+    script: Annotated[Path | None, typer.Argument(metavar="[SCRIPT.py]", help="The PyTorch script to compare with its rewrite.")] = None,
+    rewritten: Annotated[Path | None, typer.Option("--rewritten", help="The rewritten script (default: rewritten afresh).")] = None,
+    manifest: Annotated[Path | None, typer.Option("--manifest", help="Its weight manifest (default: weights.json beside it).")] = None,
+    steps: Annotated[int, typer.Option("--steps", min=1, help="How many losses are compared.")] = 20,
+    prelude: Annotated[Path | None, typer.Option("--prelude", help="Python run in both processes first (stand-ins for data).")] = None,
+    report: Annotated[Path | None, typer.Option("--report", help="Write a page (.html) or the figures (.json).")] = None,
+    d: Annotated[int | None, typer.Option("--d", min=1, help="Compare a d x d matmul of both with an exact reference.")] = None,
+) -> None:
+    """Runs a script and its rewrite from the same weights on the same data, and compares them step by step.
+
+    Arguments of the script follow `--`. Exit code 0: equal within the stated tolerance; 1: not; 2: could not run.
+    """
+    if d is not None:
+        _matmul(d)
+        return
+    if script is None:
+        _fail("name the script to compare, or ask for a matmul with --d 4096")
+    if not script.is_file():
+        _fail(f"{script}: no such file")
+    from parity.cli import compare
+
+    raise typer.Exit(compare(script, rewritten, manifest, steps, list(context.args), prelude, report))
+
+
+def _matmul(d: int) -> None:
+    from parity.cli import matmul
+
+    raise typer.Exit(matmul(d))
+
+
+@app.command()
+def explain(code: Annotated[str, typer.Argument(metavar="CODE", help="A code of a report, such as MIG301.")]) -> None:
+    """Explains a code: what it means and what to do."""
+    from migrate.reference import explanation
+
+    text = explanation(code.upper())
+    if text is None:
+        _fail(f"{code}: no such code; codes look like MIG301, WPT101, PAR101")
+    typer.echo(text)
+
+
+@app.command()
+def rules(api: Annotated[str | None, typer.Argument(metavar="[API]", help="A torch name, such as torch.std.")] = None) -> None:
+    """Prints the rule for a torch API, or lists all of them."""
+    from migrate.reference import rule_page, rule_table
+
+    if api is None:
+        typer.echo(rule_table())
+        return
+    page = rule_page(api)
+    typer.echo(page) if page else _fail(f"{api}: no rule yet; `migrate rules` lists what there is", 1)
+
+
+@app.command()
+def layers(layer: Annotated[str | None, typer.Argument(metavar="[LAYER]", help="A torch layer, such as torch.nn.Conv2d.")] = None) -> None:
+    """Prints the entry of a layer in the layer table, or lists all of them."""
+    from migrate.reference import layer_page, layer_table
+
+    if layer is None:
+        typer.echo(layer_table())
+        return
+    page = layer_page(layer)
+    typer.echo(page) if page else _fail(f"{layer}: not in the layer table; `migrate layers` lists what there is", 1)
+
+
+def main() -> None:
+    """The console script."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,201 @@
+"""Pass 7: the output file: imports that its code needs, snippets it uses, helpers before their first use."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import libcst as cst
+
+from migrate import nodes
+from migrate.lower import Lowered
+from migrate.nodes import Statement
+from migrate.scope import Helper
+from migrate.source import SourceFile
+
+_SNIPPETS = Path(__file__).parent / "snippets"
+_BLANK = cst.EmptyLine(indent=False)
+
+# name in the code: its import. Standard library first, as people order them.
+_STANDARD = {
+    "math": "import math",
+    "Sequence": "from collections.abc import Sequence",
+    "partial": "from functools import partial",
+    "Path": "from pathlib import Path",
+    "Any": "from typing import Any",
+}
+_THIRD_PARTY = {
+    "nn": "import flax.linen as nn",
+    "jax": "import jax",
+    "jnp": "import jax.numpy as jnp",
+    "np": "import numpy as np",
+    "optax": "import optax",
+    "serialization": "from flax import serialization",
+}
+
+
+@functools.cache
+def snippet(name: str) -> tuple[Statement, ...]:
+    """The definition in a snippet file, without its imports."""
+    module = cst.parse_module((_SNIPPETS / f"{name}.py").read_text(encoding="utf-8"))
+    return tuple(s for s in module.body if isinstance(s, cst.FunctionDef | cst.ClassDef))
+
+
+def emit(source: SourceFile, lowered: Lowered) -> str:
+    """The text of the rewritten file; the input's own text where nothing was rewritten."""
+    if _unchanged(source, lowered):
+        return source.text
+    parts = [part for part in lowered.body]
+    body = _with_helpers(parts, lowered.helpers)
+    body = _with_snippets(body, lowered.snippets)
+    body = _with_imports(body)
+    module = source.module.with_changes(body=_spaced(body))
+    return module.code
+
+
+def _unchanged(source: SourceFile, lowered: Lowered) -> bool:
+    if lowered.helpers or lowered.snippets:
+        return False
+    made = [statement for _, statements in lowered.body for statement in statements]
+    return cst.Module(made).code == cst.Module(list(source.module.body)).code
+
+
+def _with_helpers(parts: Sequence[tuple[int, tuple[Statement, ...]]], helpers: Iterable[Helper]) -> list[Statement]:
+    """Each helper before the top-level statement that first needs it."""
+    body: list[Statement] = []
+    waiting = sorted(helpers, key=lambda helper: helper.anchor)
+    for index, statements in parts:
+        due = [helper for helper in waiting if helper.anchor <= index]
+        if due and statements:
+            waiting = [helper for helper in waiting if helper not in due]
+            body += [statement for helper in due for statement in helper.code]
+        body += statements
+    return body + [statement for helper in waiting for statement in helper.code]
+
+
+def _with_snippets(body: list[Statement], names: Iterable[str]) -> list[Statement]:
+    """The snippets together, before the first statement that uses one of them."""
+    used = [name for name in sorted(names) if any(name in nodes.loads(s) for s in body if not _is_import(s))]
+    position = next((i for i, s in enumerate(body) if not _is_import(s) and set(used) & set(nodes.loads(s))), None)
+    if position is None:
+        return body
+    return [*body[:position], *(statement for name in used for statement in snippet(name)), *body[position:]]
+
+
+def _is_import(statement: Statement) -> bool:
+    return isinstance(statement, cst.SimpleStatementLine) and isinstance(statement.body[0], cst.Import | cst.ImportFrom)
+
+
+def _roots(statement: Statement) -> set[str]:
+    """The packages that an import statement names."""
+    assert isinstance(statement, cst.SimpleStatementLine)
+    found = set()
+    for small in statement.body:
+        if isinstance(small, cst.Import):
+            found |= {(nodes.dotted(alias.name) or "").split(".")[0] for alias in small.names}
+        elif isinstance(small, cst.ImportFrom) and small.module is not None and not small.relative:
+            found.add((nodes.dotted(small.module) or "").split(".")[0])
+    return found
+
+
+def _with_imports(body: list[Statement]) -> list[Statement]:
+    code = [statement for statement in body if not _is_import(statement)]
+    used = set(nodes.loads(code)) | _annotations(code)
+    first = next((i for i, s in enumerate(body) if _is_import(s) and "torch" in _roots(s)), None)
+    kept: list[Statement] = []
+    imported: set[str] = set()
+    position = 0
+    for number, statement in enumerate(body):
+        if number == first:
+            position = len(kept)
+        if _is_import(statement) and "torch" in _roots(statement):
+            left = _still_used(statement, used)
+            if left is None:
+                continue
+            statement = left
+        if _is_import(statement):
+            imported |= set(nodes.stores(statement))
+        kept.append(statement)
+    if first is None:
+        position = _import_position(kept)
+    lines = list(body[first].leading_lines) if first is not None else []
+    standard = [nodes.statement(_STANDARD[name]) for name in _STANDARD if name in used and name not in imported]
+    others = [nodes.statement(_THIRD_PARTY[name]) for name in _THIRD_PARTY if name in used and name not in imported]
+    if others:
+        others[0] = others[0].with_changes(leading_lines=lines)
+    following = kept[position:]
+    if others and following and list(following[0].leading_lines) == lines and lines and _is_import(following[0]):
+        following = [following[0].with_changes(leading_lines=[]), *following[1:]]
+    made = [*kept[:position], *others, *following]
+    after = [i + 1 for i, s in enumerate(kept[:position]) if _is_import(s) and _roots(s) <= sys.stdlib_module_names]
+    if standard and after:
+        return [*made[: after[-1]], *standard, *made[after[-1] :]]
+    if standard:
+        standard[0] = standard[0].with_changes(leading_lines=lines)
+        made[position] = made[position].with_changes(leading_lines=[_BLANK])
+    return [*made[:position], *standard, *made[position:]]
+
+
+def _import_position(body: Sequence[Statement]) -> int:
+    """After the docstring and the imports that a file starts with."""
+    position = 0
+    for number, statement in enumerate(body):
+        docstring = number == 0 and isinstance(statement, cst.SimpleStatementLine) and isinstance(statement.body[0], cst.Expr)
+        if not docstring and not _is_import(statement):
+            break
+        position = number + 1
+    return position
+
+
+def _annotations(statements: Sequence[Statement]) -> set[str]:
+    """Names in the annotations of fields."""
+    found: set[str] = set()
+
+    class Annotations(cst.CSTVisitor):
+        def visit_Annotation(self, node: cst.Annotation) -> None:
+            found.update(nodes.loads(node.annotation))
+
+        def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
+            for decorator in node.decorators:
+                found.update(nodes.loads(decorator.decorator))
+
+    for statement in statements:
+        statement.visit(Annotations())
+    return found
+
+
+def _still_used(statement: Statement, used: set[str]) -> Statement | None:
+    """A torch import with the names that the output still uses; None where there are none left."""
+    assert isinstance(statement, cst.SimpleStatementLine)
+    small = statement.body[0]
+    assert isinstance(small, cst.Import | cst.ImportFrom)
+    if isinstance(small.names, cst.ImportStar):
+        return statement
+    kept = []
+    for alias in small.names:
+        bound = alias.evaluated_alias or alias.evaluated_name.split(".")[0]
+        if bound in used and bound not in _THIRD_PARTY:
+            kept.append(alias)
+    if not kept:
+        return None
+    if len(kept) == len(small.names):
+        return statement
+    kept[-1] = kept[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+    return statement.with_changes(body=[small.with_changes(names=kept)])
+
+
+def _spaced(body: list[Statement]) -> list[Statement]:
+    """Two blank lines around what was put in at the top level."""
+    made: list[Statement] = []
+    for number, statement in enumerate(body):
+        definition = isinstance(statement, cst.FunctionDef | cst.ClassDef)
+        previous = body[number - 1] if number else None
+        after_definition = isinstance(previous, cst.FunctionDef | cst.ClassDef)
+        blanks = sum(line.comment is None for line in statement.leading_lines)
+        if previous is not None and (definition or after_definition) and blanks < 2:
+            comments = [line for line in statement.leading_lines if line.comment is not None]
+            statement = statement.with_changes(leading_lines=[_BLANK, _BLANK, *comments])
+        made.append(statement)
+    return made

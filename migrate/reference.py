@@ -1,0 +1,95 @@
+"""The reference, generated from the registries: what `explain`, `rules` and `layers` print and the docs hold."""
+
+from __future__ import annotations
+
+import difflib
+import importlib.util
+import inspect
+
+from migrate.diagnostics import CODES
+from migrate.layers.layer import Layer
+from migrate.layers.table import TABLE
+from migrate.rules.catalogue import RULES
+from migrate.rules.rule import Rule
+
+
+def explanation(code: str) -> str | None:
+    """Title, explanation and help of a code of any of the three packages; None where there is none."""
+    if code in CODES:
+        found = CODES[code]
+        return f"{code}: {found.title} ({found.severity})\n\n{found.explanation}\n\nWhat to do: {found.help}."
+    package = {"WPT": "weight_port.codes", "PAR": "parity.codes"}.get(code[:3])
+    if package is None or importlib.util.find_spec(package.partition(".")[0]) is None:
+        return None
+    other = importlib.import_module(package).CODES.get(code)
+    if other is None:
+        return None
+    title, text = (other.title, other.explanation) if hasattr(other, "title") else other
+    return f"{code}: {title}\n\n{text}"
+
+
+def rule_page(api: str) -> str | None:
+    """The page of one torch API, found also by a short name (`std`, `F.relu`, `nn.functional.relu`)."""
+    name = _find(api, RULES)
+    if name is None:
+        return None
+    rule = RULES[name]
+    return f"{', '.join(rule.names)}({_signature(rule)})\n\n{inspect.cleandoc(rule.doc)}"
+
+
+def _signature(rule: Rule) -> str:
+    from migrate.nodes import code
+
+    parts = []
+    for parameter in rule.parameters:
+        default = f"={code(parameter.default)}" if parameter.default is not None else ""
+        parts.append(f"{'*' * parameter.star}{parameter.name}{default}")
+    return ", ".join(parts)
+
+
+def rule_table() -> str:
+    """One line for each rule."""
+    unique = {id(rule): rule for rule in RULES.values()}.values()
+    lines = [f"{', '.join(rule.names):<60} {_summary(rule.doc)}" for rule in sorted(unique, key=lambda r: r.names)]
+    return "\n".join(lines)
+
+
+def _summary(doc: str) -> str:
+    return inspect.cleandoc(doc).split("\n\n")[0].replace("\n", " ")
+
+
+def layer_page(name: str) -> str | None:
+    """The page of one layer, found also by a short name (`Conv2d`, `nn.Conv2d`)."""
+    found = _find(name, TABLE)
+    return None if found is None else _layer(TABLE[found])
+
+
+def _layer(layer: Layer) -> str:
+    lines = [f"{layer.torch}({layer.signature})", "", layer.note, "", f"In Flax: {layer.template}"]
+    if layer.defaults:
+        lines.append(f"Initial weights: {layer.defaults}")
+    lines.append(f"Channels: {layer.layout.value}")
+    for weight in layer.weights:
+        moves = ", ".join(" ".join(map(str, move.to_json())) for move in weight.moves) or "as it is"
+        lines.append(f"  {weight.torch} -> {weight.collection}/{weight.leaf} ({moves})")
+    for key, reason in layer.unused:
+        lines.append(f"  {key}: left out, {reason}")
+    for argument, (values, why) in layer.refuses.items():
+        allowed = ", ".join("any other" if value is ... else repr(value) for value in values)
+        lines.append(f"  {argument}: only {allowed} ({why})")
+    return "\n".join(lines)
+
+
+def layer_table() -> str:
+    """One line for each layer."""
+    return "\n".join(f"{name:<28} {layer.note}" for name, layer in sorted(TABLE.items()))
+
+
+def _find(name: str, table: object) -> str | None:
+    assert isinstance(table, dict)
+    short = name.removeprefix("F.").removeprefix("nn.")
+    for candidate in (name, f"torch.{name}", f"torch.nn.{short}", f"torch.nn.functional.{short}", f"Tensor.{short}"):
+        if candidate in table:
+            return candidate
+    close = difflib.get_close_matches(name, list(table), n=1, cutoff=0.95)
+    return close[0] if close else None
