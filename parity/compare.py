@@ -97,14 +97,17 @@ class _Run:
         manifest = self._check_inputs()
         torch_side = self._start("torch", self._config("torch")).recording()
         if torch_side.error is not None and not torch_side.losses:
-            raise ParityError("PAR201", f"{self.script}: {_told(torch_side)}")
+            raise ParityError("PAR201", f"{self.script}: {self._told('torch', torch_side)}")
         if not torch_side.losses:
             raise ParityError(
                 "PAR207", f"{self.script}: no loss.backward() was reached, so there is nothing to compare"
             )
         noise = self._start("noise", self._config("noise", threads=2, perturb=PERTURBATION_SEED))
         ours = self._start("jax", self._config("jax"))
-        jax_side, noise_side = ours.recording(), noise.recording(must=False)
+        try:
+            jax_side, noise_side = ours.recording(), noise.recording(must=False)
+        finally:
+            noise.end()
         sides = Sides(torch_side, jax_side, noise_side, manifest)
         return self._judge(sides, started)
 
@@ -153,20 +156,29 @@ class _Run:
             )
         return _Child(side, process, self.base / side, self.timeout)
 
+    def _told(self, name: str, side: Recording) -> str:
+        """What ended a run. Files are named as they are in the user's folder, not as in its copy."""
+        after = f"after {len(side.losses)} steps " if side.losses else ""
+        copy = f"{self.base / name / 'run'}{os.sep}"
+        return f"failed {after}with {side.error_kind}\n{side.error}".replace(copy, "")
+
     def _judge(self, sides: Sides, started: float) -> ParityResult:
         theirs, ours = sides.torch, sides.jax
         if ours.error_kind and ours.error_kind.startswith("PAR") and not ours.losses:
             raise ParityError(ours.error_kind, f"{self.rewritten}: {ours.error}")
         if not ours.losses:
             if ours.error:
-                raise ParityError("PAR206", f"{self.rewritten}: {_told(ours)}")
+                raise ParityError("PAR206", f"{self.rewritten}: {self._told('jax', ours)}")
             text = "no jax.value_and_grad or jax.grad was reached, so there is nothing to compare"
             raise ParityError("PAR207", f"{self.rewritten}: {text}")
         rungs = ladder.climb(sides)
         differing = next((rung for rung in rungs if rung.verdict is Verdict.DIFFERS), None)
         errors = [
-            f"{code}: {path}: {_told(side)}"
-            for code, path, side in (("PAR201", self.script, theirs), ("PAR206", self.rewritten, ours))
+            f"{code}: {path}: {self._told(name, side)}"
+            for code, path, name, side in (
+                ("PAR201", self.script, "torch", theirs),
+                ("PAR206", self.rewritten, "jax", ours),
+            )
             if side.error
         ]
         notes = [*sides.notes, *theirs.notes, *ours.notes, *(rung.note for rung in rungs if rung.note)]
@@ -199,15 +211,21 @@ class _Child:
     folder: Path
     timeout: float
 
+    def end(self) -> None:
+        """No process outlives its comparison."""
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
     def recording(self, *, must: bool = True) -> Recording:
         """Wait for the end and read what was recorded; an empty recording where that is allowed and there is none."""
         try:
             self.process.wait(self.timeout)
         except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
             if must:
                 raise ParityError("PAR209", f"the {self.side} run was ended after {self.timeout:.0f} s") from None
+        finally:
+            self.end()
         if (self.folder / "recording" / "recording.json").is_file():
             return Recording.load(self.folder / "recording")
         if not must:
@@ -215,11 +233,6 @@ class _Child:
         tail = (self.folder / "stderr.txt").read_text(errors="replace").strip().splitlines()[-15:]
         text = f"the {self.side} run ended with status {self.process.returncode}"
         raise ParityError("PAR210", "\n".join([text, *tail]))
-
-
-def _told(side: Recording) -> str:
-    after = f"after {len(side.losses)} steps " if side.losses else ""
-    return f"failed {after}with {side.error_kind}\n{side.error}"
 
 
 def environment(threads: int) -> dict[str, str]:

@@ -57,6 +57,8 @@ def _alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplac
 def install() -> None:
     """Patch torch in this process, for good."""
     _patch_attention()
+    for name in ("lstm", "gru", "rnn_tanh", "rnn_relu"):
+        patch(torch._VF, name, _layer_by_layer(getattr(torch._VF, name)))
     for owner, name, dropout in (
         (F, "dropout", _dropout),
         (F, "dropout1d", _feature_dropout(unbatched=2)),
@@ -97,3 +99,30 @@ def _patch_attention() -> None:
         return _dropped(scores.softmax(-1), dropout_p) @ value
 
     F.scaled_dot_product_attention = attention
+
+
+def _layer_by_layer(original: Callable[..., Any]) -> Callable[..., Any]:
+    """A recurrent network, whose dropout lies inside torch between its layers: run the layers one at a time."""
+
+    @functools.wraps(original)
+    def run(data: Tensor, *args: Any) -> Any:
+        at = next((i for i, arg in enumerate(args) if isinstance(arg, list)), 0)  # the weights; before them the state
+        bias, layers, p, training, bidirectional, *rest = args[at + 1 :]
+        if not (training and p > 0 and layers > 1):
+            return original(data, *args)
+        directions, each = 2 if bidirectional else 1, len(args[at]) // layers
+        output, finals = data, []
+        for layer in range(layers):
+            if layer:
+                output = _dropped(output, p)
+            part = slice(layer * directions, (layer + 1) * directions)
+            state = args[at - 1]
+            state = state[part] if isinstance(state, Tensor) else tuple(s[part] for s in state)
+            weights = args[at][layer * each : (layer + 1) * each]
+            output, *final = original(
+                output, *args[: at - 1], state, weights, bias, 1, 0.0, training, bidirectional, *rest
+            )
+            finals.append(final)
+        return (output, *(torch.cat(parts) for parts in zip(*finals, strict=True)))
+
+    return run

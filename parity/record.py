@@ -14,9 +14,11 @@ from typing import Any
 
 import numpy as np
 
-# The steps whose gradients are kept, and the steps before which the weights are (the second is "after one step").
+# For each model: how many steps' gradients are kept, and how many steps' weights (the second is "after one step").
+# Counted apart, since two models may take turns; and looked for in the first steps only.
 GRADIENT_STEPS = 2
 STATE_STEPS = 3
+DETAILED_STEPS = 12
 
 Tensors = dict[str, np.ndarray]
 
@@ -104,6 +106,12 @@ class Recording:
 
 
 _PLAIN = ("models", "notes", "error", "error_kind", "versions")
+
+
+def wanted(kept: dict[int, Tensors], model: str, step: int, limit: int) -> bool:
+    """Whether a model's tensors are to be kept for a step: the first of that step, and fewer than `limit` before it."""
+    steps = [s for s, tensors in kept.items() if any(key.startswith(model + "|") for key in tensors)]
+    return step <= DETAILED_STEPS and step not in steps and len(steps) < limit
 
 
 def tensors_of(recording_tensors: Tensors, model: str) -> Tensors:

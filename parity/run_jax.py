@@ -27,7 +27,7 @@ from migrate import manifest as manifests
 from parity import child, draws_jax
 from parity.codes import ParityError
 from parity.names import weights_for
-from parity.record import GRADIENT_STEPS, STATE_STEPS, Recording, RunConfig, Stop
+from parity.record import GRADIENT_STEPS, STATE_STEPS, Recording, RunConfig, Stop, wanted
 
 
 def _flat(tree: Any) -> dict[str, Any]:
@@ -38,6 +38,10 @@ def _flat(tree: Any) -> dict[str, Any]:
 def _array(value: Any) -> np.ndarray:
     value = np.asarray(value)
     return value.astype(np.float32) if value.dtype == jnp.bfloat16 else value.copy()
+
+
+def _models_of(tensors: dict[str, Any]) -> set[str]:
+    return {name.partition("|")[0] for name in tensors}
 
 
 class Weights:
@@ -64,7 +68,7 @@ class Weights:
             if value.shape != here[leaf].shape:
                 text = f"{class_name}: {leaf} has the shape {here[leaf].shape}, the ported weight {value.shape}"
                 raise ParityError("PAR204", text)
-        filled = {tuple(k.split("/")): jnp.asarray(there[k], here[k].dtype) for k in here}
+        filled = {tuple(k.split("/")): jnp.array(there[k], here[k].dtype) for k in here}
         tree = unflatten_dict(filled)
         return freeze(tree) if isinstance(variables, FrozenDict) else tree
 
@@ -190,8 +194,11 @@ class Watcher:
     def _arrived(self, value: Any, gradients: dict[str, Any]) -> None:
         if len(self.recording.losses) >= self.config.steps:
             return
-        if self.step <= GRADIENT_STEPS:
-            self.recording.gradients[self.step] = {name: _array(g) for name, g in gradients.items()}
+        kept, step = self.recording.gradients, self.step
+        models = {m for m in _models_of(gradients) if wanted(kept, m, step, GRADIENT_STEPS)}
+        new = {name: _array(g) for name, g in gradients.items() if name.partition("|")[0] in models}
+        if new:
+            kept[step] = new
         self.recording.losses.append(float(np.asarray(value, np.float64).sum()))
 
     # --- models
@@ -237,10 +244,9 @@ class Watcher:
         paths = list(variables)
 
         def arrived(*leaves: Any) -> None:
-            if self.step <= STATE_STEPS:
+            if wanted(self.recording.states, str(model), self.step, STATE_STEPS):
                 state = self.recording.states.setdefault(self.step, {})
-                if not any(key.startswith(f"{model}|") for key in state):
-                    state.update({f"{model}|{path}": _array(leaf) for path, leaf in zip(paths, leaves, strict=True)})
+                state.update({f"{model}|{path}": _array(leaf) for path, leaf in zip(paths, leaves, strict=True)})
 
         jax.debug.callback(arrived, *variables.values(), ordered=True)
 

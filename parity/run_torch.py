@@ -19,7 +19,16 @@ from torch import Tensor, nn
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from parity import child, draws_torch, tolerance
-from parity.record import GRADIENT_STEPS, STATE_STEPS, Recording, RunConfig, Stop, Tensors
+from parity.record import (
+    DETAILED_STEPS,
+    GRADIENT_STEPS,
+    STATE_STEPS,
+    Recording,
+    RunConfig,
+    Stop,
+    Tensors,
+    wanted,
+)
 
 
 def _array(tensor: Tensor) -> np.ndarray:
@@ -139,10 +148,9 @@ class Watcher:
         if not torch.is_grad_enabled():
             return
         self._occurrence.clear()
-        states = self.recording.states.setdefault(self.step, {}) if self.step <= STATE_STEPS else None
         name = self.models.name(model)
-        if states is not None and not any(key.startswith(name + "|") for key in states):
-            states.update(_state(name, model))
+        if wanted(self.recording.states, name, self.step, STATE_STEPS):
+            self.recording.states.setdefault(self.step, {}).update(_state(name, model))
 
     def _first_use(self, model: nn.Module) -> None:
         name = self.models.name(model)
@@ -158,7 +166,7 @@ class Watcher:
         if isinstance(module, _WRAPPERS) or not self._stack:
             return
         self._stack.pop()
-        if self.step > GRADIENT_STEPS or not torch.is_grad_enabled():
+        if self.step > DETAILED_STEPS or not torch.is_grad_enabled():
             return
         model = self.models.of(module)
         if model is None or id(model) not in self._names or id(module) not in self._names[id(model)]:
@@ -189,25 +197,32 @@ class Watcher:
 
     def _differentiate(self, original: Any, loss: Tensor, args: Any, kwargs: Any) -> None:
         value, step = float(loss.detach().double().sum()), self.step
-        detailed = step <= GRADIENT_STEPS
-        parameters = [p for model in self.models.all() for p in model.parameters()] if detailed else []
+        parameters = self._detailed(step)
         before = {id(p): p.grad for p in parameters}
         for parameter in parameters:
             parameter.grad = None
         original(loss, *args, **kwargs)
-        if detailed:
-            gradients: Tensors = {}
-            for parameter in parameters:
-                if parameter.grad is None:
-                    parameter.grad = before[id(parameter)]
-                    continue
-                value_of = _array(parameter.grad)
-                gradients.update(dict.fromkeys(self._tensor_names.get(id(parameter), ()), value_of))
-                earlier = before[id(parameter)]
-                if earlier is not None:
-                    parameter.grad = earlier.add_(parameter.grad)
+        gradients: Tensors = {}
+        for parameter in parameters:
+            earlier = before[id(parameter)]
+            if parameter.grad is None:
+                parameter.grad = earlier
+                continue
+            gradient = _array(parameter.grad)
+            gradients.update(dict.fromkeys(self._tensor_names.get(id(parameter), ()), gradient))
+            if earlier is not None:
+                parameter.grad = earlier.add_(parameter.grad)
+        if gradients:
             self.recording.gradients[step] = gradients
         self.recording.losses.append(value)
+
+    def _detailed(self, step: int) -> list[nn.Parameter]:
+        """The parameters whose gradients of this step are kept: for a moment they hold this step's alone."""
+        if step > DETAILED_STEPS:
+            return []
+        kept = self.recording.gradients
+        models = [m for m in self.models.all() if wanted(kept, self.models.name(m), step, GRADIENT_STEPS)]
+        return [parameter for model in models for parameter in model.parameters()]
 
     def _patch_optimizers(self) -> None:
         def after_step(*_: Any) -> None:

@@ -70,8 +70,9 @@ GRADIENT_ULPS = 1.0
 # A weight after a step is rounded to its own spacing, on either side, whatever the update's size.
 UPDATE_ULPS = 2.0
 
-# Where ten times torch's own spread exceeds this, a step decides nothing and is not judged.
-UNDECIDED = 5e-2
+# Where ten times torch's own spread exceeds this, a step decides nothing and is not judged: a limit of a quarter of the
+# loss would pass nearly any curve that falls at all.
+UNDECIDED = 0.25
 
 # A layer that differs by this much although the model's output agrees differs in layout or in name, not in value.
 LAYOUT = 0.1

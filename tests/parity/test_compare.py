@@ -43,6 +43,7 @@ def _compare(folder: Path, **options) -> ParityResult:
         ("mlp", 20, (), 12),
         ("conv", 6, (), 6),
         ("vae", 7, (), 7),
+        ("gan", 15, (), 15),
         ("main_args", 4, ("--width", "5", "--epochs", "3"), 4),
     ],
 )
@@ -143,6 +144,11 @@ MISTAKES = {
         [("train_jax.py", "0.1 * batch_var * n / (n - 1)", "0.1 * batch_var")],
         "PAR104: Net.features.1.running_var before step 2: ",
     ),
+    "the second optimizer's learning rate": (
+        "gan",
+        [("train_jax.py", "optimizer_g = optax.adam(1e-3", "optimizer_g = optax.adam(1.01e-3")],
+        "PAR104: Generator.main.0.weight before step 5: ",
+    ),
     "no clipping": (
         "main_args",
         [("train_jax.py", "jnp.minimum(0.5 / (norm + 1e-6), 1.0)", "1.0")],
@@ -218,6 +224,7 @@ def test_what_cannot_be_run_is_told_in_one_message(tmp_path: Path, crash: str) -
     assert (result.passed, result.exit_code, result.code) == (False, 2, code)
     assert len(result.errors) == 1 and message in result.errors[0]
     assert "parity/" not in result.errors[0], "the frames of the harness are none of the user's business"
+    assert "/run/" not in result.errors[0], "nor is the copy that the script ran in"
 
 
 def test_a_crash_after_a_difference_is_a_difference(tmp_path: Path) -> None:
@@ -242,6 +249,7 @@ def test_a_run_that_takes_too_long_is_ended(tmp_path: Path) -> None:
     folder = _project(tmp_path, "vae", ("train.py", "model = VAE()", "import time; time.sleep(600)"))
     result = _compare(folder, timeout=5)
     assert (result.exit_code, result.code) == (2, "PAR209")
+    assert result.errors == ("PAR209: the torch run was ended after 5 s",)
 
 
 def test_a_rewritten_file_elsewhere_a_prelude_and_a_kept_work_folder(tmp_path: Path) -> None:

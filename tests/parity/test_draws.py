@@ -28,6 +28,13 @@ def channel_last_dropout(rate, axes=()):
     layer = fnn.Dropout(rate, broadcast_dims=axes, deterministic=False)
     return layer.apply({}, flax_ones, rngs={"dropout": key}).transpose(0, 3, 1, 2)
 
+
+def lstm(dropout):
+    torch.manual_seed(0)
+    model = nn.LSTM(3, 4, num_layers=3, dropout=dropout, bidirectional=True)
+    output, (hidden, cell) = model(torch.ones(6, 2, 3))
+    return torch.cat([output.flatten(), hidden.flatten(), cell.flatten()])
+
 probabilities = np.random.RandomState(0).rand(7, 5).astype(np.float32)
 """
 
@@ -103,6 +110,8 @@ OWN = {
     "a fill of something else": "torch.equal(*[torch.empty(9, 9).normal_() for _ in range(2)])",
     "a draw in a constructor": ("not torch.equal(Drawing().w, Drawing().w)"),
     "a draw elsewhere": "torch.equal(torch.randn(9), torch.randn(9))",
+    "dropout inside an LSTM repeats": "torch.equal(lstm(0.5), lstm(0.5)) and not torch.equal(lstm(0.5), lstm(0.0))",
+    "an LSTM run layer by layer is the same": "torch.allclose(lstm(1e-12), lstm(0.0), rtol=0, atol=1e-6)",
 }
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from pathlib import Path
 
 import pytest
 
@@ -52,6 +54,13 @@ def test_a_small_update_of_a_large_weight_is_limited_by_the_weight_s_spacing() -
     assert tolerance.update_limit(0.0, weight=1.0, update=1.0) == 1e-4
     assert tolerance.update_limit(0.0, weight=1.0, update=1.0, learnt=False) == 1e-5
     assert tolerance.update_limit(0.0, weight=1.0, update=1e-4) == pytest.approx(2 * 2**-23 / 1e-4)
+
+
+def test_the_page_states_the_floors_as_they_are() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "explanation" / "tolerances.md").read_text()
+    stated = re.findall(r"^\|[^|]+\|[^|]+\| (\d+e-\d+) \|", page, flags=re.MULTILINE)
+    floors = [value for value in vars(tolerance).values() if isinstance(value, tolerance.Floor)]
+    assert [float(number) for number in stated] == [floor.relative for floor in floors]
 
 
 def test_output_limit() -> None:
