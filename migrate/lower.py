@@ -11,6 +11,7 @@ from migrate import nodes
 from migrate.diagnostics import Diagnostic
 from migrate.kinds import UNKNOWN, Device, Function, Host, Kind, Model, Never, Number, Plain, SelfModule, Tensor
 from migrate.lower_modules import Modules
+from migrate.lower_statements import after_dropped
 from migrate.nodes import Statement
 from migrate.scope import Environment, Helper, Unit
 from migrate.script import ClassFacts, FunctionFacts, Script
@@ -37,6 +38,7 @@ class Lowering(Modules):
         self.rates: dict = {}
         self.optimizer_models: dict = {}
         self.ran_key = False
+        self.changed_modes = set()
 
     @staticmethod
     def for_function(outer: Lowering, facts: FunctionFacts) -> Lowering:
@@ -151,11 +153,9 @@ def _module_suite(unit: Unit, lowering: Lowering, statements: list[Statement], m
         lowered = lowering.guarded(statements[index], region)
         lowering.following.pop(0)
         lowered = lowered + lowering.late_inits(statements[index])
-        if lowered and dropped:
-            head = lowered[0]
-            lowered = [head.with_changes(leading_lines=[*dropped, *head.leading_lines]), *lowered[1:]]
-            dropped = []
-        elif not lowered:
+        if lowered:
+            lowered, dropped = after_dropped(dropped, lowered, first=not made), []
+        else:
             dropped += lowering.kept_lines(statements[index])
         made.append((index, tuple(lowered)))
         index += width

@@ -32,6 +32,7 @@ from migrate.kinds import (
     Scheduler,
     StateDict,
     Tensor,
+    Weight,
 )
 from migrate.lower_calls import Calls
 from migrate.nodes import Expr, Statement
@@ -63,6 +64,7 @@ class Stateful(Calls):
 
     facts: FunctionFacts | None  # of the function being lowered, None at module level
     module_needs_key = False
+    changed_modes: set[Place]  # models whose mode this scope sets
 
     # -- the names of state -------------------------------------------------------------------------------------------
 
@@ -142,10 +144,15 @@ class Stateful(Calls):
             return nodes.expression('self.make_rng("sample")')
         self.read(THE_KEY)
         key = self.unit.key
-        used = sum(f"jax.random.split({key})" in nodes.code(statement) for statement in self.before)
-        name = "subkey" if not used else f"subkey{used + 1}"
-        self.before.append(nodes.statement(f"{key}, {name} = jax.random.split({key})"))
-        return nodes.name(name)
+        position = next((i for i, s in enumerate(self.before) if nodes.code(s).startswith(f"{key}, subkey")), None)
+        if position is None:
+            self.before.append(nodes.statement(f"{key}, subkey = jax.random.split({key})"))
+            return nodes.name("subkey")
+        names = nodes.code(self.before[position]).partition(" = ")[0]
+        number = names.count(",") + 1
+        text = f"{names}, subkey{number} = jax.random.split({key}, {number + 1})"
+        self.before[position] = nodes.statement(text)
+        return nodes.name(f"subkey{number}")
 
     # -- models -------------------------------------------------------------------------------------------------------
 
@@ -157,6 +164,10 @@ class Stateful(Calls):
         if mode == "mixed":
             raise Unsupported("MIG403", f"{model.place.name} is in train mode in one run of this line and in eval mode in another")
         return mode
+
+    def set_mode(self, place: Place, mode: str) -> None:
+        self.env.modes[place] = mode
+        self.changed_modes.add(place)
 
     def applied(self, node: Expr, model: Model, mode: str) -> Expr:
         """The model as it is applied: in train mode a copy that says so."""
@@ -261,7 +272,7 @@ class Stateful(Calls):
         if method in ("train", "eval"):
             on = method == "train" and not (node.args and nodes.is_literal(node.args[0].value, False))
             if place is not None:
-                self.env.modes[place] = "train" if on else "eval"
+                self.set_mode(place, "train" if on else "eval")
             return base
         if method in _SAME:
             for arg in node.args:
@@ -390,12 +401,11 @@ class Stateful(Calls):
     def pass_modes(self, facts: FunctionFacts) -> None:
         for place, mode in self.env.modes.items():
             for inner in self.inside(facts, place):
-                before = facts.entry_modes.get(inner, mode)
-                facts.entry_modes[inner] = mode if before == mode else "mixed"
+                before = facts.found_entry_modes.get(inner, mode)
+                facts.found_entry_modes[inner] = mode if before == mode else "mixed"
         for place, mode in facts.exit_modes.items():
             outer = self.outside(facts, place)
-            if outer in self.env.modes or self.is_global(outer):
-                self.env.modes[outer] = mode
+            self.set_mode(outer, mode)
 
     def threaded_args(self, facts: FunctionFacts, args: list[cst.Arg], followed: list[str]) -> list[cst.Arg]:
         """The arguments of a call with the state inserted where the callee's parameters have it."""
@@ -430,6 +440,29 @@ class Stateful(Calls):
         return self.state_name(state)
 
     # -- optimizers ---------------------------------------------------------------------------------------------------
+
+    def expr_ListComp(self, node: cst.ListComp) -> Value:
+        group = self.parameter_group(node)
+        return super().expr_ListComp(node) if group is None else group
+
+    def parameter_group(self, node: cst.ListComp) -> Value | None:
+        """`[p for n, p in model.named_parameters() if p.dim() >= 2]`: a selection of parameters."""
+        each = node.for_in
+        if not isinstance(node.elt, cst.Name) or len(each.ifs) != 1 or each.inner_for_in or not isinstance(each.iter, cst.Call):
+            return None
+        with self.unit.discarding():
+            kind = self.expr(each.iter).kind
+        if not isinstance(kind, Parameters):
+            return None
+        variable = node.elt.value
+        names = [e.value for e in each.target.elements] if isinstance(each.target, cst.Tuple) else [each.target]
+        others = {name.value for name in names if isinstance(name, cst.Name)} - {variable}
+        test = each.ifs[0].test
+        if others & set(nodes.loads(test)):
+            return None
+        lowered = self.inner({variable: Weight()}).node(test)
+        group = ParameterGroup(kind.models, variable, nodes.code(test), nodes.code(lowered))
+        return Value(node, group)
 
     def optimizer(self, name: str, node: cst.Call) -> Value:
         """A torch optimizer or scheduler: its optax form. The place is filled in where it is assigned."""

@@ -56,6 +56,18 @@ def with_comments(made: list[Statement], original: Statement) -> list[Statement]
     return [head.with_changes(leading_lines=original.leading_lines), *made[1:]]
 
 
+def after_dropped(dropped: list[cst.EmptyLine], made: list[Statement], first: bool) -> list[Statement]:
+    """The statements that follow ones that disappeared, with the comments and the paragraph break of those."""
+    head = made[0]
+    own = list(head.leading_lines)
+    if own and own[0].comment is None:
+        while dropped and dropped[-1].comment is None:
+            dropped = dropped[:-1]
+    if first and dropped and all(line.comment is None for line in dropped):
+        dropped = []
+    return [head.with_changes(leading_lines=[*dropped, *own]), *made[1:]] if dropped else made
+
+
 def block(statements: Sequence[Statement]) -> cst.IndentedBlock:
     return cst.IndentedBlock(list(statements) or [nodes.statement("pass")])
 
@@ -83,10 +95,7 @@ class Statements(Stateful):
             self.following.pop(0)
             lowered = lowered + self.late_inits(original)
             if lowered:
-                if dropped:
-                    head = lowered[0]
-                    lowered = [head.with_changes(leading_lines=[*dropped, *head.leading_lines]), *lowered[1:]]
-                    dropped = []
+                lowered, dropped = after_dropped(dropped, lowered, first=not made), []
             else:
                 dropped += self.kept_lines(original)
             made += lowered
@@ -97,7 +106,7 @@ class Statements(Stateful):
         """The comments of a statement that disappears, with their blank lines; a comment on zero_grad() goes with it."""
         if any(line.comment is not None for line in original.leading_lines) and "zero_grad(" not in nodes.code(original):
             return list(original.leading_lines)
-        return []
+        return [line for line in original.leading_lines if line.comment is None][:1]
 
     def guarded(self, original: Statement, region: object) -> list[Statement]:
         """One statement; what cannot be lowered stays as a comment above an exception that names the code."""
@@ -869,7 +878,7 @@ class Statements(Stateful):
         self.env.definitions.pop(name, None)
         inner = Lowering.for_function(self, facts)  # type: ignore[arg-type]
         body = self.function_body(inner, node)
-        facts.exit_modes = dict(inner.env.modes)
+        facts.exit_modes = {place: inner.env.modes[place] for place in inner.changed_modes}
         self.script.finals[qualname] = dict(inner.env.kinds)
         if self.context == "method":
             attributes = self.script.attributes.setdefault(self.scope, {})
@@ -902,6 +911,8 @@ class Statements(Stateful):
         if facts.local_key and not inner.ran_key:
             position = 1 if body and _is_docstring(body[0]) else 0
             body.insert(position, nodes.statement(f"{inner.unit.key} = jax.random.key(0)"))
+        if not facts.local_key:
+            body = _one_draw(body, inner.unit.key)
         states = inner.own_returns()
         if states and not (body and _exits(body[-1])):
             body.append(nodes.statement("return {s}", s=states[0] if len(states) == 1 else nodes.tuple_of(states, False)))
@@ -909,6 +920,31 @@ class Statements(Stateful):
 
     def statement_ClassDef(self, node: cst.ClassDef) -> list[Statement]:
         return self.class_statement(node)  # type: ignore[attr-defined]
+
+
+def _one_draw(body: list[Statement], key: str) -> list[Statement]:
+    """A function that draws once uses the key it was given as it is."""
+    split = f"{key}, subkey = jax.random.split({key})"
+    if cst.Module(body).code.count("jax.random.split(") != 1:
+        return body
+    position = next((i for i, s in enumerate(body) if nodes.code(s).strip() == split), None)
+    if position is None:
+        return body
+    taken = {"subkey": nodes.name(key)}
+    following = [_renamed(statement, taken) for statement in body[position + 1 :]]
+    if following:
+        following[0] = following[0].with_changes(leading_lines=[*body[position].leading_lines, *following[0].leading_lines])
+    return [*body[:position], *following]
+
+
+def _renamed(statement: Statement, names: dict[str, cst.Name]) -> Statement:
+    class Rename(cst.CSTTransformer):
+        def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.Name:
+            return names.get(original_node.value, updated_node)
+
+    made = statement.visit(Rename())
+    assert isinstance(made, cst.SimpleStatementLine | _COMPOUND)
+    return made
 
 
 def _plain_annotation(parameter: cst.Param, scope: Statements) -> cst.Param:

@@ -39,7 +39,8 @@ class FunctionFacts:
     found_reads: set[State] = field(default_factory=set)  # as this round finds them
     found_writes: set[State] = field(default_factory=set)
     entry_modes: dict[Place, str] = field(default_factory=dict)
-    exit_modes: dict[Place, str] = field(default_factory=dict)
+    found_entry_modes: dict[Place, str] = field(default_factory=dict)
+    exit_modes: dict[Place, str] = field(default_factory=dict)  # of the models whose mode it sets
     calls: list[CallSite] = field(default_factory=list)
     seeds: str = ""  # the parameter that seeds torch's generator, for helpers like set_seed(seed)
     local_key: bool = False
@@ -49,6 +50,7 @@ class FunctionFacts:
         """What this round found is what the next one goes by."""
         self.reads, self.writes = self.found_reads, self.found_writes
         self.found_reads, self.found_writes = set(), set()
+        self.entry_modes, self.found_entry_modes = self.found_entry_modes, {}
         self.calls.clear()
 
     @property

@@ -1,0 +1,84 @@
+"""What `migrate parity` does between the command line and the harness."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from migrate import manifest as manifests
+from migrate.diagnostics import ExitCode, Fatal
+from migrate.pipeline import convert
+from migrate.source import load, write_whole
+
+
+def compare(
+    script: Path,
+    rewritten: Path | None,
+    manifest: Path | None,
+    steps: int,
+    argv: Sequence[str],
+    prelude: Path | None,
+    page: Path | None,
+) -> int:
+    """Compares a script with its rewrite, which is made afresh where none is named; returns the exit code."""
+    with tempfile.TemporaryDirectory(prefix="migrate-") as folder:
+        if rewritten is None:
+            try:
+                rewritten, manifest = rewrite(script, Path(folder), manifest)
+            except Fatal as error:
+                print(error.diagnostic, file=sys.stderr)
+                return int(ExitCode.UNUSABLE)
+        elif manifest is None:
+            manifest = rewritten.parent / "weights.json"
+        assert manifest is not None
+        return compared(script, rewritten, manifest, steps, argv, prelude, page)
+
+
+def rewrite(script: Path, folder: Path, manifest: Path | None) -> tuple[Path, Path]:
+    """Rewrites `script` into `folder`; findings go to standard error."""
+    conversion = convert(load(script))
+    sys.stderr.write(conversion.report.as_text())
+    target = folder / f"{script.stem}_jax.py"
+    write_whole(target, conversion.text)
+    if manifest is None:
+        manifest = folder / "weights.json"
+        manifests.write(conversion.manifest, manifest)
+    return target, manifest
+
+
+def compared(
+    script: Path,
+    rewritten: Path,
+    manifest: Path,
+    steps: int,
+    argv: Sequence[str],
+    prelude: Path | None,
+    page: Path | None,
+) -> int:
+    from parity import report
+    from parity.compare import compare_script
+
+    result = compare_script(script, rewritten, manifest, steps=steps, argv=argv, prelude=prelude)
+    console = Console()
+    report.render(result, console)
+    if page is not None:
+        if page.suffix == ".json":
+            write_whole(page, report.to_json(result))
+        else:
+            page.parent.mkdir(parents=True, exist_ok=True)
+            report.write_html(result, page)
+        console.print(f"report: {page}")
+    return result.exit_code
+
+
+def matmul(d: int) -> int:
+    """Compares a d x d matmul of both frameworks with a high-precision reference."""
+    from parity import matmul as product
+
+    result = product.matmul_parity(d)
+    product.render(result, Console())
+    return int(ExitCode.DONE)
