@@ -115,7 +115,11 @@ def tensor(call: Call) -> Value:
 
 @rule("torch.from_numpy", signature="data", dtype="")
 def from_numpy(call: Call) -> Value:
-    """torch shares the memory, jax copies; float64 becomes float32 unless jax_enable_x64 is set."""
+    """torch shares the memory, jax copies; float64 becomes float32 unless jax_enable_x64 is set.
+
+    >>> torch.from_numpy(x)  # x: array[2, 3]
+    jnp.asarray(x)
+    """
     return Value(call.make("jnp.asarray({data})"), Tensor())
 
 

@@ -1,7 +1,7 @@
 """torch.nn.functional: activations, normalisation, losses, dropout."""
 
 from migrate import nodes
-from migrate.kinds import Number, Tensor
+from migrate.kinds import Tensor
 from migrate.nodes import Expr
 from migrate.rules.rule import Call, Rule, Value, register, rule, signature
 
@@ -138,7 +138,7 @@ def linear(call: Call) -> Expr:
     >>> F.linear(x, y)  # x: f32[2, 3]; y: f32[4, 3]
     x @ y.T
     >>> F.linear(x, y, z)  # x: f32[2, 3]; y: f32[4, 3]; z: f32[4]
-    x @ y.T + z
+    (x @ y.T) + z
     """
     return call.make("{input} @ {weight}.T + {bias}" if call.has("bias") else "{input} @ {weight}.T")
 
@@ -273,20 +273,20 @@ def raise_target(call: Call) -> None:
     raise Unsupported("MIG302", f"{call.api}: probabilities as target are not supported")
 
 
-def _pool(name: str, dimensions: int) -> Rule:
-    def function(call: Call) -> Value:
-        raise AssertionError("pooling functions are lowered through the layer table")
-
-    text = "input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False"
-    if name.startswith("avg"):
-        text = "input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None"
-    return Rule((f"torch.nn.functional.{name}",), signature(text), function, False, "like", "", "functional")
-
-
 @rule("torch.nn.functional.dropout", signature="input, p=0.5, training=True, inplace=False", elementwise=True, draws=True)
 def dropout(call: Call) -> Expr:
-    """Drops in eval mode too unless `training` says otherwise."""
-    return call.make("nn.Dropout({p}, deterministic={off})({input})", off=nodes.expression("not {training}", training=call.node("training")))
+    """Drops in eval mode too unless `training` says otherwise.
+
+    >>> F.dropout(x, 0.2, training=self.training)  # x: f32[4, 5]
+    dropout(key, x, 0.2, self.training)
+    >>> F.dropout(x)  # x: f32[4, 5]
+    dropout(key, x, 0.5)
+    """
+    if nodes.is_literal(call.node("training"), False):
+        return call.node("input")
+    call.snippet("dropout")
+    given = [call.node("training")] if call.has("training") else []
+    return nodes.call("dropout", call.key(), call.node("input"), call.node("p"), *given)
 
 
 @rule("torch.nn.functional.pad", signature="input, pad, mode='constant', value=None")
@@ -294,7 +294,7 @@ def pad(call: Call) -> Expr:
     """Pairs from the last axis backwards.
 
     >>> F.pad(x, (1, 2))  # x: f32[2, 3]
-    jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(1, 2)])
+    jnp.pad(x, ([(0, 0)] * (x.ndim - 1)) + [(1, 2)])
     """
     call.only("mode", "constant")
     sizes = call.literal("pad")
@@ -305,5 +305,3 @@ def pad(call: Call) -> Expr:
         template = template[:-1] + ", constant_values={value})"
     return call.make(template)
 
-
-__all__ = ["Number"]

@@ -1,0 +1,43 @@
+"""Rewriting in memory, and running what comes out."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from migrate.manifest import ModelWeights
+from migrate.pipeline import Conversion, convert
+from migrate.source import parse
+
+
+@functools.cache
+def conversion(source: str) -> Conversion:
+    return convert(parse("x.py", source))
+
+
+def fresh(source: str) -> Conversion:
+    """Not remembered, for tests that change the rules."""
+    return convert(parse("x.py", source))
+
+
+def clean(source: str) -> Conversion:
+    """A conversion that needs nothing done by hand."""
+    made = conversion(source)
+    assert made.report.exit_code == 0, made.report.as_text()
+    return made
+
+
+def executed(text: str) -> dict[str, Any]:
+    """The names that a Python text defines, original or rewritten."""
+    names: dict[str, Any] = {"__name__": "executed"}
+    exec(compile(text, "executed.py", "exec", dont_inherit=True), names)
+    return names
+
+
+def model_weights(made: Conversion, name: str = "M") -> ModelWeights:
+    return next(model for model in made.manifest.models if model.name == name)
+
+
+def returned(text: str) -> str:
+    """The expression of the last `return` of a text."""
+    return text.rpartition("return ")[2].strip()
