@@ -223,7 +223,7 @@ def _fingerprint(script: Script) -> str:
     parts += [repr(sorted(script.device_used)), repr(dict(script.loads)), repr(sorted(script.callers.items()))]
     for name, facts in script.functions.items():
         parts.append(f"{name} {facts.params} {facts.returns} {sorted(facts.found_reads)} {sorted(facts.found_writes)}")
-        parts.append(f"{facts.entry_modes} {facts.exit_modes} {facts.local_key} {facts.seeds} {len(facts.calls)}")
+        parts.append(f"{facts.entry_modes} {facts.exit_modes} {facts.local_key} {facts.seeds}")
     for name, facts in script.classes.items():
         parts.append(f"{name} {facts.attributes} {facts.children} {facts.renamed} {facts.ties} {facts.own_trains}")
         parts.append(f"{sorted(facts.own_draws)} {facts.field_types} {facts.own_stats} {facts.field_kinds} {sorted(facts.buffers)}")
@@ -231,7 +231,7 @@ def _fingerprint(script: Script) -> str:
         parts.append(repr(inits))
     parts.append(repr({place: [nodes.code(a) for a in e.arguments] for place, e in script.examples.items()}))
     for name, facts in script.functions.items():
-        parts.append(f"{name} {[(site.scope, sorted(site.bound)) for site in facts.calls]}")
+        parts.append(f"{name} {[(site.scope, sorted(site.bound)) for site in facts.found_calls]}")
     return "\n".join(parts)
 
 

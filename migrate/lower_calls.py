@@ -314,6 +314,11 @@ class Calls(Expressions):
     def tensor_call(self, api: str, node: cst.Call, base: Value) -> Value:
         """A method of a tensor."""
         method = api.partition(".")[2]
+        if api == "Tensor.size" and len(node.args) == 1:
+            axis = nodes.literal(node.args[0].value)
+            length = self.moved_length(base, axis) if isinstance(axis, int) else None
+            if length is not None:
+                return length
         if api in RULES:
             return self.apply_rule(RULES[api], api, node, base)
         if api in _PASS_THROUGH:
@@ -393,11 +398,38 @@ class Calls(Expressions):
             return self.loss(name, node)
         if name.startswith("torch.optim"):
             return self.optimizer(name, node)  # type: ignore[attr-defined]
+        if name == "torch.stack":
+            windows = self.windows(node)
+            if windows is not None:
+                return windows
         if name in DTYPES or name in RULES:
             return self.apply_rule(RULES[name], name, node)
         if name.startswith("torch.nn.") and name.split(".")[-1][:1].isupper():
             raise Unsupported("MIG202", name)
         raise Unsupported("MIG301", name)
+
+    def windows(self, node: cst.Call) -> Value | None:
+        """`torch.stack([x[i : i + n] for i in starts])`: windows of one length, taken by one index."""
+        parts = node.args[0].value if len(node.args) == 1 else None
+        if not isinstance(parts, cst.ListComp) or parts.for_in.ifs or parts.for_in.inner_for_in:
+            return None
+        variable, element = parts.for_in.target, parts.elt
+        if not isinstance(variable, cst.Name) or not isinstance(element, cst.Subscript) or len(element.slice) != 1:
+            return None
+        index = element.slice[0].slice
+        if not isinstance(index, cst.Slice) or index.step is not None or index.lower is None or index.upper is None:
+            return None
+        lower, upper = _without(index.lower, variable.value), _without(index.upper, variable.value)
+        if lower is None or upper is None or variable.value in nodes.loads(element.value):
+            return None
+        source, starts = self.expr(element.value), self.expr(parts.for_in.iter)
+        if not isinstance(source.kind, Tensor) or not isinstance(starts.kind, Tensor):
+            return None
+        upper = self.node(upper)
+        bounds = [upper] if nodes.is_literal(lower, 0) else [self.node(lower), upper]
+        offsets = nodes.call("jnp.arange", *bounds)
+        made = nodes.expression("{x}[{i}[:, None] + {o}]", x=source.node, i=starts.node, o=offsets)
+        return Value(made, Tensor(source.kind.dtype, 2 if source.kind.rank == 1 else -1))
 
     def data_call(self, name: str, node: cst.Call) -> Value:
         """Data loading stays torch, and so do the tensors that it is fed with."""
@@ -585,6 +617,21 @@ class Calls(Expressions):
         if func.attr.value == "forward":
             made = node.with_changes(func=cst.Name("self"), args=args)
         return Value(made, UNKNOWN if isinstance(facts.returns, Never) else facts.returns)
+
+
+def _without(node: Expr, name: str) -> Expr | None:
+    """What is left of a sum when one occurrence of a plain name is taken out; None where it is no such sum."""
+    if isinstance(node, cst.Name) and node.value == name:
+        return cst.Integer("0")
+    if not isinstance(node, cst.BinaryOperation) or not isinstance(node.operator, cst.Add):
+        return None
+    for side, other in (("left", node.right), ("right", node.left)):
+        if name in nodes.loads(other):
+            continue
+        left = _without(getattr(node, side), name)
+        if left is not None:
+            return other if nodes.is_literal(left, 0) else node.with_changes(**{side: left})
+    return None
 
 
 def _parts(kind: Kind) -> list[Kind]:

@@ -352,6 +352,9 @@ class Expressions:
     # -- subscripts ---------------------------------------------------------------------------------------------------
 
     def expr_Subscript(self, node: cst.Subscript) -> Value:
+        length = self.axis_length(node)
+        if length is not None:
+            return length
         base = self.expr(node.value)
         slices, indices = [], []
         for element in node.slice:
@@ -369,6 +372,26 @@ class Expressions:
             slices.append(element.with_changes(slice=index))
         made = node.with_changes(value=nodes.parenthesized(layouts.first(base)), slice=slices)
         return Value(made, self.item_kind(base.kind, node, indices))
+
+    def axis_length(self, node: cst.Subscript) -> Value | None:
+        """`x.shape[i]` of a value whose channels are last: the length is looked up where the axis is now."""
+        if not isinstance(node.value, cst.Attribute) or node.value.attr.value != "shape" or len(node.slice) != 1:
+            return None
+        index = node.slice[0].slice
+        axis = nodes.literal(index.value) if isinstance(index, cst.Index) else ...
+        base = self.expr(node.value.value) if isinstance(node.value.value, cst.Name) else None
+        if base is None or not isinstance(axis, int):
+            return None
+        return self.moved_length(base, axis)
+
+    @staticmethod
+    def moved_length(base: Value, axis: int) -> Value | None:
+        rank = layouts.rank(base)
+        if base.layout != "last" or not rank:
+            return None
+        axis %= rank
+        moved = 0 if axis == 0 else rank - 1 if axis == 1 else axis - 1
+        return Value(nodes.expression("{x}.shape[{axis}]", x=base.node, axis=moved), Number())
 
     def item_kind(self, kind: Kind, node: cst.Subscript, indices: list[Value | None]) -> Kind:
         """The kind of `x[...]`."""

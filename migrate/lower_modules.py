@@ -115,8 +115,8 @@ class Modules(ModelState):
             body = _after_docstring(body, [nodes.statement("training: bool = False")])
         if not body:
             body = [nodes.statement("pass")]
-        base = nodes.expression("nn.Module")
-        bases = [cst.Arg(base)]
+        bases = [cst.Arg(nodes.expression("nn.Module"))]
+        body = [_apart(statement) if number else statement for number, statement in enumerate(body)]
         return node.with_changes(bases=bases, body=self.block_of(node.body, body))
 
     def fields(self, facts: ClassFacts, init: cst.FunctionDef) -> None:
@@ -300,7 +300,7 @@ class Modules(ModelState):
                 return []
         elif isinstance(kind, Items) and _has_modules(kind):
             raise Unsupported("MIG201", f"self.{name} is a plain list of modules, which torch does not register; use nn.ModuleList")
-        assign = cst.Assign([cst.AssignTarget(made_target)], lowered.node)  # type: ignore[arg-type]
+        assign = cst.Assign([cst.AssignTarget(made_target)], _bare(lowered.node))  # type: ignore[arg-type]
         return [line.with_changes(body=[assign])]
 
     def adopt(self, facts: ClassFacts, name: str, kind: Module) -> None:
@@ -582,6 +582,13 @@ def _after_docstring(body: list[Statement], extra: Sequence[Statement]) -> list[
 
     position = 1 if body and _is_docstring(body[0]) else 0
     return [*body[:position], *extra, *body[position:]]
+
+
+def _apart(statement: Statement) -> Statement:
+    """A method with a blank line before it."""
+    if not isinstance(statement, cst.FunctionDef) or any(line.comment is None for line in statement.leading_lines):
+        return statement
+    return statement.with_changes(leading_lines=[cst.EmptyLine(indent=False), *statement.leading_lines])
 
 
 def _without_leading_blank(statements: list[Statement]) -> list[Statement]:

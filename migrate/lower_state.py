@@ -240,7 +240,9 @@ class Stateful(Calls):
         return cst.Call(function, [cst.Arg(self.variables(kind)), *args, *nodes.arguments([], extra)])
 
     def is_global(self, place: Place) -> bool:
-        return place.scope == "" and not place.name.startswith("self.")
+        """Whether an object is one constant of the module that every function reaches by the same name."""
+        aliased = any(self.root(target) == place for target in self.script.parameters_of)
+        return place.scope == "" and place.name in self.unit.constants and not aliased
 
     def eval_step(self, node: Expr, kind: Model, mode: str) -> tuple[str, list[Expr]]:
         """The jitted forward pass of a model: its name, and the arguments that come before the inputs."""
@@ -361,7 +363,7 @@ class Stateful(Calls):
             if parameter.name.value not in bound and parameter.default is not None:
                 default = self.expr(parameter.default)
                 merge(facts.params, parameter.name.value, default.kind)
-        facts.calls.append(CallSite(self.scope, bound, dict(self.env.definitions)))
+        facts.found_calls.append(CallSite(self.scope, bound, dict(self.env.definitions)))
         callers = self.script.callers.setdefault(kind.name, [])
         if self.scope not in callers:
             callers.append(self.scope)

@@ -116,6 +116,8 @@ class Statements(Stateful):
                 made = self.lower_region(region)  # type: ignore[attr-defined]
             else:
                 made = self.statement(original)
+            if self.before and made and made[0].leading_lines == original.leading_lines:
+                made = [made[0].with_changes(leading_lines=[]), *made[1:]]
             made = [*self.before, *made]
         except Unsupported as error:
             self.unit.report(error, original)
@@ -233,6 +235,10 @@ class Statements(Stateful):
         if len(targets) == 1 and isinstance(targets[0], cst.Name) and nodes.dotted(node) == targets[0].value:
             self.bind(targets[0], kind, value.layout)
             return []  # x = x.contiguous()
+        if len(targets) == 1 and isinstance(targets[0], cst.Tuple) and _same_names(targets[0], node):
+            for number, element in enumerate(targets[0].elements):
+                self.bind(element.value, self.part(kind, number, len(targets[0].elements)))
+            return []  # x, y = x.to(device), y.to(device)
         if len(targets) == 1 and isinstance(targets[0], cst.Tuple):
             pruned = self.pruned(line, small, targets[0], value)
             if pruned is not None:
@@ -240,6 +246,8 @@ class Statements(Stateful):
         layout = value.layout if len(targets) == 1 and isinstance(targets[0], cst.Name) else "first"
         if layout == "first":
             node = layouts.first(value)
+        if isinstance(node, cst.Lambda):
+            node = node.with_changes(lpar=[], rpar=[])
         self.define(targets, small.value)
         for target in targets:
             self.bind(target, kind, layout)
@@ -920,6 +928,13 @@ class Statements(Stateful):
 
     def statement_ClassDef(self, node: cst.ClassDef) -> list[Statement]:
         return self.class_statement(node)  # type: ignore[attr-defined]
+
+
+def _same_names(target: cst.Tuple, node: Expr) -> bool:
+    if not isinstance(node, cst.Tuple):
+        return False
+    left = [nodes.dotted(element.value) for element in target.elements]
+    return None not in left and left == [nodes.dotted(element.value) for element in node.elements]
 
 
 def _one_draw(body: list[Statement], key: str) -> list[Statement]:

@@ -42,6 +42,7 @@ class FunctionFacts:
     found_entry_modes: dict[Place, str] = field(default_factory=dict)
     exit_modes: dict[Place, str] = field(default_factory=dict)  # of the models whose mode it sets
     calls: list[CallSite] = field(default_factory=list)
+    found_calls: list[CallSite] = field(default_factory=list)
     seeds: str = ""  # the parameter that seeds torch's generator, for helpers like set_seed(seed)
     local_key: bool = False
     needs_key: bool = False
@@ -51,7 +52,7 @@ class FunctionFacts:
         self.reads, self.writes = self.found_reads, self.found_writes
         self.found_reads, self.found_writes = set(), set()
         self.entry_modes, self.found_entry_modes = self.found_entry_modes, {}
-        self.calls.clear()
+        self.calls, self.found_calls = self.found_calls, []
 
     @property
     def states(self) -> list[State]:

@@ -668,7 +668,7 @@ class TrainSteps(Statements):
                 (statics if isinstance(kind, Loss | Function | Model) else inputs)[name] = node
             elif name not in bound and not self.reachable(name):
                 kind = self.env.lookup(name)
-                if isinstance(kind, Loss | Function | Plain) or (isinstance(kind, Number) and self.shapes(step, name)):
+                if isinstance(kind, Loss | Function | Plain | Model | Optimizer) or (isinstance(kind, Number) and self.shapes(step, name)):
                     statics[name] = nodes.name(name)
                 else:
                     inputs[name] = self.as_array(Value(nodes.name(name), kind or UNKNOWN)).node

@@ -91,7 +91,7 @@ LAYERS = (
     Layer(
         torch="torch.nn.Flatten",
         signature="start_dim=1, end_dim=-1",
-        template="(lambda x: x.reshape(x.shape[0], -1))",
+        template="partial(jax.lax.collapse, start_dimension=1)",
         note="Keeps the batch axis by default, unlike torch.flatten.",
         layout=Layout.FIRST,
         refuses={

@@ -242,7 +242,8 @@ def main():
 
     if args.sample_tokens > 0:
         model.eval()
-        context = torch.zeros((1, 1), dtype=torch.long, device=device)
+        # the model goes on from the start of the validation text
+        context = val_data[: args.block_size].unsqueeze(0).to(device)
         sample = model.generate(context, max_new_tokens=args.sample_tokens)[0].tolist()
         print("".join(itos[i] for i in sample))
 
