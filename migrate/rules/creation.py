@@ -27,11 +27,11 @@ DTYPES: dict[str, tuple[str, str]] = {
     "torch.uint8": ("jnp.uint8", "int"),
     "torch.bool": ("jnp.bool_", "bool"),
 }
-_KIND_OF_JAX = {jax: kind for jax, kind in DTYPES.values()}
+_KIND_OF_JAX = dict(DTYPES.values())
 
 
 def dtype_kind(node: Expr) -> str:
-    """"float", "int" or "bool" for a lowered dtype, "" where it is not a literal one."""
+    """ "float", "int" or "bool" for a lowered dtype, "" where it is not a literal one."""
     return _KIND_OF_JAX.get(nodes.code(node), "")
 
 
@@ -94,7 +94,12 @@ def full_like(call: Call) -> Expr:
     return call.make("jnp.full_like({input}, {fill_value})")
 
 
-@rule("torch.tensor", "torch.as_tensor", signature="data, *, dtype=None, device=None, requires_grad=False, pin_memory=False", dtype="")
+@rule(
+    "torch.tensor",
+    "torch.as_tensor",
+    signature="data, *, dtype=None, device=None, requires_grad=False, pin_memory=False",
+    dtype="",
+)
 def tensor(call: Call) -> Value:
     """Copies; numbers become float32 or the default integer.
 

@@ -61,7 +61,9 @@ def power(call: Call) -> Expr:
     return call.make("{input} ** {exponent}")
 
 
-@rule("torch.clamp", "Tensor.clamp", "torch.clip", "Tensor.clip", signature="input, min=None, max=None", elementwise=True)
+@rule(
+    "torch.clamp", "Tensor.clamp", "torch.clip", "Tensor.clip", signature="input, min=None, max=None", elementwise=True
+)
 def clamp(call: Call) -> Expr:
     """The gradient at the bounds is 1 in torch and 0.5 or 1 in JAX, at exact ties only.
 

@@ -41,17 +41,26 @@ def gelu(call: Call) -> Expr:
     >>> F.gelu(x, approximate="tanh")  # x: f32[2, 3]
     nn.gelu(x)
     """
-    return call.make("nn.gelu({input})" if call.literal("approximate") == "tanh" else "nn.gelu({input}, approximate=False)")
+    return call.make(
+        "nn.gelu({input})" if call.literal("approximate") == "tanh" else "nn.gelu({input}, approximate=False)"
+    )
 
 
-@rule("torch.nn.functional.leaky_relu", signature="input, negative_slope=0.01, inplace=False", elementwise=True, dtype="float")
+@rule(
+    "torch.nn.functional.leaky_relu",
+    signature="input, negative_slope=0.01, inplace=False",
+    elementwise=True,
+    dtype="float",
+)
 def leaky_relu(call: Call) -> Expr:
     """The same default slope.
 
     >>> F.leaky_relu(x, 0.2)  # x: f32[2, 3]
     nn.leaky_relu(x, 0.2)
     """
-    return call.make("nn.leaky_relu({input}, {negative_slope})" if call.has("negative_slope") else "nn.leaky_relu({input})")
+    return call.make(
+        "nn.leaky_relu({input}, {negative_slope})" if call.has("negative_slope") else "nn.leaky_relu({input})"
+    )
 
 
 @rule("torch.nn.functional.elu", signature="input, alpha=1.0, inplace=False", elementwise=True, dtype="float")
@@ -83,7 +92,10 @@ def _softmax(name: str) -> Rule:
         if not call.has("dim"):
             raise_dim(call)
         kind = call.kind("input")
-        return Value(call.make(f"nn.{name}({{input}}, axis={{dim}})"), Tensor("float", kind.rank if isinstance(kind, Tensor) else -1))
+        return Value(
+            call.make(f"nn.{name}({{input}}, axis={{dim}})"),
+            Tensor("float", kind.rank if isinstance(kind, Tensor) else -1),
+        )
 
     doc = (
         f"Without `dim` torch picks an axis by rank, which is deprecated and refused.\n\n"
@@ -91,7 +103,9 @@ def _softmax(name: str) -> Rule:
         f"    >>> x.{name}(-1)  # x: f32[2, 3]\n    nn.{name}(x, axis=-1)\n"
     )
     names = (f"torch.nn.functional.{name}", f"torch.{name}", f"Tensor.{name}")
-    return Rule(names, signature("input, dim=None, _stacklevel=3, dtype=None"), function, False, "float", doc, "functional")
+    return Rule(
+        names, signature("input, dim=None, _stacklevel=3, dtype=None"), function, False, "float", doc, "functional"
+    )
 
 
 def raise_dtype(call: Call) -> None:
@@ -188,7 +202,10 @@ def smooth_l1_loss(call: Call) -> Value:
     return _reduction(call, call.make("optax.huber_loss({input}, {target})"))
 
 
-@rule("torch.nn.functional.binary_cross_entropy_with_logits", signature=f"input, target, weight=None, {LOSS}, pos_weight=None")
+@rule(
+    "torch.nn.functional.binary_cross_entropy_with_logits",
+    signature=f"input, target, weight=None, {LOSS}, pos_weight=None",
+)
 def binary_cross_entropy_with_logits(call: Call) -> Value:
     """The mean over all elements.
 
@@ -235,7 +252,10 @@ def _classes(call: Call, snippet: str, extra: tuple[str, ...]) -> Value:
     return Value(node, Tensor("float", -1 if call.literal("reduction") == "none" else 0))
 
 
-@rule("torch.nn.functional.nll_loss", signature="input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction='mean'")
+@rule(
+    "torch.nn.functional.nll_loss",
+    signature="input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction='mean'",
+)
 def nll_loss(call: Call) -> Value:
     """Takes log-probabilities; labels of -100 are left out, and the mean is over those kept.
 
@@ -249,7 +269,8 @@ def nll_loss(call: Call) -> Value:
 
 @rule(
     "torch.nn.functional.cross_entropy",
-    signature="input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction='mean', label_smoothing=0.0",
+    signature="input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction='mean', "
+    "label_smoothing=0.0",
 )
 def cross_entropy(call: Call) -> Value:
     """Takes logits and integer labels; labels of -100 are left out, and the mean is over those kept.
@@ -273,7 +294,9 @@ def raise_target(call: Call) -> None:
     raise Unsupported("MIG302", f"{call.api}: probabilities as target are not supported")
 
 
-@rule("torch.nn.functional.dropout", signature="input, p=0.5, training=True, inplace=False", elementwise=True, draws=True)
+@rule(
+    "torch.nn.functional.dropout", signature="input, p=0.5, training=True, inplace=False", elementwise=True, draws=True
+)
 def dropout(call: Call) -> Expr:
     """Drops in eval mode too unless `training` says otherwise.
 
@@ -304,4 +327,3 @@ def pad(call: Call) -> Expr:
     if call.has("value"):
         template = template[:-1] + ", constant_values={value})"
     return call.make(template)
-

@@ -17,7 +17,14 @@ def _shaped(name: str, draw: str) -> Rule:
 
     doc = f"A standard {draw} distribution.\n\n    >>> torch.{name}(2, 3)\n    jax.random.{draw}(key, (2, 3))\n"
     return Rule(
-        (f"torch.{name}",), signature(f"*size, generator=None, {FACTORY}"), function, False, "float", doc, "random", True
+        (f"torch.{name}",),
+        signature(f"*size, generator=None, {FACTORY}"),
+        function,
+        False,
+        "float",
+        doc,
+        "random",
+        True,
     )
 
 
@@ -27,7 +34,8 @@ def _like(name: str, draw: str) -> Rule:
         node = nodes.call(f"jax.random.{draw}", call.key(), call.make("{input}.shape"))
         return Value(node, Tensor("float", kind.rank if isinstance(kind, Tensor) else -1))
 
-    doc = f"The shape of another tensor.\n\n    >>> torch.{name}(x)  # x: f32[2, 3]\n    jax.random.{draw}(key, x.shape)\n"
+    example = f">>> torch.{name}(x)  # x: f32[2, 3]\n    jax.random.{draw}(key, x.shape)"
+    doc = f"The shape of another tensor.\n\n    {example}\n"
     return Rule((f"torch.{name}",), signature(f"input, *, {FACTORY}"), function, False, "float", doc, "random", True)
 
 
@@ -65,7 +73,13 @@ def randperm(call: Call) -> Value:
     return Value(nodes.call("jax.random.permutation", call.key(), call.node("n")), Tensor("int", 1))
 
 
-@rule("torch.multinomial", "Tensor.multinomial", signature="input, num_samples, replacement=False, *, generator=None", dtype="int", draws=True)
+@rule(
+    "torch.multinomial",
+    "Tensor.multinomial",
+    signature="input, num_samples, replacement=False, *, generator=None",
+    dtype="int",
+    draws=True,
+)
 def multinomial(call: Call) -> Value:
     """Without replacement by default: only one sample, or replacement, is a plain draw.
 

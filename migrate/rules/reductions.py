@@ -31,7 +31,9 @@ def _reduction(name: str, dtype: str, example: str) -> Rule:
         f"    >>> x.{name}(-1)  # x: {example}[2, 3]\n    x.{name}(axis=-1)\n"
     )
     names = (f"torch.{name}", f"Tensor.{name}")
-    return Rule(names, signature("input, dim=None, keepdim=False, *, dtype=None"), function, False, dtype, doc, "reductions")
+    return Rule(
+        names, signature("input, dim=None, keepdim=False, *, dtype=None"), function, False, dtype, doc, "reductions"
+    )
 
 
 for _name, _dtype, _example in (
@@ -70,7 +72,9 @@ def _spread(call: Call, function: str) -> Expr:
     return node.with_changes(args=[*node.args, *extra])
 
 
-@rule("torch.var", "Tensor.var", signature="input, dim=None, unbiased=True, keepdim=False, *, correction=1", dtype="float")
+@rule(
+    "torch.var", "Tensor.var", signature="input, dim=None, unbiased=True, keepdim=False, *, correction=1", dtype="float"
+)
 def var(call: Call) -> Expr:
     """Divides by N - 1 by default, numpy by N.
 
@@ -82,7 +86,9 @@ def var(call: Call) -> Expr:
     return _spread(call, "var")
 
 
-@rule("torch.std", "Tensor.std", signature="input, dim=None, unbiased=True, keepdim=False, *, correction=1", dtype="float")
+@rule(
+    "torch.std", "Tensor.std", signature="input, dim=None, unbiased=True, keepdim=False, *, correction=1", dtype="float"
+)
 def std(call: Call) -> Expr:
     """Divides by N - 1 by default, numpy by N.
 
@@ -163,11 +169,15 @@ def logsumexp(call: Call) -> Expr:
     >>> torch.logsumexp(x, dim=1)  # x: f32[2, 3]
     jax.nn.logsumexp(x, axis=1)
     """
-    return _reduced(call, "jax.nn.logsumexp").with_changes() if False else nodes.call(
-        "jax.nn.logsumexp",
-        call.node("input"),
-        axis=call.node("dim"),
-        **({"keepdims": call.node("keepdim")} if call.has("keepdim") else {}),
+    return (
+        _reduced(call, "jax.nn.logsumexp").with_changes()
+        if False
+        else nodes.call(
+            "jax.nn.logsumexp",
+            call.node("input"),
+            axis=call.node("dim"),
+            **({"keepdims": call.node("keepdim")} if call.has("keepdim") else {}),
+        )
     )
 
 

@@ -1,8 +1,8 @@
 """The type of a rule, the registry, and the bound call that a rule sees.
 
 A rule is registered under the torch names that it serves ("torch.exp", "Tensor.exp"), with torch's signature. Its
-docstring opens with what is surprising; its `>>>` examples are at once documentation, a text test and a value-and-gradient
-test run in both frameworks. An example names its inputs in a comment:
+docstring opens with what is surprising; its `>>>` examples are at once documentation, a text test and a
+value-and-gradient test run in both frameworks. An example names its inputs in a comment:
 
     >>> torch.sum(x, dim=1)  # x: f32[2, 3]
     x.sum(axis=1)

@@ -96,7 +96,9 @@ def transpose(call: Call) -> Value:
     x.swapaxes(1, 2)
     """
     kind = call.kind("input")
-    return _like(call, call.make("{input}.swapaxes({dim0}, {dim1})"), rank=kind.rank if isinstance(kind, Tensor) else -1)
+    return _like(
+        call, call.make("{input}.swapaxes({dim0}, {dim1})"), rank=kind.rank if isinstance(kind, Tensor) else -1
+    )
 
 
 @rule("torch.t", "Tensor.t", signature="input")
@@ -183,13 +185,13 @@ def expand(call: Call) -> Expr:
 
 
 def _named(node: Expr) -> cst.Name | None:
-    """The plain name whose batch axis is that of `node`: the name itself, or the one that a layout move is applied to."""
+    """The plain name whose batch axis is that of `node`: itself, or the one that a layout move is applied to."""
     if isinstance(node, cst.Name):
         return node
-    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "transpose":
-        if nodes.is_literal(node.args[0].value, 0) and isinstance(node.func.value, cst.Name):
-            return node.func.value
-    return None
+    if not (isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "transpose"):
+        return None
+    batch_first = nodes.is_literal(node.args[0].value, 0)
+    return node.func.value if batch_first and isinstance(node.func.value, cst.Name) else None
 
 
 def call_unsupported(call: Call, what: str) -> Exception:
@@ -241,7 +243,11 @@ def cat(call: Call) -> Value:
     """
     kind = call.kind("tensors")
     element = kind.joined() if isinstance(kind, Items) else Tensor()
-    node = call.make("jnp.concatenate({tensors}, axis={dim})") if call.has("dim") else call.make("jnp.concatenate({tensors})")
+    node = (
+        call.make("jnp.concatenate({tensors}, axis={dim})")
+        if call.has("dim")
+        else call.make("jnp.concatenate({tensors})")
+    )
     return Value(node, element if isinstance(element, Tensor) else Tensor())
 
 
@@ -257,7 +263,11 @@ def stack(call: Call) -> Value:
     kind = call.kind("tensors")
     element = kind.joined() if isinstance(kind, Items) else Tensor()
     node = call.make("jnp.stack({tensors}, axis={dim})") if call.has("dim") else call.make("jnp.stack({tensors})")
-    made = Tensor(element.dtype, element.rank + 1 if element.rank >= 0 else -1) if isinstance(element, Tensor) else Tensor()
+    made = (
+        Tensor(element.dtype, element.rank + 1 if element.rank >= 0 else -1)
+        if isinstance(element, Tensor)
+        else Tensor()
+    )
     return Value(node, made)
 
 
@@ -338,7 +348,11 @@ def roll(call: Call) -> Expr:
     >>> torch.roll(x, 1, dims=1)  # x: f32[2, 3]
     jnp.roll(x, 1, axis=1)
     """
-    return call.make("jnp.roll({input}, {shifts}, axis={dims})") if call.has("dims") else call.make("jnp.roll({input}, {shifts})")
+    return (
+        call.make("jnp.roll({input}, {shifts}, axis={dims})")
+        if call.has("dims")
+        else call.make("jnp.roll({input}, {shifts})")
+    )
 
 
 @rule("torch.flip", signature="input, dims")
@@ -351,7 +365,10 @@ def flip(call: Call) -> Expr:
     import ast
 
     axes = call.literal("dims")
-    return call.make("jnp.flip({input}, {axes})", axes=ast.unparse(ast.Constant(tuple(axes) if isinstance(axes, list | tuple) else axes)))
+    return call.make(
+        "jnp.flip({input}, {axes})",
+        axes=ast.unparse(ast.Constant(tuple(axes) if isinstance(axes, list | tuple) else axes)),
+    )
 
 
 @rule("Tensor.contiguous", "Tensor.clone", "torch.clone", signature="input, *, memory_format=None", elementwise=True)

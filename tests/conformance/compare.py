@@ -52,8 +52,10 @@ _BITS = {"float64": 1.0, "float32": 2.0**29, "float16": 2.0**42, "bfloat16": 2.0
 
 
 def differences(torch_value: Any, jax_value: Any, largest: float = 0.0, factor: float = 1.0) -> list[Difference]:
-    """Every way in which the results differ. `largest` is the size of the largest input. `factor` widens the limits, for
-    a reason that the caller states."""
+    """Every way in which the results differ.
+
+    largest: the size of the largest input. factor: widens the limits, for a reason that the caller states.
+    """
     ours, theirs = flat(jax_value), flat(torch_value)
     if len(ours) != len(theirs):
         return [Difference(f"{len(theirs)} results in torch, {len(ours)} in JAX")]

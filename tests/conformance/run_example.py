@@ -87,7 +87,7 @@ def jax_function(module: Any, names: Sequence[str], wrt: Sequence[str], variable
 
 
 def check(example: Example, text: str, dtype: str, eager: bool = True) -> list[Difference]:
-    """What differs between the example in torch and `text`, its rewriting, run in JAX at both scales, jitted and not."""
+    """What differs between the example in torch and `text`, its rewriting, in JAX at both scales, jitted and not."""
     written = executed(example.source())["M"]()
     module = executed(text)["M"]()
     arrays = [given.name for given in example.inputs if given.type == "array"]

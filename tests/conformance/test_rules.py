@@ -54,7 +54,7 @@ def test_draws(example: Example) -> None:
     means, spread = ours.mean(0) - theirs.mean(0), (ours.var(0) + theirs.var(0)) / DRAWS
     # 5.5 standard errors: once in 26 million elements by chance, and the seeds are fixed
     assert (np.abs(means) <= 5.5 * np.sqrt(spread) + 1e-7).all()
-    assert kolmogorov_smirnov(ours, theirs) <= SAME_DISTRIBUTION
+    assert kolmogorov_smirnov(np.round(ours, 4), np.round(theirs, 4)) <= SAME_DISTRIBUTION
 
 
 DRAWS = 600
