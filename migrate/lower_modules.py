@@ -329,6 +329,7 @@ class Modules(ModelState):
             raise Unsupported("MIG204", f"self.{dense} has a bias beside the tied weight")
         facts.ties[f"{dense}.weight"] = f"{embedding}.weight"
         facts.attributes[dense] = Tied(embedding)
+        del facts.children[dense]
         return []
 
     def parameter(self, facts: ClassFacts, name: str, value: Expr) -> list[Statement] | None:

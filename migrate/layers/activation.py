@@ -30,14 +30,24 @@ LAYERS = (
     _activation("Tanh", "nn.tanh", signature=""),
     _activation("Sigmoid", "nn.sigmoid", signature=""),
     _activation("LogSigmoid", "nn.log_sigmoid", signature=""),
-    _activation("Softplus", "nn.softplus", signature="beta=1.0, threshold=20.0", refuses={
-        "beta": ((1, 1.0), "jax.nn.softplus has no beta"),
-    }),
+    _activation(
+        "Softplus",
+        "nn.softplus",
+        signature="beta=1.0, threshold=20.0",
+        refuses={
+            "beta": ((1, 1.0), "jax.nn.softplus has no beta"),
+        },
+    ),
     _activation("Softsign", "nn.soft_sign", signature=""),
-    _activation("Hardtanh", "nn.hard_tanh", signature="min_val=-1.0, max_val=1.0, inplace=False", refuses={
-        "min_val": ((-1, -1.0), "jax.nn.hard_tanh clips to -1"),
-        "max_val": ((1, 1.0), "jax.nn.hard_tanh clips to 1"),
-    }),
+    _activation(
+        "Hardtanh",
+        "nn.hard_tanh",
+        signature="min_val=-1.0, max_val=1.0, inplace=False",
+        refuses={
+            "min_val": ((-1, -1.0), "jax.nn.hard_tanh clips to -1"),
+            "max_val": ((1, 1.0), "jax.nn.hard_tanh clips to 1"),
+        },
+    ),
     _activation("Hardsigmoid", "nn.hard_sigmoid"),
     _activation("Hardswish", "nn.hard_swish"),
     _activation(

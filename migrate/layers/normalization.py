@@ -53,8 +53,16 @@ LAYERS = (
         note="Flax's epsilon is 1e-6 where torch's is 1e-5.",
         layout=Layout.FIRST,
         weights=(
-            Weight("weight", "scale", ("{normalized_shape:shape}",), when="elementwise_affine", initializer="scale_init"),
-            Weight("bias", "bias", ("{normalized_shape:shape}",), when="bias and elementwise_affine", initializer="bias_init"),
+            Weight(
+                "weight", "scale", ("{normalized_shape:shape}",), when="elementwise_affine", initializer="scale_init"
+            ),
+            Weight(
+                "bias",
+                "bias",
+                ("{normalized_shape:shape}",),
+                when="bias and elementwise_affine",
+                initializer="bias_init",
+            ),
         ),
         samples=(
             Sample("nn.LayerNorm(6)", (2, 3, 6)),

@@ -79,9 +79,7 @@ LAYERS = (
             Sample("nn.AvgPool2d(3, 1, 1, count_include_pad=False)", (2, 3, 5, 5)),
         ),
     ),
-    _dropout(
-        "Dropout", "nn.Dropout({p}, deterministic=not self.training)", 0, "Scales by 1 / (1 - p) in train mode."
-    ),
+    _dropout("Dropout", "nn.Dropout({p}, deterministic=not self.training)", 0, "Scales by 1 / (1 - p) in train mode."),
     _dropout(
         "Dropout2d",
         "nn.Dropout({p}, broadcast_dims=(1, 2), deterministic=not self.training)",
