@@ -14,6 +14,7 @@ from tests.conformance import run_example
 from tests.conformance.compare import flat
 from tests.conformance.examples import Example, all_examples, of, parse_input, rules
 from tests.conformance.rewritten import clean, executed, returned
+from tests.conformance.statistics import SAME_DISTRIBUTION, kolmogorov_smirnov
 
 EXAMPLES = all_examples()
 COMPUTED = [example for example in EXAMPLES if not example.draws]
@@ -58,18 +59,6 @@ def test_draws(example: Example) -> None:
 
 
 DRAWS = 600
-
-
-def kolmogorov_smirnov(a: np.ndarray, b: np.ndarray) -> float:
-    """The largest distance of the two empirical distributions, times the root of their number."""
-    values = np.unique(np.concatenate([a.ravel(), b.ravel()]))
-    below = [np.searchsorted(np.sort(x.ravel()), values, side="right") / x.size for x in (a, b)]
-    return float(np.max(np.abs(below[0] - below[1])) * np.sqrt(a.size * b.size / (a.size + b.size)))
-
-
-# Kolmogorov: exceeded by two samples of one distribution once in a million times. Draws that are not independent (rows
-# of one permutation) make it smaller, those that share an input larger; the seeds are fixed.
-SAME_DISTRIBUTION = 2.69
 
 
 def test_inputs_that_are_not_understood_are_named() -> None:

@@ -1,0 +1,83 @@
+"""Each sample of each layer: output, gradients and state, in eval and train mode; the tree of weights; neighbours."""
+
+from __future__ import annotations
+
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+
+from migrate.layers.layer import Layout
+from migrate.layers.table import TABLE
+from tests.conformance import rewritten
+from tests.conformance.compare import differences
+from tests.conformance.run_layer import Case, Pair, cases, example_input, source
+
+CASES = cases()
+# Dropout with p > 0 draws: its statistics are compared instead.
+DRAWING = [case for case in CASES if case.layer.draws and "p=0.0" not in case.sample.constructor]
+COMPUTING = [case for case in CASES if case not in DRAWING]
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_every_layer_has_a_sample(name: str) -> None:
+    assert TABLE[name].samples
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_output_gradients_and_state(case: Case, precision: str) -> None:
+    pair = Pair(case.sample.constructor, rewritten.clean(source(case.sample.constructor)), precision)
+    found = []
+    for scale in (1.0, 5.0):
+        x = example_input(case.sample, precision, scale)
+        for train in (False, True) if case.layer.trains and case not in DRAWING else (False,):
+            found += [f"train={train}: {difference.what}" for difference in pair.differing(x, train)]
+    if precision == "float64":
+        x = example_input(case.sample, precision)
+        eager, _ = pair.jax_apply(pair.variables, jnp.asarray(x), False)
+        found += [f"eager: {d.what}" for d in differences(pair.torch_step(x, False)["output"], eager)]
+        found += pair.tree_problems(example_input(case.sample, precision))
+    assert not found, "\n".join(found)
+
+
+def neighbours(case: Case) -> str:
+    """The layer between others that want the same layout."""
+    if case.layer.layout is Layout.LAST:
+        dimensions = len(case.sample.shape) - 2
+        channels = case.sample.shape[1]
+        return f"nn.Sequential(nn.Conv{dimensions}d({channels}, {channels}, 1), {case.sample.constructor}, nn.ReLU())"
+    if case.sample.high:
+        return f"nn.Sequential({case.sample.constructor}, nn.Tanh())"
+    return f"nn.Sequential(nn.LeakyReLU(0.5), {case.sample.constructor}, nn.Tanh())"
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case not in DRAWING], ids=str)
+def test_in_a_sequential(case: Case, float64: None) -> None:
+    made = rewritten.clean(source(neighbours(case)))
+    pair = Pair(neighbours(case), made, "float64")
+    found = [d.what for d in pair.differing(example_input(case.sample, "float64"), case.layer.trains)]
+    assert not found, "\n".join(found)
+    if case.layer.layout is Layout.LAST:
+        assert len(re.findall(r"transpose|moveaxis", made.text)) == 2, made.text
+
+
+@pytest.mark.parametrize("case", DRAWING, ids=str)
+def test_dropout(case: Case) -> None:
+    """What is dropped, and how what is left is scaled."""
+    shape = (40, 30, *case.sample.shape[2:])
+    x = np.ones(shape, np.float32)
+    torch.manual_seed(0)
+    theirs = rewritten.executed(source(case.sample.constructor))["M"]().train()(torch.tensor(x)).numpy()
+    module = rewritten.executed(rewritten.clean(source(case.sample.constructor)).text)["M"](training=True)
+    ours = np.asarray(module.apply({}, jnp.asarray(x), rngs={"dropout": jax.random.key(0)}))
+    assert ours.shape == theirs.shape
+    np.testing.assert_allclose(np.unique(ours), np.unique(theirs), rtol=1e-6)
+    whole = [np.ptp(values.reshape(40, 30, -1), axis=-1) == 0 for values in (ours, theirs)]
+    assert whole[0].all() == whole[1].all(), "one drops whole channels, the other does not"
+    units = 40 * 30 if whole[0].all() else ours.size
+    # five standard errors of the difference of two means of that many draws
+    assert abs(ours.mean() - theirs.mean()) <= 5 * np.sqrt(2 * theirs.var() / units)
+    assert (ours[:, :, ...] == 0).any() and (ours != 0).any()
