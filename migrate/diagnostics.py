@@ -127,6 +127,12 @@ CODES: dict[str, Code] = _codes(
         "After all passes a name rooted in torch is still used outside data loading. It would need torch at run time.",
     ),
     Code(
+        "MIG305",
+        "a name of the output is bound nowhere",
+        "bind it, or write the place that reads it by hand",
+        "What bound the name could not be converted, or went with the torch code that it belonged to.",
+    ),
+    Code(
         "MIG401",
         "training step not understood",
         "write this loop by hand: the model and its functions are converted",

@@ -97,6 +97,7 @@ class Lowered:
     snippets: frozenset[str]
     diagnostics: tuple[Diagnostic, ...]
     script: Script
+    refused: frozenset[str]
 
 
 def lower(source: SourceFile) -> Lowered:
@@ -112,11 +113,11 @@ def lower(source: SourceFile) -> Lowered:
         if after == before:
             break
         before = after
-    return Lowered(tuple(body), tuple(unit.helpers), frozenset(unit.snippets), tuple(unit.diagnostics), script)
+    return Lowered(tuple(body), tuple(unit.helpers), frozenset(unit.snippets), tuple(unit.diagnostics), script, frozenset(unit.refused))
 
 
 def _prepare(unit: Unit, source: SourceFile, stored: list[str]) -> None:
-    unit.diagnostics, unit.helpers, unit.snippets = [], [], set()
+    unit.diagnostics, unit.helpers, unit.snippets, unit.refused = [], [], set(), set()
     unit.taken = _all_stores(source.module)
     unit.constants = _constants(source.module, stored)
     unit.key = "key" if "key" not in unit.taken else "rng_key"

@@ -46,7 +46,7 @@ from migrate.script import merge
 from migrate.targets import linen
 
 _DEVICE_CALLS = ("torch.device", "torch.accelerator.current_accelerator", "torch.cuda.current_device")
-_NO_OPS = (
+NO_OPS = (
     "torch.set_default_device",
     "torch.cuda.set_device",
     "torch.cuda.empty_cache",
@@ -284,7 +284,7 @@ class Calls(Expressions):
         call.bound = {name: value for name, value in call.bound.items() if name not in ("device", "pin_memory", "requires_grad")}
         values = [*call.bound.values(), *call.rest]
         creation = rule.family in ("creation", "random") and not any(isinstance(v.kind, Tensor) for v in values)
-        kinds = [part for value in values for part in _parts(value.kind)]
+        kinds = [part for value in values for part in parts_of(value.kind)]
         if (creation and id(node) in self.script.host_sites) or (
             any(isinstance(kind, Host) for kind in kinds) and not any(isinstance(kind, Tensor) for kind in kinds)
         ):
@@ -446,7 +446,7 @@ class Calls(Expressions):
         return Value(node.with_changes(func=func, args=args), Host(what))
 
     def sink(self, kind: Kind) -> None:
-        for part in _parts(kind):
+        for part in parts_of(kind):
             if isinstance(part, Tensor):
                 self.script.host_sites |= part.origins
 
@@ -634,9 +634,9 @@ def _without(node: Expr, name: str) -> Expr | None:
     return None
 
 
-def _parts(kind: Kind) -> list[Kind]:
+def parts_of(kind: Kind) -> list[Kind]:
     """A kind and, for lists and tuples, what they hold."""
     if isinstance(kind, Items):
         inner = kind.items if kind.items is not None else (kind.element,)
-        return [part for item in inner for part in _parts(item)]
+        return [part for item in inner for part in parts_of(item)]
     return [kind]

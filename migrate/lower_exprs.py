@@ -89,8 +89,15 @@ class Expressions:
 
     def use(self, node: Expr, value: Value) -> None:
         """Notes that a device is used for more than placing tensors: then its variable stays."""
+        self.refuse_torch(value)
         if isinstance(value.kind, Device) and isinstance(node, cst.Name):
             self.script.device_used.add(node.value)
+
+    @staticmethod
+    def refuse_torch(value: Value) -> None:
+        """A torch function or class used as a value would still be torch when the output runs."""
+        if isinstance(value.kind, TorchName) and not is_data_api(value.kind.name) and "." in value.kind.name:
+            raise Unsupported("MIG304", f"{value.kind.name} is used as a value")
 
     def array(self, node: Expr) -> Value:
         """Lowers an expression that JAX code takes: a torch tensor of the data loading is converted."""
@@ -131,6 +138,10 @@ class Expressions:
             return Value(nodes.expression(DTYPES[name][0]), DType())
         if name in ("torch.inf", "torch.nan", "torch.pi", "torch.e"):
             return Value(nodes.expression(f"jnp.{name[6:]}"), Number())
+        if name == "torch.Tensor":
+            return Value(nodes.expression("jax.Array"), Plain("type"))
+        if name == "torch.__version__":
+            return Value(nodes.expression("jax.__version__"), Plain("str"))
         return Value(node, TorchName(name))
 
     def expr_Attribute(self, node: cst.Attribute) -> Value:

@@ -28,6 +28,7 @@ from migrate.kinds import (
     Tensor,
     Tied,
     TorchName,
+    join,
 )
 from migrate.layers.table import TABLE
 from migrate.lower_statements import block, with_comments
@@ -154,7 +155,9 @@ class Modules(ModelState):
             if parameter.default is not None:
                 merge(facts.field_kinds, name, inner.expr(parameter.default).kind)
             inner.env.kinds[name] = self.field_kind(parameter, kind)
+        inner.growing = {}
         body = inner.suite(init.body.body)
+        body += inner.grown_lists(facts)
         body = [statement for statement in body if not _is_super_init(statement)]
         inner.field_names = {p.name.value for p in parameters}
         renamed = _FieldReads(inner.field_names, rebound)
@@ -289,6 +292,8 @@ class Modules(ModelState):
             facts.attributes[name] = kind
             return []
         facts.attributes[name] = kind
+        if isinstance(kind, Items) and kind.type == "modules":
+            return self.growing_list(facts, name)
         made_target: Expr = target
         own = nodes.dotted(value)
         if name in facts.fields and own != name:
@@ -302,6 +307,49 @@ class Modules(ModelState):
             raise Unsupported("MIG201", f"self.{name} is a plain list of modules, which torch does not register; use nn.ModuleList")
         assign = cst.Assign([cst.AssignTarget(made_target)], _bare(lowered.node))  # type: ignore[arg-type]
         return [line.with_changes(body=[assign])]
+
+    def growing_list(self, facts: ClassFacts, name: str) -> list[Statement]:
+        """`self.x = nn.ModuleList()`, filled by `append`: a plain list until it is whole, since Flax freezes attributes."""
+        local = name if name not in facts.fields else f"{name}_list"
+        self.growing[name] = local
+        return [nodes.statement(f"{local} = []")]
+
+    def grown_lists(self, facts: ClassFacts) -> list[Statement]:
+        """The assignments that make attributes of the lists that were filled."""
+        made: list[Statement] = []
+        for name, local in self.growing.items():
+            kind = facts.attributes[name]
+            assert isinstance(kind, Items)
+            element = kind.joined()
+            if isinstance(element, Module):
+                tree = ListNode(element.options, "_", dynamic=True)
+                facts.attributes[name] = Module((tree,), element.entry, element.exit, element.rank)
+                facts.children[name] = tree
+            if name in facts.fields:
+                facts.renamed[name] = f"{name}_layer"
+            made.append(nodes.statement(f"self.{facts.renamed.get(name, name)} = {local}"))
+        self.growing = {}
+        return made
+
+    def grow(self, facts: ClassFacts, node: cst.Call) -> list[Statement] | None:
+        """`self.x.append(module)`."""
+        func = node.func
+        if not isinstance(func, cst.Attribute) or func.attr.value not in ("append", "extend"):
+            return None
+        name = (nodes.dotted(func.value) or "").removeprefix("self.")
+        local = self.growing.get(name)
+        if local is None:
+            return None
+        value = self.expr(node.args[0].value)
+        kind = facts.attributes[name]
+        assert isinstance(kind, Items)
+        added = value.kind.joined() if func.attr.value == "extend" and isinstance(value.kind, Items) else value.kind
+        if not isinstance(added, Module):
+            raise Unsupported("MIG201", f"{nodes.code(node)}: not known to be a module")
+        facts.attributes[name] = Items(None, join(kind.joined(), added), "modules")
+        return [nodes.statement(f"{local}.{func.attr.value}({{x}})", x=_bare(value.node))]
+
+    growing: dict[str, str]
 
     def adopt(self, facts: ClassFacts, name: str, kind: Module) -> None:
         options = kind.options
@@ -418,7 +466,8 @@ class Modules(ModelState):
             if len(children) != len(kind.items):
                 raise Unsupported("MIG201", f"{nodes.code(value)} is not known to hold modules only")
             joined = kind.joined()
-            assert isinstance(joined, Module)
+            if not isinstance(joined, Module):
+                raise Unsupported("MIG201", f"{nodes.code(value)} holds no modules")
             tree: Node = ListNode(children, infix)
         else:
             joined = kind.element
@@ -433,8 +482,8 @@ class Modules(ModelState):
         return Value(node, Module((tree,), joined.entry, joined.exit, joined.rank))
 
     def torch_nn_ModuleList(self, node: cst.Call) -> Value:
-        if not node.args:
-            return Value(cst.List([]), Items(()))
+        if not node.args or (isinstance(node.args[0].value, cst.List) and not node.args[0].value.elements):
+            return Value(cst.List([]), Items((), type="modules"))
         lowered = self.dynamic_list(node.args[0].value, "_")
         if isinstance(lowered.node, cst.GeneratorExp):
             lowered = Value(cst.ListComp(lowered.node.elt, lowered.node.for_in), lowered.kind)
@@ -454,6 +503,9 @@ class Modules(ModelState):
             return []
         if path == "self.register_buffer":
             return self.buffer(facts, node)
+        grown = self.grow(facts, node)
+        if grown is not None:
+            return grown
         if path == "self.add_module":
             raise Unsupported("MIG201", "add_module")
         return None

@@ -355,8 +355,7 @@ class Stateful(Calls):
                 self.pass_kind(facts, name, value.kind)
                 if isinstance(facts.params.get(name), Device):
                     continue
-            else:
-                self.use(arg.value, value)
+            self.use(arg.value, value)
             followed.append(name)
             args.append(arg.with_changes(value=layouts.first(value)))
         for parameter in params.params:

@@ -16,23 +16,19 @@ from migrate.kinds import (
     Items,
     Kind,
     Model,
-    ModuleClass,
     Never,
     Number,
     Optimizer,
     ParameterGroup,
-    Parameters,
     Place,
     Plain,
     Scheduler,
     SelfModule,
-    StateDict,
     Tensor,
     TorchName,
     join,
 )
-from migrate.lower_calls import _NO_OPS
-from migrate.lower_exprs import is_data_api
+from migrate.lower_calls import NO_OPS, parts_of
 from migrate.lower_state import NOWHERE, Stateful
 from migrate.nodes import Expr, Statement
 from migrate.rules.catalogue import RULES
@@ -123,6 +119,7 @@ class Statements(Stateful):
             self.unit.report(error, original)
             originals = region.statements if region is not None else [original]  # type: ignore[attr-defined]
             made = [self.refusal(error, originals)]
+            self.unit.refused |= set(nodes.stores(originals))
             for name in nodes.stores(originals):
                 self.env.kinds[name] = UNKNOWN
                 self.env.definitions.pop(name, None)
@@ -134,7 +131,7 @@ class Statements(Stateful):
 
     def refusal(self, error: Unsupported, originals: Sequence[Statement]) -> Statement:
         line, _ = self.unit.source.place(originals[0])
-        text = f"{error.code}: {error.message}".replace("\\", "\\\\").replace('"', '\\"')
+        text = " ".join(f"{error.code}: {error.message}".split()).replace("\\", "\\\\").replace('"', '\\"')
         made = nodes.statement(f'raise NotImplementedError("{text}")')
         source = cst.Module(list(originals)).code.strip("\n").splitlines()
         lines = [cst.EmptyLine(comment=cst.Comment(f"# {text}".rstrip())) for text in source]
@@ -216,6 +213,9 @@ class Statements(Stateful):
         self, line: cst.SimpleStatementLine, small: cst.Assign, targets: list[cst.BaseAssignTargetExpression], value: Value
     ) -> list[Statement]:
         kind, node = value.kind, value.node
+        self.refuse_torch(value)
+        if isinstance(kind, Items) and any(isinstance(p, Optimizer) and p.place == NOWHERE for p in parts_of(kind)):
+            raise Unsupported("MIG401", "an optimizer that has no name of its own")
         if isinstance(kind, ParameterGroup):
             self.bind(targets[0], kind)
             return []
@@ -490,7 +490,7 @@ class Statements(Stateful):
         return f"{kind.name}.{rest}" if rest else kind.name
 
     def torch_statement(self, line: cst.SimpleStatementLine, node: cst.Call, name: str) -> list[Statement] | None:
-        if name in _NO_OPS:
+        if name in NO_OPS:
             return []
         if name in ("torch.manual_seed", "torch.random.manual_seed"):
             return self.seed(line, node)
@@ -809,7 +809,7 @@ class Statements(Stateful):
             value = self.expr(item.item)
             if item.asname is not None:
                 self.bind(item.asname.name, UNKNOWN)
-            items.append(item.with_changes(item=layouts.first(value)))
+            items.append(item.with_changes(item=layouts.first(value), comma=cst.MaybeSentinel.DEFAULT))
         body = self.suite(node.body.body)
         if not items:
             return with_comments(body, node) if body else []
@@ -840,6 +840,9 @@ class Statements(Stateful):
 
     def small_Return(self, line: cst.SimpleStatementLine, small: cst.Return) -> list[Statement]:
         value = self.expr(small.value) if small.value is not None else None
+        if value is not None:
+            self.refuse_torch(value)
+            self.refuse_state(value.kind)
         if self.facts is not None and value is not None:
             self.facts.returns = join(self.facts.returns, value.kind)
         node = layouts.first(value) if value is not None else None
@@ -853,6 +856,15 @@ class Statements(Stateful):
         if node is not None and small.value is None:
             made = made.with_changes(whitespace_after_return=cst.SimpleWhitespace(" "))
         return self.rebuilt(line, small, made)
+
+    def refuse_state(self, kind: Kind) -> None:
+        """A model or an optimizer made here cannot leave the function: its weights are variables of the function."""
+        for part in parts_of(kind):
+            place = part.place if isinstance(part, Model | Optimizer | Scheduler) else None
+            if place is not None and place not in self.script.parameters_of and place.scope == self.scope and self.scope:
+                raise Unsupported("MIG404", f"{place.name or 'an optimizer'} is made in {self.scope} and returned, apart from its weights")
+            if isinstance(part, Optimizer) and place == NOWHERE:
+                raise Unsupported("MIG404", f"an optimizer is made in {self.scope} and returned, apart from its state")
 
     def own_returns(self) -> list[Expr]:
         if self.facts is None or self.context in ("forward", "setup", "method", "region"):
@@ -996,4 +1008,3 @@ def _target_names(target: cst.CSTNode) -> list[str]:
     return []
 
 
-__all__ = ["Kind", "ModuleClass", "Parameters", "Statements", "StateDict", "is_data_api", "merge"]

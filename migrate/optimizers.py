@@ -62,8 +62,16 @@ OPTIMIZERS: dict[str, OptimizerEntry] = {
         OptimizerEntry(
             "torch.optim.Adagrad",
             "params, lr=1e-2, lr_decay=0, weight_decay=0, initial_accumulator_value=0, eps=1e-10",
-            "optax.chain(optax.scale_by_rss({initial_accumulator_value}, {eps}), optax.scale_by_learning_rate({lr}))",
+            # torch adds 1e-10 to the root, optax its epsilon below it: the square keeps gradients down to 1e-9 alike.
+            "optax.chain(optax.scale_by_rss({initial_accumulator_value}, eps=1e-20), optax.scale_by_learning_rate({lr}))",
             refuses=("lr_decay", "eps"),
+        ),
+        OptimizerEntry(
+            "torch.optim.Adamax",
+            "params, lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, foreach=None, *, maximize=False, "
+            "differentiable=False, capturable=False",
+            "optax.adamax({lr}, b1={betas:item0?0.9}, b2={betas:item1?0.999}, eps={eps?1e-8})",
+            refuses=("maximize",),
         ),
     )
 }
@@ -83,6 +91,18 @@ SCHEDULES: dict[str, tuple[str, str]] = {
     "torch.optim.lr_scheduler.CosineAnnealingLR": (
         "T_max, eta_min=0.0, last_epoch=-1",
         "(lambda epoch: {eta_min} + ({lr} - {eta_min}) * (1 + math.cos(math.pi * epoch / {T_max})) / 2)",
+    ),
+    "torch.optim.lr_scheduler.CosineAnnealingWarmRestarts": (  # with T_mult = 1, its default
+        "T_0, *, eta_min=0.0, last_epoch=-1",
+        "(lambda epoch: {eta_min} + ({lr} - {eta_min}) * (1 + math.cos(math.pi * (epoch % {T_0}) / {T_0})) / 2)",
+    ),
+    "torch.optim.lr_scheduler.MultiStepLR": (
+        "milestones, gamma=0.1, last_epoch=-1",
+        "(lambda epoch: {lr} * {gamma} ** sum(epoch >= milestone for milestone in {milestones}))",
+    ),
+    "torch.optim.lr_scheduler.PolynomialLR": (
+        "total_iters=5, power=1.0, last_epoch=-1",
+        "optax.polynomial_schedule({lr}, 0.0, {power}, {total_iters})",
     ),
 }
 

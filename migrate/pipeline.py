@@ -35,7 +35,7 @@ def convert(source: SourceFile) -> Conversion:
     broken = checks.compiles(source.path, text)
     if any(diagnostic.severity is Severity.FATAL for diagnostic in broken):
         raise Fatal(broken[0])
-    found = list(lowered.diagnostics)
+    found = [*lowered.diagnostics, *checks.undefined(source.path, source.text, text, lowered.refused)]
     if text == source.text and not found:
         found.append(Diagnostic(source.path, 0, 0, "MIG101", "uses no torch API that is rewritten"))
     return Conversion(text, manifest_of(lowered.script, source.path.rpartition("/")[2]), Report.of(found))

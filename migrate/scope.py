@@ -73,6 +73,7 @@ class Unit:
     taken: set[str] = field(default_factory=set)
     constants: set[str] = field(default_factory=set)
     key: str = "key"
+    refused: set[str] = field(default_factory=set)  # names that refused statements would have bound
 
     def report(self, error: Unsupported, node: cst.CSTNode) -> None:
         if self.silent:

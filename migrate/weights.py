@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from migrate.kinds import BoundWeight, ClassNode, LayerNode, ListNode, Node
 from migrate.manifest import Leaf, Manifest, ModelWeights, Tie, Unused
-from migrate.script import Script, classes_in
+from migrate.script import ClassFacts, Script, classes_in
 
 
 def manifest_of(script: Script, source: str) -> Manifest:
@@ -28,11 +28,17 @@ class _Collected:
         self.leaves: list[Leaf] = []
         self.unused: list[Unused] = []
         self.ties: list[Tie] = []
+        self.inside: list[str] = []
 
     def cls(self, name: str, torch: str, flax: str, depth: int) -> None:
         facts = self.script.classes.get(name)
-        if facts is None:
+        if facts is None or name in self.inside:  # a class that holds itself has no finite list of leaves
             return
+        self.inside.append(name)
+        self.members(facts, torch, flax, depth)
+        self.inside.pop()
+
+    def members(self, facts: ClassFacts, torch: str, flax: str, depth: int) -> None:
         for weight in facts.parameters.values():
             self.weight(weight, torch, flax)
         for attribute, node in facts.children.items():
