@@ -63,7 +63,8 @@ OPTIMIZERS: dict[str, OptimizerEntry] = {
             "torch.optim.Adagrad",
             "params, lr=1e-2, lr_decay=0, weight_decay=0, initial_accumulator_value=0, eps=1e-10",
             # torch adds 1e-10 to the root, optax its epsilon below it: the square keeps gradients down to 1e-9 alike.
-            "optax.chain(optax.scale_by_rss({initial_accumulator_value}, eps=1e-20), optax.scale_by_learning_rate({lr}))",
+            "optax.chain(optax.scale_by_rss({initial_accumulator_value}, eps=1e-20), "
+            "optax.scale_by_learning_rate({lr}))",
             refuses=("lr_decay", "eps"),
         ),
         OptimizerEntry(
