@@ -22,7 +22,9 @@ def undefined(path: str, before: str, after: str, refused: frozenset[str]) -> li
     """Names that the output reads and nothing binds, though the input bound them. What a refused statement would have
     bound has been reported there."""
     lost = _unbound(path, after) - _unbound(path, before) - refused
-    return [Diagnostic(path, 0, 0, "MIG305", f"the output reads `{name}`, which nothing binds") for name in sorted(lost)]
+    return [
+        Diagnostic(path, 0, 0, "MIG305", f"the output reads `{name}`, which nothing binds") for name in sorted(lost)
+    ]
 
 
 def _unbound(path: str, text: str) -> set[str]:
@@ -33,7 +35,9 @@ def _unbound(path: str, text: str) -> set[str]:
         return set()
     scopes = list(_scopes(table))
     bound = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_assigned() or symbol.is_imported()}
-    bound |= {s.get_name() for scope in scopes for s in scope.get_symbols() if s.is_declared_global() and s.is_assigned()}
+    bound |= {
+        s.get_name() for scope in scopes for s in scope.get_symbols() if s.is_declared_global() and s.is_assigned()
+    }
     read = {
         symbol.get_name()
         for scope in scopes

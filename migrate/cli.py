@@ -41,7 +41,9 @@ def _version(value: bool) -> None:
 
 @app.callback()
 def _options(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
 ) -> None:
     pass
 
@@ -55,13 +57,17 @@ def _fail(message: str, code: int = 2) -> NoReturn:
 def rewrite(
     script: Annotated[str, typer.Argument(metavar="SCRIPT.py", help="The PyTorch script, or - for standard input.")],
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Where the rewritten script goes (default: SCRIPT_jax.py); - prints it.")
+        Path | None,
+        typer.Option("-o", "--output", help="Where the rewritten script goes (default: SCRIPT_jax.py); - prints it."),
     ] = None,
     manifest: Annotated[
-        Path | None, typer.Option("--manifest", help="Where the weight manifest goes (default: weights.json beside the output).")
+        Path | None,
+        typer.Option("--manifest", help="Where the weight manifest goes (default: weights.json beside the output)."),
     ] = None,
     diff: Annotated[bool, typer.Option("--diff", help="Print a diff; write nothing.")] = False,
-    check: Annotated[bool, typer.Option("--check", help="Write nothing; exit 1 where something would need a person.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; exit 1 where something would need a person.")
+    ] = False,
     format: Annotated[Format, typer.Option("--format", help="How findings are reported.")] = Format.text,
 ) -> None:
     """Rewrites a PyTorch training script to Flax and optax.
@@ -132,11 +138,19 @@ def _report(report: Report, format: Format) -> None:
 
 @app.command("port-weights")
 def port_weights(
-    checkpoint: Annotated[Path, typer.Argument(metavar="CKPT", help="The checkpoint: .pt, .pth, .bin, .safetensors, or an index.")],
+    checkpoint: Annotated[
+        Path, typer.Argument(metavar="CKPT", help="The checkpoint: .pt, .pth, .bin, .safetensors, or an index.")
+    ],
     manifest: Annotated[Path, typer.Option("--manifest", help="The weight manifest that `migrate rewrite` wrote.")],
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Where the weights go: .safetensors, .msgpack or .npz.")] = None,
-    model: Annotated[str | None, typer.Option("--model", help="The model class, where the manifest has several.")] = None,
-    key: Annotated[str | None, typer.Option("--key", help="Which part of a nested checkpoint holds the state dict.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Where the weights go: .safetensors, .msgpack or .npz.")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", help="The model class, where the manifest has several.")
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option("--key", help="Which part of a nested checkpoint holds the state dict.")
+    ] = None,
     reverse: Annotated[bool, typer.Option("--reverse", help="From Flax back to torch.")] = False,
     dtype: Annotated[str | None, typer.Option("--dtype", help="Store floating point weights in this type.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan; write nothing.")] = False,
@@ -162,13 +176,25 @@ def port_weights(
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": False})
 def parity(
     context: typer.Context,
-    script: Annotated[Path | None, typer.Argument(metavar="[SCRIPT.py]", help="The PyTorch script to compare with its rewrite.")] = None,
-    rewritten: Annotated[Path | None, typer.Option("--rewritten", help="The rewritten script (default: rewritten afresh).")] = None,
-    manifest: Annotated[Path | None, typer.Option("--manifest", help="Its weight manifest (default: weights.json beside it).")] = None,
+    script: Annotated[
+        Path | None, typer.Argument(metavar="[SCRIPT.py]", help="The PyTorch script to compare with its rewrite.")
+    ] = None,
+    rewritten: Annotated[
+        Path | None, typer.Option("--rewritten", help="The rewritten script (default: rewritten afresh).")
+    ] = None,
+    manifest: Annotated[
+        Path | None, typer.Option("--manifest", help="Its weight manifest (default: weights.json beside it).")
+    ] = None,
     steps: Annotated[int, typer.Option("--steps", min=1, help="How many losses are compared.")] = 20,
-    prelude: Annotated[Path | None, typer.Option("--prelude", help="Python run in both processes first (stand-ins for data).")] = None,
-    report: Annotated[Path | None, typer.Option("--report", help="Write a page (.html) or the figures (.json).")] = None,
-    d: Annotated[int | None, typer.Option("--d", min=1, help="Compare a d x d matmul of both with an exact reference.")] = None,
+    prelude: Annotated[
+        Path | None, typer.Option("--prelude", help="Python run in both processes first (stand-ins for data).")
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option("--report", help="Write a page (.html) or the figures (.json).")
+    ] = None,
+    d: Annotated[
+        int | None, typer.Option("--d", min=1, help="Compare a d x d matmul of both with an exact reference.")
+    ] = None,
 ) -> None:
     """Runs a script and its rewrite from the same weights on the same data, and compares them step by step.
 
@@ -204,7 +230,9 @@ def explain(code: Annotated[str, typer.Argument(metavar="CODE", help="A code of 
 
 
 @app.command()
-def rules(api: Annotated[str | None, typer.Argument(metavar="[API]", help="A torch name, such as torch.std.")] = None) -> None:
+def rules(
+    api: Annotated[str | None, typer.Argument(metavar="[API]", help="A torch name, such as torch.std.")] = None,
+) -> None:
     """Prints the rule for a torch API, or lists all of them."""
     from migrate.reference import rule_page, rule_table
 
@@ -216,7 +244,11 @@ def rules(api: Annotated[str | None, typer.Argument(metavar="[API]", help="A tor
 
 
 @app.command()
-def layers(layer: Annotated[str | None, typer.Argument(metavar="[LAYER]", help="A torch layer, such as torch.nn.Conv2d.")] = None) -> None:
+def layers(
+    layer: Annotated[
+        str | None, typer.Argument(metavar="[LAYER]", help="A torch layer, such as torch.nn.Conv2d.")
+    ] = None,
+) -> None:
     """Prints the entry of a layer in the layer table, or lists all of them."""
     from migrate.reference import layer_page, layer_table
 

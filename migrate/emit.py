@@ -142,7 +142,9 @@ def _import_position(body: Sequence[Statement]) -> int:
     """After the docstring and the imports that a file starts with."""
     position = 0
     for number, statement in enumerate(body):
-        docstring = number == 0 and isinstance(statement, cst.SimpleStatementLine) and isinstance(statement.body[0], cst.Expr)
+        docstring = (
+            number == 0 and isinstance(statement, cst.SimpleStatementLine) and isinstance(statement.body[0], cst.Expr)
+        )
         if not docstring and not _is_import(statement):
             break
         position = number + 1

@@ -116,7 +116,11 @@ class _Walk:
             raise Unsupported("MIG204", f"torch.nn.init.{name}")
         text, template = entry
         parameters = signature(text)
-        bound = self.scope.bind_call(f"torch.nn.init.{name}", parameters, call.args if target is call.args[0].value else [cst.Arg(target), *call.args])
+        bound = self.scope.bind_call(
+            f"torch.nn.init.{name}",
+            parameters,
+            call.args if target is call.args[0].value else [cst.Arg(target), *call.args],
+        )
         for refused in ("generator", "mean", "gain", "a"):
             if any(parameter.name == refused for parameter in parameters) and f"{{{refused}}}" not in template:
                 bound.only(refused, 0.0, 0, None, 1.0)
@@ -126,5 +130,7 @@ class _Walk:
                 raise Unsupported("MIG204", f"`{nodes.code(call)}`")
         made = bound.make(template)
         if name == "constant_" and nodes.literal(bound.node("val")) in (0, 1):
-            made = nodes.expression("nn.initializers.zeros" if nodes.literal(bound.node("val")) == 0 else "nn.initializers.ones")
+            made = nodes.expression(
+                "nn.initializers.zeros" if nodes.literal(bound.node("val")) == 0 else "nn.initializers.ones"
+            )
         return {weight: made}

@@ -23,7 +23,9 @@ ROUNDS = 9
 class Lowering(Modules):
     """The lowering of one scope: the module, a function, or a method."""
 
-    def __init__(self, unit: Unit, context: str, scope: str = "", cls: str = "", env: Environment | None = None) -> None:
+    def __init__(
+        self, unit: Unit, context: str, scope: str = "", cls: str = "", env: Environment | None = None
+    ) -> None:
         self.unit = unit
         self.script = unit.script
         self.context = context
@@ -113,7 +115,14 @@ def lower(source: SourceFile) -> Lowered:
         if after == before:
             break
         before = after
-    return Lowered(tuple(body), tuple(unit.helpers), frozenset(unit.snippets), tuple(unit.diagnostics), script, frozenset(unit.refused))
+    return Lowered(
+        tuple(body),
+        tuple(unit.helpers),
+        frozenset(unit.snippets),
+        tuple(unit.diagnostics),
+        script,
+        frozenset(unit.refused),
+    )
 
 
 def _prepare(unit: Unit, source: SourceFile, stored: list[str]) -> None:
@@ -169,7 +178,9 @@ def _insert_key(unit: Unit, made: list[tuple[int, tuple[Statement, ...]]]) -> No
             if isinstance(statement, cst.FunctionDef | cst.ClassDef):
                 continue
             if unit.key in nodes.loads(statement):
-                key = nodes.statement(f"{unit.key} = jax.random.key(0)").with_changes(leading_lines=statement.leading_lines)
+                key = nodes.statement(f"{unit.key} = jax.random.key(0)").with_changes(
+                    leading_lines=statement.leading_lines
+                )
                 rest = statement.with_changes(leading_lines=[])
                 made[position] = (index, (*statements[:number], key, rest, *statements[number + 1 :]))
                 return
@@ -227,7 +238,9 @@ def _fingerprint(script: Script) -> str:
         parts.append(f"{facts.entry_modes} {facts.exit_modes} {facts.local_key} {facts.seeds}")
     for name, facts in script.classes.items():
         parts.append(f"{name} {facts.attributes} {facts.children} {facts.renamed} {facts.ties} {facts.own_trains}")
-        parts.append(f"{sorted(facts.own_draws)} {facts.field_types} {facts.own_stats} {facts.field_kinds} {sorted(facts.buffers)}")
+        parts.append(
+            f"{sorted(facts.own_draws)} {facts.field_types} {facts.own_stats} {facts.field_kinds} {sorted(facts.buffers)}"
+        )
         inits = {layer: {w: nodes.code(n) for w, n in given.items()} for layer, given in facts.initializers.items()}
         parts.append(repr(inits))
     parts.append(repr({place: [nodes.code(a) for a in e.arguments] for place, e in script.examples.items()}))

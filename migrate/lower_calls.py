@@ -214,7 +214,12 @@ class Calls(Expressions):
         return made
 
     def bind_call(
-        self, api: str, parameters: Sequence[Parameter], args: Sequence[cst.Arg], receiver: Value | None = None, keep_layout: bool = False
+        self,
+        api: str,
+        parameters: Sequence[Parameter],
+        args: Sequence[cst.Arg],
+        receiver: Value | None = None,
+        keep_layout: bool = False,
     ) -> Call:
         """Binds lowered arguments to torch's parameter names; Unsupported where they do not fit."""
         bound: dict[str, Value] = {}
@@ -281,7 +286,9 @@ class Calls(Expressions):
     def apply_rule(self, rule: Rule, api: str, node: cst.Call, receiver: Value | None = None) -> Value:
         """A call that a rule serves. Only torch's own data: it stays torch."""
         call = self.bind_call(api, rule.parameters, node.args, receiver, keep_layout=True)
-        call.bound = {name: value for name, value in call.bound.items() if name not in ("device", "pin_memory", "requires_grad")}
+        call.bound = {
+            name: value for name, value in call.bound.items() if name not in ("device", "pin_memory", "requires_grad")
+        }
         values = [*call.bound.values(), *call.rest]
         creation = rule.family in ("creation", "random") and not any(isinstance(v.kind, Tensor) for v in values)
         kinds = [part for value in values for part in parts_of(value.kind)]
@@ -520,7 +527,9 @@ class Calls(Expressions):
     def layer_call(self, node: cst.Call, callee: Value, kind: Module) -> Value:
         """A call of a submodule."""
         if kind.entry == "mixed":
-            raise Unsupported("MIG201", f"{nodes.code(node.func)} holds layers that want their channels in different places")
+            raise Unsupported(
+                "MIG201", f"{nodes.code(node.func)} holds layers that want their channels in different places"
+            )
         if len(node.args) != 1 or node.args[0].star:
             args = self.array_args(node.args)
             return Value(node.with_changes(func=callee.node, args=args), UNKNOWN if len(args) != 1 else Tensor())
@@ -577,7 +586,9 @@ class Calls(Expressions):
     def torch_save(self, node: cst.Call) -> Value:
         """The same file, holding Flax's msgpack."""
         what, where = self.expr(node.args[0].value), self.node(node.args[1].value)
-        made = nodes.expression("Path({where}).write_bytes(serialization.to_bytes({what}))", where=where, what=what.node)
+        made = nodes.expression(
+            "Path({where}).write_bytes(serialization.to_bytes({what}))", where=where, what=what.node
+        )
         return Value(made, UNKNOWN)
 
     def torch_load(self, node: cst.Call) -> Value:
@@ -597,7 +608,16 @@ class Calls(Expressions):
         qualname = f"{kind.cls}.{attribute}"
         if qualname in self.script.functions:
             return self.own_method(node, func, qualname)
-        if attribute in ("parameters", "named_parameters", "modules", "named_modules", "state_dict", "to", "cuda", "apply"):
+        if attribute in (
+            "parameters",
+            "named_parameters",
+            "modules",
+            "named_modules",
+            "state_dict",
+            "to",
+            "cuda",
+            "apply",
+        ):
             raise Unsupported("MIG301", f"nn.Module.{attribute} inside a module")
         return Value(node.with_changes(func=func, args=self.array_args(node.args)), UNKNOWN)
 

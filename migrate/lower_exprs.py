@@ -193,7 +193,9 @@ class Expressions:
         if attribute == "device":
             return Value(nodes.name("None"), Device())
         if attribute == "shape":
-            return Value(node.with_changes(value=nodes.parenthesized(layouts.first(base))), Items(None, Number(), "tuple"))
+            return Value(
+                node.with_changes(value=nodes.parenthesized(layouts.first(base))), Items(None, Number(), "tuple")
+            )
         if attribute in ("ndim", "dtype"):
             return Value(node.with_changes(value=nodes.parenthesized(x)), Number() if attribute == "ndim" else DType())
         if attribute in ("T", "mT"):
@@ -277,7 +279,9 @@ class Expressions:
             return Tensor("float")
         if isinstance(left, Tensor) or isinstance(right, Tensor):
             tensors = [kind for kind in (left, right) if isinstance(kind, Tensor)]
-            dtype = "float" if any(kind.dtype == "float" for kind in tensors) or isinstance(operator, cst.Divide) else ""
+            dtype = (
+                "float" if any(kind.dtype == "float" for kind in tensors) or isinstance(operator, cst.Divide) else ""
+            )
             rank = tensors[0].rank if len(tensors) == 1 or tensors[0].rank == tensors[-1].rank else -1
             if isinstance(operator, cst.MatrixMultiply):
                 rank = -1
@@ -378,7 +382,9 @@ class Expressions:
                 index = index.with_changes(value=layouts.first(value))
             elif isinstance(index, cst.Slice):
                 parts = {part: getattr(index, part) for part in ("lower", "upper", "step")}
-                index = index.with_changes(**{part: self.node(found) for part, found in parts.items() if found is not None})
+                index = index.with_changes(
+                    **{part: self.node(found) for part, found in parts.items() if found is not None}
+                )
                 indices.append(None)
             slices.append(element.with_changes(slice=index))
         made = node.with_changes(value=nodes.parenthesized(layouts.first(base)), slice=slices)
@@ -411,7 +417,9 @@ class Expressions:
             for index in indices:
                 if index is not None and rank >= 0:
                     plain = isinstance(index.kind, Number)
-                    rank = rank - 1 if plain else rank if isinstance(index.kind, Tensor) and index.kind.rank == 1 else -1
+                    rank = (
+                        rank - 1 if plain else rank if isinstance(index.kind, Tensor) and index.kind.rank == 1 else -1
+                    )
             if any(nodes.is_literal(index.node, None) for index in indices if index is not None):
                 rank = -1
             return replace(kind, rank=rank, optional=False)
@@ -445,7 +453,8 @@ class Expressions:
         made_for = inner.comp_for(node.for_in)
         if isinstance(node, cst.DictComp):
             return Value(
-                node.with_changes(key=inner.node(node.key), value=inner.node(node.value), for_in=made_for), Plain("dict")
+                node.with_changes(key=inner.node(node.key), value=inner.node(node.value), for_in=made_for),
+                Plain("dict"),
             )
         assert isinstance(node, cst.ListComp | cst.GeneratorExp | cst.SetComp)
         element = inner.expr(node.elt)

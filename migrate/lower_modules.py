@@ -134,7 +134,9 @@ class Modules(ModelState):
                 call
                 for method in methods.values()
                 for call in _calls(method)
-                if (nodes.dotted(call.func) or "") == "self.apply" and call.args and nodes.dotted(call.args[0].value) == f"self.{name}"
+                if (nodes.dotted(call.func) or "") == "self.apply"
+                and call.args
+                and nodes.dotted(call.args[0].value) == f"self.{name}"
             ]
             if uses:
                 found.add(name)
@@ -176,7 +178,9 @@ class Modules(ModelState):
         lines = [line for line in init.leading_lines if line.comment is not None]
         leading = [blank, *lines] if fields or list(init.leading_lines) else lines
         if fields:
-            fields[0] = fields[0].with_changes(leading_lines=[line for line in init.leading_lines if line.comment is None])
+            fields[0] = fields[0].with_changes(
+                leading_lines=[line for line in init.leading_lines if line.comment is None]
+            )
         return [*fields, function.with_changes(body=block(statements), leading_lines=leading)]
 
     def field_kind(self, parameter: cst.Param, kind: Kind) -> Kind:
@@ -237,7 +241,10 @@ class Modules(ModelState):
         decorators = [d for d in node.decorators if not self.no_grad(d.decorator)]
         params = inner.defaults(node.params)
         params = params.with_changes(
-            params=[p.with_changes(annotation=None) if p.annotation and self.mentions_torch(p.annotation) else p for p in params.params]
+            params=[
+                p.with_changes(annotation=None) if p.annotation and self.mentions_torch(p.annotation) else p
+                for p in params.params
+            ]
         )
         returns = None if node.returns is not None and self.mentions_torch(node.returns) else node.returns
         made = cst.Name("__call__") if name == "forward" else node.name
@@ -282,7 +289,9 @@ class Modules(ModelState):
         facts = self.script.classes[self.cls]
         name = target.attr.value
         if self.context == "forward":
-            raise Unsupported("MIG201", f"self.{name} is set in {self.scope.rpartition('.')[2]}: a Flax module is frozen there")
+            raise Unsupported(
+                "MIG201", f"self.{name} is set in {self.scope.rpartition('.')[2]}: a Flax module is frozen there"
+            )
         parameter = self.parameter(facts, name, value)
         if parameter is not None:
             return parameter
@@ -304,7 +313,9 @@ class Modules(ModelState):
             if name in self.tied_names(facts):
                 return []
         elif isinstance(kind, Items) and _has_modules(kind):
-            raise Unsupported("MIG201", f"self.{name} is a plain list of modules, which torch does not register; use nn.ModuleList")
+            raise Unsupported(
+                "MIG201", f"self.{name} is a plain list of modules, which torch does not register; use nn.ModuleList"
+            )
         assign = cst.Assign([cst.AssignTarget(made_target)], _bare(lowered.node))  # type: ignore[arg-type]
         return [line.with_changes(body=[assign])]
 
@@ -367,10 +378,14 @@ class Modules(ModelState):
         if source.count(".") != 2 or path.count(".") != 2 or not source.endswith(".weight"):
             raise Unsupported("MIG204", f"{path} = {nodes.code(value)}")
         layers = {name: _only_layer(facts.children.get(name)) for name in (one, other)}
-        embedding = next((name for name, layer in layers.items() if layer and layer.torch == "torch.nn.Embedding"), None)
+        embedding = next(
+            (name for name, layer in layers.items() if layer and layer.torch == "torch.nn.Embedding"), None
+        )
         dense = next((name for name, layer in layers.items() if layer and layer.torch == "torch.nn.Linear"), None)
         if embedding is None or dense is None:
-            raise Unsupported("MIG204", f"{path} = {nodes.code(value)}: only a Linear without bias and an Embedding are tied")
+            raise Unsupported(
+                "MIG204", f"{path} = {nodes.code(value)}: only a Linear without bias and an Embedding are tied"
+            )
         layer = layers[dense]
         assert layer is not None
         if any(weight.torch == "bias" for weight in layer.weights):
@@ -402,11 +417,17 @@ class Modules(ModelState):
         made_scale = self.node(scale) if scale is not None else nodes.expression("1.0")
         if scale is not None and draw != "torch.randn":
             raise Unsupported("MIG204", f"nn.Parameter({nodes.code(value.args[0].value)})")
-        maker = nodes.expression(makers[draw], s=made_scale) if "{s}" in makers[draw] else nodes.expression(makers[draw])
+        maker = (
+            nodes.expression(makers[draw], s=made_scale) if "{s}" in makers[draw] else nodes.expression(makers[draw])
+        )
         sizes = [self.node(arg.value) for arg in initial.args if arg.keyword is None]
         shape = sizes[0] if len(sizes) == 1 and isinstance(sizes[0], cst.Tuple) else nodes.tuple_of(sizes)
         rank = len(shape.elements) if isinstance(shape, cst.Tuple) else -1
-        lengths = tuple(v if isinstance(v := nodes.literal(e.value), int) else None for e in shape.elements) if isinstance(shape, cst.Tuple) else ()
+        lengths = (
+            tuple(v if isinstance(v := nodes.literal(e.value), int) else None for e in shape.elements)
+            if isinstance(shape, cst.Tuple)
+            else ()
+        )
         facts.attributes[name] = Tensor("float", rank)
         facts.parameters[name] = BoundWeight(name, "params", facts.renamed.get(name, name), (), lengths)
         made = nodes.call("self.param", nodes.expression(f'"{name}"'), maker, shape)
@@ -475,10 +496,15 @@ class Modules(ModelState):
                 raise Unsupported("MIG201", f"{nodes.code(value)} is not known to hold modules only")
             tree = ListNode(joined.options, infix, dynamic=True)
         if joined.entry == "mixed" and infix == "/layers_":
-            raise Unsupported("MIG201", f"{nodes.code(value)} holds layers that want their channels in different places")
+            raise Unsupported(
+                "MIG201", f"{nodes.code(value)} holds layers that want their channels in different places"
+            )
         node = lowered.node
         if infix == "/layers_":
-            node = nodes.call("nn.Sequential", node.with_changes(lpar=[], rpar=[]) if isinstance(node, cst.ListComp | cst.Name) else node)
+            node = nodes.call(
+                "nn.Sequential",
+                node.with_changes(lpar=[], rpar=[]) if isinstance(node, cst.ListComp | cst.Name) else node,
+            )
         return Value(node, Module((tree,), joined.entry, joined.exit, joined.rank))
 
     def torch_nn_ModuleList(self, node: cst.Call) -> Value:
@@ -528,9 +554,11 @@ class Modules(ModelState):
         """`self.apply(init)`: every layer of the tree takes the initialisers that `init` gives its kind."""
         path = nodes.dotted(function) or ""
         found = path.removeprefix("self.")
-        body = next(
-            (s for s in facts.node.body.body if isinstance(s, cst.FunctionDef) and s.name.value == found), None
-        ) if path.startswith("self.") else None
+        body = (
+            next((s for s in facts.node.body.body if isinstance(s, cst.FunctionDef) and s.name.value == found), None)
+            if path.startswith("self.")
+            else None
+        )
         if body is None:
             named = self.script.functions.get(path)
             body = named.node if named else None

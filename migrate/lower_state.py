@@ -162,7 +162,9 @@ class Stateful(Calls):
             return "eval"
         mode = self.env.modes.get(model.place, "train")
         if mode == "mixed":
-            raise Unsupported("MIG403", f"{model.place.name} is in train mode in one run of this line and in eval mode in another")
+            raise Unsupported(
+                "MIG403", f"{model.place.name} is in train mode in one run of this line and in eval mode in another"
+            )
         return mode
 
     def set_mode(self, place: Place, mode: str) -> None:
@@ -171,7 +173,9 @@ class Stateful(Calls):
 
     def applied(self, node: Expr, model: Model, mode: str) -> Expr:
         """The model as it is applied: in train mode a copy that says so."""
-        return nodes.call(cst.Attribute(node, cst.Name("clone")), training=nodes.name("True")) if mode == "train" else node
+        return (
+            nodes.call(cst.Attribute(node, cst.Name("clone")), training=nodes.name("True")) if mode == "train" else node
+        )
 
     def streams(self, model: Model, mode: str, method: bool = False) -> list[tuple[str, Expr]]:
         """The random streams that a call needs, each with a key of its own."""
@@ -230,7 +234,13 @@ class Stateful(Calls):
         return UNKNOWN if isinstance(facts.returns, Never) else facts.returns
 
     def plain_apply(
-        self, node: Expr, kind: Model, mode: str, args: Sequence[cst.Arg], streams: Sequence[tuple[str, Expr]], method: str = ""
+        self,
+        node: Expr,
+        kind: Model,
+        mode: str,
+        args: Sequence[cst.Arg],
+        streams: Sequence[tuple[str, Expr]],
+        method: str = "",
     ) -> Expr:
         """`model.apply(variables, x, ...)`."""
         extra: dict[str, Expr] = {"method": nodes.expression(f'"{method}"')} if method else {}
@@ -290,7 +300,10 @@ class Stateful(Calls):
             leaves = nodes.call("jax.tree.leaves", self.read(State(PARAMS, place)))
             return Value(leaves, Parameters((place,)))
         if method == "named_parameters":
-            return Value(nodes.call("jax.tree.leaves_with_path", self.state_expr(State(PARAMS, place))), Parameters((place,), True))
+            return Value(
+                nodes.call("jax.tree.leaves_with_path", self.state_expr(State(PARAMS, place))),
+                Parameters((place,), True),
+            )
         if method == "state_dict":
             return Value(self.saved(kind), StateDict(place))
         raise Unsupported("MIG301", f"nn.Module.{method}")
@@ -334,7 +347,9 @@ class Stateful(Calls):
         if not self.cls:
             return Value(made, Model(kind.cls))
         if self.script.trains(kind.cls):
-            made = made.with_changes(args=[*args, *nodes.arguments([], {"training": nodes.expression("self.training")})])
+            made = made.with_changes(
+                args=[*args, *nodes.arguments([], {"training": nodes.expression("self.training")})]
+            )
         return Value(made, Module((ClassNode(kind.cls),)))
 
     # -- user functions -----------------------------------------------------------------------------------------------
@@ -449,7 +464,12 @@ class Stateful(Calls):
     def parameter_group(self, node: cst.ListComp) -> Value | None:
         """`[p for n, p in model.named_parameters() if p.dim() >= 2]`: a selection of parameters."""
         each = node.for_in
-        if not isinstance(node.elt, cst.Name) or len(each.ifs) != 1 or each.inner_for_in or not isinstance(each.iter, cst.Call):
+        if (
+            not isinstance(node.elt, cst.Name)
+            or len(each.ifs) != 1
+            or each.inner_for_in
+            or not isinstance(each.iter, cst.Call)
+        ):
             return None
         with self.unit.discarding():
             kind = self.expr(each.iter).kind
@@ -493,7 +513,11 @@ class Stateful(Calls):
         if mask is not None:
             assert isinstance(made, cst.Call)
             made = made.with_changes(args=[*made.args, *nodes.arguments([], {"mask": mask})])
-        if entry.decay == "coupled" and call.has("weight_decay") and not nodes.is_literal(call.node("weight_decay"), 0.0):
+        if (
+            entry.decay == "coupled"
+            and call.has("weight_decay")
+            and not nodes.is_literal(call.node("weight_decay"), 0.0)
+        ):
             decayed = nodes.call("optax.add_decayed_weights", call.node("weight_decay"))
             made = nodes.call("optax.chain", decayed, made)
         if scheduled:
@@ -513,14 +537,20 @@ class Stateful(Calls):
                 raise Unsupported("MIG302", f"{entry.torch}: parameter groups other than dicts written in place")
             items = {nodes.literal(e.key): e.value for e in element.value.elements if isinstance(e, cst.DictElement)}
             if set(items) != {"params", "weight_decay"} or entry.decay != "own":
-                raise Unsupported("MIG302", f"{entry.torch}: parameter groups that differ in {sorted(map(str, set(items)))}")
+                raise Unsupported(
+                    "MIG302", f"{entry.torch}: parameter groups that differ in {sorted(map(str, set(items)))}"
+                )
             kind = self.expr(items["params"]).kind
             if not isinstance(kind, ParameterGroup):
-                raise Unsupported("MIG302", f"{entry.torch}: {nodes.code(items['params'])} is not a known selection of parameters")
+                raise Unsupported(
+                    "MIG302", f"{entry.torch}: {nodes.code(items['params'])} is not a known selection of parameters"
+                )
             parts.append((kind, items["weight_decay"]))
         parts.sort(key=lambda part: nodes.is_literal(part[1], 0.0) or nodes.is_literal(part[1], 0))
         if len(parts) != 2 or not (nodes.is_literal(parts[1][1], 0.0) or nodes.is_literal(parts[1][1], 0)):
-            raise Unsupported("MIG302", f"{entry.torch}: parameter groups other than one with and one without weight decay")
+            raise Unsupported(
+                "MIG302", f"{entry.torch}: parameter groups other than one with and one without weight decay"
+            )
         decayed, plain = parts[0][0], parts[1][0]
         if decayed.models != plain.models or not _complementary(decayed.test, plain.test):
             raise Unsupported("MIG302", f"{entry.torch}: parameter groups that are not each other's complement")
@@ -552,7 +582,9 @@ class Stateful(Calls):
             return Value(self.read(State(OPT_STATE, kind.place)), StateDict(kind.place))
         if isinstance(kind, Scheduler) and method == "state_dict":
             return Value(self.read(State(COUNT, kind.place)), StateDict(kind.place))
-        raise Unsupported("MIG401", f"{func.value.value if isinstance(func.value, cst.Name) else 'optimizer'}.{method}() here")
+        raise Unsupported(
+            "MIG401", f"{func.value.value if isinstance(func.value, cst.Name) else 'optimizer'}.{method}() here"
+        )
 
 
 def _frozen(kind: Kind) -> Kind:
@@ -581,5 +613,3 @@ def _complementary(one: str, other: str) -> bool:
         and (left[0], left[2]) == (right[0], right[2])
         and _OPPOSITE.get(left[1]) == right[1]
     )
-
-

@@ -100,7 +100,9 @@ class Statements(Stateful):
 
     def kept_lines(self, original: Statement) -> list[cst.EmptyLine]:
         """The comments of a statement that disappears, with their blank lines; a comment on zero_grad() goes with it."""
-        if any(line.comment is not None for line in original.leading_lines) and "zero_grad(" not in nodes.code(original):
+        if any(line.comment is not None for line in original.leading_lines) and "zero_grad(" not in nodes.code(
+            original
+        ):
             return list(original.leading_lines)
         return [line for line in original.leading_lines if line.comment is None][:1]
 
@@ -156,7 +158,9 @@ class Statements(Stateful):
         return [line] if handler is None else handler(line, small)
 
     @staticmethod
-    def rebuilt(line: cst.SimpleStatementLine, small: cst.BaseSmallStatement, made: cst.BaseSmallStatement) -> list[Statement]:
+    def rebuilt(
+        line: cst.SimpleStatementLine, small: cst.BaseSmallStatement, made: cst.BaseSmallStatement
+    ) -> list[Statement]:
         return [line if made is small else line.with_changes(body=[made])]
 
     # -- imports ------------------------------------------------------------------------------------------------------
@@ -210,7 +214,11 @@ class Statements(Stateful):
         return NOWHERE
 
     def assign(
-        self, line: cst.SimpleStatementLine, small: cst.Assign, targets: list[cst.BaseAssignTargetExpression], value: Value
+        self,
+        line: cst.SimpleStatementLine,
+        small: cst.Assign,
+        targets: list[cst.BaseAssignTargetExpression],
+        value: Value,
     ) -> list[Statement]:
         kind, node = value.kind, value.node
         self.refuse_torch(value)
@@ -363,7 +371,9 @@ class Statements(Stateful):
         names = [*states, *(target.target for target in small.targets)]
         if len(small.targets) != 1 or isinstance(facts.returns, Never):
             raise Unsupported("MIG404", f"{callee.kind.name} changes state and returns nothing that could be assigned")
-        made = small.with_changes(targets=[cst.AssignTarget(nodes.tuple_of(names, parentheses=False))], value=value.node)  # type: ignore[arg-type]
+        made = small.with_changes(
+            targets=[cst.AssignTarget(nodes.tuple_of(names, parentheses=False))], value=value.node
+        )  # type: ignore[arg-type]
         return [line.with_changes(body=[made])]
 
     def returned_states(self, facts: FunctionFacts) -> list[Expr]:
@@ -374,14 +384,18 @@ class Statements(Stateful):
                 made.append(self.write(State(state.what, self.outside(facts, state.place))))
         return made
 
-    def item_assignment(self, line: cst.SimpleStatementLine, small: cst.Assign, target: cst.Subscript) -> list[Statement]:
+    def item_assignment(
+        self, line: cst.SimpleStatementLine, small: cst.Assign, target: cst.Subscript
+    ) -> list[Statement]:
         """`x[i] = v`: a new array under the same name."""
         base = self.expr(target.value)
         value = self.expr(small.value)
         if not isinstance(base.kind, Tensor):
             lowered = self.expr(target)
             return self.rebuilt(
-                line, small, small.with_changes(value=layouts.first(value), targets=[cst.AssignTarget(lowered.node)])  # type: ignore[arg-type]
+                line,
+                small,
+                small.with_changes(value=layouts.first(value), targets=[cst.AssignTarget(lowered.node)]),  # type: ignore[arg-type]
             )
         if not isinstance(target.value, cst.Name):
             raise Unsupported("MIG303", f"{nodes.code(target.value)} is changed in place")
@@ -405,7 +419,12 @@ class Statements(Stateful):
     def small_AugAssign(self, line: cst.SimpleStatementLine, small: cst.AugAssign) -> list[Statement]:
         target, value = self.expr(small.target), self.expr(small.value)
         if isinstance(target.kind, Tensor) and isinstance(small.target, cst.Subscript):
-            operation = {"AddAssign": "add", "SubtractAssign": "add", "MultiplyAssign": "multiply", "DivideAssign": "divide"}
+            operation = {
+                "AddAssign": "add",
+                "SubtractAssign": "add",
+                "MultiplyAssign": "multiply",
+                "DivideAssign": "divide",
+            }
             name = operation.get(type(small.operator).__name__)
             if name is None or not isinstance(small.target.value, cst.Name):
                 raise Unsupported("MIG303", f"{nodes.code(small.target)} is changed in place")
@@ -434,7 +453,9 @@ class Statements(Stateful):
                 made = nodes.expression(f"{{a}} {symbol} {{b}}", a=left, b=layouts.first(value))
                 return [line.with_changes(body=[cst.Assign([cst.AssignTarget(small.target)], made)])]
             if tensor:
-                self.env.kinds[name] = join(target.kind, value.kind) if isinstance(target.kind, Number | Tensor) else target.kind
+                self.env.kinds[name] = (
+                    join(target.kind, value.kind) if isinstance(target.kind, Number | Tensor) else target.kind
+                )
             elif isinstance(target.kind, Items) and isinstance(value.kind, Items):
                 empty = target.kind.items == ()
                 element = value.kind.joined() if empty else join(target.kind.joined(), value.kind.joined())
@@ -530,8 +551,14 @@ class Statements(Stateful):
         states = self.returned_states(facts)
         if facts.seeds and self.wants_key():
             names = [p.name.value for p in facts.node.params.params]
-            seed = next((arg.value for number, arg in enumerate(node.args)
-                         if (arg.keyword.value if arg.keyword else names[number]) == facts.seeds), None)
+            seed = next(
+                (
+                    arg.value
+                    for number, arg in enumerate(node.args)
+                    if (arg.keyword.value if arg.keyword else names[number]) == facts.seeds
+                ),
+                None,
+            )
             if seed is not None:
                 self.ran_key = True
                 return [line, nodes.statement(f"{self.unit.key} = jax.random.key({{seed}})", seed=self.node(seed))]
@@ -567,9 +594,13 @@ class Statements(Stateful):
             names.append(self.write(State(BATCH_STATS, kind.place)))
         if isinstance(source, cst.Call) and self.torch_name(source.func) == "torch.load":
             path = self.node(source.args[0].value)
-            loaded = nodes.expression("serialization.from_bytes({what}, Path({path}).read_bytes())", what=what, path=path)
+            loaded = nodes.expression(
+                "serialization.from_bytes({what}, Path({path}).read_bytes())", what=what, path=path
+            )
         else:
-            loaded = nodes.expression("serialization.from_state_dict({what}, {source})", what=what, source=self.node(source))
+            loaded = nodes.expression(
+                "serialization.from_state_dict({what}, {source})", what=what, source=self.node(source)
+            )
         if len(names) == 1:
             return [nodes.statement("{target} = {loaded}", target=target, loaded=loaded)]
         return [
@@ -615,7 +646,9 @@ class Statements(Stateful):
         text = "{state} = optax.tree_utils.tree_set({state}, learning_rate={rate})"
         return nodes.statement(text, state=self.write(state), rate=rate)
 
-    def in_place(self, line: cst.SimpleStatementLine, func: cst.Attribute, node: cst.Call, base: Value) -> list[Statement]:
+    def in_place(
+        self, line: cst.SimpleStatementLine, func: cst.Attribute, node: cst.Call, base: Value
+    ) -> list[Statement]:
         """`x.add_(y)` on a plain name: the name is bound again."""
         rule = RULES.get(f"Tensor.{func.attr.value[:-1]}")
         if not isinstance(func.value, cst.Name):
@@ -748,7 +781,9 @@ class Statements(Stateful):
         body = self.loop_body(node.body, bind)
         self.before = before
         self.following.pop(0)
-        orelse = node.orelse and node.orelse.with_changes(body=self.block_of(node.orelse.body, self.suite(node.orelse.body.body)))
+        orelse = node.orelse and node.orelse.with_changes(
+            body=self.block_of(node.orelse.body, self.suite(node.orelse.body.body))
+        )
         made = node.with_changes(iter=layouts.first(iterated), body=self.block_of(node.body, body), orelse=orelse)
         return [*settled, made]
 
@@ -825,7 +860,9 @@ class Statements(Stateful):
         self.env.join(start)
         changes: dict[str, object] = {"body": self.block_of(node.body, body), "handlers": handlers}
         if node.orelse is not None:
-            changes["orelse"] = node.orelse.with_changes(body=self.block_of(node.orelse.body, self.suite(node.orelse.body.body)))
+            changes["orelse"] = node.orelse.with_changes(
+                body=self.block_of(node.orelse.body, self.suite(node.orelse.body.body))
+            )
         if node.finalbody is not None:
             final = self.suite(node.finalbody.body.body)
             changes["finalbody"] = node.finalbody.with_changes(body=self.block_of(node.finalbody.body, final))
@@ -861,8 +898,16 @@ class Statements(Stateful):
         """A model or an optimizer made here cannot leave the function: its weights are variables of the function."""
         for part in parts_of(kind):
             place = part.place if isinstance(part, Model | Optimizer | Scheduler) else None
-            if place is not None and place not in self.script.parameters_of and place.scope == self.scope and self.scope:
-                raise Unsupported("MIG404", f"{place.name or 'an optimizer'} is made in {self.scope} and returned, apart from its weights")
+            if (
+                place is not None
+                and place not in self.script.parameters_of
+                and place.scope == self.scope
+                and self.scope
+            ):
+                raise Unsupported(
+                    "MIG404",
+                    f"{place.name or 'an optimizer'} is made in {self.scope} and returned, apart from its weights",
+                )
             if isinstance(part, Optimizer) and place == NOWHERE:
                 raise Unsupported("MIG404", f"an optimizer is made in {self.scope} and returned, apart from its state")
 
@@ -909,7 +954,9 @@ class Statements(Stateful):
         params = self.defaults(threaded_parameters(facts, node.params, inner.parameter_name))
         params = params.with_changes(params=[_plain_annotation(parameter, self) for parameter in params.params])
         returns = None if node.returns is not None and self.mentions_torch(node.returns) else node.returns
-        return node.with_changes(body=self.block_of(node.body, body), params=params, decorators=decorators, returns=returns)
+        return node.with_changes(
+            body=self.block_of(node.body, body), params=params, decorators=decorators, returns=returns
+        )
 
     def defaults(self, params: cst.Parameters) -> cst.Parameters:
         made = [p if p.default is None else p.with_changes(default=self.node(p.default)) for p in params.params]
@@ -935,7 +982,9 @@ class Statements(Stateful):
             body = _one_draw(body, inner.unit.key)
         states = inner.own_returns()
         if states and not (body and _exits(body[-1])):
-            body.append(nodes.statement("return {s}", s=states[0] if len(states) == 1 else nodes.tuple_of(states, False)))
+            body.append(
+                nodes.statement("return {s}", s=states[0] if len(states) == 1 else nodes.tuple_of(states, False))
+            )
         return body
 
     def statement_ClassDef(self, node: cst.ClassDef) -> list[Statement]:
@@ -960,7 +1009,9 @@ def _one_draw(body: list[Statement], key: str) -> list[Statement]:
     taken = {"subkey": nodes.name(key)}
     following = [_renamed(statement, taken) for statement in body[position + 1 :]]
     if following:
-        following[0] = following[0].with_changes(leading_lines=[*body[position].leading_lines, *following[0].leading_lines])
+        following[0] = following[0].with_changes(
+            leading_lines=[*body[position].leading_lines, *following[0].leading_lines]
+        )
     return [*body[:position], *following]
 
 
@@ -1006,5 +1057,3 @@ def _target_names(target: cst.CSTNode) -> list[str]:
     if isinstance(target, cst.Tuple | cst.List):
         return [name for element in target.elements for name in _target_names(element.value)]
     return []
-
-

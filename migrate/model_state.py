@@ -68,7 +68,9 @@ class ModelState(TrainSteps):
         """Reports what could not be initialised by the end of a scope."""
         for what, place, line in self.pending:
             if what == "model":
-                self.unit.report(Unsupported("MIG402", f"{place.name}: no call of it was found to take the input from"), line)
+                self.unit.report(
+                    Unsupported("MIG402", f"{place.name}: no call of it was found to take the input from"), line
+                )
         self.pending = []
 
     # -- models -------------------------------------------------------------------------------------------------------
@@ -244,5 +246,3 @@ class ModelState(TrainSteps):
             raise Unsupported("MIG204", f"apply({path})")
         self.initialize_tree(owner, facts.node)  # type: ignore[attr-defined]
         return []
-
-

@@ -81,7 +81,9 @@ class ClassFacts:
     own_trains: bool = False
     own_draws: set[str] = field(default_factory=set)  # "dropout", "sample"
     own_stats: bool = False
-    initializers: dict[str, dict[str, cst.BaseExpression]] = field(default_factory=dict)  # torch layer -> weight -> init
+    initializers: dict[str, dict[str, cst.BaseExpression]] = field(
+        default_factory=dict
+    )  # torch layer -> weight -> init
     external: bool = False
     field_kinds: dict[str, Kind] = field(default_factory=dict)
     field_types: dict[str, str] = field(default_factory=dict)  # annotations told by use

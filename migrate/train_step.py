@@ -160,7 +160,9 @@ class TrainSteps(Statements):
         start = min(body, default=backward - index)
         if start != 0:
             return None
-        step = next((i for i in range(backward + 1, len(statements)) if self.is_optimizer_call(statements[i], "step")), None)
+        step = next(
+            (i for i in range(backward + 1, len(statements)) if self.is_optimizer_call(statements[i], "step")), None
+        )
         nearby = any(self.is_optimizer_call(s, "zero_grad") or self.is_model_zero(s) for s in statements)
         other = next((i for i in range(backward + 1, len(statements)) if self.is_backward(statements[i])), None)
         if step is not None and other is not None and other < step:
@@ -173,7 +175,9 @@ class TrainSteps(Statements):
         return self.sorted_region(statements, index, backward, end, fused, set(body), traced, call)
 
     def several_backward(self, statements: list[Statement], index: int, _: list[Statement]) -> Region:
-        end = next(i for i in range(len(statements) - 1, index, -1) if self.is_optimizer_call(statements[i], "step")) + 1
+        end = (
+            next(i for i in range(len(statements) - 1, index, -1) if self.is_optimizer_call(statements[i], "step")) + 1
+        )
         found = statements[index:end]
         return Region(found, len(found), cst.Name("None"), [], [], [], [], None, {"unsupported": found[0]})
 
@@ -205,7 +209,9 @@ class TrainSteps(Statements):
                 continue
             kind = self.kind_of_name(text)
             method = isinstance(call.func, cst.Attribute) and isinstance(self.kind_of(call.func.value), Model)
-            if isinstance(kind, Model) or (method and text.rpartition(".")[2] not in ("train", "eval", "parameters", "zero_grad", "to")):
+            if isinstance(kind, Model) or (
+                method and text.rpartition(".")[2] not in ("train", "eval", "parameters", "zero_grad", "to")
+            ):
                 return True
             if isinstance(kind, Function):
                 facts = self.script.functions[kind.name]
@@ -288,7 +294,11 @@ class TrainSteps(Statements):
             else:
                 found.before.append(statement)
         needed = set(nodes.loads(found.traced))
-        if any(set(nodes.stores(statement)) & needed - inner_stores for statement in found.after if not isinstance(statement, cst.For)):
+        if any(
+            set(nodes.stores(statement)) & needed - inner_stores
+            for statement in found.after
+            if not isinstance(statement, cst.For)
+        ):
             late = {name for statement in found.after for name in nodes.stores(statement)}
             if any(name in needed for name in late) and found.after and not fused:
                 found.comments["unsupported"] = found.after[0]
@@ -350,7 +360,9 @@ class TrainSteps(Statements):
         made = self.plain_apply(short, kind, mode, args, streams)
         if mode == "train" and self.stats_of(kind):
             assert isinstance(made, cst.Call)
-            made = made.with_changes(args=[*made.args, *nodes.arguments([], {"mutable": nodes.expression('["batch_stats"]')})])
+            made = made.with_changes(
+                args=[*made.args, *nodes.arguments([], {"mutable": nodes.expression('["batch_stats"]')})]
+            )
             stats = self.write(State(BATCH_STATS, kind.place))
             output = nodes.name("output" if "output" not in self.unit.taken else "model_output")
             self.before.append(nodes.statement("{output}, mutated = {made}", output=output, made=made))
@@ -362,18 +374,26 @@ class TrainSteps(Statements):
 
     def lower_region(self, region: Region) -> list[Statement]:
         if "unsupported" in region.comments:
-            raise Unsupported("MIG401", "several backward passes, arguments of backward(), or host effects inside the loss")
+            raise Unsupported(
+                "MIG401", "several backward passes, arguments of backward(), or host effects inside the loss"
+            )
         made: list[Statement] = []
         for statement in region.before:
             made += self.guarded(statement, None)
         inner = self.loss_lowering(region)
         state, body, loss, kinds = inner
         trained = self.trained(state, region)
-        optimizer = self.kind_of(region.step.func.value) if region.step and isinstance(region.step.func, cst.Attribute) else None
+        optimizer = (
+            self.kind_of(region.step.func.value)
+            if region.step and isinstance(region.step.func, cst.Attribute)
+            else None
+        )
         following = [*region.after]
         self.following.insert(0, following)
         live = self.live_names(region, loss)
-        call = self.assemble(region, state, body, loss, trained, optimizer if isinstance(optimizer, Optimizer) else None, live)
+        call = self.assemble(
+            region, state, body, loss, trained, optimizer if isinstance(optimizer, Optimizer) else None, live
+        )
         self.following.pop(0)
         made += call
         for name in nodes.stores(region.traced):
@@ -432,7 +452,11 @@ class TrainSteps(Statements):
         """No blank line before the first statement; `output, mutated = f(); y = output` becomes one assignment."""
         made: list[Statement] = []
         for statement in statements:
-            if len(made) >= 2 and isinstance(statement, cst.SimpleStatementLine) and isinstance(statement.body[0], cst.Assign):
+            if (
+                len(made) >= 2
+                and isinstance(statement, cst.SimpleStatementLine)
+                and isinstance(statement.body[0], cst.Assign)
+            ):
                 assign, pair = statement.body[0], made[-2]
                 small = pair.body[0] if isinstance(pair, cst.SimpleStatementLine) else None
                 if (
@@ -542,7 +566,18 @@ class TrainSteps(Statements):
         wanted = "train_step" if fused else "forward_backward"
         donated = [params, *stats, *outputs[len(stats) + 1 :]] if fused else [*stats, grads]
         return self.step_call(
-            region, wanted, step, trained, changed, optimizer, state, lifted, donated, outputs, [loss_name or "", *extra], live
+            region,
+            wanted,
+            step,
+            trained,
+            changed,
+            optimizer,
+            state,
+            lifted,
+            donated,
+            outputs,
+            [loss_name or "", *extra],
+            live,
         )
 
     def region_expr(self, state: RegionState, node: Expr) -> Expr:
@@ -555,10 +590,16 @@ class TrainSteps(Statements):
         return first_access(body, name) == "load"
 
     @staticmethod
-    def loss_function(name: str, body: list[Statement], loss: Expr, params: list[str], returned: list[str]) -> Statement:
+    def loss_function(
+        name: str, body: list[Statement], loss: Expr, params: list[str], returned: list[str]
+    ) -> Statement:
         result = loss
         if returned:
-            aux = nodes.name(returned[0]) if len(returned) == 1 else nodes.tuple_of([nodes.name(name) for name in returned])
+            aux = (
+                nodes.name(returned[0])
+                if len(returned) == 1
+                else nodes.tuple_of([nodes.name(name) for name in returned])
+            )
             result = nodes.tuple_of([loss, aux], parentheses=False)
         function = cst.parse_statement(f"def {name}({', '.join(params)}):\n    pass")
         assert isinstance(function, cst.FunctionDef)
@@ -625,7 +666,9 @@ class TrainSteps(Statements):
         outer = self.env.outer
         if self.context != "module" and outer is not None and name in outer.kinds and outer.outer is not None:
             return False  # a variable of an enclosing function
-        if isinstance(kind, TorchName | Function | ModuleClass) or (isinstance(kind, Plain) and kind.what in ("module", "imported")):
+        if isinstance(kind, TorchName | Function | ModuleClass) or (
+            isinstance(kind, Plain) and kind.what in ("module", "imported")
+        ):
             return True
         if isinstance(kind, Tensor | Host):
             return False
@@ -668,7 +711,9 @@ class TrainSteps(Statements):
                 (statics if isinstance(kind, Loss | Function | Model) else inputs)[name] = node
             elif name not in bound and not self.reachable(name):
                 kind = self.env.lookup(name)
-                if isinstance(kind, Loss | Function | Plain | Model | Optimizer) or (isinstance(kind, Number) and self.shapes(step, name)):
+                if isinstance(kind, Loss | Function | Plain | Model | Optimizer) or (
+                    isinstance(kind, Number) and self.shapes(step, name)
+                ):
                     statics[name] = nodes.name(name)
                 else:
                     inputs[name] = self.as_array(Value(nodes.name(name), kind or UNKNOWN)).node
@@ -709,7 +754,16 @@ class TrainSteps(Statements):
         """Whether a number is used where jit needs a constant: in a shape, a range, or a condition."""
         for call in calls_in(cst.Module(list(step))):
             text = nodes.code(call.func).rpartition(".")[2]
-            if text in ("reshape", "range", "arange", "zeros", "ones", "split", "broadcast_to", "tile") and name in nodes.loads(call):
+            if text in (
+                "reshape",
+                "range",
+                "arange",
+                "zeros",
+                "ones",
+                "split",
+                "broadcast_to",
+                "tile",
+            ) and name in nodes.loads(call):
                 return True
         return False
 
@@ -736,7 +790,9 @@ class TrainSteps(Statements):
             (
                 found.place
                 for name in [*self.env.kinds, *(self.env.outer.kinds if self.env.outer else {})]
-                if isinstance(found := self.kind_of_name(name), Model) and found.place and self.root(found.place) == root
+                if isinstance(found := self.kind_of_name(name), Model)
+                and found.place
+                and self.root(found.place) == root
             ),
             root,
         )

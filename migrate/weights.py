@@ -11,7 +11,9 @@ def manifest_of(script: Script, source: str) -> Manifest:
     """One entry for each class that the script makes a model of; in a file of models alone, for each outermost class."""
     made = list(dict.fromkeys(script.places.values()))
     if not made:
-        inner = {cls for facts in script.classes.values() for node in facts.children.values() for cls in classes_in(node)}
+        inner = {
+            cls for facts in script.classes.values() for node in facts.children.values() for cls in classes_in(node)
+        }
         made = [name for name in script.classes if name not in inner]
     return Manifest(source, "linen", tuple(_model(script, cls) for cls in made))
 
@@ -70,7 +72,9 @@ class _Collected:
         for position, child in enumerate(node.children):
             if isinstance(child, LayerNode) and not child.torch:
                 continue
-            self.node(child, f"{torch}.{number}" if torch else str(number), f"{flax}{node.infix}{position}".lstrip("/"), depth)
+            self.node(
+                child, f"{torch}.{number}" if torch else str(number), f"{flax}{node.infix}{position}".lstrip("/"), depth
+            )
             number += 1
 
     def weight(self, weight: BoundWeight, torch: str, flax: str) -> None:

@@ -188,7 +188,9 @@ def _named(node: Expr) -> cst.Name | None:
     """The plain name whose batch axis is that of `node`: itself, or the one that a layout move is applied to."""
     if isinstance(node, cst.Name):
         return node
-    if not (isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "transpose"):
+    if not (
+        isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "transpose"
+    ):
         return None
     batch_first = nodes.is_literal(node.args[0].value, 0)
     return node.func.value if batch_first and isinstance(node.func.value, cst.Name) else None

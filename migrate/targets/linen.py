@@ -44,7 +44,9 @@ def _pool_padding(call: Call, name: str, count: int) -> Expr:
         return nodes.name("VALID")
     sizes = _repeated(call, name, count)
     if not isinstance(sizes, cst.Tuple):
-        raise Unsupported("MIG203", f"{call.api}: padding={nodes.code(call.node(name))} must be a number or a tuple here")
+        raise Unsupported(
+            "MIG203", f"{call.api}: padding={nodes.code(call.node(name))} must be a number or a tuple here"
+        )
     return nodes.tuple_of([nodes.tuple_of([size.value, size.value]) for size in sizes.elements])
 
 
@@ -214,7 +216,9 @@ def _bound(weight: Weight, call: Call) -> BoundWeight:
     shape: tuple[int | None, ...] = ()
     for text in weight.shape:
         shape += _length(call, text)
-    return BoundWeight(weight.torch, weight.collection, weight.leaf, weight.moves, shape, _exists(call, weight.when) is None)
+    return BoundWeight(
+        weight.torch, weight.collection, weight.leaf, weight.moves, shape, _exists(call, weight.when) is None
+    )
 
 
 def construct(layer: Layer, call: Call, initializers: Mapping[str, Expr]) -> Value:
@@ -245,7 +249,9 @@ def _initialisation(layer: Layer, call: Call, asked: Mapping[str, Expr]) -> list
     weights = [weight for weight in layer.weights if weight.initializer and _exists(call, weight.when) is not False]
     given = {weight.initializer: asked[weight.torch] for weight in weights if weight.torch in asked}
     if not layer.defaults or len(given) == len(weights):
-        return nodes.arguments([], {k: v for k, v in given.items() if nodes.code(v) != _FLAX_DEFAULTS.get((layer.torch, k))})
+        return nodes.arguments(
+            [], {k: v for k, v in given.items() if nodes.code(v) != _FLAX_DEFAULTS.get((layer.torch, k))}
+        )
     if not layer.defaults.startswith("torch_init"):
         made = cst.parse_expression(f"f({layer.defaults})")
         assert isinstance(made, cst.Call)
@@ -292,5 +298,7 @@ def channels_last(node: Expr, rank: int) -> Expr:
 def channels_first(node: Expr, rank: int) -> Expr:
     """Moves the last axis back to 1."""
     if rank:
-        return nodes.expression("{x}.transpose(" + ", ".join(map(str, (0, rank - 1, *range(1, rank - 1)))) + ")", x=node)
+        return nodes.expression(
+            "{x}.transpose(" + ", ".join(map(str, (0, rank - 1, *range(1, rank - 1)))) + ")", x=node
+        )
     return nodes.expression("jnp.moveaxis({x}, -1, 1)", x=node)
