@@ -93,10 +93,6 @@ SCHEDULES: dict[str, tuple[str, str]] = {
         "T_max, eta_min=0.0, last_epoch=-1",
         "(lambda epoch: {eta_min} + ({lr} - {eta_min}) * (1 + math.cos(math.pi * epoch / {T_max})) / 2)",
     ),
-    "torch.optim.lr_scheduler.CosineAnnealingWarmRestarts": (  # with T_mult = 1, its default
-        "T_0, *, eta_min=0.0, last_epoch=-1",
-        "(lambda epoch: {eta_min} + ({lr} - {eta_min}) * (1 + math.cos(math.pi * (epoch % {T_0}) / {T_0})) / 2)",
-    ),
     "torch.optim.lr_scheduler.MultiStepLR": (
         "milestones, gamma=0.1, last_epoch=-1",
         "(lambda epoch: {lr} * {gamma} ** sum(epoch >= milestone for milestone in {milestones}))",

@@ -118,14 +118,14 @@ def tensor(call: Call) -> Value:
     return Value(nodes.call("jnp.array", call.node("data"), **dtype), Tensor(made, rank))
 
 
-@rule("torch.from_numpy", signature="data", dtype="")
+@rule("torch.from_numpy", signature="ndarray", dtype="")
 def from_numpy(call: Call) -> Value:
     """torch shares the memory, jax copies; float64 becomes float32 unless jax_enable_x64 is set.
 
     >>> torch.from_numpy(x)  # x: array[2, 3]
     jnp.asarray(x)
     """
-    return Value(call.make("jnp.asarray({data})"), Tensor())
+    return Value(call.make("jnp.asarray({ndarray})"), Tensor())
 
 
 @rule("torch.arange", signature=f"start=0, end=None, step=1, *, {FACTORY}", dtype="")

@@ -117,7 +117,6 @@ SCHEDULE_CASES = [
         "CosineAnnealingLR(optimizer, 4, eta_min=0.01)",
         "MultiStepLR(optimizer, milestones=[2, 5], gamma=0.3)",
         "PolynomialLR(optimizer, total_iters=6, power=2.0)",
-        "CosineAnnealingWarmRestarts(optimizer, T_0=4, eta_min=0.02)",
     )
 ]
 SCHEDULE_CASES += [
