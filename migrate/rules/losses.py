@@ -1,0 +1,166 @@
+"""Losses as functions. Loss modules stand for them (`migrate.optimizers.LOSSES`)."""
+
+from migrate import nodes
+from migrate.diagnostics import Unsupported
+from migrate.kinds import Tensor
+from migrate.nodes import Expr
+from migrate.rules.rule import Call, Value, rule
+
+
+def _reduced(call: Call, losses: Expr) -> Value:
+    call.only("size_average", None)
+    call.only("reduce", None)
+    reduction = call.literal("reduction")
+    if reduction == "none":
+        return Value(losses, Tensor("float"))
+    return Value(nodes.expression(f"{{losses}}.{reduction}()", losses=losses), Tensor("float", 0))
+
+
+LOSS = "size_average=None, reduce=None, reduction='mean'"
+
+
+@rule("torch.nn.functional.mse_loss", signature=f"input, target, {LOSS}")
+def mse_loss(call: Call) -> Value:
+    """The mean over all elements.
+
+    >>> F.mse_loss(x, y)  # x: f32[2, 3]; y: f32[2, 3]
+    jnp.square(x - y).mean()
+    >>> F.mse_loss(x, y, reduction="sum")  # x: f32[2, 3]; y: f32[2, 3]
+    jnp.square(x - y).sum()
+    """
+    return _reduced(call, call.make("jnp.square({input} - {target})"))
+
+
+@rule("torch.nn.functional.l1_loss", signature=f"input, target, {LOSS}")
+def l1_loss(call: Call) -> Value:
+    """The mean over all elements.
+
+    >>> F.l1_loss(x, y)  # x: f32[2, 3]; y: f32[2, 3]
+    jnp.abs(x - y).mean()
+    """
+    return _reduced(call, call.make("jnp.abs({input} - {target})"))
+
+
+@rule("torch.nn.functional.smooth_l1_loss", signature=f"input, target, {LOSS}, beta=1.0")
+def smooth_l1_loss(call: Call) -> Value:
+    """Huber's loss divided by beta.
+
+    >>> F.smooth_l1_loss(x, y)  # x: f32[2, 3]; y: f32[2, 3]
+    optax.huber_loss(x, y).mean()
+    >>> F.smooth_l1_loss(x, y, beta=0.5)  # x: f32[2, 3]; y: f32[2, 3]
+    (optax.huber_loss(x, y, delta=0.5) / 0.5).mean()
+    """
+    if nodes.is_literal(call.node("beta"), 0) or nodes.is_literal(call.node("beta"), 0.0):
+        raise Unsupported("MIG302", f"{call.api}: beta=0 divides by zero; l1_loss is what it means")
+    scaled = "optax.huber_loss({input}, {target}, delta={beta}) / {beta}"
+    return _reduced(call, call.make(scaled if call.has("beta") else "optax.huber_loss({input}, {target})"))
+
+
+@rule(
+    "torch.nn.functional.binary_cross_entropy_with_logits",
+    signature=f"input, target, weight=None, {LOSS}, pos_weight=None",
+)
+def binary_cross_entropy_with_logits(call: Call) -> Value:
+    """The mean over all elements.
+
+    >>> F.binary_cross_entropy_with_logits(x, y)  # x: f32[2, 3]; y: unit[2, 3]
+    optax.sigmoid_binary_cross_entropy(x, y).mean()
+    """
+    call.only("weight", None)
+    call.only("pos_weight", None)
+    return _reduced(call, call.make("optax.sigmoid_binary_cross_entropy({input}, {target})"))
+
+
+@rule("torch.nn.functional.binary_cross_entropy", signature=f"input, target, weight=None, {LOSS}")
+def binary_cross_entropy(call: Call) -> Value:
+    """torch clamps the logarithms at -100, so that 0 and 1 give finite losses.
+
+    >>> F.binary_cross_entropy(x, y)  # x: unit[2, 3]; y: unit[2, 3]
+    binary_cross_entropy(x, y).mean()
+    """
+    call.only("weight", None)
+    call.snippet("binary_cross_entropy")
+    return _reduced(call, call.make("binary_cross_entropy({input}, {target})"))
+
+
+@rule("torch.nn.functional.huber_loss", signature="input, target, reduction='mean', delta=1.0, weight=None")
+def huber_loss(call: Call) -> Value:
+    """Quadratic up to delta; not divided by it, unlike smooth_l1_loss.
+
+    >>> F.huber_loss(x, y)  # x: f32[2, 3]; y: f32[2, 3]
+    optax.huber_loss(x, y).mean()
+    >>> F.huber_loss(x, y, delta=0.5)  # x: f32[2, 3]; y: f32[2, 3]
+    optax.huber_loss(x, y, delta=0.5).mean()
+    """
+    call.only("weight", None)
+    delta = ", delta={delta}" if call.has("delta") else ""
+    return _reduced(call, call.make(f"optax.huber_loss({{input}}, {{target}}{delta})"))
+
+
+@rule("torch.nn.functional.kl_div", signature=f"input, target, {LOSS}, log_target=False")
+def kl_div(call: Call) -> Value:
+    """Takes log-probabilities, and probabilities as target; "mean" divides by all elements, "batchmean" by the batch.
+
+    >>> F.kl_div(x, y, reduction="sum")  # x: f32[2, 3]; y: unit[2, 3]
+    kl_div(x, y).sum()
+    >>> F.kl_div(x, y, reduction="batchmean")  # x: f32[2, 3]; y: unit[2, 3]
+    kl_div(x, y).sum() / x.shape[0]
+    >>> F.kl_div(x, y, reduction="sum", log_target=True)  # x: f32[2, 3]; y: f32[2, 3]
+    (jnp.exp(y) * (y - x)).sum()
+    """
+    if nodes.is_literal(call.node("log_target"), True):
+        losses = call.make("jnp.exp({target}) * ({target} - {input})")
+    else:
+        call.only("log_target", False)
+        call.snippet("kl_div")
+        losses = call.make("kl_div({input}, {target})")
+    if nodes.is_literal(call.node("reduction"), "batchmean"):
+        made = nodes.expression("{losses}.sum() / {input}.shape[0]", losses=losses, input=call.node("input"))
+        return Value(made, Tensor("float", 0))
+    return _reduced(call, losses)
+
+
+def _classes(call: Call, snippet: str, extra: tuple[str, ...]) -> Value:
+    call.only("size_average", None)
+    call.only("reduce", None)
+    call.only("weight", None)
+    call.snippet(snippet)
+    keywords = {name: call.node(name) for name in ("ignore_index", "reduction", *extra) if call.has(name)}
+    node = nodes.call(snippet, call.node("input"), call.node("target"), **keywords)
+    return Value(node, Tensor("float", -1 if call.literal("reduction") == "none" else 0))
+
+
+@rule(
+    "torch.nn.functional.nll_loss",
+    signature="input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction='mean'",
+)
+def nll_loss(call: Call) -> Value:
+    """Takes log-probabilities; labels of -100 are left out, and the mean is over those kept.
+
+    >>> F.nll_loss(x, y)  # x: f32[5, 4]; y: idx4[5]
+    nll_loss(x, y)
+    >>> F.nll_loss(x, y, reduction="sum")  # x: f32[5, 4]; y: idx4[5]
+    nll_loss(x, y, reduction="sum")
+    """
+    return _classes(call, "nll_loss", ())
+
+
+@rule(
+    "torch.nn.functional.cross_entropy",
+    signature="input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction='mean', "
+    "label_smoothing=0.0",
+)
+def cross_entropy(call: Call) -> Value:
+    """Takes logits and integer labels; labels of -100 are left out, and the mean is over those kept.
+
+    >>> F.cross_entropy(x, y)  # x: f32[5, 4]; y: idx4[5]
+    cross_entropy(x, y)
+    >>> F.cross_entropy(x, y, label_smoothing=0.1)  # x: f32[5, 4, 2]; y: idx4[5, 2]
+    cross_entropy(x, y, label_smoothing=0.1)
+    >>> F.cross_entropy(x, y, ignore_index=1, reduction="none")  # x: f32[5, 4]; y: idx4[5]
+    cross_entropy(x, y, ignore_index=1, reduction="none")
+    """
+    kind = call.kind("target")
+    if isinstance(kind, Tensor) and kind.dtype == "float":
+        raise Unsupported("MIG302", f"{call.api}: probabilities as target are not supported")
+    return _classes(call, "cross_entropy", ("label_smoothing",))
