@@ -19,7 +19,7 @@ from parity.ladder import Rung, Sides, StepRow, Verdict
 from parity.record import Recording, RunConfig
 
 TIMEOUT = 3600.0  # seconds for one run
-PERTURBATION_SEED = 1
+PERTURBED_RUNS = 3
 
 
 @dataclass(frozen=True)
@@ -51,11 +51,13 @@ def compare_script(
     prelude: Path | None = None,
     workdir: Path | None = None,
     timeout: float = TIMEOUT,
+    perturbed_runs: int = PERTURBED_RUNS,
 ) -> ParityResult:
     """Run both scripts for `steps` losses from the same weights and compare what they did. Never raises for bad input.
 
     Each side runs in a copy of the script's folder with `argv` as its arguments. `prelude` is a Python file that runs
-    before the script on both sides. The copies and recordings are kept under `workdir`, or else deleted.
+    before the script on both sides. The copies and recordings are kept under `workdir`, or else deleted. `timeout` is
+    in seconds, for each run. `perturbed_runs` further torch runs measure how far torch is from itself.
     """
     started = time.monotonic()
     script, rewritten, manifest = Path(script), Path(rewritten), Path(manifest)
@@ -66,7 +68,9 @@ def compare_script(
             else:
                 base = Path(workdir)
                 base.mkdir(parents=True, exist_ok=True)
-            run = _Run(script, rewritten, manifest, steps, tuple(argv), prelude, base.resolve(), timeout)
+            run = _Run(
+                script, rewritten, manifest, steps, tuple(argv), prelude, base.resolve(), timeout, perturbed_runs
+            )
             return run.result(started)
     except ParityError as error:
         return ParityResult(
@@ -92,6 +96,7 @@ class _Run:
     prelude: Path | None
     base: Path
     timeout: float
+    perturbed_runs: int
 
     def result(self, started: float) -> ParityResult:
         manifest = self._check_inputs()
@@ -102,14 +107,19 @@ class _Run:
             raise ParityError(
                 "PAR207", f"{self.script}: no loss.backward() was reached, so there is nothing to compare"
             )
-        noise = self._start("noise", self._config("noise", threads=2, perturb=PERTURBATION_SEED))
         ours = self._start("jax", self._config("jax"))
         try:
-            jax_side, noise_side = ours.recording(), noise.recording(must=False)
+            perturbed = [self._perturbed(seed) for seed in range(self.perturbed_runs)]
+            jax_side = ours.recording()
         finally:
-            noise.end()
-        sides = Sides(torch_side, jax_side, noise_side, manifest)
+            ours.end()
+        sides = Sides(torch_side, jax_side, tuple(run for run in perturbed if run.losses), manifest)
         return self._judge(sides, started)
+
+    def _perturbed(self, seed: int) -> Recording:
+        """Torch again, with other roundings; every other run with two threads, which changes the order of its sums."""
+        config = self._config(f"torch-perturbed-{seed}", threads=2 - seed % 2, perturb=seed)
+        return self._start(f"torch-perturbed-{seed}", config).recording(must=False)
 
     def _check_inputs(self) -> manifests.Manifest:
         for path, what in ((self.script, "script"), (self.rewritten, "rewritten script"), (self.manifest, "manifest")):
@@ -185,8 +195,9 @@ class _Run:
         notes += [f"PAR109: {rung.name}: not compared" for rung in rungs if rung.verdict is Verdict.NOT_COMPARED]
         if len(theirs.losses) == len(ours.losses) < self.steps and not errors:
             notes.append(f"PAR108: both scripts ended after {len(theirs.losses)} of {self.steps} steps")
-        if sides.noise.error or not sides.noise.losses:
-            notes.append("torch's own spread could not be measured: only the fixed floors were used")
+        if len(sides.perturbed) < self.perturbed_runs:
+            failed = self.perturbed_runs - len(sides.perturbed)
+            notes.append(f"{failed} of the {self.perturbed_runs} runs that measure torch's own spread failed")
         return ParityResult(
             script=str(self.script),
             rewritten=str(self.rewritten),

@@ -1,6 +1,6 @@
 """The rungs, from a layer's output to the last loss; the comparison stops at the first that differs.
 
-Each rung takes the recordings of torch, of its perturbed run and of the rewrite, and answers with rows: one for each
+Each rung takes the recordings of torch, of its perturbed runs and of the rewrite, and answers with rows: one for each
 layer, gradient, weight or step, with its drift and the limit that `tolerance` sets. A rung with nothing to compare says
 so; it never counts as equal.
 """
@@ -8,9 +8,10 @@ so; it never counts as equal.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import count
 
 import numpy as np
 
@@ -72,11 +73,11 @@ class Rung:
 
 @dataclass(frozen=True)
 class Sides:
-    """The three recordings that a ladder climbs on."""
+    """The recordings that a ladder climbs on."""
 
     torch: Recording
     jax: Recording
-    noise: Recording
+    perturbed: tuple[Recording, ...]
     manifest: Manifest
     notes: list[str] = field(default_factory=list)
 
@@ -139,7 +140,7 @@ def outputs(name: str, sides: Sides) -> Rung:
 
 def _output_rows(sides: Sides, class_name: str, model: str) -> list[Row]:
     theirs, ours = tensors_of(sides.torch.outputs, model), tensors_of(sides.jax.outputs, class_name)
-    noisy = tensors_of(sides.noise.outputs, model)
+    perturbed = [tensors_of(run.outputs, model) for run in sides.perturbed]
     weights = names.model_weights(sides.manifest, class_name)
     flax_paths = dict.fromkeys(key.rsplit("|", 2)[0] for key in ours)
     torch_paths = dict.fromkeys(key.rsplit("|", 2)[0] for key in theirs)
@@ -154,7 +155,7 @@ def _output_rows(sides: Sides, class_name: str, model: str) -> list[Row]:
         if path not in flax_of or other is None:
             skipped.append(f"{model}.{path}")
             continue
-        limit = tolerance.output_limit(relative(value, noisy[key]) if _same_shape(noisy.get(key), value) else 0.0)
+        limit = tolerance.output_limit(_spread(value, [run.get(key) for run in perturbed]))
         layouts = [layout for layout in _layouts(other) if layout.shape == value.shape]
         shown = f"output of {model}.{path}" if path else _whole(model)
         if layouts:
@@ -200,27 +201,30 @@ def gradients(name: str, sides: Sides) -> Rung:
 def _gradient_rows(sides: Sides, step: int) -> list[Row]:
     rows: list[Row] = []
     ours, theirs = sides.jax.gradients.get(step, {}), sides.torch.gradients.get(step, {})
-    noisy = sides.noise.gradients.get(step, {})
     for class_name, model in _models(sides, ours):
         weights = names.model_weights(sides.manifest, class_name)
         grads = tensors_of(ours, class_name)
         reference = _ported_gradients(sides, weights, model, tensors_of(theirs, model))
-        noise = _ported_gradients(sides, weights, model, tensors_of(noisy, model)) if noisy else {}
+        perturbed = [
+            _ported_gradients(sides, weights, model, tensors_of(run.gradients[step], model))
+            for run in sides.perturbed
+            if step in run.gradients
+        ]
         largest = max((rms(reference[path]) for path in grads if path in reference), default=0.0)
         for path, value in grads.items():
             if path in reference and reference[path].shape == value.shape:
                 label = f"gradient of {model}.{names.torch_name(weights, path)} at step {step}"
-                rows.append(_gradient_row(label, path, reference[path], value, noise.get(path), largest))
+                spread = _spread(reference[path], [run.get(path) for run in perturbed])
+                rows.append(_gradient_row(label, path, reference[path], value, spread, largest))
     return rows
 
 
 def _gradient_row(
-    label: str, path: str, reference: np.ndarray, value: np.ndarray, noise: np.ndarray | None, largest: float
+    label: str, path: str, reference: np.ndarray, value: np.ndarray, spread: float, largest: float
 ) -> Row:
     size = rms(reference)
     if size == 0 and largest > 0:  # no gradient in torch: what the other side has is measured by the model's largest
         return Row(label, rms(value) / largest, tolerance.GRADIENT_ULPS * tolerance.ULP, path)
-    spread = relative(reference, noise) if noise is not None else 0.0
     return Row(label, relative(reference, value), tolerance.gradient_limit(spread, size, largest), path)
 
 
@@ -255,20 +259,23 @@ def _state_rows(sides: Sides, class_name: str, model: str, step: int) -> Iterato
     earlier = [s for s in sides.torch.states if s < step and tensors_of(sides.torch.states[s], model)]
     if not theirs or not earlier:
         return
-    noisy = tensors_of(sides.noise.states.get(step, {}), model)
+    first = min(earlier)
     try:
-        before = names.ported_flat(tensors_of(sides.torch.states[min(earlier)], model), weights)
+        before = names.ported_flat(tensors_of(sides.torch.states[first], model), weights)
         after = names.ported_flat(theirs, weights)
-        noise_before = names.ported_flat(tensors_of(sides.noise.states[min(earlier)], model), weights) if noisy else {}
-        noise = names.ported_flat(noisy, weights) if noisy else {}
-    except (ParityError, KeyError) as error:
+        perturbed = [
+            [names.ported_flat(tensors_of(run.states[s], model), weights) for s in (first, step)]
+            for run in sides.perturbed
+            if first in run.states and step in run.states
+        ]
+    except ParityError as error:
         sides.notes.append(f"the state of {model} could not be brought into the rewrite's layout: {error}")
         return
     for path, value in tensors_of(sides.jax.states[step], class_name).items():
         if path not in after or after[path].shape != value.shape or not np.issubdtype(value.dtype, np.floating):
             continue
         update = after[path].astype(np.float64) - before[path]
-        spread = relative(update, noise[path].astype(np.float64) - noise_before[path]) if path in noise else 0.0
+        spread = _spread(update, [end[path].astype(np.float64) - start[path] for start, end in perturbed])
         limit = tolerance.update_limit(spread, rms(after[path]), rms(update), learnt=path.startswith("params/"))
         label = f"{model}.{names.torch_name(weights, path)} before step {step}"
         drift = relative(update, value.astype(np.float64) - before[path])
@@ -296,15 +303,16 @@ def _loss_note(step: StepRow) -> str:
 
 def step_table(sides: Sides) -> list[StepRow]:
     """One row for each step that both sides took."""
-    noise = sides.noise.losses
-    limits = tolerance.loss_limits(sides.torch.losses, noise)
-    rows, spread = [], 0.0
-    for i, (ours, theirs) in enumerate(zip(sides.torch.losses, sides.jax.losses, strict=False)):
-        if i < len(noise):
-            spread = max(spread, relative_scalar(ours, noise[i]))
-        drift = relative_scalar(ours, theirs)
-        rows.append(StepRow(i + 1, ours, theirs, drift, spread, limits[i].relative, limits[i].decides))
-    return rows
+    runs = [run.losses for run in sides.perturbed]
+    figures = zip(
+        tolerance.loss_limits(sides.torch.losses, runs), tolerance.spreads(sides.torch.losses, runs), strict=True
+    )
+    return [
+        StepRow(step, ours, theirs, relative_scalar(ours, theirs), spread, limit.relative, limit.decides)
+        for step, ours, theirs, (limit, spread) in zip(
+            count(1), sides.torch.losses, sides.jax.losses, figures, strict=False
+        )
+    ]
 
 
 RUNGS: dict[str, Callable[[str, Sides], Rung]] = {
@@ -316,5 +324,7 @@ RUNGS: dict[str, Callable[[str, Sides], Rung]] = {
 }
 
 
-def _same_shape(one: np.ndarray | None, other: np.ndarray) -> bool:
-    return one is not None and one.shape == other.shape
+def _spread(reference: np.ndarray, runs: Sequence[np.ndarray | None]) -> float:
+    """Torch's own relative difference: the largest over its perturbed runs."""
+    same = [run for run in runs if run is not None and run.shape == reference.shape]
+    return max((relative(reference, run) for run in same), default=0.0)

@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from parity import child, draws_torch, tolerance
+from parity import child, draws_torch
+from parity.perturb import Perturbation
 from parity.record import (
     DETAILED_STEPS,
     GRADIENT_STEPS,
@@ -111,6 +112,7 @@ class Watcher:
         self.config = config
         self.recording = Recording(versions={"torch": torch.__version__})
         self.models = Models()
+        self.perturbation = None if config.perturb is None else Perturbation(config.perturb)
         self._stack: list[nn.Module] = []
         self._names: dict[int, dict[int, str]] = {}
         self._occurrence: dict[str, int] = {}
@@ -159,8 +161,8 @@ class Watcher:
         self._names[id(model)] = {id(part): path for path, part in model.named_modules()}
         for key, parameter in model.named_parameters(remove_duplicate=False):  # a tied weight has several names
             self._tensor_names.setdefault(id(parameter), []).append(f"{name}|{key}")
-        if self.config.perturb is not None:
-            _perturb(model, self.config.perturb)
+        if self.perturbation is not None:
+            self.perturbation.initial(model)
 
     def _after_forward(self, module: nn.Module, args: Any, output: Any) -> None:
         if isinstance(module, _WRAPPERS) or not self._stack:
@@ -230,8 +232,8 @@ class Watcher:
                 raise Stop
 
         register_optimizer_step_post_hook(after_step)
-        if self.config.perturb is not None:
-            _perturb_adam()
+        if self.perturbation is not None:
+            self.perturbation.install()
 
     def finish(self) -> None:
         """Models that were built and never called: a rewritten script initialises them all the same."""
@@ -250,41 +252,6 @@ def _not_compiled(model: Any = None, **_: Any) -> Any:
 def _state(name: str, model: nn.Module) -> Tensors:
     state = model.state_dict()
     return {f"{name}|{key}": _array(value) for key, value in state.items() if isinstance(value, Tensor)}
-
-
-def _perturb(model: nn.Module, seed: int) -> None:
-    """Each float weight moves to one of its two neighbours: what a rounding anywhere upstream would do."""
-    random = np.random.RandomState(seed)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.is_floating_point():
-                up = torch.from_numpy(random.randint(0, 2, tuple(parameter.shape)) > 0)
-                infinity = torch.tensor(torch.inf, dtype=parameter.dtype)
-                parameter.copy_(torch.nextafter(parameter, torch.where(up, infinity, -infinity)))
-
-
-def _perturb_adam() -> None:
-    """Scale the steps of Adam and its like by what rounding their bias correction to float32 does: see `tolerance`."""
-    steps: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
-
-    def scale(optimizer: Any, factor: float) -> None:
-        for group in optimizer.param_groups:
-            if "lr" in group and "betas" in group:
-                group["lr"] = group["lr"] * factor
-
-    def factor(optimizer: Any) -> float:
-        betas = [group["betas"][1] for group in optimizer.param_groups if "betas" in group]
-        return 1 + tolerance.adam_rounding(max(betas), steps[optimizer]) if betas else 1.0
-
-    def before(optimizer: Any, *_: Any) -> None:
-        steps[optimizer] = steps.get(optimizer, 0) + 1
-        scale(optimizer, factor(optimizer))
-
-    def after(optimizer: Any, *_: Any) -> None:
-        scale(optimizer, 1 / factor(optimizer))
-
-    register_optimizer_step_pre_hook(before)
-    register_optimizer_step_post_hook(after)
 
 
 def main(config_path: str) -> int:

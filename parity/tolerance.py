@@ -2,8 +2,7 @@
 
 The rule for all of them: two correct programs may differ no more than torch differs from itself when the order of its
 summations changes, times `NOISE_FACTOR`, and never need to differ less than the floor of the quantity. How far torch is
-from itself is measured in each comparison: a second torch run with two threads and with each initial weight moved to
-a neighbouring float.
+from itself is measured in each comparison, by further torch runs in which nothing but roundings changed: see `perturb`.
 """
 
 from __future__ import annotations
@@ -12,12 +11,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-# One perturbed run samples the spread, it does not bound it: in 180 step checks of correct ports the drift stayed
+# Perturbed runs sample the spread, they do not bound it: in 180 step checks of correct ports the drift stayed
 # within 10 times the running maximum of such runs, and 15 seeded mistakes all left it by the second step.
 NOISE_FACTOR = 10.0
 
-# Half the spacing of float32 at 1, and the spacing itself.
-ROUNDING = 2.0**-24
+# When a unit crosses zero, or another element becomes the maximum of its window, is chance: of four runs any may be the
+# first, a third earlier than the others. The spread counts from there on.
+LOOK_AHEAD = 1.5
+
+# The spacing of float32 at 1.
 ULP = 2.0**-23
 
 
@@ -78,17 +80,6 @@ UNDECIDED = 0.25
 LAYOUT = 0.1
 
 
-def adam_rounding(beta2: float, step: int) -> float:
-    """By how much the perturbed run scales the step-th update of Adam: a tenth of what the limits then allow.
-
-    Optax computes the bias correction 1 - beta2**t in float32, torch in float64. Rounding beta2 (by up to 2**-25) moves
-    the power by t times as much, and rounding the power adds 2**-24; the difference of two numbers close to 1 keeps few
-    digits, so with beta2 = 0.999 it is off by up to 9e-5, and the update, which divides by its root, by half of that.
-    """
-    corrected = 1 - beta2**step
-    return (step * ROUNDING / 2 + ROUNDING) / corrected / 2 / NOISE_FACTOR if corrected > 0 else 0.0
-
-
 @dataclass(frozen=True)
 class Limit:
     """What one loss may differ by, relative to torch's; `decides` is False where torch's own spread is too large."""
@@ -97,16 +88,27 @@ class Limit:
     decides: bool = True
 
 
-def loss_limits(losses: Sequence[float], noise: Sequence[float]) -> list[Limit]:
-    """The limit of each step, from torch's losses and those of its perturbed run (which may be shorter, or empty)."""
+def spreads(losses: Sequence[float], runs: Sequence[Sequence[float]]) -> list[float]:
+    """Torch's own relative spread at each step: the largest of all perturbed runs up to `LOOK_AHEAD` times the step."""
+    here = [
+        max(filter(math.isfinite, (_relative(run[i], loss) for run in runs if i < len(run))), default=0.0)
+        for i, loss in enumerate(losses)
+    ]
+    return [max(here[: int(LOOK_AHEAD * step)]) for step in range(1, len(losses) + 1)]
+
+
+def _relative(other: float, loss: float) -> float:
+    return _ratio(abs(other - loss), abs(loss))
+
+
+def loss_limits(losses: Sequence[float], runs: Sequence[Sequence[float]]) -> list[Limit]:
+    """The limit of each step, from torch's losses and those of its perturbed runs."""
     limits: list[Limit] = []
-    spread = largest = 0.0
-    for i, loss in enumerate(losses):
+    largest = 0.0
+    for i, (loss, spread) in enumerate(zip(losses, spreads(losses, runs), strict=True)):
         size = abs(loss)
         if math.isfinite(size):
             largest = max(largest, size)
-        if i < len(noise) and size > 0:
-            spread = max(spread, _finite(abs(noise[i] - loss) / size))
         floor = (LOSS_FIRST_STEPS if i < 2 else LOSS_LATER).relative
         cancelled = LOSS_ULPS * ULP * largest / size if size > 0 else math.inf
         measured = NOISE_FACTOR * spread

@@ -52,7 +52,7 @@ def _jax() -> Recording:
 
 def _climb(jax: Recording, torch: Recording | None = None) -> list[ladder.Rung]:
     torch = torch or _torch()
-    return ladder.climb(Sides(torch, jax, copy.deepcopy(torch), MANIFEST))
+    return ladder.climb(Sides(torch, jax, (copy.deepcopy(torch),), MANIFEST))
 
 
 def _differing(rungs: list[ladder.Rung]) -> ladder.Rung:
@@ -138,9 +138,9 @@ def test_an_undecided_step_is_not_judged() -> None:
     noise = copy.deepcopy(torch)
     noise.losses[2] *= 1.2
     jax.losses[2] *= 1.3
-    rungs = ladder.climb(Sides(torch, jax, noise, MANIFEST))
-    assert rungs[-1].verdict is Verdict.EQUAL and len(rungs[-1].rows) == 2
-    assert "from step 3 on" in rungs[-1].note
+    rungs = ladder.climb(Sides(torch, jax, (noise,), MANIFEST))
+    assert rungs[-1].verdict is Verdict.EQUAL and len(rungs[-1].rows) == 1
+    assert "from step 2 on" in rungs[-1].note
 
 
 def test_another_number_of_steps() -> None:
@@ -160,7 +160,7 @@ def test_two_trained_models_of_one_class_are_compared_by_their_losses_alone() ->
     torch = _torch()
     torch.models.append("Net#1")
     torch.gradients[1]["Net#1|b.bias"] = np.ones(3)
-    sides = Sides(torch, _jax(), torch, MANIFEST)
+    sides = Sides(torch, _jax(), (torch,), MANIFEST)
     rungs = ladder.climb(sides)
     assert [rung.verdict for rung in rungs[:2]] == [Verdict.NOT_COMPARED, Verdict.EQUAL]
     assert sides.notes == ["2 models of the class Net are trained: only their losses are compared"]
