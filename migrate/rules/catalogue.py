@@ -1,8 +1,34 @@
 """Imports every family, and so registers every rule."""
 
-from migrate.rules import activation, creation, elementwise, functional, losses, products, random, reductions, shaping
+from migrate.rules import (
+    activation,
+    creation,
+    elementwise,
+    functional,
+    indexing,
+    joining,
+    losses,
+    pairwise,
+    products,
+    random,
+    reductions,
+    shaping,
+)
 from migrate.rules.rule import RULES, Rule
 
-FAMILIES = (activation, creation, elementwise, functional, losses, products, random, reductions, shaping)
+FAMILIES = (
+    activation,
+    creation,
+    elementwise,
+    functional,
+    indexing,
+    joining,
+    losses,
+    pairwise,
+    products,
+    random,
+    reductions,
+    shaping,
+)
 
 __all__ = ["FAMILIES", "RULES", "Rule"]

@@ -1,5 +1,6 @@
 """Functions of one tensor that jax.numpy has under its own name with the same meaning."""
 
+from migrate import nodes
 from migrate.nodes import Expr
 from migrate.rules.rule import Call, Rule, register, rule, signature
 
@@ -34,6 +35,25 @@ ONE_TO_ONE: dict[str, tuple[str, str, str]] = {
     "isnan": ("jnp.isnan({input})", "bool", "f32[2, 3]"),
     "isinf": ("jnp.isinf({input})", "bool", "f32[2, 3]"),
     "isfinite": ("jnp.isfinite({input})", "bool", "f32[2, 3]"),
+    "exp2": ("jnp.exp2({input})", "float", "f32[2, 3]"),
+    "asin": ("jnp.arcsin({input})", "float", "unit[2, 3]"),
+    "acos": ("jnp.arccos({input})", "float", "unit[2, 3]"),
+    "asinh": ("jnp.arcsinh({input})", "float", "f32[2, 3]"),
+    "atanh": ("jnp.arctanh({input})", "float", "unit[2, 3]"),
+    "arctan": ("jnp.arctan({input})", "float", "f32[2, 3]"),
+    "erfc": ("jax.lax.erfc({input})", "float", "f32[2, 3]"),
+    "erfinv": ("jax.lax.erf_inv({input})", "float", "unit[2, 3]"),
+    "lgamma": ("jax.lax.lgamma({input})", "float", "pos[2, 3]"),
+    "logit": ("jax.scipy.special.logit({input})", "float", "unit[2, 3]"),
+    "deg2rad": ("jnp.deg2rad({input})", "float", "f32[2, 3]"),
+    "rad2deg": ("jnp.rad2deg({input})", "float", "f32[2, 3]"),
+    "frac": ("{input} - jnp.trunc({input})", "float", "f32[2, 3]"),
+    "absolute": ("jnp.abs({input})", "like", "f32[2, 3]"),
+    "negative": ("-{input}", "like", "f32[2, 3]"),
+    "signbit": ("jnp.signbit({input})", "bool", "f32[2, 3]"),
+    "isposinf": ("jnp.isposinf({input})", "bool", "f32[2, 3]"),
+    "isneginf": ("jnp.isneginf({input})", "bool", "f32[2, 3]"),
+    "bitwise_not": ("~{input}", "like", "i32[2, 3]"),
     "logical_not": ("jnp.logical_not({input})", "bool", "bool[2, 3]"),
 }
 
@@ -57,6 +77,12 @@ def power(call: Call) -> Expr:
 
     >>> torch.pow(x, 2)  # x: f32[2, 3]
     x ** 2
+    >>> x.pow(0.5)  # x: pos[2, 3]
+    x ** 0.5
+    >>> torch.pow(2, x)  # x: f32[2, 3]
+    2 ** x
+    >>> x.pow(y)  # x: pos[2, 3]; y: f32[3]
+    x ** y
     """
     return call.make("{input} ** {exponent}")
 
@@ -77,92 +103,27 @@ def clamp(call: Call) -> Expr:
     return call.make("jnp.clip({input}, min={min})") if call.has("min") else call.make("jnp.clip({input}, max={max})")
 
 
-@rule("Tensor.clamp_min", "torch.clamp_min", signature="input, min", elementwise=True)
-def clamp_min(call: Call) -> Expr:
-    """Clamps from below only.
-
-    >>> x.clamp_min(0.1)  # x: f32[2, 3]
-    jnp.clip(x, min=0.1)
-    """
-    return call.make("jnp.clip({input}, min={min})")
-
-
-def _arithmetic(name: str, operator: str, alpha: bool) -> Rule:
+def _one_sided(name: str) -> Rule:
     def function(call: Call) -> Expr:
-        if call.has("alpha"):
-            return call.make(f"{{input}} {operator} {{alpha}} * {{other}}")
-        return call.make(f"{{input}} {operator} {{other}}")
+        return call.make(f"jnp.clip({{input}}, {name}={{{name}}})")
 
-    doc = f"The operator.\n\n    >>> torch.{name}(x, y)  # x: f32[2, 3]; y: pos[2, 3]\n    x {operator} y\n"
-    text = "input, other, *, alpha=1" if alpha else "input, other"
-    return Rule((f"torch.{name}", f"Tensor.{name}"), signature(text), function, False, "like", doc, "elementwise")
+    doc = f"Clamps on one side.\n\n    >>> x.clamp_{name}(0.1)  # x: f32[2, 3]\n    jnp.clip(x, {name}=0.1)\n"
+    names = (f"torch.clamp_{name}", f"Tensor.clamp_{name}")
+    return Rule(names, signature(f"input, {name}"), function, True, "like", doc, "elementwise")
 
 
-for _name, _operator, _alpha in (("add", "+", True), ("sub", "-", True), ("mul", "*", False)):
-    register(_arithmetic(_name, _operator, _alpha))
+register(_one_sided("min"))
+register(_one_sided("max"))
 
 
-@rule("torch.div", "Tensor.div", "torch.true_divide", signature="input, other, *, rounding_mode=None", dtype="float")
-def divide(call: Call) -> Expr:
-    """True division, of integers too; a rounding mode other than "floor" is refused.
+@rule("torch.nan_to_num", "Tensor.nan_to_num", signature="input, nan=None, posinf=None, neginf=None", elementwise=True)
+def nan_to_num(call: Call) -> Expr:
+    """NaN becomes 0 and infinity the largest number by default in both.
 
-    >>> torch.div(x, y)  # x: f32[2, 3]; y: pos[2, 3]
-    x / y
-    >>> torch.div(x, 3, rounding_mode="floor")  # x: f32[2, 3]
-    x // 3
+    >>> torch.nan_to_num(x)  # x: f32[2, 3]
+    jnp.nan_to_num(x)
+    >>> torch.nan_to_num(torch.log(x), nan=1.0, neginf=-3.0)  # x: f32[2, 3]
+    jnp.nan_to_num(jnp.log(x), nan=1.0, neginf=-3.0)
     """
-    call.only("rounding_mode", None, "floor")
-    return call.make("{input} // {other}") if call.has("rounding_mode") else call.make("{input} / {other}")
-
-
-def _comparison(name: str, operator: str) -> Rule:
-    def function(call: Call) -> Expr:
-        return call.make(f"{{input}} {operator} {{other}}")
-
-    doc = f"The operator.\n\n    >>> torch.{name}(x, y)  # x: i32[2, 3]; y: i32[2, 3]\n    x {operator} y\n"
-    names = (f"torch.{name}", f"Tensor.{name}")
-    return Rule(names, signature("input, other"), function, False, "bool", doc, "elementwise")
-
-
-for _name, _operator in (("eq", "=="), ("ne", "!="), ("lt", "<"), ("le", "<="), ("gt", ">"), ("ge", ">=")):
-    register(_comparison(_name, _operator))
-
-
-def _pairwise(name: str, function_name: str, dtype: str, example: str) -> Rule:
-    def function(call: Call) -> Expr:
-        return call.make(f"{function_name}({{input}}, {{other}})")
-
-    doc = f"The same in JAX.\n\n    >>> torch.{name}(x, y)  # x: {example}; y: {example}\n    {function_name}(x, y)\n"
-    names = (f"torch.{name}", f"Tensor.{name}")
-    return Rule(names, signature("input, other"), function, False, dtype, doc, "elementwise")
-
-
-for _name, _function, _dtype, _example in (
-    ("maximum", "jnp.maximum", "like", "f32[2, 3]"),
-    ("minimum", "jnp.minimum", "like", "f32[2, 3]"),
-    ("logical_and", "jnp.logical_and", "bool", "bool[2, 3]"),
-    ("logical_or", "jnp.logical_or", "bool", "bool[2, 3]"),
-    ("atan2", "jnp.arctan2", "float", "pos[2, 3]"),
-    ("fmod", "jnp.fmod", "like", "pos[2, 3]"),
-):
-    register(_pairwise(_name, _function, _dtype, _example))
-
-
-@rule("torch.where", signature="condition, input, other", dtype="")
-def where(call: Call) -> Expr:
-    """The one-argument form, which lists indices, has a shape that depends on the data and is refused.
-
-    >>> torch.where(x > 0, x, 0.0)  # x: f32[2, 3]
-    jnp.where(x > 0, x, 0.0)
-    """
-    return call.make("jnp.where({condition}, {input}, {other})")
-
-
-@rule("Tensor.masked_fill", "torch.masked_fill", signature="input, mask, value")
-def masked_fill(call: Call) -> Expr:
-    """The mask broadcasts against the tensor.
-
-    >>> x.masked_fill(y > 0, -1.0)  # x: f32[2, 3]; y: f32[2, 3]
-    jnp.where(y > 0, -1.0, x)
-    """
-    return call.make("jnp.where({mask}, {value}, {input})")
+    given = {name: call.node(name) for name in ("nan", "posinf", "neginf") if call.has(name)}
+    return nodes.call("jnp.nan_to_num", call.node("input"), **given)

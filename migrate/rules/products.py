@@ -17,14 +17,14 @@ def matmul(call: Call) -> Expr:
     return call.make("{input} @ {other}")
 
 
-@rule("torch.dot", "Tensor.dot", signature="input, other")
+@rule("torch.dot", "Tensor.dot", signature="input, tensor")
 def dot(call: Call) -> Expr:
     """Of two vectors only.
 
     >>> torch.dot(x, y)  # x: f32[3]; y: f32[3]
     x @ y
     """
-    return call.make("{input} @ {other}")
+    return call.make("{input} @ {tensor}")
 
 
 @rule("torch.einsum", signature="equation, *operands")
@@ -45,3 +45,62 @@ def outer(call: Call) -> Expr:
     jnp.outer(x, y)
     """
     return call.make("jnp.outer({input}, {vec2})")
+
+
+@rule("torch.baddbmm", "Tensor.baddbmm", signature="input, batch1, batch2, *, beta=1, alpha=1")
+def baddbmm(call: Call) -> Expr:
+    """beta * input + alpha * batch1 @ batch2.
+
+    >>> torch.baddbmm(x, y, z, beta=0.5, alpha=2)  # x: f32[2, 3, 5]; y: f32[2, 3, 4]; z: f32[2, 4, 5]
+    (0.5 * x) + (2 * (y @ z))
+    >>> torch.baddbmm(x, y, z)  # x: f32[3, 5]; y: f32[2, 3, 4]; z: f32[2, 4, 5]
+    x + (y @ z)
+    """
+    return _added(call, "batch1", "batch2")
+
+
+@rule("torch.addmm", "Tensor.addmm", signature="input, mat1, mat2, *, beta=1, alpha=1")
+def addmm(call: Call) -> Expr:
+    """beta * input + alpha * mat1 @ mat2.
+
+    >>> torch.addmm(x, y, z)  # x: f32[5]; y: f32[3, 4]; z: f32[4, 5]
+    x + (y @ z)
+    """
+    return _added(call, "mat1", "mat2")
+
+
+def _added(call: Call, one: str, other: str) -> Expr:
+    product = call.make(f"{{{one}}} @ {{{other}}}")
+    scaled = nodes.expression("{a} * {p}", a=call.node("alpha"), p=product) if call.has("alpha") else product
+    first = call.make("{beta} * {input}") if call.has("beta") else call.node("input")
+    return nodes.expression("{a} + {b}", a=first, b=scaled)
+
+
+@rule("torch.mv", "Tensor.mv", signature="input, vec")
+def mv(call: Call) -> Expr:
+    """A matrix times a vector.
+
+    >>> torch.mv(x, y)  # x: f32[2, 3]; y: f32[3]
+    x @ y
+    """
+    return call.make("{input} @ {vec}")
+
+
+@rule("torch.kron", "Tensor.kron", signature="input, other")
+def kron(call: Call) -> Expr:
+    """Kronecker's product.
+
+    >>> torch.kron(x, y)  # x: f32[2, 2]; y: f32[2, 3]
+    jnp.kron(x, y)
+    """
+    return call.make("jnp.kron({input}, {other})")
+
+
+@rule("torch.trace", "Tensor.trace", signature="input")
+def trace(call: Call) -> Expr:
+    """The sum of the diagonal of a matrix.
+
+    >>> torch.trace(x)  # x: f32[3, 4]
+    jnp.trace(x)
+    """
+    return call.make("jnp.trace({input})")

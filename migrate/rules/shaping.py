@@ -1,8 +1,9 @@
-"""Shapes, axes, joining and splitting."""
+"""Shapes and axes."""
 
 import libcst as cst
 
 from migrate import nodes
+from migrate.diagnostics import Unsupported
 from migrate.kinds import Items, Number, Tensor
 from migrate.nodes import Expr
 from migrate.rules.rule import Call, Value, rule
@@ -15,7 +16,7 @@ def _like(call: Call, node: Expr, name: str = "input", rank: int = -1) -> Value:
     return Value(node, Tensor())
 
 
-@rule("Tensor.view", signature="input, *shape")
+@rule("Tensor.view", signature="input, *size")
 def view(call: Call) -> Expr:
     """A new shape for the same elements; `view(dtype)` reinterprets bits and is refused.
 
@@ -24,7 +25,7 @@ def view(call: Call) -> Expr:
     >>> x.view((2, 12))  # x: f32[2, 3, 4]
     x.reshape(2, 12)
     """
-    return _reshape(call)
+    return _reshape(call, call.shape("size"))
 
 
 @rule("Tensor.reshape", signature="input, *shape")
@@ -34,11 +35,10 @@ def reshape(call: Call) -> Expr:
     >>> x.reshape(x.size(0), -1)  # x: f32[2, 3, 4]
     x.reshape(x.shape[0], -1)
     """
-    return _reshape(call)
+    return _reshape(call, call.shape("shape"))
 
 
-def _reshape(call: Call) -> Expr:
-    shape = call.shape("shape")
+def _reshape(call: Call, shape: Expr) -> Expr:
     sizes = [e.value for e in shape.elements] if isinstance(shape, cst.Tuple) else [shape]
     return nodes.call(nodes.expression("{input}.reshape", input=call.node("input")), *sizes)
 
@@ -159,23 +159,23 @@ def squeeze(call: Call) -> Expr:
     return call.make("{input}.squeeze({dim})") if call.has("dim") else call.make("{input}.squeeze()")
 
 
-@rule("Tensor.expand", signature="input, *sizes")
+@rule("Tensor.expand", signature="input, *size")
 def expand(call: Call) -> Expr:
     """-1 keeps an axis.
 
     >>> x.expand(2, 3)  # x: f32[1, 3]
     jnp.broadcast_to(x, (2, 3))
     """
-    sizes = call.shape("sizes")
+    sizes = call.shape("size")
     if isinstance(sizes, cst.Tuple):
         listed = [e.value for e in sizes.elements]
         if any(nodes.is_literal(size, -1) for size in listed):
             if not isinstance(call.node("input"), cst.Name):
-                raise call_unsupported(call, "-1 on an expression")
+                raise Unsupported("MIG302", f"{call.api}: -1 on an expression is not supported")
             known = call.kind("input")
             rank = known.rank if isinstance(known, Tensor) else -1
             if rank != len(listed):
-                raise call_unsupported(call, "-1 where the rank is not known")
+                raise Unsupported("MIG302", f"{call.api}: -1 where the rank is not known is not supported")
             listed = [
                 call.make("{input}.shape[{axis}]", axis=axis) if nodes.is_literal(size, -1) else size
                 for axis, size in enumerate(listed)
@@ -196,12 +196,6 @@ def _named(node: Expr) -> cst.Name | None:
     return node.func.value if batch_first and isinstance(node.func.value, cst.Name) else None
 
 
-def call_unsupported(call: Call, what: str) -> Exception:
-    from migrate.diagnostics import Unsupported
-
-    return Unsupported("MIG302", f"{call.api}: {what} is not supported")
-
-
 @rule("Tensor.expand_as", signature="input, other")
 def expand_as(call: Call) -> Expr:
     """The shape of another tensor.
@@ -210,167 +204,6 @@ def expand_as(call: Call) -> Expr:
     jnp.broadcast_to(x, y.shape)
     """
     return call.make("jnp.broadcast_to({input}, {other}.shape)")
-
-
-@rule("Tensor.repeat", signature="input, *sizes")
-def repeat(call: Call) -> Expr:
-    """Tiles the whole tensor; numpy's repeat repeats elements.
-
-    >>> x.repeat(2, 1)  # x: f32[2, 3]
-    jnp.tile(x, (2, 1))
-    """
-    return call.make("jnp.tile({input}, {sizes})", sizes=call.shape("sizes"))
-
-
-@rule("torch.repeat_interleave", "Tensor.repeat_interleave", signature="input, repeats, dim=None")
-def repeat_interleave(call: Call) -> Expr:
-    """Repeats elements; without `dim` of the flattened tensor.
-
-    >>> x.repeat_interleave(2, dim=1)  # x: f32[2, 3]
-    jnp.repeat(x, 2, axis=1)
-    """
-    if call.has("dim"):
-        return call.make("jnp.repeat({input}, {repeats}, axis={dim})")
-    return call.make("jnp.repeat({input}, {repeats})")
-
-
-@rule("torch.cat", "torch.concat", "torch.concatenate", signature="tensors, dim=0")
-def cat(call: Call) -> Value:
-    """The default axis is 0 in both.
-
-    >>> torch.cat([x, y], dim=1)  # x: f32[2, 3]; y: f32[2, 4]
-    jnp.concatenate([x, y], axis=1)
-    >>> torch.cat((x, y))  # x: f32[2, 3]; y: f32[1, 3]
-    jnp.concatenate((x, y))
-    """
-    kind = call.kind("tensors")
-    element = kind.joined() if isinstance(kind, Items) else Tensor()
-    node = (
-        call.make("jnp.concatenate({tensors}, axis={dim})")
-        if call.has("dim")
-        else call.make("jnp.concatenate({tensors})")
-    )
-    return Value(node, element if isinstance(element, Tensor) else Tensor())
-
-
-@rule("torch.stack", signature="tensors, dim=0")
-def stack(call: Call) -> Value:
-    """A new axis, 0 by default in both.
-
-    >>> torch.stack([x, y])  # x: f32[2, 3]; y: f32[2, 3]
-    jnp.stack([x, y])
-    >>> torch.stack((x, y), -1)  # x: f32[2, 3]; y: f32[2, 3]
-    jnp.stack((x, y), axis=-1)
-    """
-    kind = call.kind("tensors")
-    element = kind.joined() if isinstance(kind, Items) else Tensor()
-    node = call.make("jnp.stack({tensors}, axis={dim})") if call.has("dim") else call.make("jnp.stack({tensors})")
-    made = (
-        Tensor(element.dtype, element.rank + 1 if element.rank >= 0 else -1)
-        if isinstance(element, Tensor)
-        else Tensor()
-    )
-    return Value(node, made)
-
-
-@rule("torch.chunk", "Tensor.chunk", signature="input, chunks, dim=0")
-def chunk(call: Call) -> Value:
-    """Where the length does not divide, torch makes equal chunks and a shorter last one, numpy differs by one: only a
-    length that divides runs.
-
-    >>> x.chunk(2, dim=1)  # x: f32[2, 4]
-    jnp.split(x, 2, axis=1)
-    """
-    return Value(call.make("jnp.split({input}, {chunks}, axis={dim})"), Items(None, Tensor()))
-
-
-@rule("torch.split", "Tensor.split", signature="input, split_size_or_sections, dim=0")
-def split(call: Call) -> Value:
-    """torch takes the size of a part, numpy the number of parts.
-
-    >>> x.split(2, dim=1)  # x: f32[2, 5]
-    split_by_size(x, 2, axis=1)
-    >>> torch.split(x, 1)  # x: f32[2, 5]
-    split_by_size(x, 1)
-    """
-    if not isinstance(call.kind("split_size_or_sections"), Number):
-        raise call_unsupported(call, "a list of sizes")
-    call.snippet("split_by_size")
-    template = "split_by_size({input}, {split_size_or_sections}, axis={dim})"
-    short = "split_by_size({input}, {split_size_or_sections})"
-    return Value(call.make(template if call.has("dim") else short), Items(None, Tensor()))
-
-
-@rule("torch.tril", "Tensor.tril", signature="input, diagonal=0")
-def tril(call: Call) -> Expr:
-    """The lower triangle.
-
-    >>> torch.tril(x)  # x: f32[3, 4]
-    jnp.tril(x)
-    >>> torch.tril(x, diagonal=1)  # x: f32[3, 4]
-    jnp.tril(x, 1)
-    """
-    return call.make("jnp.tril({input}, {diagonal})") if call.has("diagonal") else call.make("jnp.tril({input})")
-
-
-@rule("torch.triu", "Tensor.triu", signature="input, diagonal=0")
-def triu(call: Call) -> Expr:
-    """The upper triangle.
-
-    >>> torch.triu(x, diagonal=1)  # x: f32[3, 4]
-    jnp.triu(x, 1)
-    """
-    return call.make("jnp.triu({input}, {diagonal})") if call.has("diagonal") else call.make("jnp.triu({input})")
-
-
-@rule("torch.gather", "Tensor.gather", signature="input, dim, index")
-def gather(call: Call) -> Expr:
-    """torch's index may be shorter than the input on the other axes; jnp.take_along_axis wants it to broadcast.
-
-    >>> x.gather(1, y)  # x: f32[2, 3]; y: idx3[2, 2]
-    jnp.take_along_axis(x, y, axis=1)
-    """
-    return call.make("jnp.take_along_axis({input}, {index}, axis={dim})")
-
-
-@rule("torch.index_select", "Tensor.index_select", signature="input, dim, index")
-def index_select(call: Call) -> Expr:
-    """Rows of one axis.
-
-    >>> torch.index_select(x, 0, y)  # x: f32[3, 4]; y: idx3[2]
-    jnp.take(x, y, axis=0)
-    """
-    return call.make("jnp.take({input}, {index}, axis={dim})")
-
-
-@rule("torch.roll", "Tensor.roll", signature="input, shifts, dims=None")
-def roll(call: Call) -> Expr:
-    """Without `dims` the flattened tensor rolls.
-
-    >>> torch.roll(x, 1, dims=1)  # x: f32[2, 3]
-    jnp.roll(x, 1, axis=1)
-    """
-    return (
-        call.make("jnp.roll({input}, {shifts}, axis={dims})")
-        if call.has("dims")
-        else call.make("jnp.roll({input}, {shifts})")
-    )
-
-
-@rule("torch.flip", signature="input, dims")
-def flip(call: Call) -> Expr:
-    """Always a copy in torch.
-
-    >>> torch.flip(x, [1])  # x: f32[2, 3]
-    jnp.flip(x, (1,))
-    """
-    import ast
-
-    axes = call.literal("dims")
-    return call.make(
-        "jnp.flip({input}, {axes})",
-        axes=ast.unparse(ast.Constant(tuple(axes) if isinstance(axes, list | tuple) else axes)),
-    )
 
 
 @rule("Tensor.contiguous", "Tensor.clone", "torch.clone", signature="input, *, memory_format=None", elementwise=True)

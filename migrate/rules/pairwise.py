@@ -1,0 +1,149 @@
+"""Functions of two tensors: arithmetic, comparisons, choices."""
+
+from migrate import nodes
+from migrate.nodes import Expr
+from migrate.rules.rule import Call, Rule, register, rule, signature
+
+
+def _arithmetic(name: str, operator: str, alpha: bool) -> Rule:
+    def function(call: Call) -> Expr:
+        if call.has("alpha"):
+            return call.make(f"{{input}} {operator} {{alpha}} * {{other}}")
+        return call.make(f"{{input}} {operator} {{other}}")
+
+    doc = f"The operator.\n\n    >>> torch.{name}(x, y)  # x: f32[2, 3]; y: pos[2, 3]\n    x {operator} y\n"
+    text = "input, other, *, alpha=1" if alpha else "input, other"
+    return Rule((f"torch.{name}", f"Tensor.{name}"), signature(text), function, False, "like", doc, "pairwise")
+
+
+for _name, _operator, _alpha in (("add", "+", True), ("sub", "-", True), ("mul", "*", False)):
+    register(_arithmetic(_name, _operator, _alpha))
+
+
+@rule("torch.div", "Tensor.div", "torch.true_divide", signature="input, other, *, rounding_mode=None", dtype="float")
+def divide(call: Call) -> Expr:
+    """True division, of integers too; a rounding mode other than "floor" is refused.
+
+    >>> torch.div(x, y)  # x: f32[2, 3]; y: pos[2, 3]
+    x / y
+    >>> torch.div(x, y)  # x: i32[2, 3]; y: idx5[3]
+    x / y
+    >>> torch.div(x, y, rounding_mode="floor")  # x: i32[2, 3]; y: i32[3]
+    x // y
+    >>> torch.div(x, 3, rounding_mode="floor")  # x: f32[2, 3]
+    x // 3
+    """
+    call.only("rounding_mode", None, "floor")
+    return call.make("{input} // {other}") if call.has("rounding_mode") else call.make("{input} / {other}")
+
+
+def _comparison(name: str, operator: str) -> Rule:
+    def function(call: Call) -> Expr:
+        return call.make(f"{{input}} {operator} {{other}}")
+
+    doc = f"The operator.\n\n    >>> torch.{name}(x, y)  # x: i32[2, 3]; y: i32[2, 3]\n    x {operator} y\n"
+    names = (f"torch.{name}", f"Tensor.{name}")
+    return Rule(names, signature("input, other"), function, False, "bool", doc, "pairwise")
+
+
+for _name, _operator in (("eq", "=="), ("ne", "!="), ("lt", "<"), ("le", "<="), ("gt", ">"), ("ge", ">=")):
+    register(_comparison(_name, _operator))
+
+
+def _pairwise(name: str, function_name: str, dtype: str, example: str) -> Rule:
+    def function(call: Call) -> Expr:
+        return call.make(f"{function_name}({{input}}, {{other}})")
+
+    doc = f"The same in JAX.\n\n    >>> torch.{name}(x, y)  # x: {example}; y: {example}\n    {function_name}(x, y)\n"
+    names = (f"torch.{name}", f"Tensor.{name}")
+    return Rule(names, signature("input, other"), function, False, dtype, doc, "pairwise")
+
+
+for _name, _function, _dtype, _example in (
+    ("maximum", "jnp.maximum", "like", "f32[2, 3]"),
+    ("minimum", "jnp.minimum", "like", "f32[2, 3]"),
+    ("logical_and", "jnp.logical_and", "bool", "bool[2, 3]"),
+    ("logical_or", "jnp.logical_or", "bool", "bool[2, 3]"),
+    ("atan2", "jnp.arctan2", "float", "pos[2, 3]"),
+    ("fmod", "jnp.fmod", "like", "pos[2, 3]"),
+    ("remainder", "jnp.remainder", "like", "f32[2, 3]"),
+    ("floor_divide", "jnp.floor_divide", "like", "i32[2, 3]"),
+    ("logical_xor", "jnp.logical_xor", "bool", "bool[2, 3]"),
+    ("bitwise_and", "jnp.bitwise_and", "like", "i32[2, 3]"),
+    ("bitwise_or", "jnp.bitwise_or", "like", "i32[2, 3]"),
+    ("bitwise_xor", "jnp.bitwise_xor", "like", "i32[2, 3]"),
+    ("hypot", "jnp.hypot", "float", "f32[2, 3]"),
+    ("logaddexp", "jnp.logaddexp", "float", "f32[2, 3]"),
+    ("xlogy", "jax.scipy.special.xlogy", "float", "pos[2, 3]"),
+):
+    register(_pairwise(_name, _function, _dtype, _example))
+
+
+@rule("torch.where", signature="condition, input, other", dtype="")
+def where(call: Call) -> Expr:
+    """The one-argument form, which lists indices, has a shape that depends on the data and is refused.
+
+    >>> torch.where(x > 0, x, 0.0)  # x: f32[2, 3]
+    jnp.where(x > 0, x, 0.0)
+    """
+    return call.make("jnp.where({condition}, {input}, {other})")
+
+
+@rule("Tensor.masked_fill", "torch.masked_fill", signature="input, mask, value")
+def masked_fill(call: Call) -> Expr:
+    """The mask broadcasts against the tensor.
+
+    >>> x.masked_fill(y > 0, -1.0)  # x: f32[2, 3]; y: f32[2, 3]
+    jnp.where(y > 0, -1.0, x)
+    """
+    return call.make("jnp.where({mask}, {value}, {input})")
+
+
+@rule("torch.lerp", "Tensor.lerp", signature="input, end, weight")
+def lerp(call: Call) -> Expr:
+    """From `input` at weight 0 to `end` at weight 1.
+
+    >>> torch.lerp(x, y, 0.3)  # x: f32[2, 3]; y: f32[2, 3]
+    x + (0.3 * (y - x))
+    """
+    return call.make("{input} + {weight} * ({end} - {input})")
+
+
+def _fused(name: str, operator: str) -> Rule:
+    def function(call: Call) -> Expr:
+        value = "{value} * " if call.has("value") else ""
+        return call.make(f"{{input}} + {value}{{tensor1}} {operator} {{tensor2}}")
+
+    example = f">>> torch.{name}(x, y, z)  # x: f32[2, 3]; y: f32[2, 3]; z: pos[3]\n    x + (y {operator} z)"
+    doc = f"Adds value * tensor1 {operator} tensor2.\n\n    {example}\n"
+    names = (f"torch.{name}", f"Tensor.{name}")
+    return Rule(names, signature("input, tensor1, tensor2, *, value=1"), function, False, "like", doc, "pairwise")
+
+
+register(_fused("addcmul", "*"))
+register(_fused("addcdiv", "/"))
+
+
+def _close(name: str) -> Rule:
+    def function(call: Call) -> Expr:
+        given = {n: call.node(n) for n in ("rtol", "atol", "equal_nan") if call.has(n)}
+        return nodes.call(f"jnp.{name}", call.node("input"), call.node("other"), **given)
+
+    doc = f"The same tolerances by default.\n\n    >>> torch.{name}(x, x)  # x: f32[2, 3]\n    jnp.{name}(x, x)\n"
+    names = (f"torch.{name}", f"Tensor.{name}")
+    parameters = signature("input, other, rtol=1e-05, atol=1e-08, equal_nan=False")
+    return Rule(names, parameters, function, False, "bool", doc, "pairwise")
+
+
+register(_close("isclose"))
+register(_close("allclose"))
+
+
+@rule("torch.equal", "Tensor.equal", signature="input, other", dtype="bool")
+def equal(call: Call) -> Expr:
+    """Whether shapes and all elements are equal. A Python boolean in torch, an array in JAX.
+
+    >>> torch.equal(x, x + 1)  # x: f32[2, 3]
+    jnp.array_equal(x, x + 1)
+    """
+    return call.make("jnp.array_equal({input}, {other})")
