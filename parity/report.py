@@ -136,9 +136,9 @@ def to_html(result: ParityResult) -> str:
         "notes": "".join(f"<li>{_e(note)}</li>" for note in result.notes),
         "errors": "".join(f"<pre>{_e(error)}</pre>" for error in result.errors[1 if detail in result.errors else 0 :]),
         "rule": _e(
-            f"Two sides may differ by {tolerance.NOISE_FACTOR:.0f} times as much as torch differs from itself when nothing "
-            "changes but roundings (initial weights by one unit in the last place, the order of sums), and need never "
-            f"differ by less than {tolerance.LOSS_FIRST_STEPS.relative:.0e} (first two losses) or "
+            f"Two sides may differ by {tolerance.NOISE_FACTOR:.0f} times as much as torch differs from itself when "
+            "nothing changes but roundings (initial weights by one unit in the last place, the order of sums), and "
+            f"need never differ by less than {tolerance.LOSS_FIRST_STEPS.relative:.0e} (first two losses) or "
             f"{tolerance.LOSS_LATER.relative:.0e} (later ones)."
         ),
     }
