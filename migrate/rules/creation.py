@@ -3,6 +3,7 @@
 import libcst as cst
 
 from migrate import nodes
+from migrate.diagnostics import Unsupported
 from migrate.kinds import Items, Number, Tensor
 from migrate.nodes import Expr
 from migrate.rules.rule import Call, Rule, Value, register, rule, signature
@@ -56,6 +57,18 @@ register(_filled("zeros", "zeros"))
 register(_filled("ones", "ones"))
 
 
+@rule("torch.empty", signature=f"*size, {FACTORY}, memory_format=None", dtype="float")
+def empty(call: Call) -> Value:
+    """What it holds is left open in torch; in JAX it is zeros.
+
+    >>> torch.zeros_like(torch.empty(2, 3))
+    jnp.zeros_like(jnp.empty((2, 3)))
+    """
+    made = _filled("zeros", "empty").function(call)
+    assert isinstance(made, Value)
+    return made
+
+
 def _filled_like(name: str) -> Rule:
     def function(call: Call) -> Value:
         dtype = {"dtype": call.node("dtype")} if call.has("dtype") else {}
@@ -70,6 +83,17 @@ def _filled_like(name: str) -> Rule:
 
 register(_filled_like("zeros_like"))
 register(_filled_like("ones_like"))
+
+
+@rule("torch.empty_like", signature=f"input, *, {FACTORY}, memory_format=None")
+def empty_like(call: Call) -> Expr:
+    """What it holds is left open in torch; in JAX it is zeros.
+
+    >>> torch.zeros_like(torch.empty_like(x))  # x: f32[2, 3]
+    jnp.zeros_like(jnp.empty_like(x))
+    """
+    call.only("dtype", None)
+    return call.make("jnp.empty_like({input})")
 
 
 @rule("torch.full", signature=f"size, fill_value, *, {FACTORY}", dtype="")
@@ -195,3 +219,75 @@ def type_as(call: Call) -> Expr:
     x.astype(y.dtype)
     """
     return call.make("{input}.astype({other}.dtype)")
+
+
+def _new_filled(name: str) -> Rule:
+    def function(call: Call) -> Value:
+        shape = call.shape("size")
+        rank = len(shape.elements) if isinstance(shape, cst.Tuple) else -1
+        dtype = call.node("dtype") if call.has("dtype") else call.make("{input}.dtype")
+        kind = call.kind("input")
+        made = dtype_kind(dtype) if call.has("dtype") else kind.dtype if isinstance(kind, Tensor) else ""
+        return Value(nodes.call(f"jnp.{name}", shape, dtype), Tensor(made, rank))
+
+    doc = (
+        f"The dtype of another tensor.\n\n    >>> x.new_{name}(2, 3)  # x: f32[5]\n    jnp.{name}((2, 3), x.dtype)\n"
+        f"    >>> x.new_{name}((4,))  # x: i32[5]\n    jnp.{name}((4,), x.dtype)\n"
+    )
+    parameters = signature(f"input, *size, {FACTORY}")
+    return Rule((f"Tensor.new_{name}",), parameters, function, False, "like", doc, "creation")
+
+
+register(_new_filled("zeros"))
+register(_new_filled("ones"))
+
+
+@rule("Tensor.new_full", signature=f"input, size, fill_value, *, {FACTORY}")
+def new_full(call: Call) -> Value:
+    """The dtype of the tensor, not of the fill value.
+
+    >>> x.new_full((2, 3), 7)  # x: f32[5]
+    jnp.full((2, 3), 7, x.dtype)
+    """
+    call.only("dtype", None)
+    return Value(call.make("jnp.full({size}, {fill_value}, {input}.dtype)"), Tensor())
+
+
+@rule("Tensor.new_tensor", signature="input, data, *, dtype=None, device=None, requires_grad=False")
+def new_tensor(call: Call) -> Value:
+    """The dtype of the tensor by default.
+
+    >>> x.new_tensor([1, 2])  # x: f32[5]
+    jnp.array([1, 2], x.dtype)
+    """
+    call.only("dtype", None)
+    return Value(call.make("jnp.array({data}, {input}.dtype)"), Tensor())
+
+
+@rule("torch.logspace", signature=f"start, end, steps, base=10.0, *, {FACTORY}", dtype="float")
+def logspace(call: Call) -> Value:
+    """Powers of 10 at evenly spaced exponents; includes the end in both.
+
+    >>> x * torch.logspace(-1, 1, 3)  # x: f32[3]
+    x * jnp.logspace(-1, 1, 3)
+    """
+    call.only("base", 10.0, 10)
+    call.only("dtype", None)
+    return Value(call.make("jnp.logspace({start}, {end}, {steps})"), Tensor("float", 1))
+
+
+def _typed(name: str, dtype: str) -> Rule:
+    def function(call: Call) -> Value:
+        if not isinstance(call.kind("data"), Items):
+            raise Unsupported("MIG302", f"{call.api}: only a list written in place is known not to be a size")
+        return Value(call.make(f"jnp.array({{data}}, {dtype})"), Tensor(_KIND_OF_JAX[dtype]))
+
+    doc = (
+        "A number would be a size, and a tensor shared: only lists are taken.\n\n"
+        f"    >>> x + torch.{name}([1, 2, 3])  # x: i32[2, 3]\n    x + jnp.array([1, 2, 3], {dtype})\n"
+    )
+    return Rule((f"torch.{name}",), signature("data"), function, False, "", doc, "creation")
+
+
+register(_typed("FloatTensor", "jnp.float32"))
+register(_typed("LongTensor", "jnp.int32"))

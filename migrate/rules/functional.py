@@ -1,9 +1,12 @@
 """torch.nn.functional: normalisation, dropout, padding, products with weights."""
 
+import libcst as cst
+
 from migrate import nodes
 from migrate.diagnostics import Unsupported
+from migrate.kinds import Items
 from migrate.nodes import Expr
-from migrate.rules.rule import Call, rule
+from migrate.rules.rule import Call, Rule, register, rule, signature
 
 
 @rule("torch.nn.functional.normalize", signature="input, p=2.0, dim=1, eps=1e-12, out=None", dtype="float")
@@ -48,15 +51,15 @@ def dropout(call: Call) -> Expr:
     """Drops in eval mode too unless `training` says otherwise.
 
     >>> F.dropout(x, 0.2, training=self.training)  # x: f32[4, 5]
-    dropout(key, x, 0.2, self.training)
+    apply_dropout(key, x, 0.2, self.training)
     >>> F.dropout(x)  # x: f32[4, 5]
-    dropout(key, x, 0.5)
+    apply_dropout(key, x, 0.5)
     """
     if nodes.is_literal(call.node("training"), False):
         return call.node("input")
-    call.snippet("dropout")
+    call.snippet("apply_dropout")
     given = [call.node("training")] if call.has("training") else []
-    return nodes.call("dropout", call.key(), call.node("input"), call.node("p"), *given)
+    return nodes.call("apply_dropout", call.key(), call.node("input"), call.node("p"), *given)
 
 
 @rule("torch.nn.functional.pad", signature="input, pad, mode='constant', value=None")
@@ -74,3 +77,179 @@ def pad(call: Call) -> Expr:
     if call.has("value"):
         template = template[:-1] + ", constant_values={value})"
     return call.make(template)
+
+
+def _convolution(dimensions: int) -> Rule:
+    def function(call: Call) -> Expr:
+        keywords = {"window_strides": _each(call, "stride", dimensions), "padding": _padding(call, dimensions)}
+        if call.has("dilation"):
+            keywords["rhs_dilation"] = _each(call, "dilation", dimensions)
+        if call.has("groups"):
+            keywords["feature_group_count"] = call.node("groups")
+        made = nodes.call("jax.lax.conv_general_dilated", call.node("input"), call.node("weight"), **keywords)
+        if not call.has("bias"):
+            return made
+        return nodes.expression("{y} + {b}.reshape(-1" + ", 1" * dimensions + ")", y=made, b=call.node("bias"))
+
+    x, w = {1: ("2, 4, 9", "6, 4, 3"), 2: ("2, 4, 7, 6", "6, 2, 3, 3")}[dimensions]
+    plain = {1: "(1,), padding=[(0, 0)]", 2: "(2, 2), padding=[(1, 1), (1, 1)], feature_group_count=2"}[dimensions]
+    more = {1: "", 2: ", stride=2, padding=1, groups=2"}[dimensions]
+    ones = ", 1" * dimensions
+    doc = (
+        "Channels stay first, as torch has them; the weight is (out, in, *window) in both.\n\n"
+        f"    >>> F.conv{dimensions}d(x, y, z{more})  # x: f32[{x}]; y: f32[{w}]; z: f32[6]\n"
+        f"    jax.lax.conv_general_dilated(x, y, window_strides={plain}) + z.reshape(-1{ones})\n"
+    )
+    parameters = signature("input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1")
+    names = (f"torch.nn.functional.conv{dimensions}d", f"torch.conv{dimensions}d")
+    return Rule(names, parameters, function, False, "float", doc, "functional")
+
+
+def _each(call: Call, name: str, count: int) -> Expr:
+    """An argument as a tuple, one for each axis."""
+    node = call.node(name)
+    if isinstance(node, cst.Tuple) or isinstance(call.kind(name), Items):
+        return node
+    return nodes.tuple_of([node] * count)
+
+
+def _padding(call: Call, count: int) -> Expr:
+    if isinstance(nodes.literal(call.node("padding")), str):
+        return nodes.expression(f'"{call.literal("padding")}"'.upper())
+    sizes = _each(call, "padding", count)
+    if not isinstance(sizes, cst.Tuple):
+        raise Unsupported("MIG302", f"{call.api}: padding={nodes.code(sizes)} must be a number or a tuple here")
+    pairs = [nodes.tuple_of([size.value, size.value]) for size in sizes.elements]
+    return cst.List([cst.Element(pair) for pair in pairs])
+
+
+register(_convolution(1))
+register(_convolution(2))
+
+
+@rule("torch.nn.functional.embedding", signature="input, weight, padding_idx=None, max_norm=None", dtype="float")
+def embedding(call: Call) -> Expr:
+    """Rows of a table.
+
+    >>> F.embedding(x, y)  # x: idx5[2, 3]; y: f32[5, 4]
+    y[x]
+    """
+    call.only("padding_idx", None)
+    call.only("max_norm", None)
+    return call.make("{weight}[{input}]")
+
+
+@rule(
+    "torch.nn.functional.layer_norm",
+    signature="input, normalized_shape, weight=None, bias=None, eps=1e-05",
+    dtype="float",
+)
+def layer_norm(call: Call) -> Expr:
+    """Over as many trailing axes as `normalized_shape` has.
+
+    >>> F.layer_norm(x, (4,))  # x: f32[2, 3, 4]
+    layer_norm(x, (4,))
+    >>> F.layer_norm(x, [3, 4], y, z, eps=1e-3)  # x: f32[2, 3, 4]; y: f32[3, 4]; z: f32[3, 4]
+    layer_norm(x, [3, 4], y, z, eps=1e-3)
+    """
+    call.snippet("layer_norm")
+    given = [call.node(name) for name in ("weight", "bias") if call.has(name)]
+    if call.has("bias") and not call.has("weight"):
+        given = [nodes.name("None"), *given]
+    keywords = {"eps": call.node("eps")} if call.has("eps") else {}
+    return nodes.call("layer_norm", call.node("input"), call.node("normalized_shape"), *given, **keywords)
+
+
+@rule(
+    "torch.nn.functional.scaled_dot_product_attention",
+    signature="query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, enable_gqa=False",
+    dtype="float",
+    draws=True,
+)
+def scaled_dot_product_attention(call: Call) -> Expr:
+    """A True in the mask lets attend. A row that may attend to nothing is 0 in torch and NaN here.
+
+    >>> F.scaled_dot_product_attention(x, y, z)  # x: f32[2, 3, 4]; y: f32[2, 5, 4]; z: f32[2, 5, 6]
+    scaled_dot_product_attention(x, y, z)
+    >>> F.scaled_dot_product_attention(x, y, z, is_causal=True)  # x: f32[2, 4, 3]; y: f32[2, 4, 3]; z: f32[2, 4, 3]
+    scaled_dot_product_attention(x, y, z, is_causal=True)
+    >>> F.scaled_dot_product_attention(x, y, x, z, scale=0.3)  # x: f32[2, 3, 4]; y: f32[2, 3, 4]; z: f32[3, 3]
+    scaled_dot_product_attention(x, y, x, z, scale=0.3)
+    """
+    call.only("enable_gqa", False)
+    call.snippet("scaled_dot_product_attention")
+    given = [call.node(name) for name in ("query", "key", "value")]
+    given += [call.node("attn_mask")] if call.has("attn_mask") else []
+    keywords = {name: call.node(name) for name in ("is_causal", "scale") if call.has(name)}
+    if call.has("dropout_p") and not nodes.is_literal(call.node("dropout_p"), 0):
+        keywords |= {"dropout_rate": call.node("dropout_p"), "dropout_key": call.key()}
+    return nodes.call("scaled_dot_product_attention", *given, **keywords)
+
+
+@rule(
+    "torch.nn.functional.interpolate",
+    signature="input, size=None, scale_factor=None, mode='nearest', align_corners=None, recompute_scale_factor=None, "
+    "antialias=False",
+    dtype="float",
+)
+def interpolate(call: Call) -> Expr:
+    """Nearest by default; torch's nearest rounds down, where that of jax.image goes by the centres.
+
+    >>> F.interpolate(x, scale_factor=2)  # x: f32[2, 3, 4, 5]
+    interpolate(x, scale_factor=2)
+    >>> F.interpolate(x, size=(7, 3))  # x: f32[2, 3, 4, 5]
+    interpolate(x, size=(7, 3))
+    >>> F.interpolate(x, size=7, mode="linear")  # x: f32[2, 3, 4]
+    interpolate(x, size=7, mode="linear")
+    >>> F.interpolate(x, scale_factor=(1.5, 2.3), mode="bilinear")  # x: f32[2, 3, 5, 4]
+    interpolate(x, scale_factor=(1.5, 2.3), mode="bilinear")
+    >>> F.interpolate(x, size=(3, 9), mode="bilinear", align_corners=True)  # x: f32[2, 3, 5, 4]
+    interpolate(x, size=(3, 9), mode="bilinear", align_corners=True)
+    """
+    call.only("recompute_scale_factor", None, False)
+    call.only("antialias", False)
+    call.only("mode", "nearest", "linear", "bilinear", "trilinear")
+    call.snippet("interpolate")
+    names = ("size", "scale_factor", "mode", "align_corners")
+    keywords = {name: call.node(name) for name in names if call.has(name)}
+    return nodes.call("interpolate", call.node("input"), **keywords)
+
+
+def _to_one(dimensions: int) -> Rule:
+    def function(call: Call) -> Expr:
+        call.only("output_size", 1, (1,) * dimensions)
+        return call.make(f"{{input}}.mean({tuple(range(-dimensions, 0))}, keepdims=True)")
+
+    axes = tuple(range(-dimensions, 0))
+    shape = ", ".join(map(str, range(2, 4 + dimensions)))
+    name, parameters = f"adaptive_avg_pool{dimensions}d", signature("input, output_size")
+    doc = f"Only to one element.\n\n    >>> F.{name}(x, 1)  # x: f32[{shape}]\n    x.mean({axes}, keepdims=True)\n"
+    return Rule((f"torch.nn.functional.{name}",), parameters, function, False, "float", doc, "functional")
+
+
+for _dimensions in (1, 2, 3):
+    register(_to_one(_dimensions))
+
+
+@rule("torch.nn.functional.cosine_similarity", signature="x1, x2, dim=1, eps=1e-08", dtype="float")
+def cosine_similarity(call: Call) -> Expr:
+    """Each norm is clamped from below by eps.
+
+    >>> F.cosine_similarity(x, y, dim=-1)  # x: f32[2, 3]; y: f32[2, 3]
+    cosine_similarity(x, y, -1)
+    """
+    call.snippet("cosine_similarity")
+    keywords = {"eps": call.node("eps")} if call.has("eps") else {}
+    axis = [call.node("dim")] if call.has("dim") else []
+    return nodes.call("cosine_similarity", call.node("x1"), call.node("x2"), *axis, **keywords)
+
+
+@rule("torch.nn.functional.pixel_shuffle", signature="input, upscale_factor", dtype="float")
+def pixel_shuffle(call: Call) -> Expr:
+    """Channels become pixels.
+
+    >>> F.pixel_shuffle(x, 2)  # x: f32[2, 8, 3, 4]
+    pixel_shuffle(x, 2)
+    """
+    call.snippet("pixel_shuffle")
+    return call.make("pixel_shuffle({input}, {upscale_factor})")

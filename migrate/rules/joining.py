@@ -1,9 +1,12 @@
 """Joining, splitting and repeating tensors."""
 
+import libcst as cst
+
+from migrate import nodes
 from migrate.diagnostics import Unsupported
 from migrate.kinds import Items, Number, Tensor
 from migrate.nodes import Expr
-from migrate.rules.rule import Call, Value, rule
+from migrate.rules.rule import Call, Rule, Value, register, rule, signature
 
 
 @rule("Tensor.repeat", signature="input, *repeats")
@@ -93,3 +96,68 @@ def split(call: Call) -> Value:
     template = "split_by_size({input}, {split_size_or_sections}, axis={dim})"
     short = "split_by_size({input}, {split_size_or_sections})"
     return Value(call.make(template if call.has("dim") else short), Items(None, Tensor()))
+
+
+def _whole(name: str, target: str, note: str) -> Rule:
+    def function(call: Call) -> Expr:
+        return call.make(f"{target}({{tensors}})")
+
+    doc = f"{note}\n\n    >>> torch.{name}((x, y))  # x: f32[2, 3]; y: f32[2, 3]\n    {target}((x, y))\n"
+    return Rule((f"torch.{name}",), signature("tensors"), function, False, "", doc, "joining")
+
+
+register(_whole("hstack", "jnp.hstack", "Along the second axis, the first of vectors."))
+register(_whole("vstack", "jnp.vstack", "Along the first axis; vectors become rows."))
+register(_whole("dstack", "jnp.dstack", "Along a third axis."))
+register(_whole("column_stack", "jnp.column_stack", "Vectors become columns."))
+
+
+@rule("torch.unbind", "Tensor.unbind", signature="input, dim=0", dtype="")
+def unbind(call: Call) -> Value:
+    """The parts along one axis, which goes.
+
+    >>> torch.unbind(x)  # x: f32[2, 3]
+    tuple(x)
+    >>> x.unbind(dim=-1)  # x: f32[2, 3]
+    tuple(jnp.moveaxis(x, -1, 0))
+    """
+    node = call.make("tuple(jnp.moveaxis({input}, {dim}, 0))" if call.has("dim") else "tuple({input})")
+    kind = call.kind("input")
+    rank = kind.rank - 1 if isinstance(kind, Tensor) and kind.rank > 0 else -1
+    return Value(node, Items(None, Tensor(kind.dtype if isinstance(kind, Tensor) else "", rank), "tuple"))
+
+
+@rule("torch.meshgrid", signature="*tensors, indexing=None", dtype="")
+def meshgrid(call: Call) -> Value:
+    """torch's default is "ij", numpy's "xy".
+
+    >>> torch.meshgrid(x, y, indexing="ij")  # x: f32[2]; y: f32[3]
+    jnp.meshgrid(x, y, indexing="ij")
+    >>> torch.meshgrid([x, y], indexing="xy")  # x: f32[2]; y: f32[3]
+    jnp.meshgrid(*[x, y], indexing="xy")
+    """
+    indexing = call.node("indexing") if call.has("indexing") else nodes.expression('"ij"')
+    listed = len(call.rest) == 1 and not isinstance(call.rest[0].kind, Tensor)
+    tensors = [cst.Arg(value.node, star="*" if listed else "") for value in call.rest]
+    made = cst.Call(nodes.expression("jnp.meshgrid"), [*tensors, *nodes.arguments([], {"indexing": indexing})])
+    return Value(made, Items(None, Tensor(rank=-1 if listed else len(call.rest))))
+
+
+@rule("torch.tile", signature="input, dims")
+def tile(call: Call) -> Expr:
+    """Repeats the whole tensor along each axis.
+
+    >>> torch.tile(x, (2, 1))  # x: f32[2, 3]
+    jnp.tile(x, (2, 1))
+    """
+    return call.make("jnp.tile({input}, {dims})")
+
+
+@rule("torch.broadcast_to", "Tensor.broadcast_to", signature="input, size")
+def broadcast_to(call: Call) -> Expr:
+    """The same rules of broadcasting.
+
+    >>> torch.broadcast_to(x, (2, 3))  # x: f32[3]
+    jnp.broadcast_to(x, (2, 3))
+    """
+    return call.make("jnp.broadcast_to({input}, {size})")

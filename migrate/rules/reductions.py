@@ -205,3 +205,80 @@ def norm(call: Call) -> Expr:
     if not call.has("dim"):
         return call.make("jnp.linalg.norm({input}.reshape(-1))")
     return _reduced(call, "jnp.linalg.norm")
+
+
+@rule("torch.count_nonzero", "Tensor.count_nonzero", signature="input, dim=None", dtype="int")
+def count_nonzero(call: Call) -> Expr:
+    """Over all axes by default.
+
+    >>> torch.count_nonzero(x)  # x: idx2[2, 3]
+    jnp.count_nonzero(x)
+    >>> torch.count_nonzero(x, dim=1)  # x: idx2[2, 3]
+    jnp.count_nonzero(x, axis=1)
+    """
+    return _reduced(call, "jnp.count_nonzero")
+
+
+@rule("torch.cumprod", "Tensor.cumprod", signature="input, dim, *, dtype=None")
+def cumprod(call: Call) -> Expr:
+    """Needs an axis in torch.
+
+    >>> torch.cumprod(x, dim=1)  # x: pos[2, 3]
+    jnp.cumprod(x, axis=1)
+    """
+    call.only("dtype", None)
+    return call.make("jnp.cumprod({input}, axis={dim})")
+
+
+@rule("torch.diff", "Tensor.diff", signature="input, n=1, dim=-1, prepend=None, append=None")
+def diff(call: Call) -> Expr:
+    """Differences of neighbours.
+
+    >>> torch.diff(x)  # x: f32[2, 5]
+    jnp.diff(x)
+    >>> x.diff(dim=0)  # x: f32[4, 3]
+    jnp.diff(x, axis=0)
+    """
+    call.only("prepend", None)
+    call.only("append", None)
+    given = {"n": call.node("n")} if call.has("n") else {}
+    given |= {"axis": call.node("dim")} if call.has("dim") else {}
+    return nodes.call("jnp.diff", call.node("input"), **given)
+
+
+def _spread_and_mean(name: str) -> Rule:
+    def function(call: Call) -> Value:
+        keepdim = call.node("keepdim") if call.has("keepdim") else None
+        axis = {"axis": call.node("dim")} if call.has("dim") else {}
+        axis |= {"keepdims": keepdim} if keepdim is not None else {}
+        mean = nodes.call(call.make("{input}.mean"), **axis)
+        return Value(nodes.tuple_of([_spread(call, name), mean]), Items((Tensor("float"),) * 2, type="tuple"))
+
+    doc = (
+        f"Divides by N - 1 by default, numpy by N.\n\n    >>> torch.{name}_mean(x, dim=1)  # x: f32[2, 3]\n"
+        f"    (x.{name}(axis=1, ddof=1), x.mean(axis=1))\n"
+        f"    >>> torch.{name}_mean(x, dim=-1, unbiased=False, keepdim=True)  # x: f32[2, 3]\n"
+        f"    (x.{name}(axis=-1, keepdims=True), x.mean(axis=-1, keepdims=True))\n"
+    )
+    parameters = signature("input, dim=None, unbiased=True, keepdim=False, *, correction=1")
+    return Rule((f"torch.{name}_mean",), parameters, function, False, "", doc, "reductions")
+
+
+register(_spread_and_mean("var"))
+register(_spread_and_mean("std"))
+
+
+@rule("torch.linalg.norm", signature="input, ord=None, dim=None, keepdim=False, *, dtype=None", dtype="float")
+def linalg_norm(call: Call) -> Expr:
+    """Of the flattened tensor without `dim` and `ord`; a matrix norm is refused.
+
+    >>> torch.linalg.norm(x)  # x: f32[2, 3]
+    jnp.linalg.norm(x)
+    >>> torch.linalg.norm(x, dim=-1, keepdim=True)  # x: f32[2, 3]
+    jnp.linalg.norm(x, axis=-1, keepdims=True)
+    """
+    call.only("ord", None)
+    call.only("dtype", None)
+    given = {"axis": call.node("dim")} if call.has("dim") else {}
+    given |= {"keepdims": call.node("keepdim")} if call.has("keepdim") else {}
+    return nodes.call("jnp.linalg.norm", call.node("input"), **given)

@@ -47,7 +47,7 @@ def flat(value: Any) -> list[np.ndarray]:
 
 
 # A sum may cancel: then its terms, as large as what went in, leave some units in their own last place behind.
-CANCELLED = 8 * 2.0**-53
+CANCELLED = 16 * 2.0**-53
 _BITS = {"float64": 1.0, "float32": 2.0**29, "float16": 2.0**42, "bfloat16": 2.0**45}
 
 

@@ -2,7 +2,7 @@ import jax
 import jax.numpy as jnp
 
 
-def dropout(key, x, rate, training=True):
+def apply_dropout(key, x, rate, training=True):
     """Zeroes elements with probability `rate` and scales the others by 1 / (1 - rate), in train mode."""
     if not training or rate == 0:
         return x
