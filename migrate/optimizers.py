@@ -26,8 +26,8 @@ OPTIMIZERS: dict[str, OptimizerEntry] = {
     for entry in (
         OptimizerEntry(
             "torch.optim.SGD",
-            "params, lr=1e-3, momentum=0, dampening=0, weight_decay=0, nesterov=False, *, maximize=False, foreach=None, "
-            "differentiable=False, fused=None",
+            "params, lr=1e-3, momentum=0, dampening=0, weight_decay=0, nesterov=False, *, maximize=False, "
+            "foreach=None, differentiable=False, fused=None",
             "optax.sgd({lr}, momentum={momentum?0}, nesterov={nesterov?False})",
             refuses=("dampening", "maximize"),
         ),
@@ -40,7 +40,8 @@ OPTIMIZERS: dict[str, OptimizerEntry] = {
         OptimizerEntry(
             "torch.optim.AdamW",
             "params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01, amsgrad=False, *, " + REFUSED,
-            "optax.adamw({lr}, b1={betas:item0?0.9}, b2={betas:item1?0.999}, eps={eps?1e-8}, weight_decay={weight_decay?1e-4})",
+            "optax.adamw({lr}, b1={betas:item0?0.9}, b2={betas:item1?0.999}, eps={eps?1e-8}, "
+            "weight_decay={weight_decay?1e-4})",
             decay="own",
             refuses=("amsgrad", "maximize"),
         ),

@@ -35,6 +35,40 @@ def _convolution(dimensions: int, samples: tuple[Sample, ...]) -> Layer:
     )
 
 
+def _transposed(dimensions: int, samples: tuple[Sample, ...]) -> Layer:
+    spatial = tuple(range(2, 2 + dimensions))
+    return Layer(
+        torch=f"torch.nn.ConvTranspose{dimensions}d",
+        signature="in_channels, out_channels, kernel_size, stride=1, padding=0, output_padding=0, groups=1, bias=True, "
+        "dilation=1, padding_mode='zeros', device=None, dtype=None",
+        template=(
+            f"nn.ConvTranspose({{out_channels}}, {{kernel_size:tuple{dimensions}}}, "
+            f"strides={{stride:tuple{dimensions}?1}}, padding={{padding:transpose_padding{dimensions}}}, "
+            f"kernel_dilation={{dilation:tuple{dimensions}?1}}, use_bias={{bias?True}}, transpose_kernel=True)"
+        ),
+        defaults=f"torch_init(fan_in={{out_channels:fan_in_transposed{dimensions}}})",
+        snippets=("torch_init",),
+        note="torch's padding takes away from the output; Flax's pads the input of the equivalent convolution.",
+        layout=Layout.LAST,
+        rank=dimensions + 2,
+        weights=(
+            Weight(
+                "weight",
+                "kernel",
+                (*["?"] * dimensions, "{out_channels}", "{in_channels}"),
+                (Permute((*spatial, 1, 0)),),
+                initializer="kernel_init",
+            ),
+            Weight("bias", "bias", ("{out_channels}",), when="bias", initializer="bias_init"),
+        ),
+        refuses={
+            "groups": ((1,), "nn.ConvTranspose has no groups"),
+            "padding_mode": (("zeros",), "torch has no other"),
+        },
+        samples=samples,
+    )
+
+
 LAYERS = (
     _convolution(
         1,
@@ -56,4 +90,19 @@ LAYERS = (
         3,
         (Sample("nn.Conv3d(2, 4, 2, padding=1)", (1, 2, 4, 5, 3)),),
     ),
+    _transposed(
+        1,
+        (
+            Sample("nn.ConvTranspose1d(4, 6, 3)", (2, 4, 5)),
+            Sample("nn.ConvTranspose1d(4, 6, 4, stride=2, padding=1, bias=False)", (2, 4, 5)),
+        ),
+    ),
+    _transposed(
+        2,
+        (
+            Sample("nn.ConvTranspose2d(4, 6, 2, stride=2)", (2, 4, 3, 5)),
+            Sample("nn.ConvTranspose2d(4, 6, (3, 4), 2, (2, 1), (1, 0), dilation=(2, 1))", (2, 4, 5, 4)),
+        ),
+    ),
+    _transposed(3, (Sample("nn.ConvTranspose3d(2, 3, 2, 2, 1)", (1, 2, 3, 4, 3)),)),
 )

@@ -8,12 +8,14 @@ def _batch_norm(dimensions: int, samples: tuple[Sample, ...]) -> Layer:
     axis = ", axis=1" if dimensions == 1 else ""
     return Layer(
         torch=f"torch.nn.BatchNorm{dimensions}d",
-        signature="num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, device=None, dtype=None",
+        signature="num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, device=None, "
+        "dtype=None",
         template=(
             "BatchNorm(use_running_average=not self.training, momentum={momentum?0.1}, epsilon={eps?1e-5}, "
             f"affine={{affine?True}}{axis})"
         ),
-        note="torch keeps the unbiased variance in its running statistics, Flax the biased one; momentum is 1 minus Flax's.",
+        note="torch keeps the unbiased variance in its running statistics, Flax the biased one; its momentum is 1 minus "
+        "Flax's.",
         layout=Layout.FIRST if dimensions == 1 else Layout.LAST,
         rank=dimensions + 2,
         trains=True,
@@ -32,6 +34,28 @@ def _batch_norm(dimensions: int, samples: tuple[Sample, ...]) -> Layer:
         samples=samples,
     )
 
+
+def _instance_norm(dimensions: int, samples: tuple[Sample, ...]) -> Layer:
+    return Layer(
+        torch=f"torch.nn.InstanceNorm{dimensions}d",
+        signature="num_features, eps=1e-5, momentum=0.1, affine=False, track_running_stats=False, device=None, "
+        "dtype=None",
+        template="nn.InstanceNorm(epsilon={eps}, use_bias={affine?True}, use_scale={affine?True})",
+        note="Has no weights by default in torch, and does in Flax.",
+        layout=Layout.LAST,
+        rank=dimensions + 2,
+        weights=(
+            Weight("weight", "scale", ("{num_features}",), when="affine", initializer="scale_init"),
+            Weight("bias", "bias", ("{num_features}",), when="affine", initializer="bias_init"),
+        ),
+        refuses={"track_running_stats": ((False,), "nn.InstanceNorm keeps no statistics")},
+        samples=samples,
+    )
+
+
+_SHAPE = ("{normalized_shape:shape}",)
+_SCALE = Weight("weight", "scale", _SHAPE, when="elementwise_affine", initializer="scale_init")
+_BIAS = Weight("bias", "bias", _SHAPE, when="bias and elementwise_affine", initializer="bias_init")
 
 LAYERS = (
     _batch_norm(1, (Sample("nn.BatchNorm1d(6)", (5, 6, 3)), Sample("nn.BatchNorm1d(6, affine=False)", (5, 6)))),
@@ -53,16 +77,8 @@ LAYERS = (
         note="Flax's epsilon is 1e-6 where torch's is 1e-5.",
         layout=Layout.FIRST,
         weights=(
-            Weight(
-                "weight", "scale", ("{normalized_shape:shape}",), when="elementwise_affine", initializer="scale_init"
-            ),
-            Weight(
-                "bias",
-                "bias",
-                ("{normalized_shape:shape}",),
-                when="bias and elementwise_affine",
-                initializer="bias_init",
-            ),
+            _SCALE,
+            _BIAS,
         ),
         samples=(
             Sample("nn.LayerNorm(6)", (2, 3, 6)),
@@ -84,6 +100,31 @@ LAYERS = (
         samples=(
             Sample("nn.GroupNorm(2, 6)", (2, 6, 3, 4)),
             Sample("nn.GroupNorm(3, 6, eps=1e-3, affine=False)", (2, 6, 3, 4)),
+        ),
+    ),
+    _instance_norm(1, (Sample("nn.InstanceNorm1d(3)", (2, 3, 7)),)),
+    _instance_norm(
+        2,
+        (
+            Sample("nn.InstanceNorm2d(3)", (2, 3, 4, 5)),
+            Sample("nn.InstanceNorm2d(3, eps=1e-3, affine=True)", (2, 3, 4, 5)),
+        ),
+    ),
+    _instance_norm(3, (Sample("nn.InstanceNorm3d(2)", (2, 2, 3, 2, 4)),)),
+    Layer(
+        torch="torch.nn.RMSNorm",
+        signature="normalized_shape, eps=None, elementwise_affine=True, device=None, dtype=None",
+        template=(
+            "nn.RMSNorm(epsilon={eps:epsilon}, use_scale={elementwise_affine?True}, "
+            "reduction_axes={normalized_shape:trailing_axes?-1}, feature_axes={normalized_shape:trailing_axes?-1})"
+        ),
+        note="torch's default epsilon is that of the input's type, taken here to be float32.",
+        layout=Layout.FIRST,
+        weights=(_SCALE,),
+        samples=(
+            Sample("nn.RMSNorm(6)", (2, 3, 6)),
+            Sample("nn.RMSNorm([3, 6], eps=1e-3)", (2, 3, 6)),
+            Sample("nn.RMSNorm(6, eps=1e-6, elementwise_affine=False)", (2, 6)),
         ),
     ),
 )

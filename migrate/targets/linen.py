@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import libcst as cst
 
@@ -95,6 +96,41 @@ def _item(call: Call, name: str, count: int) -> Expr:
     return nodes.expression("{x}[" + str(count) + "]", x=value)
 
 
+def _transpose_padding(call: Call, name: str, count: int) -> Expr:
+    """What Flax calls the padding of a transposed convolution: dilation * (kernel - 1) - padding on either side."""
+    kernel, dilation, padding, more = (
+        _numbers(call, argument, count) for argument in ("kernel_size", "dilation", name, "output_padding")
+    )
+    low = [d * (k - 1) - p for k, d, p in zip(kernel, dilation, padding, strict=True)]
+    pairs = [(side, side + extra) for side, extra in zip(low, more, strict=True)]
+    return nodes.tuple_of([nodes.expression(f"({one}, {other})") for one, other in pairs])
+
+
+def _numbers(call: Call, name: str, count: int) -> list[int]:
+    value = nodes.literal(call.node(name))
+    values = [value] * count if isinstance(value, int) else value
+    if isinstance(values, tuple | list) and len(values) == count and all(isinstance(number, int) for number in values):
+        return list(values)
+    raise Unsupported("MIG203", f"{call.api}: {name}={nodes.code(call.node(name))} must be written out in numbers here")
+
+
+def _fan_in_transposed(call: Call, name: str, count: int) -> Expr:
+    """torch takes the second axis of the weight for the inputs, which here is that of the outputs."""
+    return _fan_in(replace(call, bound={**call.bound, "in_channels": call.value(name)}), name, count)
+
+
+def _pad_pairs(call: Call, name: str, count: int) -> Expr:
+    """Pairs from the last axis backwards, around channel-last data."""
+    sizes = _numbers(call, name, 2 * count)
+    pairs = [tuple(sizes[i : i + 2]) for i in range(0, 2 * count, 2)]
+    return nodes.expression(str(((0, 0), *reversed(pairs), (0, 0))))
+
+
+def _epsilon(call: Call, name: str, count: int) -> Expr:
+    given = call.node(name)
+    return nodes.expression("jnp.finfo(jnp.float32).eps") if nodes.is_literal(given, None) else given
+
+
 CONVERTERS: dict[str, Callable[[Call, str, int], Expr]] = {
     "tuple": _repeated,
     "padding": _padding,
@@ -105,6 +141,10 @@ CONVERTERS: dict[str, Callable[[Call, str, int], Expr]] = {
     "and_elementwise_affine": _both_true,
     "trailing_axes": _trailing_axes,
     "item": _item,
+    "transpose_padding": _transpose_padding,
+    "fan_in_transposed": _fan_in_transposed,
+    "pad_pairs": _pad_pairs,
+    "epsilon": _epsilon,
 }
 
 _HOLE = re.compile(r"\{(\w+)(?::([a-z_]+)(\d?))?(?:\?([^{}]+))?\}")
