@@ -9,10 +9,10 @@ from pathlib import Path
 
 import libcst as cst
 
-from migrate import nodes
-from migrate.lower import Lowered
+from migrate import nodes, usage
+from migrate.lowering import Lowered
+from migrate.lowering.unit import Helper
 from migrate.nodes import Statement
-from migrate.scope import Helper
 from migrate.source import SourceFile
 
 _SNIPPETS = Path(__file__).parent / "snippets"
@@ -77,8 +77,8 @@ def _with_helpers(parts: Sequence[tuple[int, tuple[Statement, ...]]], helpers: I
 
 def _with_snippets(body: list[Statement], names: Iterable[str]) -> list[Statement]:
     """The snippets together, before the first statement that uses one of them."""
-    used = [name for name in sorted(names) if any(name in nodes.loads(s) for s in body if not _is_import(s))]
-    position = next((i for i, s in enumerate(body) if not _is_import(s) and set(used) & set(nodes.loads(s))), None)
+    used = [name for name in sorted(names) if any(name in usage.loads(s) for s in body if not _is_import(s))]
+    position = next((i for i, s in enumerate(body) if not _is_import(s) and set(used) & set(usage.loads(s))), None)
     if position is None:
         return body
     return [*body[:position], *(statement for name in used for statement in snippet(name)), *body[position:]]
@@ -102,7 +102,7 @@ def _roots(statement: Statement) -> set[str]:
 
 def _with_imports(body: list[Statement]) -> list[Statement]:
     code = [statement for statement in body if not _is_import(statement)]
-    used = set(nodes.loads(code)) | _annotations(code)
+    used = set(usage.loads(code)) | _annotations(code)
     first = next((i for i, s in enumerate(body) if _is_import(s) and "torch" in _roots(s)), None)
     kept: list[Statement] = []
     imported: set[str] = set()
@@ -116,7 +116,7 @@ def _with_imports(body: list[Statement]) -> list[Statement]:
                 continue
             statement = left
         if _is_import(statement):
-            imported |= set(nodes.stores(statement))
+            imported |= set(usage.stores(statement))
         kept.append(statement)
     if first is None:
         position = _import_position(kept)
@@ -157,11 +157,11 @@ def _annotations(statements: Sequence[Statement]) -> set[str]:
 
     class Annotations(cst.CSTVisitor):
         def visit_Annotation(self, node: cst.Annotation) -> None:
-            found.update(nodes.loads(node.annotation))
+            found.update(usage.loads(node.annotation))
 
         def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
             for decorator in node.decorators:
-                found.update(nodes.loads(decorator.decorator))
+                found.update(usage.loads(decorator.decorator))
 
     for statement in statements:
         statement.visit(Annotations())

@@ -99,6 +99,16 @@ class Place:
     scope: str
     name: str
 
+    @property
+    def of_self(self) -> bool:
+        """Whether it is an attribute, of which every method can reach the state."""
+        return self.name.startswith("self.")
+
+    @property
+    def short(self) -> str:
+        """The name without `self.`, as a step function calls it."""
+        return self.name.removeprefix("self.")
+
 
 @dataclass(frozen=True)
 class Model(Kind):

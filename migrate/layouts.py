@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from migrate.kinds import Module, Tensor
+from migrate import nodes
+from migrate.kinds import Module, Number, Tensor
 from migrate.nodes import Expr
 from migrate.rules.rule import Value
 from migrate.targets import linen
@@ -58,3 +59,13 @@ def agree(values: list[Value]) -> list[Value]:
     if tensors and all(value.layout == "last" for value in tensors) and len({rank(v) for v in tensors}) == 1:
         return values
     return [Value(first(value), value.kind) if value.layout == "last" else value for value in values]
+
+
+def length(value: Value, axis: int) -> Value | None:
+    """`x.shape[axis]` of a value whose channels are last: the length is looked up where the axis is now."""
+    known = rank(value)
+    if value.layout != "last" or not known:
+        return None
+    axis %= known
+    moved = 0 if axis == 0 else known - 1 if axis == 1 else axis - 1
+    return Value(nodes.expression("{x}.shape[{axis}]", x=value.node, axis=moved), Number())

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar, cast
 
 import libcst as cst
 
 Expr = cst.BaseExpression
 Statement = cst.SimpleStatementLine | cst.BaseCompoundStatement
+AnyNode = TypeVar("AnyNode", bound=cst.CSTNode)
 
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _PREFIX = "__filled_"
@@ -89,6 +92,13 @@ def _as_node(value: Expr | str | int) -> Expr:
     return value if isinstance(value, cst.BaseExpression) else cst.parse_expression(str(value))
 
 
+def visited(node: AnyNode, transformer: cst.CSTTransformer) -> AnyNode:
+    """`node` as a transformer leaves it, which must be a node of the same sort."""
+    made = node.visit(transformer)
+    assert isinstance(made, cst.CSTNode)
+    return cast(AnyNode, made)
+
+
 def expression(template: str, **filling: Expr | str | int) -> Expr:
     """The expression of `template` with each `{name}` replaced by a node (or by parsed text).
 
@@ -98,15 +108,13 @@ def expression(template: str, **filling: Expr | str | int) -> Expr:
     parsed = _parsed_expression(template)
     if not filling:
         return parsed.deep_clone()
-    filled = parsed.deep_clone().visit(_Fill({name: _as_node(value) for name, value in filling.items()}))
-    assert isinstance(filled, cst.BaseExpression)
-    return filled
+    return visited(parsed.deep_clone(), _Fill({name: _as_node(value) for name, value in filling.items()}))
 
 
 def statements(template: str, **filling: Expr | str | int) -> list[Statement]:
     """The statements of `template`, filled like `expression`."""
     fill = _Fill({name: _as_node(value) for name, value in filling.items()})
-    return [statement.deep_clone().visit(fill) for statement in _parsed_statements(template)]  # type: ignore[misc]
+    return [visited(statement.deep_clone(), fill) for statement in _parsed_statements(template)]
 
 
 def statement(template: str, **filling: Expr | str | int) -> cst.SimpleStatementLine:
@@ -140,6 +148,22 @@ def tuple_of(nodes: Sequence[Expr], parentheses: bool = True) -> cst.Tuple:
     return made if parentheses else made.with_changes(lpar=[], rpar=[])
 
 
+def bare_tuple(nodes: Sequence[Expr]) -> Expr:
+    """`a, b` as in a return or an assignment; a single node is itself."""
+    return nodes[0] if len(nodes) == 1 else tuple_of(nodes, parentheses=False)
+
+
+def target(node: Expr) -> cst.AssignTarget:
+    """The target of an assignment; a call or an operator cannot be one."""
+    assert isinstance(node, cst.BaseAssignTargetExpression)
+    return cst.AssignTarget(node)
+
+
+def bare(node: Expr) -> Expr:
+    """`node` without parentheses, for where it stands alone."""
+    return node.with_changes(lpar=[], rpar=[])
+
+
 def dict_of(items: Iterable[tuple[str, Expr]]) -> cst.Dict:
     """A dict display with string keys."""
     space = cst.SimpleWhitespace(" ")
@@ -163,10 +187,13 @@ def dotted(node: cst.CSTNode) -> str | None:
     return None
 
 
+def annotation(parameter: cst.Param) -> str:
+    """The text of a parameter's annotation, "" where it has none."""
+    return code(parameter.annotation.annotation) if parameter.annotation else ""
+
+
 def literal(node: Expr | None) -> object:
     """The Python value of a literal expression (numbers, strings, None, booleans, tuples of them), else `...`."""
-    import ast
-
     if node is None:
         return ...
     try:
@@ -199,136 +226,6 @@ class _Substitute(cst.CSTTransformer):
         return self.values.get(original_node.value, updated_node)
 
 
-def substituted(node: Expr, values: Mapping[str, Expr]) -> Expr:
-    """`node` with names replaced by expressions; attribute and keyword names stay."""
-    made = node.deep_clone().visit(_Substitute(values))
-    assert isinstance(made, cst.BaseExpression)
-    return made
-
-
-class _Names(cst.CSTVisitor):
-    def __init__(self) -> None:
-        super().__init__()
-        self.loads: list[str] = []
-        self.stores: list[str] = []
-
-    def visit_Attribute(self, node: cst.Attribute) -> bool:
-        node.value.visit(self)
-        return False
-
-    def visit_Arg(self, node: cst.Arg) -> bool:
-        node.value.visit(self)
-        return False
-
-    def visit_AssignTarget(self, node: cst.AssignTarget) -> bool:
-        self._target(node.target)
-        return False
-
-    def visit_AnnAssign(self, node: cst.AnnAssign) -> bool:
-        if node.value is not None:
-            node.value.visit(self)
-        self._target(node.target)
-        return False
-
-    def visit_AugAssign(self, node: cst.AugAssign) -> bool:
-        node.value.visit(self)
-        node.target.visit(self)
-        self._target(node.target)
-        return False
-
-    def visit_For(self, node: cst.For) -> bool:
-        node.iter.visit(self)
-        self._target(node.target)
-        node.body.visit(self)
-        if node.orelse:
-            node.orelse.visit(self)
-        return False
-
-    def visit_CompFor(self, node: cst.CompFor) -> bool:
-        node.iter.visit(self)
-        self._target(node.target)
-        for condition in node.ifs:
-            condition.visit(self)
-        if node.inner_for_in:
-            node.inner_for_in.visit(self)
-        return False
-
-    def visit_AsName(self, node: cst.AsName) -> bool:
-        self._target(node.name)
-        return False
-
-    def visit_NamedExpr(self, node: cst.NamedExpr) -> bool:
-        node.value.visit(self)
-        self._target(node.target)
-        return False
-
-    def visit_Name(self, node: cst.Name) -> None:
-        self.loads.append(node.value)
-
-    def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:
-        self.stores.append(node.name.value)
-        inner = _Names()
-        node.body.visit(inner)
-        for decorator in node.decorators:
-            decorator.visit(self)
-        parameters = [*node.params.params, *node.params.kwonly_params]
-        for parameter in parameters:
-            if parameter.default is not None:
-                parameter.default.visit(self)
-        bound = set(inner.stores) | {parameter.name.value for parameter in parameters}
-        self.loads += [found for found in inner.loads if found not in bound]
-        return False
-
-    def visit_Lambda(self, node: cst.Lambda) -> bool:
-        inner = _Names()
-        node.body.visit(inner)
-        bound = {p.name.value for p in node.params.params}
-        self.loads += [found for found in inner.loads if found not in bound]
-        return False
-
-    def _comprehension(self, node: cst.CSTNode) -> bool:
-        inner = _Names()
-        for child in node.children:
-            child.visit(inner)
-        bound = set(inner.stores)  # the variables of a comprehension live in it alone
-        self.loads += [found for found in inner.loads if found not in bound]
-        return False
-
-    visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _comprehension  # noqa: N815
-
-    def visit_ClassDef(self, node: cst.ClassDef) -> bool:
-        self.stores.append(node.name.value)
-        return True
-
-    def visit_ImportAlias(self, node: cst.ImportAlias) -> bool:
-        bound = node.evaluated_alias or node.evaluated_name.split(".")[0]
-        self.stores.append(bound)
-        return False
-
-    def _target(self, target: cst.CSTNode) -> None:
-        if isinstance(target, cst.Name):
-            self.stores.append(target.value)
-        elif isinstance(target, cst.Tuple | cst.List):
-            for element in target.elements:
-                self._target(element.value)
-        elif isinstance(target, cst.StarredElement):
-            self._target(target.value)
-        else:
-            target.visit(self)
-
-
-def _names(nodes: cst.CSTNode | Iterable[cst.CSTNode]) -> _Names:
-    found = _Names()
-    for node in [nodes] if isinstance(nodes, cst.CSTNode) else nodes:
-        node.visit(found)
-    return found
-
-
-def loads(nodes: cst.CSTNode | Iterable[cst.CSTNode]) -> list[str]:
-    """The plain names read in `nodes`, in order, with repeats (names bound by an inner function or lambda left out)."""
-    return _names(nodes).loads
-
-
-def stores(nodes: cst.CSTNode | Iterable[cst.CSTNode]) -> list[str]:
-    """The plain names bound in `nodes`, in order, with repeats."""
-    return _names(nodes).stores
+def substituted(node: AnyNode, values: Mapping[str, Expr]) -> AnyNode:
+    """A copy of `node` with names replaced by expressions; attribute and keyword names stay."""
+    return visited(node.deep_clone(), _Substitute(values))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from migrate import checks
 from migrate.diagnostics import Diagnostic, Fatal, Report, Severity
 from migrate.emit import emit
-from migrate.lower import lower
+from migrate.lowering import lower
 from migrate.manifest import Manifest
 from migrate.source import SourceFile
 from migrate.weights import manifest_of

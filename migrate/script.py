@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from migrate.kinds import BoundWeight, ClassNode, Kind, LayerNode, ListNode, Never, Node, Place, join
+from migrate.kinds import UNKNOWN, BoundWeight, ClassNode, Kind, LayerNode, ListNode, Never, Node, Place, join
 
 PARAMS, BATCH_STATS, OPT_STATE, GRADS, COUNT, KEY = "params", "batch_stats", "opt_state", "grads", "count", "key"
 KEY_PLACE = Place("", "key")
@@ -53,6 +53,16 @@ class FunctionFacts:
         self.found_reads, self.found_writes = set(), set()
         self.entry_modes, self.found_entry_modes = self.found_entry_modes, {}
         self.calls, self.found_calls = self.found_calls, []
+
+    @property
+    def parameter_names(self) -> list[str]:
+        """The parameters that can be passed by position, `self` of a method among them."""
+        return [parameter.name.value for parameter in self.node.params.params]
+
+    @property
+    def result(self) -> Kind:
+        """What a call returns; UNKNOWN before the first `return` was seen."""
+        return UNKNOWN if isinstance(self.returns, Never) else self.returns
 
     @property
     def states(self) -> list[State]:

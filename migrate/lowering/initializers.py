@@ -1,25 +1,74 @@
-"""`model.apply(init_fn)`: what an initialising function does to each kind of layer, worked out without running it."""
+"""`apply(init_fn)`: what an initialising function does to each kind of layer, worked out without running it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import libcst as cst
 
 from migrate import nodes
 from migrate.diagnostics import Unsupported
+from migrate.kinds import (
+    Model,
+)
 from migrate.layers.table import TABLE
-from migrate.nodes import Expr
+from migrate.lowering.arguments import Arguments
+from migrate.nodes import Expr, Statement
 from migrate.optimizers import INITIALIZERS
 from migrate.rules.rule import signature
+from migrate.script import (
+    ClassFacts,
+    classes_in,
+)
 
-if TYPE_CHECKING:
-    from migrate.lower import Lowering
+
+class Initializers(Arguments):
+    """Functions given to `apply`."""
+
+    def applied_initializer(self, facts: ClassFacts, function: Expr) -> None:
+        """`self.apply(init)`: every layer of the tree takes the initialisers that `init` gives its kind."""
+        path = nodes.dotted(function) or ""
+        found = path.removeprefix("self.")
+        own = [s for s in facts.node.body.body if isinstance(s, cst.FunctionDef) and s.name.value == found]
+        named = self.script.functions.get(path)
+        if path.startswith("self.") and own:
+            self.initialize_tree(facts, own[0])
+        elif named is not None:
+            self.initialize_tree(facts, named.node)
+        else:
+            raise Unsupported("MIG204", f"apply({path})")
+
+    def apply_initializer(self, node: cst.Call, kind: Model) -> list[Statement]:
+        """`model.apply(init)` in the script."""
+        path = nodes.dotted(node.args[0].value) or ""
+        facts = self.script.functions.get(path)
+        owner = self.script.classes.get(kind.cls)
+        if facts is None or owner is None:
+            raise Unsupported("MIG204", f"apply({path})")
+        self.initialize_tree(owner, facts.node)
+        return []
+
+    def initialize_tree(self, facts: ClassFacts, function: cst.FunctionDef) -> None:
+        """Notes the initialisers for the layers of a class and of all classes inside it."""
+        seen: set[str] = set()
+        pending = [facts.name]
+        while pending:
+            cls = pending.pop()
+            inner = self.script.classes.get(cls)
+            if cls in seen or inner is None:
+                continue
+            seen.add(cls)
+            for torch in TABLE:
+                given = initializers_of(self, function, torch)
+                if given:
+                    inner.initializers[torch] = given
+            pending += [found for node in inner.children.values() for found in classes_in(node)]
+
 
 _IN_PLACE = {"normal_", "zero_", "fill_"}
 
 
-def initializers_of(scope: Lowering, function: cst.FunctionDef, layer: str) -> dict[str, Expr]:
+def initializers_of(scope: Arguments, function: cst.FunctionDef, layer: str) -> dict[str, Expr]:
     """The initialisers that a function gives a layer of the torch class `layer`: torch weight -> Flax initialiser.
 
     Raises Unsupported where the function does something that was not understood to a layer of that class.
@@ -31,14 +80,15 @@ def initializers_of(scope: Lowering, function: cst.FunctionDef, layer: str) -> d
 
 
 class _Walk:
-    def __init__(self, scope: Lowering, module: str, layer: str) -> None:
+    """A walk through an initialising function as if it were called on a layer of one class."""
+
+    def __init__(self, scope: Arguments, module: str, layer: str) -> None:
         self.scope, self.module, self.layer = scope, module, layer
-        self.names: dict[str, str] = {}
         self.weights = {weight.torch for weight in TABLE[layer].weights if weight.initializer}
 
-    def block(self, body: object) -> dict[str, Expr]:
+    def block(self, body: Sequence[cst.CSTNode]) -> dict[str, Expr]:
         found: dict[str, Expr] = {}
-        for statement in body:  # type: ignore[attr-defined]
+        for statement in body:
             if isinstance(statement, cst.If):
                 found |= self.branch(statement)
             elif isinstance(statement, cst.SimpleStatementLine):
@@ -100,13 +150,13 @@ class _Walk:
             call = small.value
             name = self.scope.torch_name(call.func) or ""
             if name.startswith("torch.nn.init."):
-                return self.initializer(name.rpartition(".")[2], call, call.args[0].value, call.args[1:])
+                return self.initializer(name.rpartition(".")[2], call, call.args[0].value)
             if isinstance(call.func, cst.Attribute) and call.func.attr.value in _IN_PLACE:
                 method = {"zero_": "zeros_", "fill_": "constant_"}.get(call.func.attr.value, call.func.attr.value)
-                return self.initializer(method, call, call.func.value, call.args)
+                return self.initializer(method, call, call.func.value)
         raise Unsupported("MIG204", f"`{nodes.code(small)}` in a function given to apply")
 
-    def initializer(self, name: str, call: cst.Call, target: Expr, args: object) -> dict[str, Expr]:
+    def initializer(self, name: str, call: cst.Call, target: Expr) -> dict[str, Expr]:
         path = (nodes.dotted(target) or "").removesuffix(".data")
         weight = path.removeprefix(f"{self.module}.")
         if path == weight or weight not in self.weights:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -94,7 +94,7 @@ class Unit:
             del self.helpers[helpers:]
             self.snippets = snippets
 
-    def helper(self, wanted: str, make: object, text: str) -> str:
+    def helper(self, wanted: str, make: Callable[[str], list[Statement]], text: str) -> str:
         """Adds a function to the output, or finds the same one; returns its name. `text` is compared without its name."""
         for found in self.helpers:
             if found.text == text:
@@ -104,7 +104,6 @@ class Unit:
         name, number = wanted, 2
         while name in names:
             name, number = f"{wanted}_{number}", number + 1
-        assert callable(make)
         self.helpers.append(Helper(self.anchor, name, make(name), text))
         return name
 

@@ -1,0 +1,119 @@
+"""Arguments: lowered as they are, as jax arrays, or bound to torch's parameter names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import libcst as cst
+
+from migrate import layouts, nodes
+from migrate.diagnostics import Unsupported
+from migrate.kinds import (
+    Device,
+)
+from migrate.lowering.state import StateAccess
+from migrate.rules.rule import Call, Parameter, Value
+from migrate.script import (
+    FunctionFacts,
+    merge,
+)
+
+
+class Arguments(StateAccess):
+    """Lowering of arguments."""
+
+    def plain_args(self, args: Sequence[cst.Arg]) -> list[cst.Arg]:
+        """Arguments lowered as they are."""
+        return [arg.with_changes(value=self.node(arg.value)) for arg in args]
+
+    def array_args(self, args: Sequence[cst.Arg]) -> list[cst.Arg]:
+        """Arguments that JAX code takes; devices are left out."""
+        values = [(arg, self.array(arg.value)) for arg in args]
+        return [arg.with_changes(value=layouts.first(v)) for arg, v in values if not isinstance(v.kind, Device)]
+
+    def pass_kinds(self, facts: FunctionFacts, args: Sequence[cst.Arg], values: Sequence[Value]) -> None:
+        """Notes what the parameters of a method, after `self`, are called with."""
+        for name, value in zip(argument_names(args, facts.parameter_names[1:]), values, strict=True):
+            if name:
+                merge(facts.params, name, value.kind)
+
+    def bind_call(
+        self,
+        api: str,
+        parameters: Sequence[Parameter],
+        args: Sequence[cst.Arg],
+        receiver: Value | None = None,
+        keep_layout: bool = False,
+    ) -> Call:
+        """Binds lowered arguments to torch's parameter names; Unsupported where they do not fit."""
+        bound: dict[str, Value] = {}
+        rest: list[Value] = []
+        positional: list[Value] = [receiver] if receiver is not None else []
+        for arg in args:
+            if arg.star == "*":
+                value = self.expr(arg.value)
+                star = next((p for p in parameters if p.star), None)
+                if star is None:
+                    raise Unsupported("MIG302", f"{api}: *{nodes.code(arg.value)} cannot be followed")
+                positional.append(value)
+                continue
+            if arg.star == "**":
+                raise Unsupported("MIG302", f"{api}: **{nodes.code(arg.value)} cannot be followed")
+            value = self.expr(arg.value)
+            if arg.keyword is not None:
+                bound[_modern(arg.keyword.value, parameters)] = value
+            else:
+                positional.append(value)
+        names = iter(parameters)
+        for number, value in enumerate(positional):
+            parameter = next(names, None)
+            if parameter is None:
+                raise Unsupported("MIG302", f"{api} takes {len(parameters)} arguments, here are {len(positional)}")
+            if parameter.star:
+                rest = positional[number:]
+                break
+            bound[parameter.name] = value
+        unknown = set(bound) - {parameter.name for parameter in parameters}
+        if unknown:
+            raise Unsupported("MIG302", f"{api} has no argument {', '.join(sorted(unknown))}")
+        if not keep_layout:
+            bound = {name: at_first(value) for name, value in bound.items()}
+            rest = [at_first(value) for value in rest]
+        return Call(
+            api,
+            bound,
+            rest,
+            {parameter.name: parameter.default for parameter in parameters},
+            self.fresh_key,
+            self.unit.snippets.add,
+        )
+
+
+def at_first(value: Value) -> Value:
+    """A value with its channels first."""
+    return Value(layouts.first(value), value.kind) if value.layout == "last" else value
+
+
+def placed(args: Sequence[cst.Arg], values: Sequence[Value]) -> list[cst.Arg]:
+    """Arguments with their lowered values, channels first."""
+    return [arg.with_changes(value=layouts.first(value)) for arg, value in zip(args, values, strict=True)]
+
+
+def argument_names(args: Sequence[cst.Arg], parameters: Sequence[str]) -> list[str]:
+    """The parameter that each argument is for; "" where a star hides it or there is none."""
+    found = []
+    for number, arg in enumerate(args):
+        if arg.keyword is not None:
+            found.append(arg.keyword.value)
+        else:
+            found.append(parameters[number] if number < len(parameters) and not arg.star else "")
+    return found
+
+
+def _modern(keyword: str, parameters: Sequence[Parameter]) -> str:
+    """torch also takes numpy's names for some arguments."""
+    names = {parameter.name for parameter in parameters}
+    if keyword in names:
+        return keyword
+    synonyms = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "self": "input"}
+    return synonyms.get(keyword, keyword) if synonyms.get(keyword) in names else keyword

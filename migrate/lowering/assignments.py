@@ -1,0 +1,214 @@
+"""Assignments."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from migrate import layouts, nodes, suites
+from migrate.diagnostics import Unsupported
+from migrate.kinds import (
+    Device,
+    Items,
+    Model,
+    Number,
+    Optimizer,
+    ParameterGroup,
+    Scheduler,
+    SelfModule,
+    Tensor,
+    join,
+)
+from migrate.lowering.data_loading import DataLoading
+from migrate.lowering.elements import kinds_in, part_kind
+from migrate.lowering.initialisation import Initialisation
+from migrate.lowering.module_lists import bare_lambda
+from migrate.lowering.optimizer_statements import OptimizerStatements
+from migrate.lowering.scope import NOWHERE
+from migrate.lowering.setup import Setup
+from migrate.lowering.user_calls import UserCalls
+from migrate.nodes import Expr, Statement
+from migrate.rules.rule import Value
+
+
+class Assignments(Setup, Initialisation, DataLoading, UserCalls, OptimizerStatements):
+    """Assignments to names, tuples, attributes and items."""
+
+    def small_Assign(self, line: cst.SimpleStatementLine, small: cst.Assign) -> list[Statement]:
+        targets = [target.target for target in small.targets]
+        if len(targets) == 1 and isinstance(targets[0], cst.Subscript):
+            return self.item_assignment(line, small, targets[0])
+        if len(targets) == 1 and isinstance(targets[0], cst.Attribute):
+            tied = self.attribute_assignment(line, targets[0], small.value)
+            if tied is not None:
+                return tied
+        self.pending_place = self.place_of(targets[0])
+        special = self.assigned_call(line, small, targets)
+        if special is not None:
+            return special
+        value = self.expr(small.value)
+        return self.assign(line, small, targets, value)
+
+    def assign(
+        self,
+        line: cst.SimpleStatementLine,
+        small: cst.Assign,
+        targets: list[cst.BaseAssignTargetExpression],
+        value: Value,
+    ) -> list[Statement]:
+        kind, node = value.kind, value.node
+        self.refuse_torch(value)
+        if isinstance(kind, Items) and any(isinstance(p, Optimizer) and p.place == NOWHERE for p in kinds_in(kind)):
+            raise Unsupported("MIG401", "an optimizer that has no name of its own")
+        if isinstance(kind, ParameterGroup):
+            self.bind(targets[0], kind)
+            return []
+        if isinstance(kind, Device) and all(isinstance(target, cst.Name) for target in targets):
+            for target in targets:
+                self.bind(target, kind)
+            used = {target.value for target in targets if isinstance(target, cst.Name)} & self.script.device_used
+            if not used:
+                return []
+            return suites.rebuilt(line, small, small.with_changes(value=nodes.expression("jax.default_backend()")))
+        if isinstance(kind, Model) and kind.place is None and len(targets) == 1:
+            return self.new_model(line, small, targets[0], value)
+        if isinstance(kind, Optimizer) and kind.place == NOWHERE:
+            return self.new_optimizer(line, small, targets[0], value)
+        if isinstance(kind, Scheduler) and kind.place == NOWHERE:
+            return self.new_scheduler(line, small, targets[0], value)
+        if len(targets) == 1 and isinstance(targets[0], cst.Name) and nodes.dotted(node) == targets[0].value:
+            self.bind(targets[0], kind, value.layout)
+            return []  # x = x.contiguous()
+        if len(targets) == 1 and isinstance(targets[0], cst.Tuple) and _same_names(targets[0], node):
+            for number, element in enumerate(targets[0].elements):
+                self.bind(element.value, part_kind(kind, number, len(targets[0].elements)))
+            return []  # x, y = x.to(device), y.to(device)
+        if len(targets) == 1 and isinstance(targets[0], cst.Tuple):
+            pruned = self.pruned(line, small, targets[0], value)
+            if pruned is not None:
+                return pruned
+        layout = value.layout if len(targets) == 1 and isinstance(targets[0], cst.Name) else "first"
+        if layout == "first":
+            node = layouts.first(value)
+        node = bare_lambda(node)
+        self.define(targets, small.value)
+        for target in targets:
+            self.bind(target, kind, layout)
+        made_targets = [self.stored_target(target) for target in small.targets]
+        made = suites.rebuilt(line, small, small.with_changes(value=node, targets=made_targets))
+        return made + self.converted(targets)
+
+    def stored_target(self, target: cst.AssignTarget) -> cst.AssignTarget:
+        node = target.target
+        if isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name):
+            kind = self.kind_of_name(node.value.value)
+            if isinstance(kind, SelfModule):
+                renamed = self.script.classes[kind.cls].renamed.get(node.attr.value)
+                if renamed:
+                    return target.with_changes(target=node.with_changes(attr=cst.Name(renamed)))
+        return target
+
+    def pruned(
+        self, line: cst.SimpleStatementLine, small: cst.Assign, target: cst.Tuple, value: Value
+    ) -> list[Statement] | None:
+        """`_, y = a, b` keeps what is kept: `y = b`."""
+        if not isinstance(value.node, cst.Tuple) or isinstance(small.value, cst.Tuple):
+            return None
+        names = [element.value for element in target.elements]
+        if len(names) != len(value.node.elements) or not all(isinstance(name, cst.Name) for name in names):
+            return None
+        kept = [
+            (name, element.value)
+            for name, element in zip(names, value.node.elements, strict=True)
+            if isinstance(name, cst.Name) and name.value != "_"
+        ]
+        for number, name in enumerate(names):
+            self.bind(name, part_kind(value.kind, number, len(names)))
+        if len(kept) != 1:
+            made_value = nodes.tuple_of([node for _, node in kept], parentheses=False)
+            made_target = nodes.tuple_of([name for name, _ in kept], parentheses=False)
+        else:
+            made_target, made_value = kept[0]
+        return [line.with_changes(body=[small.with_changes(targets=[nodes.target(made_target)], value=made_value)])]
+
+    def item_assignment(
+        self, line: cst.SimpleStatementLine, small: cst.Assign, target: cst.Subscript
+    ) -> list[Statement]:
+        """`x[i] = v`: a new array under the same name."""
+        base = self.expr(target.value)
+        value = self.expr(small.value)
+        if not isinstance(base.kind, Tensor):
+            lowered = self.expr(target)
+            return suites.rebuilt(
+                line, small, small.with_changes(value=layouts.first(value), targets=[nodes.target(lowered.node)])
+            )
+        if not isinstance(target.value, cst.Name):
+            raise Unsupported("MIG303", f"{nodes.code(target.value)} is changed in place")
+        lowered = self.expr(target).node
+        assert isinstance(lowered, cst.Subscript)
+        place = lowered.with_changes(value=cst.Attribute(layouts.first(base), cst.Name("at")))
+        made = nodes.call(cst.Attribute(place, cst.Name("set")), layouts.first(self.as_array(value)))
+        return [line.with_changes(body=[small.with_changes(targets=[nodes.target(target.value)], value=made)])]
+
+    def small_AnnAssign(self, line: cst.SimpleStatementLine, small: cst.AnnAssign) -> list[Statement]:
+        if small.value is None:
+            return [line]
+        value = self.expr(small.value)
+        self.define([small.target], small.value)
+        self.bind(small.target, value.kind)
+        made = small.with_changes(value=layouts.first(value))
+        if "torch" in nodes.code(small.annotation.annotation):
+            made = cst.Assign([nodes.target(small.target)], layouts.first(value))
+        return suites.rebuilt(line, small, made)
+
+    def small_AugAssign(self, line: cst.SimpleStatementLine, small: cst.AugAssign) -> list[Statement]:
+        target, value = self.expr(small.target), self.expr(small.value)
+        if isinstance(target.kind, Tensor) and isinstance(small.target, cst.Subscript):
+            operation = {
+                "AddAssign": "add",
+                "SubtractAssign": "add",
+                "MultiplyAssign": "multiply",
+                "DivideAssign": "divide",
+            }
+            name = operation.get(type(small.operator).__name__)
+            if name is None or not isinstance(small.target.value, cst.Name):
+                raise Unsupported("MIG303", f"{nodes.code(small.target)} is changed in place")
+            lowered = target.node
+            assert isinstance(lowered, cst.Subscript)
+            place = lowered.with_changes(value=nodes.expression("{x}.at", x=lowered.value))
+            change = layouts.first(value)
+            if isinstance(small.operator, cst.SubtractAssign):
+                change = nodes.expression("-{x}", x=change)
+            made = nodes.call(cst.Attribute(place, cst.Name(name)), change)
+            return suites.assigned(line, small.target.value, made)
+        tensor = isinstance(target.kind, Tensor) or isinstance(value.kind, Tensor)
+        if tensor:
+            value = self.as_array(value)
+        if isinstance(small.target, cst.Name):
+            name = small.target.value
+            self.env.definitions.pop(name, None)
+            if target.layout == "last" or value.layout == "last":
+                both = layouts.agree([target, value])
+                if any(one.layout == "last" for one in both):
+                    return suites.rebuilt(line, small, small.with_changes(value=both[1].node))
+                left = layouts.first(target)
+                operator = {"AddAssign": "+", "SubtractAssign": "-", "MultiplyAssign": "*", "DivideAssign": "/"}
+                symbol = operator[type(small.operator).__name__]
+                self.env.last.pop(name, None)
+                made = nodes.expression(f"{{a}} {symbol} {{b}}", a=left, b=layouts.first(value))
+                return suites.assigned(line, small.target, made)
+            if tensor:
+                self.env.kinds[name] = (
+                    join(target.kind, value.kind) if isinstance(target.kind, Number | Tensor) else target.kind
+                )
+            elif isinstance(target.kind, Items) and isinstance(value.kind, Items):
+                empty = target.kind.items == ()
+                element = value.kind.joined() if empty else join(target.kind.joined(), value.kind.joined())
+                self.env.kinds[name] = Items(None, element, target.kind.type)
+        return suites.rebuilt(line, small, small.with_changes(value=layouts.first(value)))
+
+
+def _same_names(target: cst.Tuple, node: Expr) -> bool:
+    if not isinstance(node, cst.Tuple):
+        return False
+    left = [nodes.dotted(element.value) for element in target.elements]
+    return None not in left and left == [nodes.dotted(element.value) for element in node.elements]

@@ -1,0 +1,109 @@
+"""What names stand for: their kinds, and their definitions in terms of the scope's inputs."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Sequence
+
+import libcst as cst
+
+from migrate import nodes, usage
+from migrate.kinds import (
+    Kind,
+    Place,
+    Tensor,
+)
+from migrate.lowering.elements import part_kind
+from migrate.lowering.scope import NOWHERE, Scope
+from migrate.nodes import Expr
+
+_GENERATED = {"jnp", "jax", "nn", "optax", "partial", "example", "np", "serialization", "Path"}
+
+_LONG = 300  # characters beyond which a definition is no longer followed
+
+
+class Binding(Scope):
+    """Names and their definitions."""
+
+    def bind(self, target: cst.CSTNode, kind: Kind, layout: str = "first") -> None:
+        """Binds the names of an assignment target."""
+        if isinstance(target, cst.Name):
+            self.env.kinds[target.value] = kind
+            self.env.last.pop(target.value, None)
+            if layout == "last" and isinstance(kind, Tensor):
+                self.env.last[target.value] = kind.rank
+        elif isinstance(target, cst.Tuple | cst.List):
+            count = len(target.elements)
+            for number, element in enumerate(target.elements):
+                self.bind(element.value, part_kind(kind, number, count))
+        elif isinstance(target, cst.Attribute) and nodes.dotted(target.value) == "self":
+            self.env.kinds[f"self.{target.attr.value}"] = kind
+
+    def place_of(self, target: cst.CSTNode) -> Place:
+        if isinstance(target, cst.Name):
+            return Place(self.scope, target.value)
+        if isinstance(target, cst.Attribute) and nodes.dotted(target.value) == "self":
+            return Place(self.scope.rpartition(".")[0], f"self.{target.attr.value}")
+        return NOWHERE
+
+    def define(self, targets: Sequence[cst.CSTNode], value: Expr) -> None:
+        """Remembers what names stand for. A name that is bound again keeps its old meaning in what was defined by it."""
+        bound = [name for target in targets for name in usage.target_names(target)]
+        meant = self.retire(bound, value)
+        for target in targets:
+            self.define_target(target, meant)
+
+    def retire(self, names: Sequence[str], value: Expr | None) -> Expr | None:
+        """Replaces names that are about to be bound again by their definitions, wherever they are used."""
+        definitions = self.env.definitions
+        old = {name: definitions[name] for name in names if name in definitions}
+        if old:
+            for name, definition in list(definitions.items()):
+                if name not in old and set(usage.loads(definition)) & set(old):
+                    definitions[name] = nodes.substituted(definition, old)
+            if value is not None and set(usage.loads(value)) & set(old):
+                value = nodes.substituted(value, old)
+        return None if value is None or len(nodes.code(value)) > _LONG else value
+
+    def define_target(self, target: cst.CSTNode, value: Expr | None) -> None:
+        if isinstance(target, cst.Name):
+            self.env.definitions.pop(target.value, None)
+            if value is not None:
+                self.env.definitions[target.value] = value
+        elif isinstance(target, cst.Tuple | cst.List):
+            for number, element in enumerate(target.elements):
+                part = None
+                if isinstance(value, cst.Tuple) and len(value.elements) == len(target.elements):
+                    part = value.elements[number].value
+                elif value is not None:
+                    part = nodes.expression("{value}[" + str(number) + "]", value=value)
+                self.define_target(element.value, part)
+
+    def define_loop(self, target: cst.CSTNode, source: Expr) -> None:
+        """What the loop variable is in the first turn."""
+        if isinstance(source, cst.Call) and isinstance(source.func, cst.Name) and source.args:
+            name, first = source.func.value, source.args[0].value
+            if name == "enumerate" and isinstance(target, cst.Tuple) and len(target.elements) == 2:
+                self.define_target(target.elements[0].value, cst.Integer("0"))
+                self.define_loop(target.elements[1].value, first)
+                return
+            if name == "range":
+                start = first if len(source.args) > 1 else cst.Integer("0")
+                self.define_target(target, start)
+                return
+            if name == "tqdm":
+                self.define_loop(target, first)
+                return
+        if isinstance(source, cst.List | cst.Tuple) and source.elements:
+            self.define_target(target, source.elements[0].value)
+            return
+        self.define_target(target, nodes.call("__first__", source))
+
+    def available(self, node: Expr) -> bool:
+        return all(self.available_name(name) for name in usage.loads(node))
+
+    def available_name(self, name: str) -> bool:
+        if name in self.env.kinds or hasattr(builtins, name) or name in _GENERATED:
+            return True
+        outer = self.env.outer
+        return outer is not None and outer.lookup(name) is not None

@@ -1,0 +1,186 @@
+"""Calls: which rule, layer, model or function a call reaches."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from migrate import layouts, nodes
+from migrate.diagnostics import Unsupported
+from migrate.kinds import (
+    UNKNOWN,
+    Function,
+    Host,
+    Items,
+    Kind,
+    Loss,
+    Model,
+    Module,
+    ModuleClass,
+    Number,
+    Optimizer,
+    Parameters,
+    Plain,
+    Scheduler,
+    SelfModule,
+    Tensor,
+    Tied,
+    TorchName,
+    Weight,
+    join,
+)
+from migrate.lowering.arguments import placed
+from migrate.lowering.elements import loop_kind
+from migrate.lowering.expressions import Expressions
+from migrate.lowering.models import Models
+from migrate.lowering.torch_calls import TorchCalls
+from migrate.lowering.user_calls import UserCalls
+from migrate.rules.rule import Value
+
+_NUMBER_BUILTINS = {"len", "int", "float", "round", "ord", "bool", "hash", "id", "isinstance"}
+
+_MODULE_METHODS = ("parameters", "named_parameters", "modules", "named_modules", "state_dict", "to", "cuda", "apply")
+
+
+class Calls(TorchCalls, Models, Expressions, UserCalls):
+    """Where a call goes."""
+
+    def expr_Call(self, node: cst.Call) -> Value:
+        func = node.func
+        if isinstance(func, cst.Attribute):
+            if isinstance(func.value, cst.Call) and nodes.dotted(func.value.func) == "super":
+                return Value(node.with_changes(args=self.plain_args(node.args)), UNKNOWN)
+            base = self.expr(func.value)
+            return self.method_call(node, func, base)
+        callee = self.expr(func)
+        return self.value_call(node, callee)
+
+    def method_call(self, node: cst.Call, func: cst.Attribute, base: Value) -> Value:
+        """A call `base.method(...)`."""
+        method = func.attr.value
+        kind = base.kind
+        if isinstance(kind, TorchName):
+            return self.torch_call(f"{kind.name}.{method}", node)
+        if isinstance(kind, Tensor):
+            return self.tensor_call(f"Tensor.{method}", node, base)
+        if isinstance(kind, Host):
+            return self.host_method(node, func, base)
+        if isinstance(kind, SelfModule):
+            return self.self_call(node, func, kind)
+        if isinstance(kind, Model):
+            return self.model_method(node, func, base)
+        if isinstance(kind, Weight):
+            return self.weight_method(node, func, base)
+        if isinstance(kind, Optimizer | Scheduler):
+            return self.optimizer_method(node, func, base)
+        if isinstance(kind, Loss) and method in ("to", "cuda"):
+            return base
+        if isinstance(kind, Items) and kind.type == "list" and method in ("append", "extend", "insert"):
+            return self.list_method(node, func, base)
+        if isinstance(func.value, cst.Name) and func.value.value == "self" and not isinstance(kind, SelfModule):
+            attribute = self.attribute_kind(func, base)
+            if attribute is not UNKNOWN:
+                return self.value_call(node, Value(func, attribute))
+        made_func = func.with_changes(value=nodes.parenthesized(layouts.first(base)))
+        known: Kind = Plain("str") if isinstance(kind, Plain) and kind.what == "str" else UNKNOWN
+        return Value(node.with_changes(func=made_func, args=self.plain_args(node.args)), known)
+
+    def value_call(self, node: cst.Call, callee: Value) -> Value:
+        """A call of a value."""
+        kind = callee.kind
+        if isinstance(kind, TorchName):
+            return self.torch_call(kind.name, node)
+        if isinstance(kind, Function):
+            return self.user_call(node, callee, kind)
+        if isinstance(kind, ModuleClass):
+            return self.construct_user(node, callee, kind)
+        if isinstance(kind, Model):
+            return self.model_call(node, callee)
+        if isinstance(kind, Module):
+            return self.layer_call(node, callee, kind)
+        if isinstance(kind, Tied):
+            (argument,) = node.args
+            target = nodes.expression("self." + kind.embedding + ".attend")
+            return Value(nodes.call(target, self.node(argument.value)), Tensor("float"))
+        if isinstance(kind, SelfModule):
+            return Value(node.with_changes(args=self.array_args(node.args)), UNKNOWN)
+        if isinstance(kind, Loss):
+            return Value(node.with_changes(func=callee.node, args=self.array_args(node.args)), Tensor("float", 0))
+        name = nodes.dotted(node.func)
+        if isinstance(node.func, cst.Name) and self.env.lookup(node.func.value) is None:
+            return self.builtin_call(node, node.func.value)
+        made = node.with_changes(func=callee.node, args=self.plain_args(node.args))
+        return Value(made, Plain("str") if name == "str" else UNKNOWN)
+
+    def builtin_call(self, node: cst.Call, name: str) -> Value:
+        values = [self.expr(arg.value) for arg in node.args]
+        for arg, value in zip(node.args, values, strict=True):
+            self.use(arg.value, value)
+        made = node.with_changes(args=placed(node.args, values))
+        first = values[0].kind if values else UNKNOWN
+        if name in _NUMBER_BUILTINS:
+            return Value(made, Number())
+        if name == "range":
+            for arg in node.args:
+                self.note_type(arg.value, "int")
+            return Value(made, Items(None, Number()))
+        if name == "str":
+            return Value(made, Plain("str"))
+        if name == "enumerate":
+            element = loop_kind(first, id(node.args[0]))
+            return Value(made, Items(None, Items((Number(), element), type="tuple")))
+        if name == "zip":
+            kinds = tuple(loop_kind(value.kind, id(arg)) for arg, value in zip(node.args, values, strict=True))
+            return Value(made, Items(None, Items(kinds, type="tuple")))
+        if name in ("list", "tuple", "sorted", "reversed"):
+            if isinstance(first, Parameters):
+                return Value(made, first)
+            return Value(made, Items(None, loop_kind(first, 0)) if isinstance(first, Items) else UNKNOWN)
+        if name == "iter":
+            return Value(made, first)
+        if name == "next":
+            return Value(made, Host("batch", id(node)) if isinstance(first, Host) else UNKNOWN)
+        if name in ("sum", "max", "min", "abs"):
+            kind = first.joined() if isinstance(first, Items) and len(node.args) == 1 else first
+            return Value(made, kind if isinstance(kind, Tensor | Number) else UNKNOWN)
+        return Value(made, UNKNOWN)
+
+    def self_call(self, node: cst.Call, func: cst.Attribute, kind: SelfModule) -> Value:
+        """`self.x(...)` in a module class: a submodule, a method, or something inherited from nn.Module."""
+        facts = self.script.classes[kind.cls]
+        attribute = func.attr.value
+        known = facts.attributes.get(attribute)
+        if known is not None:
+            return self.value_call(node, self.self_attribute(func, kind, attribute))
+        qualname = f"{kind.cls}.{attribute}"
+        if qualname in self.script.functions:
+            return self.own_method(node, func, qualname)
+        if attribute in _MODULE_METHODS:
+            raise Unsupported("MIG301", f"nn.Module.{attribute} inside a module")
+        return Value(node.with_changes(func=func, args=self.array_args(node.args)), UNKNOWN)
+
+    def own_method(self, node: cst.Call, func: cst.Attribute, qualname: str) -> Value:
+        """Another method of the same module: what it is called with is what its parameters are."""
+        facts = self.script.functions[qualname]
+        values = [self.array(arg.value) for arg in node.args]
+        self.pass_kinds(facts, node.args, values)
+        made = cst.Name("self") if func.attr.value == "forward" else func
+        return Value(node.with_changes(func=made, args=placed(node.args, values)), facts.result)
+
+    def weight_method(self, node: cst.Call, func: cst.Attribute, base: Value) -> Value:
+        """What scripts ask of one weight: its size, mostly."""
+        attribute = {"numel": "size", "dim": "ndim", "nelement": "size"}.get(func.attr.value)
+        if attribute:
+            return Value(cst.Attribute(base.node, cst.Name(attribute)), Number())
+        raise Unsupported("MIG301", f"Parameter.{func.attr.value}")
+
+    def list_method(self, node: cst.Call, func: cst.Attribute, base: Value) -> Value:
+        """`list.append(x)`: what the list holds is remembered."""
+        values = [self.expr(arg.value) for arg in node.args]
+        kind = base.kind
+        assert isinstance(kind, Items)
+        added = values[-1].kind if values else UNKNOWN
+        if func.attr.value == "extend" and isinstance(added, Items):
+            added = added.joined()
+        element = added if kind.items == () else join(kind.joined(), added)
+        self.bind(func.value, Items(None, element, kind.type))
+        return Value(node.with_changes(args=placed(node.args, values)), UNKNOWN)

@@ -1,0 +1,64 @@
+"""Saving and loading."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from migrate import nodes
+from migrate.kinds import (
+    UNKNOWN,
+    Model,
+    Plain,
+)
+from migrate.lowering.models import Models
+from migrate.nodes import Statement
+from migrate.rules.rule import Value
+from migrate.script import (
+    BATCH_STATS,
+    PARAMS,
+    State,
+)
+
+
+class Checkpoints(Models):
+    """torch.save, torch.load and load_state_dict."""
+
+    def torch_save(self, node: cst.Call) -> Value:
+        """The same file, holding Flax's msgpack."""
+        what, where = self.expr(node.args[0].value), self.node(node.args[1].value)
+        made = nodes.expression(
+            "Path({where}).write_bytes(serialization.to_bytes({what}))", where=where, what=what.node
+        )
+        return Value(made, UNKNOWN)
+
+    def torch_load(self, node: cst.Call) -> Value:
+        path = self.node(node.args[0].value)
+        made = nodes.expression("serialization.msgpack_restore(Path({path}).read_bytes())", path=path)
+        return Value(made, Plain("checkpoint"))
+
+    def load_model(self, node: cst.Call, kind: Model) -> list[Statement]:
+        """`model.load_state_dict(x)`: the file or the dict is read back into the same structure."""
+        assert kind.place is not None
+        source = node.args[0].value
+        target = self.write(State(PARAMS, kind.place))
+        what = self.saved(kind)
+        names = [target]
+        if self.stats_of(kind):
+            names.append(self.write(State(BATCH_STATS, kind.place)))
+        if isinstance(source, cst.Call) and self.torch_name(source.func) == "torch.load":
+            path = self.node(source.args[0].value)
+            loaded = nodes.expression(
+                "serialization.from_bytes({what}, Path({path}).read_bytes())", what=what, path=path
+            )
+        else:
+            loaded = nodes.expression(
+                "serialization.from_state_dict({what}, {source})", what=what, source=self.node(source)
+            )
+        if len(names) == 1:
+            return [nodes.statement("{target} = {loaded}", target=target, loaded=loaded)]
+        return [
+            nodes.statement("variables = {loaded}", loaded=loaded),
+            nodes.statement(
+                '{params}, {stats} = variables["params"], variables["batch_stats"]', params=names[0], stats=names[1]
+            ),
+        ]

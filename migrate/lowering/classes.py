@@ -1,0 +1,163 @@
+"""Classes: nn.Module classes become Flax modules."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from migrate import nodes, suites, usage
+from migrate.diagnostics import Unsupported
+from migrate.kinds import (
+    UNKNOWN,
+    Host,
+    Kind,
+    ModuleClass,
+    Never,
+    Number,
+    Plain,
+    Tensor,
+    TorchName,
+)
+from migrate.lowering.functions import Functions
+from migrate.lowering.setup import Setup
+from migrate.nodes import Statement
+from migrate.script import (
+    ClassFacts,
+    FunctionFacts,
+)
+
+_MODULE = ("torch.nn.Module", "torch.nn.modules.Module")
+
+
+class Classes(Setup, Functions):
+    """Definitions of classes."""
+
+    def statement_ClassDef(self, node: cst.ClassDef) -> list[Statement]:
+        """A class: a Flax module, a class that stays torch (a data set), or a class of the user's own."""
+        bases = [self.torch_name(arg.value) for arg in node.bases]
+        if any(base in _MODULE for base in bases):
+            return [self.module_class(node)]
+        if any(base and base.startswith(("torch.utils.data", "torchvision")) for base in bases):
+            self.env.kinds[node.name.value] = Host("class")
+            return [node]
+        kinds = [self.expr(arg.value).kind for arg in node.bases if arg.keyword is None]
+        if any(isinstance(kind, Host) for kind in kinds):
+            self.env.kinds[node.name.value] = Host("class")
+            return [node]
+        if any(isinstance(kind, ModuleClass) for kind in kinds):
+            raise Unsupported("MIG201", f"{node.name.value} inherits from another module class")
+        if any(isinstance(kind, TorchName) for kind in kinds):
+            raise Unsupported("MIG201", f"{node.name.value} inherits from {nodes.code(node.bases[0].value)}")
+        self.env.kinds[node.name.value] = Plain("class")
+        return [self.host_class(node)]
+
+    def host_class(self, node: cst.ClassDef) -> cst.ClassDef:
+        """A class of the user's own: its methods run on the host."""
+        if not self.uses_torch(node):
+            return node
+        inner = self.class_scope(node.name.value)
+        body: list[Statement] = []
+        for statement in node.body.body:
+            if isinstance(statement, cst.FunctionDef):
+                body.append(inner.function(statement))
+            elif isinstance(statement, cst.SimpleStatementLine | cst.BaseCompoundStatement):
+                body += inner.guarded(statement)
+        return node.with_changes(body=suites.block_of(node.body, body))
+
+    def module_class(self, node: cst.ClassDef) -> cst.ClassDef:
+        """A module class in Flax linen."""
+        name = node.name.value
+        facts = self.script.classes.setdefault(name, ClassFacts(name, node))
+        facts.node = node
+        self.env.kinds[name] = ModuleClass(name)
+        methods = {s.name.value: s for s in node.body.body if isinstance(s, cst.FunctionDef)}
+        init = methods.get("__init__")
+        if init is not None:
+            facts.fields = _fields(name, init)
+        for method in methods.values():
+            if method is not init:
+                qualname = f"{name}.{method.name.value}"
+                function = self.script.functions.setdefault(qualname, FunctionFacts(method, qualname, name))
+                function.node = method
+        dropped = _initializer_methods(methods)
+        body: list[Statement] = []
+        for statement in node.body.body:
+            if not isinstance(statement, cst.SimpleStatementLine | cst.BaseCompoundStatement):
+                continue
+            if isinstance(statement, cst.FunctionDef):
+                if statement.name.value in dropped:
+                    continue
+                if statement is init:
+                    body += self.setup(facts, statement)
+                else:
+                    body.append(self.method(facts, statement))
+            else:
+                body.append(statement)
+        if init is None and self.script.trains(name):
+            body = suites.after_docstring(body, [nodes.statement("training: bool = False")])
+        if not body:
+            body = [nodes.statement("pass")]
+        bases = [cst.Arg(nodes.expression("nn.Module"))]
+        body = [_apart(statement) if number else statement for number, statement in enumerate(body)]
+        return node.with_changes(bases=bases, body=suites.block_of(node.body, body))
+
+    def method(self, facts: ClassFacts, node: cst.FunctionDef) -> cst.FunctionDef:
+        """`forward` becomes `__call__`; other methods keep their names."""
+        name = node.name.value
+        qualname = f"{facts.name}.{name}"
+        function = self.script.functions[qualname]
+        inner = self.method_scope(facts.name, "forward", name)
+        inner.facts = function
+        for number, parameter in enumerate(node.params.params):
+            if number == 0 and parameter.name.value == "self":
+                continue
+            inner.env.kinds[parameter.name.value] = _parameter_kind(function, parameter, name)
+        function.returns = Never()
+        body = inner.suite(node.body.body)
+        made = self.rewritten(node, body, defaults=inner)
+        return made.with_changes(name=cst.Name("__call__")) if name == "forward" else made
+
+
+def _parameter_kind(function: FunctionFacts, parameter: cst.Param, method: str) -> Kind:
+    """What a method's parameter holds: what it is called with; for `forward`, a tensor unless something says
+    otherwise."""
+    known = function.params.get(parameter.name.value, Never())
+    annotation = nodes.annotation(parameter)
+    if annotation in ("int", "float", "bool"):
+        return Number()
+    if annotation == "str":
+        return Plain("str")
+    default = nodes.literal(parameter.default) if parameter.default is not None else None
+    if isinstance(default, bool | int | float | str):
+        return known if isinstance(known, Tensor) else Number()
+    if "Tensor" in annotation or (method == "forward" and isinstance(known, Never)):
+        return Tensor(optional=parameter.default is not None)
+    if isinstance(known, Host):
+        return Tensor()
+    if method == "forward" and type(known) is Kind:
+        return Tensor()
+    return UNKNOWN if isinstance(known, Never) else known
+
+
+def _initializer_methods(methods: dict[str, cst.FunctionDef]) -> set[str]:
+    """Methods that are given to `self.apply`, which only initialise weights: they become initialisers and go."""
+    applied = [
+        nodes.dotted(call.args[0].value)
+        for method in methods.values()
+        for call in usage.calls(method)
+        if nodes.dotted(call.func) == "self.apply" and call.args
+    ]
+    return {name for name in methods if f"self.{name}" in applied}
+
+
+def _apart(statement: Statement) -> Statement:
+    """A method with a blank line before it."""
+    if not isinstance(statement, cst.FunctionDef) or any(line.comment is None for line in statement.leading_lines):
+        return statement
+    return statement.with_changes(leading_lines=[cst.EmptyLine(indent=False), *statement.leading_lines])
+
+
+def _fields(name: str, init: cst.FunctionDef) -> list[str]:
+    params = init.params
+    if isinstance(params.star_arg, cst.Param) or params.star_kwarg is not None:
+        raise Unsupported("MIG201", f"{name}.__init__ takes *args or **kwargs, which cannot become fields")
+    return [p.name.value for p in [*params.params[1:], *params.kwonly_params]]

@@ -1,0 +1,125 @@
+"""Displays, subscripts and comprehensions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import libcst as cst
+
+from migrate import layouts, nodes
+from migrate.kinds import (
+    Items,
+    Kind,
+    Plain,
+    Tensor,
+)
+from migrate.lowering.binding import Binding
+from migrate.lowering.elements import item_kind, loop_kind
+from migrate.lowering.parameter_groups import ParameterGroups
+from migrate.rules.rule import Value
+
+
+class Containers(ParameterGroups, Binding):
+    """Displays, subscripts and comprehensions."""
+
+    def _elements(self, elements: Sequence[cst.BaseElement]) -> tuple[list[cst.BaseElement], list[Kind] | None]:
+        made: list[cst.BaseElement] = []
+        kinds: list[Kind] | None = []
+        for element in elements:
+            value = self.expr(element.value)
+            made.append(element.with_changes(value=layouts.first(value)))
+            if isinstance(element, cst.StarredElement):
+                kinds = None
+            elif kinds is not None:
+                kinds.append(value.kind)
+        return made, kinds
+
+    def expr_Tuple(self, node: cst.Tuple) -> Value:
+        made, kinds = self._elements(node.elements)
+        return Value(node.with_changes(elements=made), Items(None if kinds is None else tuple(kinds), type="tuple"))
+
+    def expr_List(self, node: cst.List) -> Value:
+        made, kinds = self._elements(node.elements)
+        return Value(node.with_changes(elements=made), Items(None if kinds is None else tuple(kinds)))
+
+    def expr_Set(self, node: cst.Set) -> Value:
+        return Value(node.with_changes(elements=self._elements(node.elements)[0]), Plain())
+
+    def expr_Dict(self, node: cst.Dict) -> Value:
+        made = []
+        for element in node.elements:
+            changes = {"value": self.node(element.value)}
+            if isinstance(element, cst.DictElement):
+                changes["key"] = self.node(element.key)
+            made.append(element.with_changes(**changes))
+        return Value(node.with_changes(elements=made), Plain("dict"))
+
+    def expr_FormattedString(self, node: cst.FormattedString) -> Value:
+        parts = []
+        for part in node.parts:
+            if isinstance(part, cst.FormattedStringExpression):
+                part = part.with_changes(expression=self.node(part.expression))
+            parts.append(part)
+        return Value(node.with_changes(parts=parts), Plain("str"))
+
+    def expr_Subscript(self, node: cst.Subscript) -> Value:
+        length = self.axis_length(node)
+        if length is not None:
+            return length
+        base = self.expr(node.value)
+        slices: list[cst.SubscriptElement] = []
+        indices: list[Value | None] = []
+        for element in node.slice:
+            index = element.slice
+            if isinstance(index, cst.Index):
+                value = self.expr(index.value)
+                if isinstance(base.kind, Tensor):
+                    value = self.as_array(value)
+                indices.append(value)
+                index = index.with_changes(value=layouts.first(value))
+            elif isinstance(index, cst.Slice):
+                parts = {part: getattr(index, part) for part in ("lower", "upper", "step")}
+                index = index.with_changes(
+                    **{part: self.node(found) for part, found in parts.items() if found is not None}
+                )
+                indices.append(None)
+            slices.append(element.with_changes(slice=index))
+        made = node.with_changes(value=nodes.parenthesized(layouts.first(base)), slice=slices)
+        return Value(made, item_kind(base.kind, node, indices))
+
+    def axis_length(self, node: cst.Subscript) -> Value | None:
+        """`x.shape[i]` of a value whose channels are last: the length is looked up where the axis is now."""
+        if not isinstance(node.value, cst.Attribute) or node.value.attr.value != "shape" or len(node.slice) != 1:
+            return None
+        index = node.slice[0].slice
+        axis = nodes.literal(index.value) if isinstance(index, cst.Index) else ...
+        base = self.expr(node.value.value) if isinstance(node.value.value, cst.Name) else None
+        if base is None or not isinstance(axis, int):
+            return None
+        return layouts.length(base, axis)
+
+    def _comprehension(self, node: cst.BaseComp) -> Value:
+        inner = self.inner({})
+        made_for = inner.comp_for(node.for_in)
+        if isinstance(node, cst.DictComp):
+            return Value(
+                node.with_changes(key=inner.node(node.key), value=inner.node(node.value), for_in=made_for),
+                Plain("dict"),
+            )
+        assert isinstance(node, cst.ListComp | cst.GeneratorExp | cst.SetComp)
+        element = inner.expr(node.elt)
+        made = node.with_changes(elt=layouts.first(element), for_in=made_for)
+        return Value(made, Items(None, element.kind))
+
+    def expr_ListComp(self, node: cst.ListComp) -> Value:
+        group = self.parameter_group(node)
+        return self._comprehension(node) if group is None else group
+
+    expr_GeneratorExp = expr_SetComp = expr_DictComp = _comprehension
+
+    def comp_for(self, node: cst.CompFor) -> cst.CompFor:
+        iterated = self.expr(node.iter)
+        self.bind(node.target, loop_kind(iterated.kind, id(node)))
+        ifs = [condition.with_changes(test=self.node(condition.test)) for condition in node.ifs]
+        inner = self.comp_for(node.inner_for_in) if node.inner_for_in else None
+        return node.with_changes(iter=layouts.first(iterated), ifs=ifs, inner_for_in=inner)

@@ -1,0 +1,159 @@
+"""Branches, loops and blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import libcst as cst
+
+from migrate import layouts, nodes, suites, usage
+from migrate.diagnostics import Unsupported
+from migrate.kinds import (
+    UNKNOWN,
+    Tensor,
+)
+from migrate.lowering.data_loading import DataLoading
+from migrate.lowering.elements import loop_kind
+from migrate.lowering.optimizer_statements import OptimizerStatements
+from migrate.lowering.scope import is_grad_mode
+from migrate.nodes import Expr, Statement
+from migrate.rules.rule import Value
+
+
+class ControlFlow(DataLoading, OptimizerStatements):
+    """Branches, loops, and `with` and `try` blocks."""
+
+    def settle(self, body: Sequence[cst.CSTNode]) -> list[Statement]:
+        """Before a branch or a loop: names whose channels are last and that it touches go back to torch's order."""
+        touched = set(usage.loads(body)) | set(usage.stores(body))
+        made: list[Statement] = []
+        for name, rank in list(self.env.last.items()):
+            if name in touched:
+                value = Value(nodes.name(name), Tensor(rank=rank), "last")
+                made.append(nodes.statement(f"{name} = {{x}}", x=layouts.first(value)))
+                del self.env.last[name]
+        return made
+
+    def statement_If(self, node: cst.If) -> list[Statement]:
+        settled = self.settle([node])
+        test = self.expr(node.test)
+        self.use(node.test, test)
+        if isinstance(test.kind, Tensor) and self.context in ("forward", "region"):
+            raise Unsupported("MIG401", f"`if {nodes.code(node.test)}` depends on the values of a tensor")
+        start = self.env.copy()
+        body = self.suite(node.body.body)
+        after_body = self.env.copy()
+        self.env.replace(start)
+        orelse: cst.If | cst.Else | None = None
+        rest: list[Statement] = []
+        if isinstance(node.orelse, cst.If):
+            inner = self.statement_If(node.orelse)
+            if len(inner) == 1 and isinstance(inner[0], cst.If):
+                orelse = inner[0]
+            elif inner:
+                rest = inner
+        elif node.orelse is not None:
+            rest = self.suite(node.orelse.body.body)
+        if rest:
+            else_ = node.orelse if isinstance(node.orelse, cst.Else) else cst.Else(suites.block([]))
+            orelse = else_.with_changes(body=suites.block_of(else_.body, rest))
+        if not suites.exits(body):
+            self.env.join(after_body)
+        if not body and orelse is None and _pure(node.test):
+            return settled
+        if not body and isinstance(orelse, cst.Else):
+            negated = nodes.expression("not {test}", test=layouts.first(test))
+            return [*settled, node.with_changes(test=negated, body=orelse.body, orelse=None)]
+        made = node.with_changes(test=layouts.first(test), body=suites.block_of(node.body, body), orelse=orelse)
+        return [*settled, made]
+
+    def loop_body(self, body: cst.BaseSuite, bind: Callable[[], list[Statement]]) -> list[Statement]:
+        """The body of a loop: once for what it makes known to its own next turn, then for good."""
+        start = self.env.copy()
+        with self.unit.discarding():
+            bind()
+            self.suite(body.body)
+        self.env.join(start)
+        head = self.env.copy()
+        made = [*bind(), *self.suite(body.body)]
+        self.env.join(head)
+        return made
+
+    def statement_For(self, node: cst.For) -> list[Statement]:
+        rates = self.rate_loop(node)
+        if rates is not None:
+            return rates
+        settled = self.settle([node])
+        iterated = self.expr(node.iter)
+        element = loop_kind(iterated.kind, id(node))
+
+        def bind() -> list[Statement]:
+            self.bind(node.target, element)
+            self.retire(usage.target_names(node.target), None)
+            self.define_loop(node.target, node.iter)
+            return self.converted([node.target])
+
+        before, self.before = self.before, []
+        with self.then(node.body.body):
+            body = self.loop_body(node.body, bind)
+        self.before = before
+        orelse = node.orelse and node.orelse.with_changes(
+            body=suites.block_of(node.orelse.body, self.suite(node.orelse.body.body))
+        )
+        made = node.with_changes(iter=layouts.first(iterated), body=suites.block_of(node.body, body), orelse=orelse)
+        return [*settled, made]
+
+    def statement_While(self, node: cst.While) -> list[Statement]:
+        settled = self.settle([node])
+        test = self.expr(node.test)
+        if isinstance(test.kind, Tensor) and self.context in ("forward", "region"):
+            raise Unsupported("MIG401", f"`while {nodes.code(node.test)}` depends on the values of a tensor")
+        with self.then(node.body.body):
+            body = self.loop_body(node.body, list)
+        return [*settled, node.with_changes(test=layouts.first(test), body=suites.block_of(node.body, body))]
+
+    def statement_With(self, node: cst.With) -> list[Statement]:
+        items = []
+        for item in node.items:
+            name = self.torch_name(item.item.func) if isinstance(item.item, cst.Call) else None
+            if is_grad_mode(name):
+                continue
+            value = self.expr(item.item)
+            if item.asname is not None:
+                self.bind(item.asname.name, UNKNOWN)
+            items.append(item.with_changes(item=layouts.first(value), comma=cst.MaybeSentinel.DEFAULT))
+        body = self.suite(node.body.body)
+        if not items:
+            return suites.with_comments(body, node) if body else []
+        return [node.with_changes(items=items, body=suites.block_of(node.body, body))]
+
+    def statement_Try(self, node: cst.Try) -> list[Statement]:
+        start = self.env.copy()
+        body = self.suite(node.body.body)
+        handlers = []
+        for handler in node.handlers:
+            inner = self.suite(handler.body.body)
+            handlers.append(handler.with_changes(body=suites.block_of(handler.body, inner)))
+        self.env.join(start)
+        changes: dict[str, object] = {"body": suites.block_of(node.body, body), "handlers": handlers}
+        if node.orelse is not None:
+            changes["orelse"] = node.orelse.with_changes(
+                body=suites.block_of(node.orelse.body, self.suite(node.orelse.body.body))
+            )
+        if node.finalbody is not None:
+            final = self.suite(node.finalbody.body.body)
+            changes["finalbody"] = node.finalbody.with_changes(body=suites.block_of(node.finalbody.body, final))
+        return [node.with_changes(**changes)]
+
+    def statement_TryStar(self, node: cst.TryStar) -> list[Statement]:
+        raise Unsupported("MIG301", "except* groups")
+
+    def statement_Match(self, node: cst.Match) -> list[Statement]:
+        cases = [case.with_changes(body=suites.block_of(case.body, self.suite(case.body.body))) for case in node.cases]
+        return [node.with_changes(subject=self.node(node.subject), cases=cases)]
+
+
+def _pure(node: Expr) -> bool:
+    """Whether evaluating an expression changes nothing: names, attributes, literals, comparisons of them."""
+    text = nodes.code(node)
+    return "(" not in text or "is_available" in text or "device_count" in text

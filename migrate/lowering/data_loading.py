@@ -1,0 +1,116 @@
+"""What stays torch: data sets, loaders, and the tensors that they are fed with; and where a batch enters JAX."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import libcst as cst
+
+from migrate import layouts, nodes, usage
+from migrate.diagnostics import Unsupported
+from migrate.kinds import (
+    UNKNOWN,
+    DType,
+    Host,
+    Kind,
+    Tensor,
+    TorchName,
+)
+from migrate.lowering.arguments import Arguments
+from migrate.lowering.elements import kinds_in
+from migrate.nodes import Expr, Statement
+from migrate.rules.catalogue import RULES
+from migrate.rules.creation import dtype_kind
+from migrate.rules.rule import Value
+
+
+class DataLoading(Arguments):
+    """What stays torch, and the border to JAX."""
+
+    def data_call(self, name: str, node: cst.Call) -> Value:
+        """Data loading stays torch, and so do the tensors that it is fed with."""
+        args = []
+        for arg in node.args:
+            value = self.expr(arg.value)
+            self.sink(value.kind)
+            self.keep(arg.value)
+            args.append(arg.with_changes(value=arg.value if isinstance(value.kind, Tensor) else layouts.first(value)))
+        what = "loader" if name.endswith("DataLoader") else "data"
+        if name.startswith("torchvision.utils"):
+            what = "tensor"
+        return Value(node.with_changes(args=args), Host(what))
+
+    def sink(self, kind: Kind) -> None:
+        """Tensors that feed data loading stay torch, from the places that made them on."""
+        for part in kinds_in(kind):
+            if isinstance(part, Tensor):
+                self.script.host_sites |= part.origins
+
+    def keep(self, node: Expr) -> None:
+        """Batches of a loader that torch code uses are not converted where they are bound."""
+        for name in usage.loads(node):
+            kind = self.kind_of_name(name)
+            if isinstance(kind, Host) and kind.origin:
+                self.script.kept.add(kind.origin)
+
+    def host_method(self, node: cst.Call, func: cst.Attribute, base: Value) -> Value:
+        """A method of what stays torch; `.to(device)` is where a batch enters JAX."""
+        kind, method = base.kind, func.attr.value
+        assert isinstance(kind, Host)
+        if kind.what in ("tensor", "batch") and method in ("to", "cuda"):
+            array = Value(nodes.call("jnp.asarray", base.node), Tensor())
+            return self.cast(node, array) if method == "to" else array
+        result: Kind = Host("data")
+        if kind.what in ("tensor", "batch"):
+            numeric = method in ("item", "size", "dim", "numel", "tolist", "numpy")
+            result = UNKNOWN if numeric else Host("tensor", kind.origin if method in RULES else 0)
+            if method == "next":
+                result = Host("batch", id(node))
+        if method in ("next", "__next__"):
+            result = Host("batch", id(node))
+        if kind.what == "tensor" and kind.origin and method not in ("size", "item", "dim", "to"):
+            self.script.kept.add(kind.origin)
+        args = self.plain_args(node.args)
+        return Value(node.with_changes(func=func.with_changes(value=base.node), args=args), result)
+
+    def cast(self, node: cst.Call, base: Value) -> Value:
+        """`x.to(...)`, `x.type(...)`: devices go, dtypes become astype."""
+        node_out, kind = layouts.first(base), base.kind
+        assert isinstance(kind, Tensor)
+        casted = False
+        for arg in node.args:
+            value = self.expr(arg.value)
+            keyword = arg.keyword.value if arg.keyword else ""
+            if isinstance(value.kind, DType) or keyword == "dtype":
+                node_out = nodes.expression("{x}.astype({dtype})", x=node_out, dtype=value.node)
+                kind, casted = replace(kind, dtype=dtype_kind(value.node)), True
+            elif isinstance(value.kind, Tensor):
+                node_out = nodes.expression("{x}.astype({y}.dtype)", x=node_out, y=value.node)
+                kind, casted = value.kind, True
+            elif isinstance(value.kind, TorchName):
+                raise Unsupported("MIG302", f"Tensor.{nodes.code(node.func).rpartition('.')[2]}({value.kind.name})")
+        return Value(node_out, kind) if casted else base
+
+    def converted(self, targets: Sequence[cst.CSTNode]) -> list[Statement]:
+        """Batches that a binding took from a loader, as jax arrays where JAX code uses them and torch code does not."""
+        names = []
+        for target in targets:
+            for name in usage.target_names(target):
+                kind = self.env.kinds.get(name)
+                if isinstance(kind, Host) and kind.what == "tensor" and kind.origin in self.script.wanted:
+                    if kind.origin not in self.script.kept:
+                        names.append(name)
+        wanted = [name for name in names if self.loaded_later(name)]
+        if not wanted or self.context in ("forward", "setup", "region"):
+            return []
+        for name in wanted:
+            self.env.kinds[name] = Tensor()
+        if len(wanted) == 1:
+            return [nodes.statement(f"{wanted[0]} = jnp.asarray({wanted[0]})")]
+        left, right = ", ".join(wanted), ", ".join(f"jnp.asarray({name})" for name in wanted)
+        return [nodes.statement(f"{left} = {right}")]
+
+    def loaded_later(self, name: str) -> bool:
+        """Whether what follows in this block, or in the body of the loop at hand, reads the name."""
+        return any(name in usage.loads(statements) for statements in self.following[:2])

@@ -1,0 +1,122 @@
+"""Example inputs for `model.init`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import libcst as cst
+
+from migrate import nodes, usage
+from migrate.diagnostics import Unsupported
+from migrate.kinds import (
+    Host,
+    Kind,
+    Number,
+    Tensor,
+)
+from migrate.lowering.binding import Binding
+from migrate.lowering.state import StateAccess
+from migrate.nodes import Expr, Statement
+from migrate.rules.rule import Value
+from migrate.script import (
+    Example,
+)
+
+
+class Examples(StateAccess, Binding):
+    """What a model is first called with, as it can be written where the model is made."""
+
+    def resolve(self, example: Example) -> list[Expr]:
+        """The example's arguments in terms of this scope: the parameters of functions between are followed to their calls."""
+        arguments, scope, definitions = list(example.arguments), example.scope, example.definitions
+        for _ in range(6):
+            here = scope == self.scope
+            arguments = [self.expanded(argument, definitions, here) for argument in arguments]
+            facts = self.script.functions.get(scope)
+            if here or facts is None:
+                return arguments
+            call = next(iter(facts.calls), None)
+            if call is None:
+                return arguments
+            arguments = [nodes.substituted(argument, call.bound) for argument in arguments]
+            scope, definitions = call.scope, call.definitions
+        return arguments
+
+    def expanded(self, argument: Expr, definitions: Mapping[str, Expr], here: bool) -> Expr:
+        """An expression with local names replaced by what they stand for: all of them where they belong to another scope,
+        here those that are not bound yet."""
+        for _ in range(12):
+            argument = self.sample(argument)
+            names = {name for name in usage.loads(argument) if name in definitions}
+            values = {name: definitions[name] for name in names if not (here and self.available_name(name))}
+            if not values:
+                break
+            argument = _projected(nodes.substituted(argument, values))
+        return argument
+
+    def example_arguments(self, resolved: list[Expr]) -> tuple[list[Statement], list[Expr] | None]:
+        """Statements that prepare an example, and the arguments of `init`; None where a name is not bound yet."""
+        sources: list[Expr] = []
+
+        class Sources(cst.CSTTransformer):
+            def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> Expr:
+                if nodes.dotted(original_node.func) != "__first__":
+                    return updated_node
+                source = original_node.args[0].value
+                text = nodes.code(source)
+                if text not in [nodes.code(found) for found in sources]:
+                    sources.append(source)
+                number = [nodes.code(found) for found in sources].index(text)
+                return nodes.name("example" if number == 0 else f"example_{number + 1}")
+
+        arguments = [argument.deep_clone().visit(Sources()) for argument in resolved]
+        if not all(self.available(source) for source in sources):
+            return [], None
+        prepared: list[Statement] = []
+        bound: dict[str, Kind] = {}
+        for number, source in enumerate(sources):
+            value = self.expr(source)
+            name = "example" if number == 0 else f"example_{number + 1}"
+            node, kind = self.first_of(value)
+            if node is None:
+                raise Unsupported("MIG402", f"the first element of {nodes.code(source)}")
+            bound[name] = kind
+            prepared.append(nodes.statement(f"{name} = {{node}}", node=node))
+        inner = self.inner(bound)
+        inner.nested = False
+        made: list[Expr] = []
+        for argument in arguments:
+            assert isinstance(argument, cst.BaseExpression)
+            if not all(name in bound or self.available_name(name) for name in usage.loads(argument)):
+                return [], None
+            made.append(inner.array(self.sample(argument)).node)
+        return prepared, made
+
+    def sample(self, argument: Expr) -> Expr:
+        """One row of a tensor at hand serves as well as the rows that an index would pick."""
+        if isinstance(argument, cst.Subscript) and isinstance(argument.value, cst.Name):
+            kind = self.kind_of_name(argument.value.value)
+            if isinstance(kind, Tensor) and len(argument.slice) == 1:
+                return nodes.expression("{x}[:1]", x=argument.value)
+        return argument
+
+    def first_of(self, value: Value) -> tuple[Expr | None, Kind]:
+        """A first batch, without drawing one from the loader: that would change its random order."""
+        if isinstance(value.kind, Host) and value.kind.what == "loader":
+            node = nodes.expression("{loader}.collate_fn([{loader}.dataset[0]])", loader=value.node)
+            return node, Host("batch")
+        if isinstance(value.kind, Host):
+            return nodes.expression("next(iter({x}))", x=value.node), Host("batch")
+        if isinstance(value.kind, Tensor):
+            return nodes.expression("{x}[0]", x=value.node), Tensor()
+        return None, Number()
+
+
+def _projected(argument: Expr) -> Expr:
+    """`(a, b)[0]` is `a`."""
+    if isinstance(argument, cst.Subscript) and isinstance(argument.value, cst.Tuple):
+        index = argument.slice[0].slice
+        number = nodes.literal(index.value) if isinstance(index, cst.Index) else ...
+        if isinstance(number, int) and number < len(argument.value.elements):
+            return argument.value.elements[number].value
+    return argument

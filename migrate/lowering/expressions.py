@@ -1,0 +1,151 @@
+"""Expressions: names, attributes and what is neither an operator, a container nor a call."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import libcst as cst
+
+from migrate import layouts, nodes
+from migrate.diagnostics import Unsupported
+from migrate.kinds import (
+    UNKNOWN,
+    Device,
+    DType,
+    Host,
+    Items,
+    Kind,
+    Model,
+    Number,
+    Plain,
+    SelfModule,
+    Tensor,
+    TorchName,
+    Weight,
+)
+from migrate.lowering.binding import Binding
+from migrate.nodes import Expr
+from migrate.rules.creation import DTYPES
+from migrate.rules.rule import Value
+
+_NUMBERS = (cst.Integer, cst.Float, cst.Imaginary)
+
+
+class Expressions(Binding):
+    """Expressions, by their type."""
+
+    def expr(self, node: Expr) -> Value:
+        """Lowers any expression. Parts that are not rooted in torch keep their formatting."""
+        handler = getattr(self, f"expr_{type(node).__name__}", None)
+        if handler is not None:
+            value = handler(node)
+            return self._parenthesized(node, value)
+        if isinstance(node, _NUMBERS):
+            return Value(node, Number())
+        if isinstance(node, cst.SimpleString | cst.ConcatenatedString):
+            return Value(node, Plain("str"))
+        return Value(node, UNKNOWN)
+
+    @staticmethod
+    def _parenthesized(original: Expr, value: Value) -> Value:
+        if not original.lpar or value.node.lpar or not nodes.needs_parentheses(value.node):
+            return value
+        return replace(value, node=value.node.with_changes(lpar=original.lpar, rpar=original.rpar))
+
+    def expr_Name(self, node: cst.Name) -> Value:
+        if node.value in ("True", "False"):
+            return Value(node, Number())
+        if node.value == "None":
+            return Value(node, Plain("None"))
+        kind = self.kind_of_name(node.value)
+        if isinstance(kind, TorchName):
+            return self.torch_value(kind.name, node)
+        layout = "last" if node.value in self.env.last else "first"
+        return Value(node, kind, layout)
+
+    def torch_value(self, name: str, node: Expr) -> Value:
+        """A torch name used as a value."""
+        if name in DTYPES:
+            return Value(nodes.expression(DTYPES[name][0]), DType())
+        if name in ("torch.inf", "torch.nan", "torch.pi", "torch.e"):
+            return Value(nodes.expression(f"jnp.{name[6:]}"), Number())
+        if name == "torch.Tensor":
+            return Value(nodes.expression("jax.Array"), Plain("type"))
+        if name == "torch.__version__":
+            return Value(nodes.expression("jax.__version__"), Plain("str"))
+        return Value(node, TorchName(name))
+
+    def expr_Attribute(self, node: cst.Attribute) -> Value:
+        attribute = node.attr.value
+        base = self.expr(node.value)
+        if isinstance(base.kind, TorchName):
+            return self.torch_value(f"{base.kind.name}.{attribute}", node)
+        if isinstance(base.kind, SelfModule):
+            return self.self_attribute(node, base.kind, attribute)
+        if isinstance(base.kind, Tensor | Weight):
+            return self.tensor_attribute(node, base, attribute)
+        if isinstance(base.kind, Host):
+            tensor = base.kind.what == "tensor"
+            kind: Kind = Number() if tensor and attribute in ("shape", "ndim", "dtype") else Host("data")
+            return Value(node.with_changes(value=base.node), kind)
+        if isinstance(base.kind, Model):
+            return self.model_attribute(node, base, attribute)
+        return Value(node.with_changes(value=nodes.parenthesized(layouts.first(base))), self.attribute_kind(node, base))
+
+    def attribute_kind(self, node: cst.Attribute, base: Value) -> Kind:
+        """The kind of an attribute of some other object (a trainer's `self.model`, for example)."""
+        if isinstance(node.value, cst.Name) and node.value.value == "self":
+            return self.kind_of_name(f"self.{node.attr.value}")
+        return UNKNOWN
+
+    def self_attribute(self, node: cst.Attribute, owner: SelfModule, attribute: str) -> Value:
+        facts = self.script.classes[owner.cls]
+        if attribute == "training":
+            facts.own_trains = True
+            return Value(node, Number())
+        kind = facts.attributes.get(attribute, UNKNOWN)
+        renamed = facts.renamed.get(attribute)
+        if renamed:
+            node = node.with_changes(attr=cst.Name(renamed))
+        return Value(node, kind)
+
+    def model_attribute(self, node: cst.Attribute, base: Value, attribute: str) -> Value:
+        assert isinstance(base.kind, Model)
+        if attribute == "module":  # of DataParallel
+            return base
+        facts = self.script.classes.get(base.kind.cls)
+        kind = facts.attributes.get(attribute, UNKNOWN) if facts else UNKNOWN
+        return Value(node.with_changes(value=base.node), kind)
+
+    def tensor_attribute(self, node: cst.Attribute, base: Value, attribute: str) -> Value:
+        x = base.node
+        if attribute in ("data", "real"):
+            return base
+        if attribute == "device":
+            return Value(nodes.name("None"), Device())
+        if attribute == "shape":
+            return Value(
+                node.with_changes(value=nodes.parenthesized(layouts.first(base))), Items(None, Number(), "tuple")
+            )
+        if attribute in ("ndim", "dtype"):
+            return Value(node.with_changes(value=nodes.parenthesized(x)), Number() if attribute == "ndim" else DType())
+        if attribute in ("T", "mT"):
+            return Value(node.with_changes(value=nodes.parenthesized(x)), Tensor(getattr(base.kind, "dtype", "")))
+        if attribute == "is_cuda":
+            return Value(nodes.expression('jax.default_backend() == "gpu"'), Number())
+        if attribute == "requires_grad" and isinstance(base.kind, Weight):
+            return Value(nodes.name("True"), Number())
+        raise Unsupported("MIG301", f"Tensor.{attribute}")
+
+    def expr_NamedExpr(self, node: cst.NamedExpr) -> Value:
+        value = self.expr(node.value)
+        if isinstance(node.target, cst.Name):
+            self.env.kinds[node.target.value] = value.kind
+        return Value(node.with_changes(value=layouts.first(value)), value.kind)
+
+    def expr_StarredElement(self, node: cst.StarredElement) -> Value:
+        return Value(node.with_changes(value=self.node(node.value)))
+
+    def expr_Lambda(self, node: cst.Lambda) -> Value:
+        inner = self.inner({p.name.value: UNKNOWN for p in node.params.params})
+        return Value(node.with_changes(body=inner.node(node.body)), Plain("function"))

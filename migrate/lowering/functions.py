@@ -1,0 +1,144 @@
+"""The user's own functions: the state that they touch is in their signature and their returns."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from migrate import layouts, nodes, suites
+from migrate.diagnostics import Unsupported
+from migrate.kinds import (
+    Function,
+    Kind,
+    Model,
+    Optimizer,
+    Scheduler,
+    join,
+)
+from migrate.lowering.elements import kinds_in
+from migrate.lowering.initialisation import Initialisation
+from migrate.lowering.scope import NOWHERE, Scope, is_grad_mode
+from migrate.lowering.signatures import threaded_parameters
+from migrate.lowering.user_calls import UserCalls
+from migrate.nodes import Expr, Statement
+from migrate.script import (
+    KEY,
+    FunctionFacts,
+    merge,
+)
+
+
+class Functions(Initialisation, UserCalls):
+    """Definitions of functions, and their returns."""
+
+    def statement_FunctionDef(self, node: cst.FunctionDef) -> list[Statement]:
+        return [self.function(node)]
+
+    def function(self, node: cst.FunctionDef) -> cst.FunctionDef:
+        """A user's function: its body, with the state that it touches in its signature and its returns."""
+        name = node.name.value
+        qualname = f"{self.scope}.{name}" if self.scope else name
+        facts = self.script.functions.setdefault(qualname, FunctionFacts(node, qualname, self.scope))
+        facts.node = node
+        self.env.kinds[name] = Function(qualname)
+        self.env.definitions.pop(name, None)
+        inner = self.function_scope(facts)
+        body = self._body(inner, facts)
+        facts.exit_modes = {place: inner.env.modes[place] for place in inner.changed_modes}
+        self.script.finals[qualname] = dict(inner.env.kinds)
+        if self.context == "method":
+            attributes = self.script.attributes.setdefault(self.scope, {})
+            for found, kind in inner.env.kinds.items():
+                if found.startswith("self."):
+                    merge(attributes, found, kind)
+        made = node.with_changes(params=threaded_parameters(facts, node.params, inner.state_name))
+        return self.rewritten(made, body, defaults=self)
+
+    def rewritten(self, node: cst.FunctionDef, body: list[Statement], defaults: Scope) -> cst.FunctionDef:
+        """A function with another body, without the decorators and annotations that only torch understands. Its default
+        values belong to the scope `defaults`."""
+        params = [
+            p if p.default is None else p.with_changes(default=defaults.node(p.default)) for p in node.params.params
+        ]
+        params = [p.with_changes(annotation=None) if self.mentions_torch(p.annotation) else p for p in params]
+        return node.with_changes(
+            body=suites.block_of(node.body, body),
+            params=node.params.with_changes(params=params),
+            decorators=[decorator for decorator in node.decorators if not self._is_torch_mode(decorator.decorator)],
+            returns=None if self.mentions_torch(node.returns) else node.returns,
+        )
+
+    def _is_torch_mode(self, decorator: Expr) -> bool:
+        name = self.torch_name(decorator.func if isinstance(decorator, cst.Call) else decorator)
+        return is_grad_mode(name) or name == "torch.compile"
+
+    @staticmethod
+    def _body(inner: Functions, facts: FunctionFacts) -> list[Statement]:
+        body = inner.suite(facts.node.body.body)
+        inner.finish_inits()
+        if facts.local_key and not inner.ran_key:
+            body = suites.after_docstring(body, [nodes.statement(f"{inner.unit.key} = jax.random.key(0)")])
+        if not facts.local_key:
+            body = _one_draw(body, inner.unit.key)
+        states = inner.own_returns()
+        if states and not suites.exits(body):
+            body.append(nodes.statement("return {s}", s=nodes.bare_tuple(states)))
+        return body
+
+    def small_Return(self, line: cst.SimpleStatementLine, small: cst.Return) -> list[Statement]:
+        """`return x` gives the changed state back as well."""
+        value = self.expr(small.value) if small.value is not None else None
+        if value is not None:
+            self.refuse_torch(value)
+            self.refuse_state(value.kind)
+        if self.facts is not None and value is not None:
+            self.facts.returns = join(self.facts.returns, value.kind)
+        node = layouts.first(value) if value is not None else None
+        if isinstance(small.value, cst.Name) and value is not None:
+            self.use(small.value, value)
+        states = self.own_returns()
+        if states:
+            node = nodes.bare_tuple([*states, *([node] if node is not None else [])])
+        made = small.with_changes(value=node)
+        if node is not None and small.value is None:
+            made = made.with_changes(whitespace_after_return=cst.SimpleWhitespace(" "))
+        return suites.rebuilt(line, small, made)
+
+    def refuse_state(self, kind: Kind) -> None:
+        """A model or an optimizer made here cannot leave the function: its weights are variables of the function."""
+        for part in kinds_in(kind):
+            place = part.place if isinstance(part, Model | Optimizer | Scheduler) else None
+            if (
+                place is not None
+                and place not in self.script.parameters_of
+                and place.scope == self.scope
+                and self.scope
+            ):
+                raise Unsupported(
+                    "MIG404",
+                    f"{place.name or 'an optimizer'} is made in {self.scope} and returned, apart from its weights",
+                )
+            if isinstance(part, Optimizer) and place == NOWHERE:
+                raise Unsupported("MIG404", f"an optimizer is made in {self.scope} and returned, apart from its state")
+
+    def own_returns(self) -> list[Expr]:
+        """The state that this function changes and gives back before its own results."""
+        if self.facts is None or self.context in ("forward", "setup", "method", "region"):
+            return []
+        return [self.state_expr(state) for state in self.facts.written if state.what != KEY]
+
+
+def _one_draw(body: list[Statement], key: str) -> list[Statement]:
+    """A function that draws once uses the key it was given as it is."""
+    split = f"{key}, subkey = jax.random.split({key})"
+    if cst.Module(body).code.count("jax.random.split(") != 1:
+        return body
+    position = next((i for i, s in enumerate(body) if nodes.code(s).strip() == split), None)
+    if position is None:
+        return body
+    taken = {"subkey": nodes.name(key)}
+    following = [nodes.substituted(statement, taken) for statement in body[position + 1 :]]
+    if following:
+        following[0] = following[0].with_changes(
+            leading_lines=[*body[position].leading_lines, *following[0].leading_lines]
+        )
+    return [*body[:position], *following]

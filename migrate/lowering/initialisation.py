@@ -1,0 +1,125 @@
+"""Where a script makes a model, its weights are made too: one call of `model.init` on an example input."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from migrate import nodes, suites
+from migrate.diagnostics import Unsupported
+from migrate.kinds import (
+    Model,
+    Place,
+)
+from migrate.lowering.examples import Examples
+from migrate.nodes import Expr, Statement
+from migrate.rules.rule import Value
+from migrate.script import (
+    BATCH_STATS,
+    GRADS,
+    OPT_STATE,
+    PARAMS,
+    State,
+)
+
+
+class Initialisation(Examples):
+    """Initialisation of models and optimizers."""
+
+    def new_model(
+        self, line: cst.SimpleStatementLine, small: cst.Assign, target: cst.BaseAssignTargetExpression, value: Value
+    ) -> list[Statement]:
+        kind = value.kind
+        assert isinstance(kind, Model)
+        if not isinstance(target, cst.Name | cst.Attribute):
+            raise Unsupported("MIG401", f"a model assigned to {nodes.code(target)}")
+        place = self.place_of(target)
+        self.script.places[place] = kind.cls
+        self.bind(target, Model(kind.cls, place))
+        self.define_target(target, None)
+        self.env.modes[place] = "train"
+        self.ready.discard(place)
+        made = suites.rebuilt(line, small, small.with_changes(value=value.node))
+        self.pending.append(("model", place, line))
+        return made
+
+    def late_inits(self) -> list[Statement]:
+        """The initialisations that have become possible after a statement of this scope."""
+        if self.context not in ("module", "function", "method") or not self.pending:
+            return []
+        made: list[Statement] = []
+        while self.pending:
+            what, place, line = self.pending[0]
+            try:
+                statements = self.init_model(place) if what == "model" else self.init_optimizer(place)
+            except Unsupported as error:
+                self.unit.report(error, line)
+                text = nodes.code(cst.SimpleString(repr(f"{error.code}: {error.message}")))
+                statements = [nodes.statement(f"raise NotImplementedError({text})")]
+            if statements is None:
+                break
+            made += statements
+            self.pending.pop(0)
+        return made
+
+    def finish_inits(self) -> None:
+        """Reports what could not be initialised by the end of a scope."""
+        for what, place, line in self.pending:
+            if what == "model":
+                self.unit.report(
+                    Unsupported("MIG402", f"{place.name}: no call of it was found to take the input from"), line
+                )
+        self.pending = []
+
+    def init_model(self, place: Place) -> list[Statement] | None:
+        """`params = model.init(key, example)["params"]`, or None where the example is not to be had yet."""
+        cls = self.script.places[place]
+        example = self.script.examples.get(place)
+        if example is None or not example.arguments:
+            return None
+        resolved = self.resolve(example)
+        outer, self.before = self.before, []
+        try:
+            prepared, arguments = self.example_arguments(resolved)
+            if arguments is None:
+                return None
+            key = self.init_keys(cls)
+            made = [*self.before, *prepared]
+        finally:
+            self.before = outer
+        model = nodes.expression(place.name)
+        call = nodes.call(cst.Attribute(model, cst.Name("init")), key, *arguments)
+        params = self.write(State(PARAMS, place))
+        if self.script.has_stats(cls):
+            stats = self.write(State(BATCH_STATS, place))
+            made.append(nodes.statement("variables = {call}", call=call))
+            made.append(nodes.statement('{p}, {s} = variables["params"], variables["batch_stats"]', p=params, s=stats))
+        else:
+            made.append(nodes.statement('{p} = {call}["params"]', p=params, call=call))
+        self.ready.add(place)
+        return made
+
+    def init_keys(self, cls: str) -> Expr:
+        if "sample" in self.script.draws(cls):
+            return nodes.dict_of([("params", self.fresh_key()), ("sample", self.fresh_key())])
+        return self.fresh_key()
+
+    def init_optimizer(self, place: Place) -> list[Statement] | None:
+        (model,) = self.optimizer_models[place]
+        state = State(OPT_STATE, place)
+        kind = self.script.places.get(self.root(model))
+        own = model.scope == self.scope and model not in self.script.parameters_of
+        if own and model not in self.ready and kind is not None:
+            return None
+        params = self.read(State(PARAMS, model))
+        made: list[Statement] = [
+            nodes.statement(
+                "{state} = {optimizer}.init({params})",
+                state=self.write(state),
+                optimizer=nodes.expression(place.name),
+                params=params,
+            )
+        ]
+        if self.root(model) in self.script.accumulated and self.root(model) in self.script.zeroed_late:
+            grads = self.write(State(GRADS, model))
+            made.append(nodes.statement("{g} = jax.tree.map(jnp.zeros_like, {p})", g=grads, p=params))
+        return made

@@ -1,0 +1,162 @@
+"""Layers: their constructors, and calls of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import libcst as cst
+
+from migrate import layouts, nodes
+from migrate.diagnostics import Unsupported
+from migrate.kinds import (
+    UNKNOWN,
+    ClassNode,
+    Device,
+    Items,
+    Kind,
+    Loss,
+    Model,
+    Module,
+    ModuleClass,
+    Never,
+    Tensor,
+    join,
+)
+from migrate.layers.table import TABLE
+from migrate.lowering.arguments import Arguments, argument_names
+from migrate.nodes import Expr
+from migrate.optimizers import LOSSES
+from migrate.rules.catalogue import RULES
+from migrate.rules.rule import Parameter, Value
+from migrate.script import (
+    merge,
+)
+from migrate.targets import linen
+
+FUNCTIONAL_LAYERS = {
+    "torch.nn.functional.max_pool1d": "torch.nn.MaxPool1d",
+    "torch.nn.functional.max_pool2d": "torch.nn.MaxPool2d",
+    "torch.max_pool2d": "torch.nn.MaxPool2d",
+    "torch.nn.functional.max_pool3d": "torch.nn.MaxPool3d",
+    "torch.nn.functional.avg_pool1d": "torch.nn.AvgPool1d",
+    "torch.nn.functional.avg_pool2d": "torch.nn.AvgPool2d",
+}
+
+
+class Layers(Arguments):
+    """Layers, losses and modules of the user's: constructors and calls."""
+
+    def construct_layer(self, name: str, node: cst.Call) -> Value:
+        """A torch layer: its Flax constructor, its weights, its layout."""
+        layer = TABLE[name]
+        call = self.bind_call(name, linen.layer_signature(layer), node.args)
+        for parameter, value in call.bound.items():
+            self.note_type(value.node, linen.ARGUMENT_TYPES.get(parameter, ""))
+        if layer.trains and not self.cls:
+            raise Unsupported("MIG201", f"{name} outside a module class has no train mode to follow")
+        facts = self.script.classes.get(self.cls)
+        asked = facts.initializers.get(name, {}) if facts is not None else {}  # by apply(init_fn)
+        value = linen.construct(layer, call, asked)
+        if facts is not None:
+            facts.own_trains |= layer.trains
+            facts.own_stats |= any(weight.collection == "batch_stats" for weight in layer.weights)
+            if layer.draws:
+                facts.own_draws.add("dropout")
+        self.unit.snippets |= {snippet for snippet in layer.snippets if snippet in nodes.code(value.node)}
+        return value
+
+    def functional_layer(self, name: str, node: cst.Call) -> Value:
+        """Pooling functions: the same entry as their layers, called at once."""
+        layer = TABLE[FUNCTIONAL_LAYERS[name]]
+        parameters = (Parameter("input"), *linen.layer_signature(layer))
+        call = self.bind_call(name, parameters, node.args, keep_layout=True)
+        made = linen.construct(layer, call, {})
+        assert isinstance(made.kind, Module) and isinstance(made.node, cst.Call)
+        entered = layouts.enter(self.as_array(call.value("input")), made.kind)
+        function, *arguments = made.node.args  # partial(function, ...)
+        result = cst.Call(function.value, [cst.Arg(entered.node), *arguments])
+        return layouts.leave(made.kind, result, entered)
+
+    def layer_call(self, node: cst.Call, callee: Value, kind: Module) -> Value:
+        """A call of a submodule."""
+        if kind.entry == "mixed":
+            raise Unsupported(
+                "MIG201", f"{nodes.code(node.func)} holds layers that want their channels in different places"
+            )
+        if len(node.args) != 1 or node.args[0].star:
+            args = self.array_args(node.args)
+            return Value(node.with_changes(func=callee.node, args=args), UNKNOWN if len(args) != 1 else Tensor())
+        entered = layouts.enter(self.array(node.args[0].value), kind)
+        made = node.with_changes(func=callee.node, args=[node.args[0].with_changes(value=entered.node, keyword=None)])
+        value = layouts.leave(kind, made, entered)
+        user = [option.cls for option in kind.options if isinstance(option, ClassNode)]
+        return Value(value.node, self.forward_kind(user, entered.kind)) if user else value
+
+    def forward_kind(self, classes: Sequence[str], argument: Kind) -> Kind:
+        """What `forward` of user classes returns; the argument is remembered as one that it gets."""
+        result: Kind = Never()
+        for cls in classes:
+            facts = self.script.functions.get(f"{cls}.forward")
+            if facts is None:
+                return UNKNOWN
+            names = facts.parameter_names[1:]
+            if names:
+                merge(facts.params, names[0], argument)
+            result = join(result, facts.returns)
+        return UNKNOWN if isinstance(result, Never) else result
+
+    def loss(self, name: str, node: cst.Call) -> Value:
+        """A loss module: the function that it stands for."""
+        rule = RULES[LOSSES[name]]
+        parameters = [p for p in rule.parameters if p.name not in ("input", "target")]
+        if name == "torch.nn.CrossEntropyLoss":
+            order = ("weight", "size_average", "ignore_index", "reduce", "reduction", "label_smoothing")
+            parameters.sort(key=lambda p: order.index(p.name))
+        call = self.bind_call(name, parameters, node.args)
+        call.bound = {
+            "input": Value(cst.Name("outputs"), Tensor("float")),
+            "target": Value(cst.Name("targets"), Tensor()),
+            **call.bound,
+        }
+        call.defaults = {p.name: p.default for p in rule.parameters}
+        made = rule.function(call)
+        body = made.node if isinstance(made, Value) else made
+        if isinstance(body, cst.Call) and [nodes.code(arg.value) for arg in body.args[:2]] == ["outputs", "targets"]:
+            if len(body.args) == 2:
+                return Value(body.func, Loss())
+            bound = nodes.call("partial", body.func)
+            return Value(bound.with_changes(args=[*bound.args, *body.args[2:]]), Loss())
+        return Value(nodes.expression("lambda outputs, targets: {body}", body=body), Loss())
+
+    def construct_user(self, node: cst.Call, callee: Value, kind: ModuleClass) -> Value:
+        """`Net(...)`: its arguments become dataclass fields, so lists become tuples, which can be hashed."""
+        facts = self.script.classes[kind.cls]
+        args = []
+        for arg, name in zip(node.args, argument_names(node.args, facts.fields), strict=True):
+            value = self.expr(arg.value)
+            if name:
+                merge(facts.field_kinds, name, _frozen(value.kind))
+                self.note_type(arg.value, facts.field_types.get(name, ""))
+            if not isinstance(value.kind, Device):
+                args.append(arg.with_changes(value=_hashable(value)))
+        made = node.with_changes(func=callee.node, args=args)
+        if not self.cls:
+            return Value(made, Model(kind.cls))
+        if self.script.trains(kind.cls):
+            made = made.with_changes(
+                args=[*args, *nodes.arguments([], {"training": nodes.expression("self.training")})]
+            )
+        return Value(made, Module((ClassNode(kind.cls),)))
+
+
+def _frozen(kind: Kind) -> Kind:
+    return Items(kind.items, kind.element, "tuple") if isinstance(kind, Items) else kind
+
+
+def _hashable(value: Value) -> Expr:
+    node = layouts.first(value)
+    if isinstance(node, cst.List):
+        return nodes.tuple_of([element.value for element in node.elements])
+    if isinstance(value.kind, Items) and value.kind.type == "list":
+        return nodes.call("tuple", node)
+    return node

@@ -1,0 +1,207 @@
+"""Calls of models: forward passes, and methods."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import libcst as cst
+
+from migrate import nodes
+from migrate.diagnostics import Unsupported
+from migrate.kinds import (
+    Device,
+    Kind,
+    Model,
+    Parameters,
+    StateDict,
+    Tensor,
+)
+from migrate.lowering.arguments import Arguments, placed
+from migrate.nodes import Expr, Statement
+from migrate.rules.rule import Value
+from migrate.script import (
+    BATCH_STATS,
+    PARAMS,
+    Example,
+    State,
+)
+
+_SAME = ("to", "cuda", "cpu", "float", "compile", "requires_grad_", "share_memory")
+
+
+class Models(Arguments):
+    """Forward passes and methods of models."""
+
+    def mode(self, model: Model) -> str:
+        """The mode in which the model is now, where it matters: "train" or "eval"."""
+        if not self.script.trains(model.cls) or model.place is None:
+            return "eval"
+        mode = self.env.modes.get(model.place, "train")
+        if mode == "mixed":
+            raise Unsupported(
+                "MIG403", f"{model.place.name} is in train mode in one run of this line and in eval mode in another"
+            )
+        return mode
+
+    def applied(self, node: Expr, model: Model, mode: str) -> Expr:
+        """The model as it is applied: in train mode a copy that says so."""
+        return (
+            nodes.call(cst.Attribute(node, cst.Name("clone")), training=nodes.name("True")) if mode == "train" else node
+        )
+
+    def streams(self, model: Model, mode: str, method: bool = False) -> list[tuple[str, Expr]]:
+        """The random streams that a call needs, each with a key of its own."""
+        wanted = self.script.draws(model.cls)
+        names = ["dropout"] if "dropout" in wanted and mode == "train" else []
+        if "sample" in wanted or (method and "method" in wanted):
+            names.append("sample")
+        return [(name, self.fresh_key()) for name in names]
+
+    def record_example(self, model: Model, args: Sequence[cst.Arg]) -> None:
+        """Remembers the first call of a model: it tells what an example input looks like."""
+        assert model.place is not None
+        root = self.root(model.place)
+        known = self.script.examples.get(root)
+        trained = self.context == "region"
+        if known is not None and (known.trained or not trained):
+            return
+        written = [arg for arg in args if not arg.star]
+        forward = self.script.functions.get(f"{model.cls}.forward")
+        if forward is not None:
+            needed = [p for p in forward.node.params.params[1:] if p.default is None]
+            written = written[: len(needed)] if needed else written[:1]
+        arguments = tuple(arg.value for arg in written)
+        self.script.examples[root] = Example(self.scope, arguments, dict(self.env.definitions), trained)
+
+    def model_call(self, node: cst.Call, callee: Value) -> Value:
+        """`model(x)`: in a loss function an `apply` in place; on the host a jitted forward pass, or an `apply` where that
+        cannot be jitted as it stands (other arguments than arrays, random draws)."""
+        kind = callee.kind
+        assert isinstance(kind, Model)
+        if kind.place is None:
+            raise Unsupported("MIG301", f"{nodes.code(node.func)}: a model that has no name of its own")
+        self.record_example(kind, node.args)
+        mode = self.mode(kind)
+        values = [self.array(arg.value) for arg in node.args]
+        result = self.call_kind(kind, node.args, values)
+        if self.region is not None:
+            return Value(self.traced_apply(kind, mode, placed(node.args, values)), result)
+        if mode == "train" and self.stats_of(kind):
+            raise Unsupported("MIG401", "a forward pass in train mode outside a training step changes batch statistics")
+        args = placed(node.args, values)
+        arrays = all(isinstance(value.kind, Tensor) or nodes.is_literal(value.node, None) for value in values)
+        streams = self.streams(kind, mode)
+        if not arrays or streams:
+            return Value(self.plain_apply(callee.node, kind, mode, args, streams), result)
+        name, leading = self.eval_step(callee.node, kind, mode)
+        return Value(cst.Call(nodes.name(name), [*nodes.arguments(leading), *args]), result)
+
+    def traced_apply(self, kind: Model, mode: str, args: Sequence[cst.Arg]) -> Expr:
+        """A forward pass in a loss function. One that changes batch statistics takes two statements before."""
+        assert kind.place is not None
+        made = self.plain_apply(nodes.name(kind.place.short), kind, mode, args, self.streams(kind, mode))
+        if mode != "train" or not self.stats_of(kind):
+            return made
+        mutable = {"mutable": nodes.expression('["batch_stats"]')}
+        made = made.with_changes(args=[*made.args, *nodes.arguments([], mutable)])
+        stats = self.write(State(BATCH_STATS, kind.place))
+        output = nodes.name("output" if "output" not in self.unit.taken else "model_output")
+        self.before.append(nodes.statement("{output}, mutated = {made}", output=output, made=made))
+        self.before.append(nodes.statement('{stats} = mutated["batch_stats"]', stats=stats))
+        return output
+
+    def call_kind(self, kind: Model, args: Sequence[cst.Arg], values: Sequence[Value]) -> Kind:
+        """What the model returns; what it is called with is remembered."""
+        facts = self.script.functions.get(f"{kind.cls}.forward")
+        if facts is None:
+            return Tensor("float")
+        self.pass_kinds(facts, args, values)
+        return facts.result
+
+    def plain_apply(
+        self,
+        node: Expr,
+        kind: Model,
+        mode: str,
+        args: Sequence[cst.Arg],
+        streams: Sequence[tuple[str, Expr]],
+        method: str = "",
+    ) -> cst.Call:
+        """`model.apply(variables, x, ...)`."""
+        extra: dict[str, Expr] = {"method": nodes.expression(f'"{method}"')} if method else {}
+        if streams:
+            extra["rngs"] = nodes.dict_of(streams)
+        function = cst.Attribute(self.applied(node, kind, mode), cst.Name("apply"))
+        return cst.Call(function, [cst.Arg(self.variables(kind)), *args, *nodes.arguments([], extra)])
+
+    def eval_step(self, node: Expr, kind: Model, mode: str) -> tuple[str, list[Expr]]:
+        """The jitted forward pass of a model: its name, and the arguments that come before the inputs."""
+        assert kind.place is not None
+        stats = self.stats_of(kind)
+        state = [State(PARAMS, kind.place)] + ([State(BATCH_STATS, kind.place)] if stats else [])
+        params = ["params", *(["batch_stats"] if stats else [])]
+        shared = self.is_global(kind.place)
+        model = kind.place.name if shared else "model"
+        applied = nodes.code(self.applied(nodes.name(model), kind, mode))
+        variables = "{" + ", ".join(f'"{name}": {name}' for name in params) + "}"
+        several = shared and len({found.name for found in self.script.places}) > 1
+        wanted = ("eval_step" if mode == "eval" else "forward") + (f"_{model}" if several else "")
+        decorator = "@jax.jit" if shared else '@jax.jit(static_argnames="model")'
+        leading = ", ".join([*([] if shared else ["model"]), *params])
+
+        def make(name: str) -> list[Statement]:
+            text = f"{decorator}\ndef {name}({leading}, *inputs):\n    return {applied}.apply({variables}, *inputs)\n"
+            return list(cst.parse_module(text).body)
+
+        name = self.unit.helper(wanted, make, f"{decorator} {leading} {applied} {variables}")
+        return name, [*([] if shared else [node]), *(self.read(one) for one in state)]
+
+    def model_method(self, node: cst.Call, func: cst.Attribute, base: Value) -> Value:
+        """A method of a model."""
+        kind, method = base.kind, func.attr.value
+        assert isinstance(kind, Model)
+        place = kind.place
+        if method in ("train", "eval"):
+            on = method == "train" and not (node.args and nodes.is_literal(node.args[0].value, False))
+            if place is not None:
+                self.set_mode(place, "train" if on else "eval")
+            return base
+        if method in _SAME:
+            for arg in node.args:
+                self.expr(arg.value)
+            return base
+        if method == "forward" or method == "__call__":
+            return self.model_call(node, base)
+        if f"{kind.cls}.{method}" in self.script.functions:
+            return self.own_model_method(node, base, kind, method)
+        if place is None:
+            raise Unsupported("MIG301", f"nn.Module.{method} of a model that has no name of its own")
+        if method == "parameters":
+            leaves = nodes.call("jax.tree.leaves", self.read(State(PARAMS, place)))
+            return Value(leaves, Parameters((place,)))
+        if method == "named_parameters":
+            return Value(
+                nodes.call("jax.tree.leaves_with_path", self.state_expr(State(PARAMS, place))),
+                Parameters((place,), True),
+            )
+        if method == "state_dict":
+            return Value(self.saved(kind), StateDict(place))
+        raise Unsupported("MIG301", f"nn.Module.{method}")
+
+    def saved(self, kind: Model) -> Expr:
+        """What of a model is saved: its parameters, with its batch statistics where it has them."""
+        assert kind.place is not None
+        return self.variables(kind) if self.stats_of(kind) else self.read(State(PARAMS, kind.place))
+
+    def own_model_method(self, node: cst.Call, base: Value, kind: Model, method: str) -> Value:
+        """A user's method of a module, called from outside: `model.apply(variables, ..., method="name")`."""
+        if kind.place is None:
+            raise Unsupported("MIG301", f"{method} of a model that has no name of its own")
+        facts = self.script.functions[f"{kind.cls}.{method}"]
+        values = [self.array(arg.value) for arg in node.args]
+        self.pass_kinds(facts, node.args, values)
+        lowered = zip(placed(node.args, values), values, strict=True)
+        args = [arg for arg, value in lowered if not isinstance(value.kind, Device)]
+        mode = self.mode(kind)
+        applied = self.plain_apply(base.node, kind, mode, args, self.streams(kind, mode, method=True), method)
+        return Value(applied, facts.result)

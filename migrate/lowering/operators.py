@@ -1,0 +1,126 @@
+"""Operators: values that meet in one agree on where their channels are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import libcst as cst
+
+from migrate import layouts, nodes
+from migrate.kinds import (
+    UNKNOWN,
+    Device,
+    Host,
+    Items,
+    Kind,
+    Number,
+    Plain,
+    Tensor,
+    Weight,
+    join,
+)
+from migrate.lowering.scope import Scope
+from migrate.nodes import Expr
+from migrate.rules.rule import Value
+
+_COMPARISONS_OF_IDENTITY = (cst.Is, cst.IsNot, cst.In, cst.NotIn)
+
+
+class Operators(Scope):
+    """Operators."""
+
+    def expr_BinaryOperation(self, node: cst.BinaryOperation) -> Value:
+        left, right = self.expr(node.left), self.expr(node.right)
+        if isinstance(node.operator, cst.FloorDivide | cst.Modulo):
+            self.note_type(node.left, "int")
+            self.note_type(node.right, "int")
+        hosts = [value for value in (left, right) if isinstance(value.kind, Host)]
+        if hosts:
+            if any(isinstance(value.kind, Tensor) for value in (left, right)):
+                left, right = self.as_array(left), self.as_array(right)
+            else:
+                return Value(node.with_changes(left=left.node, right=right.node), Host("tensor"))
+        if isinstance(node.operator, cst.MatrixMultiply):
+            left, right = Value(layouts.first(left), left.kind), Value(layouts.first(right), right.kind)
+        left, right = layouts.agree([left, right])
+        layout = "last" if "last" in (left.layout, right.layout) else "first"
+        made = node.with_changes(left=_operand(node.left, left.node), right=_operand(node.right, right.node))
+        return Value(made, _arithmetic(node.operator, left.kind, right.kind), layout)
+
+    def expr_UnaryOperation(self, node: cst.UnaryOperation) -> Value:
+        value = self.expr(node.expression)
+        kind = Number() if isinstance(node.operator, cst.Not) else value.kind
+        return Value(node.with_changes(expression=_operand(node.expression, value.node)), kind, value.layout)
+
+    def expr_BooleanOperation(self, node: cst.BooleanOperation) -> Value:
+        left, right = self.expr(node.left), self.expr(node.right)
+        made = node.with_changes(
+            left=_operand(node.left, layouts.first(left)), right=_operand(node.right, layouts.first(right))
+        )
+        if isinstance(left.kind, Device) or isinstance(right.kind, Device):
+            return Value(made, Device())
+        return Value(made, join(left.kind, right.kind))
+
+    def expr_Comparison(self, node: cst.Comparison) -> Value:
+        left = self.expr(node.left)
+        values = [left] + [self.expr(target.comparator) for target in node.comparisons]
+        self.use(node.left, left)
+        if any(isinstance(value.kind, Tensor) for value in values):
+            values = [self.as_array(value) for value in values]
+        identity = any(isinstance(target.operator, _COMPARISONS_OF_IDENTITY) for target in node.comparisons)
+        kind: Kind = Number()
+        if not identity:
+            tensor = next((value.kind for value in values if isinstance(value.kind, Tensor)), None)
+            if tensor is not None:
+                kind = replace(tensor, dtype="bool")
+            elif any(isinstance(value.kind, Host) for value in values):
+                kind = Host("tensor")
+        targets = [
+            target.with_changes(comparator=_operand(target.comparator, layouts.first(value)))
+            for target, value in zip(node.comparisons, values[1:], strict=True)
+        ]
+        return Value(node.with_changes(left=_operand(node.left, layouts.first(values[0])), comparisons=targets), kind)
+
+    def expr_IfExp(self, node: cst.IfExp) -> Value:
+        body, orelse = self.expr(node.body), self.expr(node.orelse)
+        if isinstance(body.kind, Device) or isinstance(orelse.kind, Device):
+            return Value(node, Device())
+        test = self.node(node.test)
+        if _device_string(node.body) and _device_string(node.orelse):
+            return Value(nodes.expression("jax.default_backend()"), Device())
+        made = node.with_changes(test=test, body=layouts.first(body), orelse=layouts.first(orelse))
+        return Value(made, join(body.kind, orelse.kind))
+
+
+def _device_string(node: Expr) -> bool:
+    value = nodes.literal(node)
+    if isinstance(node, cst.IfExp):
+        return _device_string(node.body) and _device_string(node.orelse)
+    return isinstance(value, str) and value.split(":")[0] in ("cpu", "cuda", "mps", "xla", "xpu", "tpu", "gpu")
+
+
+def _operand(original: Expr, node: Expr) -> Expr:
+    """Keeps the user's own choice of parentheses unless the rewritten operand needs them."""
+    return node if type(original) is type(node) else nodes.parenthesized(node)
+
+
+def _arithmetic(operator: cst.BaseBinaryOp, left: Kind, right: Kind) -> Kind:
+    if isinstance(left, Weight) or isinstance(right, Weight):
+        return Tensor("float")
+    if isinstance(left, Tensor) or isinstance(right, Tensor):
+        tensors = [kind for kind in (left, right) if isinstance(kind, Tensor)]
+        dtype = "float" if any(kind.dtype == "float" for kind in tensors) or isinstance(operator, cst.Divide) else ""
+        rank = tensors[0].rank if len(tensors) == 1 or tensors[0].rank == tensors[-1].rank else -1
+        if isinstance(operator, cst.MatrixMultiply):
+            rank = -1
+        origins = frozenset().union(*(kind.origins for kind in tensors))
+        return Tensor(dtype, rank, origins=origins)
+    if isinstance(left, Number) and isinstance(right, Number):
+        return Number()
+    if isinstance(left, Items) and isinstance(operator, cst.Add):
+        return Items(None, join(left.joined(), right.joined()), left.type) if isinstance(right, Items) else UNKNOWN
+    if isinstance(left, Items) and isinstance(operator, cst.Multiply):
+        return Items(None, left.joined(), left.type)
+    if isinstance(left, Plain) and left.what == "str":
+        return left
+    return UNKNOWN

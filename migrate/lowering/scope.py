@@ -1,0 +1,267 @@
+"""One scope of the input, and what every part of its lowering may ask."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from collections.abc import Iterator, Sequence
+from typing import Self
+
+import libcst as cst
+
+from migrate import layouts, nodes, usage
+from migrate.diagnostics import Unsupported
+from migrate.kinds import (
+    UNKNOWN,
+    Device,
+    Function,
+    Host,
+    Kind,
+    ModuleClass,
+    Never,
+    Number,
+    Place,
+    Plain,
+    SelfModule,
+    Tensor,
+    TorchName,
+)
+from migrate.lowering.region import Region, Tracing
+from migrate.lowering.unit import Environment, Unit, known
+from migrate.nodes import Expr, Statement
+from migrate.rules.rule import Value
+from migrate.script import FunctionFacts
+
+_DATA = ("torch.utils.data", "torchvision", "torch.utils.tensorboard", "torchtext", "torchaudio")
+_NO_GRAD = ("torch.no_grad", "torch.inference_mode", "torch.enable_grad", "torch.set_grad_enabled")
+NOWHERE = Place("", "")  # of an optimizer that has not been assigned yet
+
+
+def is_data_api(name: str) -> bool:
+    """Whether a torch name belongs to data loading or logging, which stays torch."""
+    return name.startswith(_DATA)
+
+
+def is_grad_mode(name: str | None) -> bool:
+    """Whether a torch name switches gradients on or off, which says nothing in JAX."""
+    return name in _NO_GRAD
+
+
+class Scope:
+    """The module, a function, a method, or the loss function inside an update region.
+
+    Each other class of this package is one part of the lowering of a scope, and `Lowering` is all of them together. A part
+    inherits from those that it builds on; what they all reach in a circle (an expression holds expressions, a block
+    statements) is declared here.
+
+    qualname: qualified name of the function, "" for the module. cls: the nn.Module class whose method this is, or "".
+    context: "module", "function", "method" (of a class that is no module), "setup", "forward" or "region".
+    """
+
+    def __init__(
+        self, unit: Unit, context: str, qualname: str = "", cls: str = "", env: Environment | None = None
+    ) -> None:
+        self.unit = unit
+        self.script = unit.script
+        self.context = context
+        self.scope = qualname
+        self.cls = cls
+        self.env = env or Environment()
+        self.facts: FunctionFacts | None = None  # of the function being lowered, None at module level
+        self.before: list[Statement] = []  # statements that must run before the one being lowered
+        self.following: list[Sequence[cst.CSTNode]] = []  # what runs after it, nearest first
+        self.nested = False  # inside a comprehension or a lambda, which runs its parts many times
+        self.region: Tracing | None = None  # inside the loss function of an update region
+        self.pending: list[tuple[str, Place, cst.CSTNode]] = []  # models and optimizers whose state is not made yet
+        self.pending_place = NOWHERE  # the target of the assignment being lowered
+        self.pending_clip: Expr | None = None  # the norm to which the next optimizer step clips
+        self.ready: set[Place] = set()  # models whose parameters are made
+        self.rates: dict[Place, Expr] = {}  # optimizer -> its learning rate as written
+        self.optimizer_models: dict[Place, tuple[Place, ...]] = {}
+        self.growing: dict[str, str] = {}  # attributes that are module lists still being filled -> local name
+        self.changed_modes: set[Place] = set()  # models whose mode this scope sets
+        self.ran_key = False  # whether a seed has made the key already
+        self.module_needs_key = False
+
+    # -- what other parts provide -------------------------------------------------------------------------------------
+
+    def expr(self, node: Expr) -> Value:
+        """Lowers any expression."""
+        raise NotImplementedError
+
+    def suite(self, body: Sequence[cst.CSTNode]) -> list[Statement]:
+        """Lowers the statements of one block."""
+        raise NotImplementedError
+
+    def statement(self, original: Statement) -> list[Statement]:
+        """Lowers one statement; raises Unsupported."""
+        raise NotImplementedError
+
+    def guarded(self, original: Statement, region: Region | None = None) -> list[Statement]:
+        """Lowers one statement or the update region that starts there; what is not supported becomes an exception."""
+        raise NotImplementedError
+
+    # -- scopes inside ------------------------------------------------------------------------------------------------
+
+    def inner(self, bound: dict[str, Kind]) -> Self:
+        """A lowering of the same scope in which some names mean something else."""
+        made = copy.copy(self)
+        made.nested = True
+        made.env = Environment(dict(bound), outer=self.env)
+        made.env.modes = self.env.modes
+        return made
+
+    def _enclosing(self) -> Environment:
+        """What a function made here sees of this scope: its names as they are in the end, or as far as they are known."""
+        seen = Environment(dict(self.script.finals.get(self.scope, {})), outer=self.env.outer)
+        seen.kinds.update({name: kind for name, kind in self.env.kinds.items() if name not in seen.kinds})
+        return seen
+
+    def function_scope(self, facts: FunctionFacts) -> Self:
+        """A function, or a method of a class that is no module: its parameters are what its calls passed before."""
+        env = Environment(outer=self._enclosing(), modes=dict(facts.entry_modes))
+        made = type(self)(self.unit, "method" if self.context == "method" else "function", facts.qualname, "", env)
+        made.facts = facts
+        made.rates, made.optimizer_models = self.rates, self.optimizer_models
+        params = facts.node.params
+        for number, parameter in enumerate([*params.params, *params.kwonly_params]):
+            name = parameter.name.value
+            if self.context == "method" and number == 0:
+                env.kinds.update(self.script.attributes.get(self.scope, {}))
+                env.kinds[name] = Plain("self")
+            else:
+                env.kinds[name] = _parameter_kind(facts, parameter)
+        for star in (params.star_arg, params.star_kwarg):
+            if isinstance(star, cst.Param):
+                env.kinds[star.name.value] = UNKNOWN
+        facts.returns = Never()
+        return made
+
+    def class_scope(self, name: str) -> Self:
+        """The methods of a class that is no module."""
+        made = copy.copy(self)
+        made.context, made.scope = "method", name
+        return made
+
+    def method_scope(self, cls: str, context: str, method: str) -> Self:
+        """`__init__` (context "setup") or another method ("forward") of a module class."""
+        env = Environment({"self": SelfModule(cls)}, outer=self._enclosing())
+        return type(self)(self.unit, context, f"{cls}.{method}", cls, env)
+
+    def region_scope(self, tracing: Tracing) -> Self:
+        """The loss function of an update region, which sees the names of this scope."""
+        made = copy.copy(self)
+        made.context = "region"
+        made.region = tracing
+        made.env = self.env.copy()
+        made.before = []
+        return made
+
+    @contextlib.contextmanager
+    def then(self, statements: Sequence[cst.CSTNode]) -> Iterator[None]:
+        """What is lowered inside is followed by these statements."""
+        self.following.insert(0, statements)
+        try:
+            yield
+        finally:
+            self.following.pop(0)
+
+    # -- names --------------------------------------------------------------------------------------------------------
+
+    def kind_of_name(self, name: str) -> Kind:
+        """The kind of a name, or of an attribute as "self.x"; UNKNOWN where nothing binds it."""
+        return known(self.env.lookup(name))
+
+    def kind_of(self, node: Expr) -> Kind:
+        """The kind of a plain name or an attribute of self, without lowering it."""
+        text = nodes.dotted(node)
+        return self.kind_of_name(text) if text else UNKNOWN
+
+    def torch_name(self, func: Expr) -> str | None:
+        """The torch name that a function expression stands for, without lowering its receiver."""
+        text = nodes.dotted(func)
+        if text is None:
+            return None
+        head, _, rest = text.partition(".")
+        kind = self.env.lookup(head)
+        if not isinstance(kind, TorchName):
+            return None
+        return f"{kind.name}.{rest}" if rest else kind.name
+
+    def mentions_torch(self, annotation: cst.Annotation | None) -> bool:
+        """Whether an annotation names torch: then it goes."""
+        return annotation is not None and any(
+            isinstance(self.env.lookup(name), TorchName) for name in usage.loads(annotation.annotation)
+        )
+
+    def uses_torch(self, node: cst.CSTNode) -> bool:
+        """Whether a node names torch, or what is written with it: a function or a module class of the user's."""
+        found = [self.env.lookup(name) for name in usage.loads(node)]
+        return any(isinstance(kind, TorchName | Function | ModuleClass) for kind in found)
+
+    def root(self, place: Place) -> Place:
+        """The object that a parameter stands for."""
+        seen = set()
+        while place in self.script.parameters_of and place not in seen:
+            seen.add(place)
+            place = self.script.parameters_of[place]
+        return place
+
+    def is_global(self, place: Place) -> bool:
+        """Whether an object is one constant of the module that every function reaches by the same name."""
+        aliased = any(self.root(target) == place for target in self.script.parameters_of)
+        return place.scope == "" and place.name in self.unit.constants and not aliased
+
+    # -- what is noticed of values ------------------------------------------------------------------------------------
+
+    def note_type(self, node: Expr, type_name: str) -> None:
+        """Notes what a constructor parameter of a module must be, from where it is passed on to."""
+        if isinstance(node, cst.BinaryOperation):
+            self.note_type(node.left, type_name)
+            self.note_type(node.right, type_name)
+        facts = self.script.classes.get(self.cls)
+        if type_name and facts is not None and isinstance(node, cst.Name) and node.value in facts.fields:
+            facts.field_types.setdefault(node.value, type_name)
+
+    def use(self, node: Expr, value: Value) -> None:
+        """Notes that a device is used for more than placing tensors: then its variable stays."""
+        self.refuse_torch(value)
+        if isinstance(value.kind, Device) and isinstance(node, cst.Name):
+            self.script.device_used.add(node.value)
+
+    @staticmethod
+    def refuse_torch(value: Value) -> None:
+        """A torch function or class used as a value would still be torch when the output runs."""
+        if isinstance(value.kind, TorchName) and not is_data_api(value.kind.name) and "." in value.kind.name:
+            raise Unsupported("MIG304", f"{value.kind.name} is used as a value")
+
+    # -- expressions as they are mostly asked for ---------------------------------------------------------------------
+
+    def node(self, node: Expr) -> Expr:
+        """Lowers an expression; its channels are first."""
+        value = self.expr(node)
+        self.use(node, value)
+        return layouts.first(value)
+
+    def array(self, node: Expr) -> Value:
+        """Lowers an expression that JAX code takes: a torch tensor of the data loading is converted."""
+        return self.as_array(self.expr(node))
+
+    def as_array(self, value: Value) -> Value:
+        """A value as JAX code takes it; remembers that the batch which it came from is wanted as jax arrays."""
+        if isinstance(value.kind, Host) and value.kind.what in ("tensor", "batch"):
+            if value.kind.origin:
+                self.script.wanted.add(value.kind.origin)
+            return Value(nodes.call("jnp.asarray", value.node), Tensor())
+        return value
+
+
+def _parameter_kind(facts: FunctionFacts, parameter: cst.Param) -> Kind:
+    """What a parameter of a function holds: what its calls passed, else what its annotation says."""
+    kind = facts.params.get(parameter.name.value, Never())
+    if not isinstance(kind, Never):
+        return kind
+    annotation = nodes.annotation(parameter)
+    if annotation in ("torch.Tensor", "Tensor"):
+        return Tensor()
+    return Number() if annotation in ("int", "float", "bool") else UNKNOWN

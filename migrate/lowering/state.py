@@ -1,0 +1,121 @@
+"""The state leaves the objects: `params`, `batch_stats`, `opt_state` and the random key become variables beside them."""
+
+from __future__ import annotations
+
+from migrate import nodes
+from migrate.diagnostics import Unsupported
+from migrate.kinds import Model, Place
+from migrate.lowering.scope import Scope
+from migrate.nodes import Expr
+from migrate.script import BATCH_STATS, COUNT, GRADS, KEY, OPT_STATE, PARAMS, THE_KEY, State
+
+_SELF_CONTEXTS = ("forward", "setup")  # methods of a Flax module, which draws its own keys
+
+
+class StateAccess(Scope):
+    """Reading and writing what torch changes in place."""
+
+    # -- names --------------------------------------------------------------------------------------------------------
+
+    def state_name(self, state: State) -> str:
+        """The variable that holds a piece of state: the plain name where the script has one object of the sort."""
+        place = state.place
+        if state.what == KEY:
+            return self.unit.key
+        short = place.short
+        if state.what == COUNT:
+            return f"{short}_steps"
+        if state.what == OPT_STATE:
+            alone = len({found.name for found in self.script.optimizers}) <= 1
+            return "opt_state" if alone and "opt_state" not in self.unit.taken else f"{short}_state"
+        models = {found.name for found in self.script.places}
+        plain = {PARAMS: "params", BATCH_STATS: "batch_stats", GRADS: "grads"}[state.what]
+        return plain if len(models) <= 1 and plain not in self.unit.taken else f"{short}_{plain}"
+
+    def state_expr(self, state: State) -> Expr:
+        """The expression that holds a piece of state: a variable, or an attribute of the trainer object."""
+        text = self.state_name(state)
+        return nodes.expression(f"self.{text}") if state.place.of_self else nodes.name(text)
+
+    # -- access -------------------------------------------------------------------------------------------------------
+
+    def read(self, state: State) -> Expr:
+        """Notes that this scope needs the state; returns the expression that holds it. In a loss function all state has
+        plain names: the step function around it takes them as arguments."""
+        if self.region is not None:
+            self.region.read(state)
+            return nodes.name(self.state_name(state))
+        self._note(state, write=False)
+        return self.state_expr(state)
+
+    def write(self, state: State) -> Expr:
+        """Notes that this scope changes the state; returns the expression that holds it."""
+        if self.region is not None:
+            self.region.write(state)
+            return nodes.name(self.state_name(state))
+        self._note(state, write=True)
+        return self.state_expr(state)
+
+    def _note(self, state: State, write: bool) -> None:
+        """What a function neither makes itself nor reaches through `self` must be passed in, and out where it changes."""
+        facts = self.facts
+        if facts is None:
+            self.module_needs_key |= state.what == KEY
+            return
+        if state.place.of_self:
+            return
+        local = state.place.scope == self.scope and state.place not in self.script.parameters_of
+        if state.what == KEY:
+            facts.needs_key = True
+            local = facts.local_key
+        if local:
+            return
+        facts.found_reads.add(state)
+        if write:
+            facts.found_writes.add(state)
+
+    def stats_of(self, model: Model) -> bool:
+        """Whether the model keeps batch statistics."""
+        return self.script.has_stats(model.cls)
+
+    def variables(self, model: Model) -> Expr:
+        """The Flax variables of a model: `{"params": params, "batch_stats": batch_stats}`."""
+        assert model.place is not None
+        items: list[tuple[str, Expr]] = [("params", self.read(State(PARAMS, model.place)))]
+        if self.stats_of(model):
+            items.append(("batch_stats", self.read(State(BATCH_STATS, model.place))))
+        return nodes.dict_of(items)
+
+    def set_mode(self, place: Place, mode: str) -> None:
+        """Puts a model in "train" or "eval" mode from here on."""
+        self.env.modes[place] = mode
+        self.changed_modes.add(place)
+
+    # -- random keys --------------------------------------------------------------------------------------------------
+
+    def wants_key(self) -> bool:
+        """Whether this scope makes the key itself instead of being given one."""
+        return self.facts.local_key if self.facts is not None else bool(self.script.loads["module key"])
+
+    def fresh_key(self) -> Expr:
+        """A random key for one draw. On the host it is split off before the statement, all of a statement's in one split;
+        a Flax module makes it; a loss function takes it from the keys of its step."""
+        if self.region is not None:
+            return self.region.fresh_key(self.unit.key)
+        if self.nested:
+            raise Unsupported("MIG302", "a random draw inside a comprehension or a lambda has no place for its key")
+        if self.context in _SELF_CONTEXTS:
+            facts = self.script.classes[self.cls]
+            facts.own_draws.add("sample" if self.scope.endswith(".forward") else "method")
+            return nodes.expression('self.make_rng("sample")')
+        self.read(THE_KEY)
+        key = self.unit.key
+        position = next((i for i, s in enumerate(self.before) if nodes.code(s).startswith(f"{key}, subkey")), None)
+        if position is None:
+            self.before.append(nodes.statement(f"{key}, subkey = jax.random.split({key})"))
+            return nodes.name("subkey")
+        names = nodes.code(self.before[position]).partition(" = ")[0]
+        number = names.count(",") + 1
+        text = f"{names}, subkey{number} = jax.random.split({key}, {number + 1})"
+        self.before[position] = nodes.statement(text)
+        return nodes.name(f"subkey{number}")

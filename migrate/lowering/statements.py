@@ -1,0 +1,139 @@
+"""Statements: each is lowered in order, with what it makes known for those after it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import libcst as cst
+
+from migrate import layouts, nodes, suites, usage
+from migrate.diagnostics import Unsupported
+from migrate.kinds import (
+    UNKNOWN,
+    Plain,
+    Tensor,
+    TorchName,
+)
+from migrate.lowering.assignments import Assignments
+from migrate.lowering.classes import Classes
+from migrate.lowering.control_flow import ControlFlow
+from migrate.lowering.expression_statements import ExpressionStatements
+from migrate.lowering.finding import RegionFinding
+from migrate.lowering.region import Region
+from migrate.lowering.step_function import StepFunctions
+from migrate.nodes import Statement
+
+_TORCH = ("torch", "torchvision", "torchtext", "torchaudio")
+
+
+class Statements(ExpressionStatements, Classes, Assignments, StepFunctions, ControlFlow, RegionFinding):
+    """Blocks, and the statements in them."""
+
+    def suite(self, body: Sequence[cst.CSTNode]) -> list[Statement]:
+        """Lowers the statements of one block; comments of those that disappear go to the next."""
+        made: list[Statement] = []
+        dropped: list[cst.EmptyLine] = []
+        for _, original, lowered in self.lowered_each(suites.suite_of(body)):
+            if lowered:
+                made += suites.after_dropped(dropped, lowered, first=not made)
+                dropped = []
+            else:
+                dropped += suites.kept_lines(original)
+        return made
+
+    def lowered_each(
+        self, statements: Sequence[Statement], anchored: bool = False
+    ) -> Iterator[tuple[int, Statement, list[Statement]]]:
+        """Lowers a block region by region and statement by statement: the position, the original, what it became.
+        `anchored`: this is the whole file, and functions made for the output go before the statement at hand."""
+        index = 0
+        while index < len(statements):
+            if anchored:
+                self.unit.anchor = index
+            region = self.region_at(statements, index)
+            width = len(region.statements) if region is not None else 1
+            with self.then(statements[index + width :]):
+                lowered = self.guarded(statements[index], region)
+            yield index, statements[index], lowered + self.late_inits()
+            index += width
+
+    def guarded(self, original: Statement, region: Region | None = None) -> list[Statement]:
+        """One statement, or the update region that starts there; what cannot be lowered stays as a comment above an
+        exception that names the code."""
+        outer, self.before = self.before, []
+        try:
+            made = self.statement(original) if region is None else self.lower_region(region)
+            if self.before and made and made[0].leading_lines == original.leading_lines:
+                made = [made[0].with_changes(leading_lines=[]), *made[1:]]
+            made = [*self.before, *made]
+        except Unsupported as error:
+            self.unit.report(error, original)
+            originals = [original] if region is None else region.statements
+            made = [_refusal(error, originals)]
+            stored = usage.stores(originals)
+            self.unit.refused |= set(stored)
+            for name in stored:
+                self.env.kinds[name] = UNKNOWN
+                self.env.definitions.pop(name, None)
+        finally:
+            self.before = outer
+        return suites.with_comments(made, original)
+
+    def statement(self, original: Statement) -> list[Statement]:
+        if isinstance(original, cst.SimpleStatementLine):
+            if len(original.body) == 1:
+                return self.small(original, original.body[0])
+            made: list[Statement] = []
+            for number, small in enumerate(original.body):
+                single = cst.SimpleStatementLine([small.with_changes(semicolon=cst.MaybeSentinel.DEFAULT)])
+                if number == 0:
+                    single = single.with_changes(leading_lines=original.leading_lines)
+                made += self.small(single, small)
+            return made
+        handler = getattr(self, f"statement_{type(original).__name__}")
+        return handler(original)
+
+    def small(self, line: cst.SimpleStatementLine, small: cst.BaseSmallStatement) -> list[Statement]:
+        handler = getattr(self, f"small_{type(small).__name__}", None)
+        return [line] if handler is None else handler(line, small)
+
+    def small_Import(self, line: cst.SimpleStatementLine, small: cst.Import) -> list[Statement]:
+        for alias in small.names:
+            name = nodes.dotted(alias.name) or ""
+            root = name.split(".")[0]
+            if root in _TORCH:
+                bound = alias.evaluated_alias
+                self.env.kinds[bound or root] = TorchName(name if bound else root)
+            else:
+                self.env.kinds[alias.evaluated_alias or root] = Plain("module")
+        return [line]
+
+    def small_ImportFrom(self, line: cst.SimpleStatementLine, small: cst.ImportFrom) -> list[Statement]:
+        module = nodes.dotted(small.module) if small.module else ""
+        if isinstance(small.names, cst.ImportStar):
+            return [line]
+        for alias in small.names:
+            bound = alias.evaluated_alias or alias.evaluated_name
+            root = (module or "").split(".")[0]
+            torch = not small.relative and root in _TORCH
+            self.env.kinds[bound] = TorchName(f"{module}.{alias.evaluated_name}") if torch else Plain("imported")
+        return [line]
+
+    def small_Assert(self, line: cst.SimpleStatementLine, small: cst.Assert) -> list[Statement]:
+        value = self.expr(small.test)
+        if isinstance(value.kind, Tensor) and self.context in ("forward", "region"):
+            raise Unsupported("MIG401", "an assertion on the values of a tensor")
+        made = small.with_changes(test=layouts.first(value), msg=small.msg and self.node(small.msg))
+        return suites.rebuilt(line, small, made)
+
+    def small_Raise(self, line: cst.SimpleStatementLine, small: cst.Raise) -> list[Statement]:
+        return suites.rebuilt(line, small, small.with_changes(exc=small.exc and self.node(small.exc)))
+
+
+def _refusal(error: Unsupported, originals: Sequence[Statement]) -> Statement:
+    """The exception that stands for statements, with their text in comments above it."""
+    text = " ".join(f"{error.code}: {error.message}".split()).replace("\\", "\\\\").replace('"', '\\"')
+    made = nodes.statement(f'raise NotImplementedError("{text}")')
+    source = cst.Module(list(originals)).code.strip("\n").splitlines()
+    lines = [cst.EmptyLine(comment=cst.Comment(f"# {text}".rstrip())) for text in source]
+    return made.with_changes(leading_lines=lines)

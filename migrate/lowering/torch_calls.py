@@ -1,0 +1,196 @@
+"""Calls of torch functions and tensor methods: which rule serves them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import libcst as cst
+
+from migrate import layouts, nodes, usage
+from migrate.diagnostics import Unsupported
+from migrate.kinds import (
+    UNKNOWN,
+    Device,
+    Host,
+    Items,
+    Number,
+    Tensor,
+)
+from migrate.layers.table import TABLE
+from migrate.lowering.arguments import at_first
+from migrate.lowering.data_loading import DataLoading
+from migrate.lowering.elements import kinds_in
+from migrate.lowering.layers import FUNCTIONAL_LAYERS, Layers
+from migrate.lowering.optimizers import Optimizers
+from migrate.lowering.scope import is_data_api
+from migrate.nodes import Expr
+from migrate.optimizers import LOSSES
+from migrate.rules.catalogue import RULES
+from migrate.rules.creation import DTYPES
+from migrate.rules.rule import Rule, Value, result_kind
+
+_DEVICE_CALLS = ("torch.device", "torch.accelerator.current_accelerator", "torch.cuda.current_device")
+
+NO_OPS = (
+    "torch.set_default_device",
+    "torch.cuda.set_device",
+    "torch.cuda.empty_cache",
+    "torch.cuda.synchronize",
+    "torch.cuda.manual_seed",
+    "torch.cuda.manual_seed_all",
+    "torch.set_float32_matmul_precision",
+    "torch.set_num_threads",
+    "torch.autograd.set_detect_anomaly",
+    "torch.use_deterministic_algorithms",
+)
+
+_BACKENDS = {
+    "torch.cuda.is_available": 'jax.default_backend() == "gpu"',
+    "torch.backends.mps.is_available": 'jax.default_backend() == "METAL"',
+    "torch.backends.mps.is_built": 'jax.default_backend() == "METAL"',
+    "torch.accelerator.is_available": 'jax.default_backend() != "cpu"',
+    "torch.cuda.device_count": "jax.device_count()",
+    "torch.is_grad_enabled": "True",
+}
+
+_PASS_THROUGH = ("Tensor.cuda", "Tensor.cpu", "Tensor.requires_grad_", "Tensor.retain_grad", "Tensor.pin_memory")
+
+
+class TorchCalls(Layers, Optimizers, DataLoading):
+    """Rules, and names with a meaning of their own."""
+
+    def torch_call(self, name: str, node: cst.Call) -> Value:
+        """A call of a torch function or class by its qualified name."""
+        if is_data_api(name):
+            return self.data_call(name, node)
+        if name in _DEVICE_CALLS:
+            for arg in node.args:
+                self.expr(arg.value)
+            return Value(nodes.expression("jax.default_backend()"), Device())
+        if name in _BACKENDS:
+            return Value(nodes.expression(_BACKENDS[name]), Number())
+        if name in FUNCTIONAL_LAYERS:
+            return self.functional_layer(name, node)
+        if name in TABLE:
+            return self.construct_layer(name, node)
+        special = getattr(self, "torch_" + name.removeprefix("torch.").replace(".", "_"), None)
+        if special is not None:
+            return special(node)
+        if name in LOSSES:
+            return self.loss(name, node)
+        if name.startswith("torch.optim"):
+            return self.optimizer(name, node)
+        if name == "torch.stack":
+            windows = self.windows(node)
+            if windows is not None:
+                return windows
+        if name in DTYPES or name in RULES:
+            return self.apply_rule(RULES[name], name, node)
+        if name.startswith("torch.nn.") and name.split(".")[-1][:1].isupper():
+            raise Unsupported("MIG202", name)
+        raise Unsupported("MIG301", name)
+
+    def apply_rule(self, rule: Rule, api: str, node: cst.Call, receiver: Value | None = None) -> Value:
+        """A call that a rule serves. Only torch's own data: it stays torch."""
+        call = self.bind_call(api, rule.parameters, node.args, receiver, keep_layout=True)
+        call.bound = {
+            name: value for name, value in call.bound.items() if name not in ("device", "pin_memory", "requires_grad")
+        }
+        values = [*call.bound.values(), *call.rest]
+        creation = rule.family in ("creation", "random") and not any(isinstance(v.kind, Tensor) for v in values)
+        kinds = [part for value in values for part in kinds_in(value.kind)]
+        if (creation and id(node) in self.script.host_sites) or (
+            any(isinstance(kind, Host) for kind in kinds) and not any(isinstance(kind, Tensor) for kind in kinds)
+        ):
+            func = node.func
+            if receiver is not None:
+                assert isinstance(func, cst.Attribute)
+                func = func.with_changes(value=receiver.node)
+            return Value(node.with_changes(func=func, args=self.plain_args(node.args)), Host("tensor"))
+        call.bound = {name: self.as_array(value) for name, value in call.bound.items()}
+        call.rest = [self.as_array(value) for value in call.rest]
+        layout = "first"
+        if rule.elementwise:
+            layout = next((value.layout for value in call.bound.values()), "first")
+        else:
+            call.bound = {name: at_first(value) for name, value in call.bound.items()}
+            call.rest = [at_first(value) for value in call.rest]
+        made = rule.function(call)
+        if not isinstance(made, Value):
+            made = Value(made, result_kind(rule, call.bound))
+        origins = {id(node)} if creation else set()
+        for kind in kinds:
+            if isinstance(kind, Tensor):
+                origins |= kind.origins
+        kind = replace(made.kind, origins=frozenset(origins)) if isinstance(made.kind, Tensor) else made.kind
+        return Value(made.node, kind, layout)
+
+    def tensor_call(self, api: str, node: cst.Call, base: Value) -> Value:
+        """A method of a tensor."""
+        method = api.partition(".")[2]
+        if api == "Tensor.size" and len(node.args) == 1:
+            axis = nodes.literal(node.args[0].value)
+            length = layouts.length(base, axis) if isinstance(axis, int) else None
+            if length is not None:
+                return length
+        if api in RULES:
+            return self.apply_rule(RULES[api], api, node, base)
+        if api in _PASS_THROUGH:
+            return base
+        if method in ("to", "type"):
+            return self.cast(node, base)
+        if method == "item":
+            return Value(nodes.call(nodes.expression("{x}.item", x=layouts.first(base))), Number())
+        if method == "tolist":
+            return Value(nodes.call(nodes.expression("{x}.tolist", x=layouts.first(base))), Items(None, UNKNOWN))
+        if method == "numpy":
+            return Value(nodes.call("np.asarray", layouts.first(base)), UNKNOWN)
+        if method.startswith("new_"):
+            raise Unsupported("MIG301", api)
+        if method.endswith("_") and f"Tensor.{method[:-1]}" in RULES:
+            raise Unsupported("MIG303", f"{api} inside an expression")
+        raise Unsupported("MIG301", api)
+
+    def windows(self, node: cst.Call) -> Value | None:
+        """`torch.stack([x[i : i + n] for i in starts])`: windows of one length, taken by one index."""
+        parts = node.args[0].value if len(node.args) == 1 else None
+        if not isinstance(parts, cst.ListComp) or parts.for_in.ifs or parts.for_in.inner_for_in:
+            return None
+        variable, element = parts.for_in.target, parts.elt
+        if not isinstance(variable, cst.Name) or not isinstance(element, cst.Subscript) or len(element.slice) != 1:
+            return None
+        index = element.slice[0].slice
+        if not isinstance(index, cst.Slice) or index.step is not None or index.lower is None or index.upper is None:
+            return None
+        lower, upper = _without(index.lower, variable.value), _without(index.upper, variable.value)
+        if lower is None or upper is None or variable.value in usage.loads(element.value):
+            return None
+        source, starts = self.expr(element.value), self.expr(parts.for_in.iter)
+        if not isinstance(source.kind, Tensor) or not isinstance(starts.kind, Tensor):
+            return None
+        upper = self.node(upper)
+        bounds = [upper] if nodes.is_literal(lower, 0) else [self.node(lower), upper]
+        offsets = nodes.call("jnp.arange", *bounds)
+        made = nodes.expression("{x}[{i}[:, None] + {o}]", x=source.node, i=starts.node, o=offsets)
+        return Value(made, Tensor(source.kind.dtype, 2 if source.kind.rank == 1 else -1))
+
+    def torch_autograd_Variable(self, node: cst.Call) -> Value:
+        return self.expr(node.args[0].value)
+
+    def torch_is_tensor(self, node: cst.Call) -> Value:
+        return Value(nodes.call("isinstance", self.node(node.args[0].value), nodes.expression("jax.Array")), Number())
+
+
+def _without(node: Expr, name: str) -> Expr | None:
+    """What is left of a sum when one occurrence of a plain name is taken out; None where it is no such sum."""
+    if isinstance(node, cst.Name) and node.value == name:
+        return cst.Integer("0")
+    if not isinstance(node, cst.BinaryOperation) or not isinstance(node.operator, cst.Add):
+        return None
+    for side, other in (("left", node.right), ("right", node.left)):
+        if name in usage.loads(other):
+            continue
+        left = _without(getattr(node, side), name)
+        if left is not None:
+            return other if nodes.is_literal(left, 0) else node.with_changes(**{side: left})
+    return None

@@ -1,0 +1,162 @@
+"""Calls of the user's own functions: what they touch is passed in, and comes back where it was changed."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from migrate import layouts, nodes, suites
+from migrate.diagnostics import Unsupported
+from migrate.kinds import Device, Function, Host, Kind, Model, Never, Optimizer, Place, Scheduler
+from migrate.lowering.arguments import Arguments, argument_names
+from migrate.lowering.binding import Binding
+from migrate.lowering.signatures import parameter_order
+from migrate.nodes import Expr, Statement
+from migrate.rules.rule import Value
+from migrate.script import KEY, THE_KEY, CallSite, FunctionFacts, State, merge
+
+
+class UserCalls(Arguments, Binding):
+    """Calls of functions whose state is threaded through them."""
+
+    def user_call(self, node: cst.Call, callee: Value, kind: Function, statement: bool = False) -> Value:
+        """A call of the user's own function. One that changes more than the random key must be a `statement` or be
+        assigned, since its results take more than one variable."""
+        facts = self.script.functions[kind.name]
+        bound: dict[str, Expr] = {}
+        args: list[cst.Arg] = []
+        followed: list[str] = []
+        for arg, name in zip(node.args, argument_names(node.args, facts.parameter_names), strict=True):
+            value = self.expr(arg.value)
+            if name:
+                bound[name] = arg.value
+                self.pass_kind(facts, name, value.kind)
+                if isinstance(facts.params.get(name), Device):
+                    continue
+            self.use(arg.value, value)
+            followed.append(name)
+            args.append(arg.with_changes(value=layouts.first(value)))
+        for parameter in facts.node.params.params:
+            if parameter.name.value not in bound and parameter.default is not None:
+                merge(facts.params, parameter.name.value, self.expr(parameter.default).kind)
+        facts.found_calls.append(CallSite(self.scope, bound, dict(self.env.definitions)))
+        callers = self.script.callers.setdefault(kind.name, [])
+        if self.scope not in callers:
+            callers.append(self.scope)
+        self.pass_modes(facts)
+        if facts.writes - {THE_KEY} and not statement:
+            raise Unsupported("MIG404", f"{kind.name} changes {', '.join(sorted({s.what for s in facts.writes}))}")
+        made = node.with_changes(func=callee.node, args=self.threaded_args(facts, args, followed))
+        return Value(made, facts.result)
+
+    def pass_kind(self, facts: FunctionFacts, name: str, kind: Kind) -> None:
+        """Binds a parameter to what it is called with; models and optimizers get a place of their own in the callee."""
+        place = Place(facts.qualname, name)
+        if isinstance(kind, Model) and kind.place is not None:
+            self.script.parameters_of[place] = kind.place
+            kind = Model(kind.cls, place)
+        elif isinstance(kind, Optimizer):
+            self.script.parameters_of[place] = kind.place
+            kind = Optimizer(place, kind.models)
+        elif isinstance(kind, Scheduler):
+            self.script.parameters_of[place] = kind.place
+            kind = Scheduler(place, kind.optimizer)
+        elif isinstance(kind, Host):
+            kind = Host(kind.what)
+        merge(facts.params, name, kind)
+
+    def outside(self, facts: FunctionFacts, place: Place) -> Place:
+        """A place of the callee, seen from this scope."""
+        if place.scope != facts.qualname:
+            return place
+        return self.script.parameters_of.get(place, place)
+
+    def inside(self, facts: FunctionFacts, place: Place) -> list[Place]:
+        """A place of this scope, seen from the callee: the parameters that it is passed for."""
+        own = [p for p, target in self.script.parameters_of.items() if p.scope == facts.qualname and target == place]
+        return own or [place]
+
+    def pass_modes(self, facts: FunctionFacts) -> None:
+        """Train and eval modes go into the callee, and come back as it leaves them."""
+        for place, mode in self.env.modes.items():
+            for inner in self.inside(facts, place):
+                before = facts.found_entry_modes.get(inner, mode)
+                facts.found_entry_modes[inner] = mode if before == mode else "mixed"
+        for place, mode in facts.exit_modes.items():
+            self.set_mode(self.outside(facts, place), mode)
+
+    def threaded_args(self, facts: FunctionFacts, args: list[cst.Arg], followed: list[str]) -> list[cst.Arg]:
+        """The arguments of a call with the state inserted where the callee's parameters have it. `followed` are the
+        parameters that the arguments are for, "" where a star hides it: then the state is passed by keyword."""
+        state_of: dict[str, Expr] = {}
+        for state in facts.states:
+            outer = State(state.what, self.outside(facts, state.place))
+            value = self.fresh_key() if state.what == KEY else self.read(outer)
+            if state in facts.writes and state.what != KEY:
+                self.write(outer)
+            state_of[self.state_name(state)] = value
+        if not state_of:
+            return args
+        if "" in followed:
+            return [*args, *nodes.arguments([], state_of)]
+        given = dict(zip(followed, args, strict=True))
+        made: list[cst.Arg] = []
+        positional = True
+        for name in parameter_order(facts, self.state_name):
+            if name in state_of:
+                keyword = {} if positional else {name: state_of[name]}
+                made += nodes.arguments([] if keyword else [state_of[name]], keyword)
+            elif name in given:
+                positional = positional and given[name].keyword is None
+                made.append(given[name].with_changes(comma=cst.MaybeSentinel.DEFAULT))
+            else:
+                positional = False
+        return made
+
+    def returned_states(self, facts: FunctionFacts) -> list[Expr]:
+        """The variables of this scope that take what a function returns of its state."""
+        written = [state for state in facts.written if state.what != KEY]
+        return [self.write(State(state.what, self.outside(facts, state.place))) for state in written]
+
+    # -- statements ---------------------------------------------------------------------------------------------------
+
+    def user_statement(
+        self, line: cst.SimpleStatementLine, node: cst.Call, callee: Value, kind: Function
+    ) -> list[Statement]:
+        """`f(x)` as a statement: `params, opt_state = f(params, opt_state, x)` where f changes state; a function that
+        seeds torch is followed by the key that it stands for."""
+        facts = self.script.functions[kind.name]
+        value = self.user_call(node, callee, kind, statement=True)
+        states = self.returned_states(facts)
+        if facts.seeds and self.wants_key():
+            names = argument_names(node.args, facts.parameter_names)
+            seed = next((arg.value for arg, name in zip(node.args, names, strict=True) if name == facts.seeds), None)
+            if seed is not None:
+                self.ran_key = True
+                return [line, nodes.statement(f"{self.unit.key} = jax.random.key({{seed}})", seed=self.node(seed))]
+        if not states:
+            return [line.with_changes(body=[cst.Expr(value.node)])]
+        if not isinstance(facts.returns, Never):
+            states = [*states, nodes.name("_")]
+        return suites.assigned(line, nodes.bare_tuple(states), value.node)
+
+    def assigned_call(
+        self, line: cst.SimpleStatementLine, small: cst.Assign, targets: list[cst.BaseAssignTargetExpression]
+    ) -> list[Statement] | None:
+        """`y = f(x)` where f changes state: `params, opt_state, y = f(params, opt_state, x)`."""
+        if not isinstance(small.value, cst.Call) or not isinstance(small.value.func, cst.Name):
+            return None
+        callee = self.expr(small.value.func)
+        if not isinstance(callee.kind, Function):
+            return None
+        facts = self.script.functions[callee.kind.name]
+        if not facts.writes - {THE_KEY}:
+            return None
+        value = self.user_call(small.value, callee, callee.kind, statement=True)
+        states = self.returned_states(facts)
+        for target in targets:
+            self.bind(target, value.kind)
+            self.define_target(target, None)
+        if len(small.targets) != 1 or isinstance(facts.returns, Never):
+            raise Unsupported("MIG404", f"{callee.kind.name} changes state and returns nothing that could be assigned")
+        names = nodes.tuple_of([*states, targets[0]], parentheses=False)
+        return [line.with_changes(body=[small.with_changes(targets=[nodes.target(names)], value=value.node)])]

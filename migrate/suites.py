@@ -1,0 +1,112 @@
+"""Building lines, blocks and functions of which the user's comments and blank lines stay."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import libcst as cst
+
+from migrate import nodes
+from migrate.nodes import Expr, Statement
+
+
+def suite_of(body: Sequence[cst.CSTNode]) -> list[Statement]:
+    """The statements of a block: LibCST's types also allow small statements there."""
+    return [
+        statement for statement in body if isinstance(statement, cst.SimpleStatementLine | cst.BaseCompoundStatement)
+    ]
+
+
+def with_comments(made: list[Statement], original: Statement) -> list[Statement]:
+    """Gives the first of some statements the comments and blank lines of the statement that they stand for."""
+    if not made or made[0] is original:
+        return made
+    head = made[0]
+    if list(head.leading_lines) or not original.leading_lines:
+        if head.leading_lines == original.leading_lines:
+            return made
+    return [head.with_changes(leading_lines=original.leading_lines), *made[1:]]
+
+
+def after_dropped(dropped: list[cst.EmptyLine], made: list[Statement], first: bool) -> list[Statement]:
+    """The statements that follow ones that disappeared, with the comments and the paragraph break of those."""
+    head = made[0]
+    own = list(head.leading_lines)
+    if own and own[0].comment is None:
+        while dropped and dropped[-1].comment is None:
+            dropped = dropped[:-1]
+    if first and dropped and all(line.comment is None for line in dropped):
+        dropped = []
+    return [head.with_changes(leading_lines=[*dropped, *own]), *made[1:]] if dropped else made
+
+
+def kept_lines(original: Statement) -> list[cst.EmptyLine]:
+    """The comments of a statement that disappears, with their blank lines; a comment on zero_grad() goes with it."""
+    if comments(original) and "zero_grad(" not in nodes.code(original):
+        return list(original.leading_lines)
+    return [line for line in original.leading_lines if line.comment is None][:1]
+
+
+def block(statements: Sequence[Statement]) -> cst.IndentedBlock:
+    """An indented block; `pass` where there are no statements."""
+    return cst.IndentedBlock(list(statements) or [nodes.statement("pass")])
+
+
+def block_of(original: cst.BaseSuite, statements: Sequence[Statement]) -> cst.BaseSuite:
+    """The block that stands for an original one, with its indentation and trailing comments."""
+    if isinstance(original, cst.IndentedBlock):
+        return original.with_changes(body=list(statements) or [nodes.statement("pass")])
+    return block(statements)
+
+
+def rebuilt(
+    line: cst.SimpleStatementLine, small: cst.BaseSmallStatement, made: cst.BaseSmallStatement
+) -> list[Statement]:
+    """A line with its one small statement replaced; the line itself where nothing changed."""
+    return [line if made is small else line.with_changes(body=[made])]
+
+
+def assigned(line: cst.SimpleStatementLine, target: Expr, value: Expr) -> list[Statement]:
+    """A line that becomes `target = value`."""
+    return [line.with_changes(body=[cst.Assign([nodes.target(target)], value)])]
+
+
+def function(name: str, parameters: Sequence[str], body: Sequence[Statement], decorator: str = "") -> cst.FunctionDef:
+    """A function whose parameters are plain names."""
+    head = f"{decorator}\n" if decorator else ""
+    made = cst.parse_statement(f"{head}def {name}({', '.join(parameters)}):\n    pass")
+    assert isinstance(made, cst.FunctionDef)
+    return made.with_changes(body=block(body))
+
+
+def comments(statement: Statement) -> list[cst.EmptyLine]:
+    """The comments before a statement, without the blank lines."""
+    return [line for line in statement.leading_lines if line.comment is not None]
+
+
+def commented(made: cst.SimpleStatementLine, original: Statement | None) -> cst.SimpleStatementLine:
+    """A new statement with the comments, and no blank lines, of the one that it stands for."""
+    return made if original is None else made.with_changes(leading_lines=comments(original))
+
+
+def is_docstring(statement: Statement) -> bool:
+    """Whether a statement is nothing but a string."""
+    return (
+        isinstance(statement, cst.SimpleStatementLine)
+        and isinstance(statement.body[0], cst.Expr)
+        and isinstance(statement.body[0].value, cst.SimpleString | cst.ConcatenatedString)
+    )
+
+
+def after_docstring(body: Sequence[Statement], extra: Sequence[Statement]) -> list[Statement]:
+    """A body with statements put in at its head, below the docstring where there is one."""
+    position = 1 if body and is_docstring(body[0]) else 0
+    return [*body[:position], *extra, *body[position:]]
+
+
+def exits(body: Sequence[Statement]) -> bool:
+    """Whether a block surely ends in return, raise, continue or break."""
+    last = body[-1] if body else None
+    return isinstance(last, cst.SimpleStatementLine) and isinstance(
+        last.body[-1], cst.Return | cst.Raise | cst.Continue | cst.Break
+    )

@@ -1,0 +1,196 @@
+"""Which names a piece of code reads and binds, in which order, and what it calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import libcst as cst
+
+
+class _Names(cst.CSTVisitor):
+    def __init__(self) -> None:
+        super().__init__()
+        self.loads: list[str] = []
+        self.stores: list[str] = []
+
+    def visit_Attribute(self, node: cst.Attribute) -> bool:
+        node.value.visit(self)
+        return False
+
+    def visit_Arg(self, node: cst.Arg) -> bool:
+        node.value.visit(self)
+        return False
+
+    def visit_AssignTarget(self, node: cst.AssignTarget) -> bool:
+        self._target(node.target)
+        return False
+
+    def visit_AnnAssign(self, node: cst.AnnAssign) -> bool:
+        if node.value is not None:
+            node.value.visit(self)
+        self._target(node.target)
+        return False
+
+    def visit_AugAssign(self, node: cst.AugAssign) -> bool:
+        node.value.visit(self)
+        node.target.visit(self)
+        self._target(node.target)
+        return False
+
+    def visit_For(self, node: cst.For) -> bool:
+        node.iter.visit(self)
+        self._target(node.target)
+        node.body.visit(self)
+        if node.orelse:
+            node.orelse.visit(self)
+        return False
+
+    def visit_CompFor(self, node: cst.CompFor) -> bool:
+        node.iter.visit(self)
+        self._target(node.target)
+        for condition in node.ifs:
+            condition.visit(self)
+        if node.inner_for_in:
+            node.inner_for_in.visit(self)
+        return False
+
+    def visit_AsName(self, node: cst.AsName) -> bool:
+        self._target(node.name)
+        return False
+
+    def visit_NamedExpr(self, node: cst.NamedExpr) -> bool:
+        node.value.visit(self)
+        self._target(node.target)
+        return False
+
+    def visit_Name(self, node: cst.Name) -> None:
+        self.loads.append(node.value)
+
+    def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:
+        self.stores.append(node.name.value)
+        inner = _Names()
+        node.body.visit(inner)
+        for decorator in node.decorators:
+            decorator.visit(self)
+        parameters = [*node.params.params, *node.params.kwonly_params]
+        for parameter in parameters:
+            if parameter.default is not None:
+                parameter.default.visit(self)
+        bound = set(inner.stores) | {parameter.name.value for parameter in parameters}
+        self.loads += [found for found in inner.loads if found not in bound]
+        return False
+
+    def visit_Lambda(self, node: cst.Lambda) -> bool:
+        inner = _Names()
+        node.body.visit(inner)
+        bound = {p.name.value for p in node.params.params}
+        self.loads += [found for found in inner.loads if found not in bound]
+        return False
+
+    def _comprehension(self, node: cst.CSTNode) -> bool:
+        inner = _Names()
+        for child in node.children:
+            child.visit(inner)
+        bound = set(inner.stores)  # the variables of a comprehension live in it alone
+        self.loads += [found for found in inner.loads if found not in bound]
+        return False
+
+    visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _comprehension
+
+    def visit_ClassDef(self, node: cst.ClassDef) -> bool:
+        self.stores.append(node.name.value)
+        return True
+
+    def visit_ImportAlias(self, node: cst.ImportAlias) -> bool:
+        bound = node.evaluated_alias or node.evaluated_name.split(".")[0]
+        self.stores.append(bound)
+        return False
+
+    def _target(self, target: cst.CSTNode) -> None:
+        if isinstance(target, cst.Name):
+            self.stores.append(target.value)
+        elif isinstance(target, cst.Tuple | cst.List):
+            for element in target.elements:
+                self._target(element.value)
+        elif isinstance(target, cst.StarredElement):
+            self._target(target.value)
+        else:
+            target.visit(self)
+
+
+def _names(nodes: cst.CSTNode | Iterable[cst.CSTNode]) -> _Names:
+    found = _Names()
+    for node in [nodes] if isinstance(nodes, cst.CSTNode) else nodes:
+        node.visit(found)
+    return found
+
+
+def loads(nodes: cst.CSTNode | Iterable[cst.CSTNode]) -> list[str]:
+    """The plain names read in `nodes`, in order, with repeats (names bound by an inner function or lambda left out)."""
+    return _names(nodes).loads
+
+
+def stores(nodes: cst.CSTNode | Iterable[cst.CSTNode]) -> list[str]:
+    """The plain names bound in `nodes`, in order, with repeats."""
+    return _names(nodes).stores
+
+
+class _Calls(cst.CSTVisitor):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[cst.Call] = []
+
+    def visit_Call(self, node: cst.Call) -> None:
+        self.found.append(node)
+
+
+def calls(node: cst.CSTNode) -> list[cst.Call]:
+    """The calls in a node, outer ones first."""
+    visitor = _Calls()
+    node.visit(visitor)
+    return visitor.found
+
+
+def target_names(target: cst.CSTNode) -> list[str]:
+    """The plain names that an assignment target binds, those in nested tuples and lists too; starred ones are left out."""
+    if isinstance(target, cst.Name):
+        return [target.value]
+    if isinstance(target, cst.Tuple | cst.List):
+        return [name for element in target.elements for name in target_names(element.value)]
+    return []
+
+
+def first_access(statements: Sequence[cst.CSTNode], name: str) -> str:
+    """What happens first to the old value of a name: "load", "store", or "" where neither surely does."""
+    for statement in statements:
+        found = _access(statement, name)
+        if found:
+            return found
+    return ""
+
+
+def _access(statement: cst.CSTNode, name: str) -> str:
+    if isinstance(statement, cst.SimpleStatementLine):
+        if name in loads(statement):
+            return "load"
+        return "store" if name in stores(statement) else ""
+    if isinstance(statement, cst.For):
+        if name in loads(statement.iter):
+            return "load"
+        target = stores(cst.Assign([cst.AssignTarget(statement.target)], cst.Name("None")))
+        inner = "store" if name in target else first_access(statement.body.body, name)
+        return "load" if inner == "load" else ""
+    if isinstance(statement, cst.While | cst.If):
+        if name in loads(statement.test):
+            return "load"
+        parts = [first_access(statement.body.body, name)]
+        if isinstance(statement.orelse, cst.If):
+            parts.append(_access(statement.orelse, name))
+        elif statement.orelse is not None:
+            parts.append(first_access(statement.orelse.body.body, name))
+        return "load" if "load" in parts else ""
+    if isinstance(statement, cst.With):
+        if any(name in loads(item) for item in statement.items):
+            return "load"
+        return first_access(statement.body.body, name)
+    return "load" if name in loads(statement) else ""
