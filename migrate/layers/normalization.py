@@ -14,8 +14,7 @@ def _batch_norm(dimensions: int, samples: tuple[Sample, ...]) -> Layer:
             "BatchNorm(use_running_average=not self.training, momentum={momentum?0.1}, epsilon={eps?1e-5}, "
             f"affine={{affine?True}}{axis})"
         ),
-        note="torch keeps the unbiased variance in its running statistics, Flax the biased one; its momentum is 1 minus "
-        "Flax's.",
+        note="torch keeps the unbiased variance in its running statistics, Flax the biased one; and 1 minus momentum.",
         layout=Layout.FIRST if dimensions == 1 else Layout.LAST,
         rank=dimensions + 2,
         trains=True,
@@ -71,8 +70,9 @@ LAYERS = (
         torch="torch.nn.LayerNorm",
         signature="normalized_shape, eps=1e-5, elementwise_affine=True, bias=True, device=None, dtype=None",
         template=(
-            "nn.LayerNorm(epsilon={eps}, use_bias={bias:and_elementwise_affine?True}, use_scale={elementwise_affine?True}, "
-            "reduction_axes={normalized_shape:trailing_axes?-1}, feature_axes={normalized_shape:trailing_axes?-1})"
+            "nn.LayerNorm(epsilon={eps}, use_bias={bias:and_elementwise_affine?True}, "
+            "use_scale={elementwise_affine?True}, reduction_axes={normalized_shape:trailing_axes?-1}, "
+            "feature_axes={normalized_shape:trailing_axes?-1})"
         ),
         note="Flax's epsilon is 1e-6 where torch's is 1e-5.",
         layout=Layout.FIRST,

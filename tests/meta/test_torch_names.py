@@ -43,7 +43,7 @@ def test_initializers_resolve(name: str) -> None:
 
 def check(ours: tuple[Parameter, ...], function: Any, skip: int = 0) -> None:
     """Our parameters are theirs, in their order and with their defaults."""
-    theirs = {name: p for name, p in list(inspect.signature(function).parameters.items())[skip:]}
+    theirs = dict(list(inspect.signature(function).parameters.items())[skip:])
     named = [p for p in ours if not p.star]
     assert {p.name for p in named} <= set(theirs)
     keyword_only = [name for name, p in theirs.items() if p.kind is inspect.Parameter.KEYWORD_ONLY]
