@@ -84,8 +84,8 @@ CODES: dict[str, Code] = _codes(
         "MIG202",
         "no such layer in the layer table",
         "see `migrate layers` for what is known",
-        "The layer has no entry in the layer table yet, so neither its Flax constructor nor the layout of its weights is "
-        "known.",
+        "The layer has no entry in the layer table yet, so neither its Flax constructor nor the layout of its weights "
+        "is known.",
     ),
     Code(
         "MIG203",
@@ -97,8 +97,8 @@ CODES: dict[str, Code] = _codes(
         "MIG204",
         "weight initialisation not understood",
         "write the initialiser by hand: weights ported from a checkpoint are not affected",
-        "The code changes weights after construction in a way that was not recognised, so the initial distribution of the "
-        "rewritten module would differ from torch's.",
+        "The code changes weights after construction in a way that was not recognised, so the initial distribution of "
+        "the rewritten module would differ from torch's.",
     ),
     Code(
         "MIG301",
@@ -117,8 +117,8 @@ CODES: dict[str, Code] = _codes(
         "MIG303",
         "in-place change of a value that may be shared",
         "write the update as an assignment",
-        "JAX arrays never change in place. The rewriter rebinds a plain name (`x = x + y`), and refuses where another name "
-        "or an object would have seen the change in torch.",
+        "JAX arrays never change in place. The rewriter rebinds a plain name (`x = x + y`), and refuses where another "
+        "name or an object would have seen the change in torch.",
     ),
     Code(
         "MIG304",
@@ -136,14 +136,15 @@ CODES: dict[str, Code] = _codes(
         "MIG401",
         "training step not understood",
         "write this loop by hand: the model and its functions are converted",
-        "The statements between the forward pass, `backward()` and `step()` do not form an update that can be made a pure "
-        "function. The original stays in comments.",
+        "The statements between the forward pass, `backward()` and `step()` do not form an update that can be made a "
+        "pure function. The original stays in comments.",
     ),
     Code(
         "MIG402",
         "no example input for the weights",
         "pass an example batch to `model.init`",
-        "Flax makes the weights by tracing the model once on an example input, and none could be derived from the script.",
+        "Flax makes the weights by tracing the model once on an example input, and none could be derived from the "
+        "script.",
     ),
     Code(
         "MIG403",
@@ -156,8 +157,8 @@ CODES: dict[str, Code] = _codes(
         "MIG404",
         "state cannot be threaded through this call",
         "call the function in a statement of its own",
-        "The function updates weights or optimizer state, which a pure program returns; this call has no place for what is "
-        "returned.",
+        "The function updates weights or optimizer state, which a pure program returns; this call has no place for "
+        "what is returned.",
     ),
     Code(
         "MIG501",
@@ -189,10 +190,12 @@ class Diagnostic:
 
     @property
     def severity(self) -> Severity:
+        """How bad it is: by its code."""
         return CODES[self.code].severity
 
     @property
     def help(self) -> str:
+        """One line on what to do about it."""
         return CODES[self.code].help
 
     def __str__(self) -> str:
@@ -203,6 +206,7 @@ class Diagnostic:
         return f"{text}\n    help: {self.help}"
 
     def as_json(self) -> dict[str, object]:
+        """The fields as `--format json` prints them."""
         return {
             "path": self.path,
             "line": self.line,
@@ -241,16 +245,19 @@ class Report:
 
     @staticmethod
     def of(diagnostics: Iterable[Diagnostic]) -> Report:
+        """A report of these findings, each once."""
         return Report(tuple(sorted(set(diagnostics))))
 
     @property
     def exit_code(self) -> ExitCode:
+        """The exit code of a command that found this much."""
         severities = {diagnostic.severity for diagnostic in self.diagnostics}
         if Severity.FATAL in severities:
             return ExitCode.UNUSABLE
         return ExitCode.FINDINGS if Severity.ERROR in severities else ExitCode.DONE
 
     def summary(self, inputs: Sequence[str]) -> str:
+        """The last line of a report: how many findings of which severity."""
         errors = sum(d.severity is not Severity.NOTE for d in self.diagnostics)
         notes = len(self.diagnostics) - errors
         what = inputs[0] if len(inputs) == 1 else f"{len(inputs)} files"
@@ -258,8 +265,10 @@ class Report:
         return f"{what}: {need}, {notes} note{'s' * (notes != 1)}; numbers not verified (run `migrate parity`)"
 
     def as_text(self) -> str:
+        """The report as people read it."""
         return "".join(f"{diagnostic}\n" for diagnostic in self.diagnostics)
 
     def as_json(self) -> str:
+        """The fields as `--format json` prints them."""
         body = {"version": 1, "stages": {"spec": "rewritten", "numeric": "not verified", "behavioural": "not verified"}}
         return json.dumps(body | {"diagnostics": [d.as_json() for d in self.diagnostics]}, indent=2) + "\n"

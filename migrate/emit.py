@@ -47,10 +47,8 @@ def emit(source: SourceFile, lowered: Lowered) -> str:
     """The text of the rewritten file; the input's own text where nothing was rewritten."""
     if _unchanged(source, lowered):
         return source.text
-    parts = [part for part in lowered.body]
-    body = _with_helpers(parts, lowered.helpers)
-    body = _with_snippets(body, lowered.snippets)
-    body = _with_imports(body)
+    body = _with_helpers(lowered.body, lowered.helpers)
+    body = _with_imports(_with_snippets(body, lowered.snippets))
     module = source.module.with_changes(body=_spaced(body))
     return module.code
 
@@ -188,15 +186,14 @@ def _still_used(statement: Statement, used: set[str]) -> Statement | None:
     return statement.with_changes(body=[small.with_changes(names=kept)])
 
 
-def _spaced(body: list[Statement]) -> list[Statement]:
-    """Two blank lines around what was put in at the top level."""
+def _spaced(body: list[Statement], inserted: set[int]) -> list[Statement]:
+    """Two blank lines around the definitions that were put in at the top level."""
     made: list[Statement] = []
     for number, statement in enumerate(body):
-        definition = isinstance(statement, cst.FunctionDef | cst.ClassDef)
         previous = body[number - 1] if number else None
-        after_definition = isinstance(previous, cst.FunctionDef | cst.ClassDef)
+        beside = id(statement) in inserted or id(previous) in inserted
         blanks = sum(line.comment is None for line in statement.leading_lines)
-        if previous is not None and (definition or after_definition) and blanks < 2:
+        if previous is not None and beside and blanks < 2:
             comments = [line for line in statement.leading_lines if line.comment is not None]
             statement = statement.with_changes(leading_lines=[_BLANK, _BLANK, *comments])
         made.append(statement)

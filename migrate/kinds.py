@@ -27,7 +27,8 @@ class Never(Kind):
 class Tensor(Kind):
     """A torch tensor that becomes a jax array. `dtype` is "float", "int", "bool" or ""; `rank` -1 where unknown.
 
-    `origins` are the places (node identities) that made it: where it turns out to feed torch's data loading, they stay torch.
+    `origins` are the places (node identities) that made it: where it turns out to feed torch's data loading, they stay
+    torch.
     """
 
     dtype: str = ""
@@ -127,7 +128,8 @@ class ModuleClass(Kind):
 
 @dataclass(frozen=True)
 class BoundWeight:
-    """A weight of a constructed layer: torch name, Flax collection and leaf, moves, Flax shape (None where not known)."""
+    """A weight of a constructed layer: torch name, Flax collection and leaf, moves, Flax shape (None where not
+    known)."""
 
     torch: str
     collection: str
@@ -193,12 +195,16 @@ class Function(Kind):
 
 @dataclass(frozen=True)
 class Optimizer(Kind):
+    """A torch optimizer of `models`; `place` is ("", "") until it is assigned."""
+
     place: Place
     models: tuple[Place, ...] = ()
 
 
 @dataclass(frozen=True)
 class Scheduler(Kind):
+    """A torch learning-rate scheduler; `place` is ("", "") until it is assigned."""
+
     place: Place
     optimizer: Place
 

@@ -1,7 +1,7 @@
 """Where the channels of a value are, and how two values come to agree.
 
-Tensors that the user's code can see keep torch's channel-first order. A layer that wants channels last gets a move before
-it and one after it; since a value carries its layout with it, moves that would meet are never written.
+Tensors that the user's code can see keep torch's channel-first order. A layer that wants channels last gets a move
+before it and one after it; since a value carries its layout with it, moves that would meet are never written.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from migrate.targets import linen
 
 
 def rank(value: Value) -> int:
+    """The rank of a value, 0 where it is no tensor or has no known rank."""
     return value.kind.rank if isinstance(value.kind, Tensor) and value.kind.rank > 0 else 0
 
 
@@ -49,12 +50,14 @@ def leave(module: Module, node: Expr, entered: Value) -> Value:
 
 
 def with_rank(value: Value, known: int) -> Tensor:
+    """The kind of a value that is a tensor, of a rank that has become known (0: it has not)."""
     kind = value.kind if isinstance(value.kind, Tensor) else Tensor()
     return replace(kind, rank=known) if known else kind
 
 
 def agree(values: list[Value]) -> list[Value]:
-    """Values that meet in one elementwise operation: all channels last where every tensor has them last, else all first."""
+    """Values that meet in one elementwise operation: all channels last where every tensor has them last, else
+    all first."""
     tensors = [value for value in values if isinstance(value.kind, Tensor) and value.kind.rank != 0]
     if tensors and all(value.layout == "last" for value in tensors) and len({rank(v) for v in tensors}) == 1:
         return values

@@ -125,6 +125,7 @@ def statement(template: str, **filling: Expr | str | int) -> cst.SimpleStatement
 
 
 def name(text: str) -> cst.Name:
+    """A plain name, of text that is an identifier."""
     return cst.Name(text)
 
 
@@ -137,11 +138,13 @@ def arguments(nodes: Iterable[Expr], keywords: Mapping[str, Expr] | None = None)
 
 
 def call(function: Expr | str, *nodes: Expr, **keywords: Expr) -> cst.Call:
+    """A call; a function given as text is parsed."""
     func = _as_node(function)
     return cst.Call(parenthesized(func), arguments(nodes, keywords))
 
 
 def tuple_of(nodes: Sequence[Expr], parentheses: bool = True) -> cst.Tuple:
+    """A tuple, with a trailing comma where it has one element."""
     made = cst.Tuple([cst.Element(node) for node in nodes])
     if len(nodes) == 1:
         made = cst.Tuple([cst.Element(nodes[0], comma=cst.Comma())])

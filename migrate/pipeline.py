@@ -22,6 +22,7 @@ class Conversion:
     report: Report
 
     def changed(self, source: SourceFile) -> bool:
+        """Whether anything was rewritten."""
         return self.text != source.text
 
 

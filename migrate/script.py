@@ -1,4 +1,4 @@
-"""The model of a training script: what the passes have learned of it. Filled by repeated lowering until it is stable."""
+"""The model of a training script: what the passes have learned of it, filled by lowering again until it is stable."""
 
 from __future__ import annotations
 
@@ -46,9 +46,11 @@ class FunctionFacts:
     seeds: str = ""  # the parameter that seeds torch's generator, for helpers like set_seed(seed)
     local_key: bool = False
     needs_key: bool = False
+    found_needs_key: bool = False
 
     def next_round(self) -> None:
         """What this round found is what the next one goes by."""
+        self.needs_key, self.found_needs_key = self.found_needs_key, False
         self.reads, self.writes = self.found_reads, self.found_writes
         self.found_reads, self.found_writes = set(), set()
         self.entry_modes, self.found_entry_modes = self.found_entry_modes, {}
@@ -72,6 +74,7 @@ class FunctionFacts:
 
     @property
     def written(self) -> list[State]:
+        """Everything that must be passed out, in the same order."""
         return [state for state in self.states if state in self.writes]
 
 
@@ -91,17 +94,15 @@ class ClassFacts:
     own_trains: bool = False
     own_draws: set[str] = field(default_factory=set)  # "dropout", "sample"
     own_stats: bool = False
-    initializers: dict[str, dict[str, cst.BaseExpression]] = field(
-        default_factory=dict
-    )  # torch layer -> weight -> init
-    external: bool = False
+    # torch layer -> weight -> initialiser, as `apply(init_fn)` gives them to the layers of this class
+    initializers: dict[str, dict[str, cst.BaseExpression]] = field(default_factory=dict)
     field_kinds: dict[str, Kind] = field(default_factory=dict)
     field_types: dict[str, str] = field(default_factory=dict)  # annotations told by use
 
 
 @dataclass(frozen=True)
 class Example:
-    """Where a model is first called: the scope, and the written arguments with the names that they stand on resolved."""
+    """Where a model is first called: the scope, and the written arguments, and what the names in them stand for."""
 
     scope: str
     arguments: tuple[cst.BaseExpression, ...]
@@ -191,4 +192,5 @@ def layers_in(node: Node) -> list[LayerNode]:
 
 
 def merge(kinds: dict[str, Kind], name: str, kind: Kind) -> None:
+    """Notes one more kind that a name was seen with."""
     kinds[name] = join(kinds.get(name, Never()), kind)

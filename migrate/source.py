@@ -31,6 +31,7 @@ class SourceFile:
         return (found.start.line, found.start.column + 1) if found else (0, 0)
 
     def line(self, number: int) -> str:
+        """The text of a line (from 1), "" where there is none."""
         lines = self.text.splitlines()
         return lines[number - 1] if 0 < number <= len(lines) else ""
 
@@ -73,8 +74,9 @@ def parse(path: str, text: str, encoding: str = "utf-8") -> SourceFile:
         raise _fatal(path, "MIG001", message, error.raw_line, error.raw_column + 1, source) from None
     except RecursionError:
         raise _fatal(path, "MIG001", "nests too deeply to be parsed") from None
-    positions = wrapper.resolve(PositionProvider)
-    return SourceFile(path, text, encoding, wrapper.module, dict(positions))  # type: ignore[arg-type]
+    found = wrapper.resolve(PositionProvider)
+    positions = {node: place for node, place in found.items() if isinstance(place, CodeRange)}
+    return SourceFile(path, text, encoding, wrapper.module, positions)
 
 
 def load(path: Path) -> SourceFile:

@@ -22,9 +22,8 @@ def with_comments(made: list[Statement], original: Statement) -> list[Statement]
     if not made or made[0] is original:
         return made
     head = made[0]
-    if list(head.leading_lines) or not original.leading_lines:
-        if head.leading_lines == original.leading_lines:
-            return made
+    if head.leading_lines == original.leading_lines:
+        return made
     return [head.with_changes(leading_lines=original.leading_lines), *made[1:]]
 
 

@@ -152,7 +152,7 @@ def calls(node: cst.CSTNode) -> list[cst.Call]:
 
 
 def target_names(target: cst.CSTNode) -> list[str]:
-    """The plain names that an assignment target binds, those in nested tuples and lists too; starred ones are left out."""
+    """The plain names that an assignment target binds, nested ones too; starred ones are left out."""
     if isinstance(target, cst.Name):
         return [target.value]
     if isinstance(target, cst.Tuple | cst.List):

@@ -8,7 +8,8 @@ from migrate.script import ClassFacts, Script, classes_in
 
 
 def manifest_of(script: Script, source: str) -> Manifest:
-    """One entry for each class that the script makes a model of; in a file of models alone, for each outermost class."""
+    """One entry for each class that the script makes a model of; in a file of models alone, for each outermost
+    class."""
     made = list(dict.fromkeys(script.places.values()))
     if not made:
         inner = {
@@ -31,6 +32,9 @@ class _Collected:
         self.unused: list[Unused] = []
         self.ties: list[Tie] = []
         self.inside: list[str] = []
+
+    # Each takes the torch and the Flax name of where it is, "" at the top. `depth` counts the lists around it whose
+    # length is not known: the next one's index is written {depth}.
 
     def cls(self, name: str, torch: str, flax: str, depth: int) -> None:
         facts = self.script.classes.get(name)

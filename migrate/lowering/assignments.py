@@ -55,6 +55,7 @@ class Assignments(Setup, Initialisation, DataLoading, UserCalls, OptimizerStatem
         targets: list[cst.BaseAssignTargetExpression],
         value: Value,
     ) -> list[Statement]:
+        """Binds targets to a lowered value. Devices and assignments that say nothing any more (`x = x`) disappear."""
         kind, node = value.kind, value.node
         self.refuse_torch(value)
         if isinstance(kind, Items) and any(isinstance(p, Optimizer) and p.place == NOWHERE for p in kinds_in(kind)):
@@ -98,6 +99,7 @@ class Assignments(Setup, Initialisation, DataLoading, UserCalls, OptimizerStatem
         return made + self.converted(targets)
 
     def stored_target(self, target: cst.AssignTarget) -> cst.AssignTarget:
+        """A target with its attribute under the name that it has in the output."""
         node = target.target
         if isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name):
             kind = self.kind_of_name(node.value.value)

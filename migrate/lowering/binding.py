@@ -40,6 +40,7 @@ class Binding(Scope):
             self.env.kinds[f"self.{target.attr.value}"] = kind
 
     def place_of(self, target: cst.CSTNode) -> Place:
+        """Where an object with state lives when it is assigned to the target; NOWHERE for other targets."""
         if isinstance(target, cst.Name):
             return Place(self.scope, target.value)
         if isinstance(target, cst.Attribute) and nodes.dotted(target.value) == "self":
@@ -47,7 +48,8 @@ class Binding(Scope):
         return NOWHERE
 
     def define(self, targets: Sequence[cst.CSTNode], value: Expr) -> None:
-        """Remembers what names stand for. A name that is bound again keeps its old meaning in what was defined by it."""
+        """Remembers what names stand for. A name that is bound again keeps its old meaning in what was defined by
+        it."""
         bound = [name for target in targets for name in usage.target_names(target)]
         meant = self.retire(bound, value)
         for target in targets:
@@ -66,6 +68,7 @@ class Binding(Scope):
         return None if value is None or len(nodes.code(value)) > _LONG else value
 
     def define_target(self, target: cst.CSTNode, value: Expr | None) -> None:
+        """Remembers what a target's names stand for; forgets it where the value is None."""
         if isinstance(target, cst.Name):
             self.env.definitions.pop(target.value, None)
             if value is not None:
@@ -100,9 +103,11 @@ class Binding(Scope):
         self.define_target(target, nodes.call("__first__", source))
 
     def available(self, node: Expr) -> bool:
+        """Whether everything that an expression reads is bound by now."""
         return all(self.available_name(name) for name in usage.loads(node))
 
     def available_name(self, name: str) -> bool:
+        """Whether a name is bound by now: here, further out, by Python, or by what the output imports."""
         if name in self.env.kinds or hasattr(builtins, name) or name in _GENERATED:
             return True
         outer = self.env.outer

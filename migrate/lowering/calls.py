@@ -69,7 +69,7 @@ class Calls(TorchCalls, Models, Expressions, UserCalls):
         if isinstance(kind, Model):
             return self.model_method(node, func, base)
         if isinstance(kind, Weight):
-            return self.weight_method(node, func, base)
+            return self.weight_method(func, base)
         if isinstance(kind, Optimizer | Scheduler):
             return self.optimizer_method(node, func, base)
         if isinstance(kind, Loss) and method in ("to", "cuda"):
@@ -77,7 +77,7 @@ class Calls(TorchCalls, Models, Expressions, UserCalls):
         if isinstance(kind, Items) and kind.type == "list" and method in ("append", "extend", "insert"):
             return self.list_method(node, func, base)
         if isinstance(func.value, cst.Name) and func.value.value == "self" and not isinstance(kind, SelfModule):
-            attribute = self.attribute_kind(func, base)
+            attribute = self.attribute_kind(func)
             if attribute is not UNKNOWN:
                 return self.value_call(node, Value(func, attribute))
         made_func = func.with_changes(value=nodes.parenthesized(layouts.first(base)))
@@ -112,6 +112,7 @@ class Calls(TorchCalls, Models, Expressions, UserCalls):
         return Value(made, Plain("str") if name == "str" else UNKNOWN)
 
     def builtin_call(self, node: cst.Call, name: str) -> Value:
+        """A call of a name that nothing binds: one of Python's own functions."""
         values = [self.expr(arg.value) for arg in node.args]
         for arg, value in zip(node.args, values, strict=True):
             self.use(arg.value, value)
@@ -166,7 +167,7 @@ class Calls(TorchCalls, Models, Expressions, UserCalls):
         made = cst.Name("self") if func.attr.value == "forward" else func
         return Value(node.with_changes(func=made, args=placed(node.args, values)), facts.result)
 
-    def weight_method(self, node: cst.Call, func: cst.Attribute, base: Value) -> Value:
+    def weight_method(self, func: cst.Attribute, base: Value) -> Value:
         """What scripts ask of one weight: its size, mostly."""
         attribute = {"numel": "size", "dim": "ndim", "nelement": "size"}.get(func.attr.value)
         if attribute:

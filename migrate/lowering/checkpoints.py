@@ -32,6 +32,7 @@ class Checkpoints(Models):
         return Value(made, UNKNOWN)
 
     def torch_load(self, node: cst.Call) -> Value:
+        """What was saved as nested dicts of arrays; `load_state_dict` puts it into the structure of the model."""
         path = self.node(node.args[0].value)
         made = nodes.expression("serialization.msgpack_restore(Path({path}).read_bytes())", path=path)
         return Value(made, Plain("checkpoint"))

@@ -118,6 +118,7 @@ class Containers(ParameterGroups, Binding):
     expr_GeneratorExp = expr_SetComp = expr_DictComp = _comprehension
 
     def comp_for(self, node: cst.CompFor) -> cst.CompFor:
+        """The `for` of a comprehension, whose variables are bound in this (inner) scope."""
         iterated = self.expr(node.iter)
         self.bind(node.target, loop_kind(iterated.kind, id(node)))
         ifs = [condition.with_changes(test=self.node(condition.test)) for condition in node.ifs]

@@ -10,6 +10,7 @@ from migrate import layouts, nodes, suites, usage
 from migrate.diagnostics import Unsupported
 from migrate.kinds import (
     UNKNOWN,
+    Device,
     Tensor,
 )
 from migrate.lowering.data_loading import DataLoading
@@ -119,6 +120,8 @@ class ControlFlow(DataLoading, OptimizerStatements):
             if is_grad_mode(name):
                 continue
             value = self.expr(item.item)
+            if isinstance(value.kind, Device):
+                continue
             if item.asname is not None:
                 self.bind(item.asname.name, UNKNOWN)
             items.append(item.with_changes(item=layouts.first(value), comma=cst.MaybeSentinel.DEFAULT))

@@ -95,12 +95,12 @@ class DataLoading(Arguments):
     def converted(self, targets: Sequence[cst.CSTNode]) -> list[Statement]:
         """Batches that a binding took from a loader, as jax arrays where JAX code uses them and torch code does not."""
         names = []
+        converting = self.script.wanted - self.script.kept
         for target in targets:
             for name in usage.target_names(target):
                 kind = self.env.kinds.get(name)
-                if isinstance(kind, Host) and kind.what == "tensor" and kind.origin in self.script.wanted:
-                    if kind.origin not in self.script.kept:
-                        names.append(name)
+                if isinstance(kind, Host) and kind.what == "tensor" and kind.origin in converting:
+                    names.append(name)
         wanted = [name for name in names if self.loaded_later(name)]
         if not wanted or self.context in ("forward", "setup", "region"):
             return []

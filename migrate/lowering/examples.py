@@ -27,7 +27,8 @@ class Examples(StateAccess, Binding):
     """What a model is first called with, as it can be written where the model is made."""
 
     def resolve(self, example: Example) -> list[Expr]:
-        """The example's arguments in terms of this scope: the parameters of functions between are followed to their calls."""
+        """The example's arguments in terms of this scope: the parameters of functions between are followed to
+        their calls."""
         arguments, scope, definitions = list(example.arguments), example.scope, example.definitions
         for _ in range(6):
             here = scope == self.scope
@@ -43,8 +44,8 @@ class Examples(StateAccess, Binding):
         return arguments
 
     def expanded(self, argument: Expr, definitions: Mapping[str, Expr], here: bool) -> Expr:
-        """An expression with local names replaced by what they stand for: all of them where they belong to another scope,
-        here those that are not bound yet."""
+        """An expression with local names replaced by what they stand for: all of them where they belong to another
+        scope, here those that are not bound yet."""
         for _ in range(12):
             argument = self.sample(argument)
             names = {name for name in usage.loads(argument) if name in definitions}

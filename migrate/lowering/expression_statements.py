@@ -66,6 +66,7 @@ class ExpressionStatements(Setup, Calls, Checkpoints, OptimizerStatements):
         return None
 
     def torch_statement(self, line: cst.SimpleStatementLine, node: cst.Call, name: str) -> list[Statement] | None:
+        """A call of a torch function that is made for its effect; None where it is a call like any other."""
         if name in NO_OPS:
             return []
         if name in ("torch.manual_seed", "torch.random.manual_seed"):
@@ -77,6 +78,7 @@ class ExpressionStatements(Setup, Calls, Checkpoints, OptimizerStatements):
         return None
 
     def model_statement(self, node: cst.Call, kind: Model, method: str) -> list[Statement] | None:
+        """A method of a model that changes it; None where it is a call like any other."""
         place = kind.place
         assert place is not None
         if method == "load_state_dict":

@@ -90,15 +90,16 @@ class Expressions(Binding):
             return Value(node.with_changes(value=base.node), kind)
         if isinstance(base.kind, Model):
             return self.model_attribute(node, base, attribute)
-        return Value(node.with_changes(value=nodes.parenthesized(layouts.first(base))), self.attribute_kind(node, base))
+        return Value(node.with_changes(value=nodes.parenthesized(layouts.first(base))), self.attribute_kind(node))
 
-    def attribute_kind(self, node: cst.Attribute, base: Value) -> Kind:
+    def attribute_kind(self, node: cst.Attribute) -> Kind:
         """The kind of an attribute of some other object (a trainer's `self.model`, for example)."""
         if isinstance(node.value, cst.Name) and node.value.value == "self":
             return self.kind_of_name(f"self.{node.attr.value}")
         return UNKNOWN
 
     def self_attribute(self, node: cst.Attribute, owner: SelfModule, attribute: str) -> Value:
+        """`self.x` in a module class."""
         facts = self.script.classes[owner.cls]
         if attribute == "training":
             facts.own_trains = True
@@ -110,6 +111,7 @@ class Expressions(Binding):
         return Value(node, kind)
 
     def model_attribute(self, node: cst.Attribute, base: Value, attribute: str) -> Value:
+        """`model.x` on the host."""
         assert isinstance(base.kind, Model)
         if attribute == "module":  # of DataParallel
             return base
@@ -118,11 +120,12 @@ class Expressions(Binding):
         return Value(node.with_changes(value=base.node), kind)
 
     def tensor_attribute(self, node: cst.Attribute, base: Value, attribute: str) -> Value:
+        """An attribute of a tensor; the others raise Unsupported."""
         x = base.node
         if attribute in ("data", "real"):
             return base
         if attribute == "device":
-            return Value(nodes.name("None"), Device())
+            return Value(nodes.expression("jax.default_backend()"), Device())
         if attribute == "shape":
             return Value(
                 node.with_changes(value=nodes.parenthesized(layouts.first(base))), Items(None, Number(), "tuple")

@@ -109,12 +109,12 @@ class RegionFinding(Scope):
             kind = self.kind_of_name(text)
             if isinstance(kind, Model):
                 return True
-            if isinstance(call.func, cst.Attribute) and isinstance(self.kind_of(call.func.value), Model):
-                if call.func.attr.value not in _NOT_FORWARD:
-                    return True
-            if isinstance(kind, Function):
-                if any(state.what == PARAMS for state in self.script.functions[kind.name].reads):
-                    return True
+            method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+            if method and method not in _NOT_FORWARD and isinstance(self.kind_of_name(text.rpartition(".")[0]), Model):
+                return True
+            reads = self.script.functions[kind.name].reads if isinstance(kind, Function) else set()
+            if any(state.what == PARAMS for state in reads):
+                return True
         return False
 
     def traced(self, statements: Sequence[Statement]) -> set[int]:

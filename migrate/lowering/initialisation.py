@@ -28,6 +28,7 @@ class Initialisation(Examples):
     def new_model(
         self, line: cst.SimpleStatementLine, small: cst.Assign, target: cst.BaseAssignTargetExpression, value: Value
     ) -> list[Statement]:
+        """`model = Net()`: its parameters are made as soon as what an example input stands on is there."""
         kind = value.kind
         assert isinstance(kind, Model)
         if not isinstance(target, cst.Name | cst.Attribute):
@@ -99,11 +100,13 @@ class Initialisation(Examples):
         return made
 
     def init_keys(self, cls: str) -> Expr:
+        """The key of `init`, or one for each stream where the model draws samples."""
         if "sample" in self.script.draws(cls):
             return nodes.dict_of([("params", self.fresh_key()), ("sample", self.fresh_key())])
         return self.fresh_key()
 
     def init_optimizer(self, place: Place) -> list[Statement] | None:
+        """`opt_state = optimizer.init(params)`, or None where the parameters are not made yet."""
         (model,) = self.optimizer_models[place]
         state = State(OPT_STATE, place)
         kind = self.script.places.get(self.root(model))

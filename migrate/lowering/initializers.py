@@ -87,6 +87,7 @@ class _Walk:
         self.weights = {weight.torch for weight in TABLE[layer].weights if weight.initializer}
 
     def block(self, body: Sequence[cst.CSTNode]) -> dict[str, Expr]:
+        """What a block gives the layer's weights: torch name -> initialiser."""
         found: dict[str, Expr] = {}
         for statement in body:
             if isinstance(statement, cst.If):
@@ -99,6 +100,7 @@ class _Walk:
         return found
 
     def branch(self, node: cst.If) -> dict[str, Expr]:
+        """The branch that a layer of this class takes."""
         answer = self.test(node.test)
         if answer:
             return self.block(node.body.body)
@@ -142,6 +144,7 @@ class _Walk:
         return None
 
     def small(self, small: cst.BaseSmallStatement) -> dict[str, Expr]:
+        """One simple statement: a call of `nn.init` or of a method that fills a weight in place."""
         if isinstance(small, cst.Assign | cst.Pass | cst.Return) or not self.weights:
             return {}
         if isinstance(small, cst.Expr) and isinstance(small.value, cst.SimpleString):
@@ -157,6 +160,7 @@ class _Walk:
         raise Unsupported("MIG204", f"`{nodes.code(small)}` in a function given to apply")
 
     def initializer(self, name: str, call: cst.Call, target: Expr) -> dict[str, Expr]:
+        """What one function of `nn.init`, applied to a weight of the module, is in Flax."""
         path = (nodes.dotted(target) or "").removesuffix(".data")
         weight = path.removeprefix(f"{self.module}.")
         if path == weight or weight not in self.weights:

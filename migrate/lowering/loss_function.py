@@ -102,7 +102,8 @@ class LossFunctions(Models):
         return kind is not None and type(kind) in (Kind, Plain)
 
     def reachable(self, name: str) -> bool:
-        """Whether a module-level function can use the name as it is: a constant, a function, an import of the module."""
+        """Whether a module-level function can use the name as it is: a constant, a function, an import of the
+        module."""
         kind = self.env.lookup(name)
         if kind is None:
             return True

@@ -43,12 +43,6 @@ class Models(Arguments):
             )
         return mode
 
-    def applied(self, node: Expr, model: Model, mode: str) -> Expr:
-        """The model as it is applied: in train mode a copy that says so."""
-        return (
-            nodes.call(cst.Attribute(node, cst.Name("clone")), training=nodes.name("True")) if mode == "train" else node
-        )
-
     def streams(self, model: Model, mode: str, method: bool = False) -> list[tuple[str, Expr]]:
         """The random streams that a call needs, each with a key of its own."""
         wanted = self.script.draws(model.cls)
@@ -74,8 +68,8 @@ class Models(Arguments):
         self.script.examples[root] = Example(self.scope, arguments, dict(self.env.definitions), trained)
 
     def model_call(self, node: cst.Call, callee: Value) -> Value:
-        """`model(x)`: in a loss function an `apply` in place; on the host a jitted forward pass, or an `apply` where that
-        cannot be jitted as it stands (other arguments than arrays, random draws)."""
+        """`model(x)`: in a loss function an `apply` in place; on the host a jitted forward pass, or an `apply` where
+        that cannot be jitted as it stands (other arguments than arrays, random draws)."""
         kind = callee.kind
         assert isinstance(kind, Model)
         if kind.place is None:
@@ -131,7 +125,7 @@ class Models(Arguments):
         extra: dict[str, Expr] = {"method": nodes.expression(f'"{method}"')} if method else {}
         if streams:
             extra["rngs"] = nodes.dict_of(streams)
-        function = cst.Attribute(self.applied(node, kind, mode), cst.Name("apply"))
+        function = cst.Attribute(_applied(node, mode), cst.Name("apply"))
         return cst.Call(function, [cst.Arg(self.variables(kind)), *args, *nodes.arguments([], extra)])
 
     def eval_step(self, node: Expr, kind: Model, mode: str) -> tuple[str, list[Expr]]:
@@ -142,7 +136,7 @@ class Models(Arguments):
         params = ["params", *(["batch_stats"] if stats else [])]
         shared = self.is_global(kind.place)
         model = kind.place.name if shared else "model"
-        applied = nodes.code(self.applied(nodes.name(model), kind, mode))
+        applied = nodes.code(_applied(nodes.name(model), mode))
         variables = "{" + ", ".join(f'"{name}": {name}' for name in params) + "}"
         several = shared and len({found.name for found in self.script.places}) > 1
         wanted = ("eval_step" if mode == "eval" else "forward") + (f"_{model}" if several else "")
@@ -205,3 +199,8 @@ class Models(Arguments):
         mode = self.mode(kind)
         applied = self.plain_apply(base.node, kind, mode, args, self.streams(kind, mode, method=True), method)
         return Value(applied, facts.result)
+
+
+def _applied(node: Expr, mode: str) -> Expr:
+    """The model as it is applied: in train mode a copy that says so."""
+    return nodes.call(cst.Attribute(node, cst.Name("clone")), training=nodes.name("True")) if mode == "train" else node

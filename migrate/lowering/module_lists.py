@@ -29,7 +29,8 @@ class ModuleLists(Scope):
     """nn.Sequential and nn.ModuleList, written out or built by a loop."""
 
     def growing_list(self, facts: ClassFacts, name: str) -> list[Statement]:
-        """`self.x = nn.ModuleList()`, filled by `append`: a plain list until it is whole, since Flax freezes attributes."""
+        """`self.x = nn.ModuleList()`, filled by `append`: a plain list until it is whole, since Flax freezes
+        attributes."""
         local = name if name not in facts.fields else f"{name}_list"
         self.growing[name] = local
         return [nodes.statement(f"{local} = []")]
@@ -46,7 +47,7 @@ class ModuleLists(Scope):
                 facts.attributes[name] = Module((tree,), element.entry, element.exit, element.rank)
                 facts.children[name] = tree
             if name in facts.fields:
-                facts.renamed[name] = f"{name}_layer"
+                facts.renamed[name] = f"{name}_list"
             made.append(nodes.statement(f"self.{facts.renamed.get(name, name)} = {local}"))
         self.growing = {}
         return made
@@ -81,6 +82,8 @@ class ModuleLists(Scope):
         return self.sequence(values)
 
     def sequence(self, values: Sequence[Value]) -> Value:
+        """`nn.Sequential` of known layers, with a move between two that want their channels in different places. Such a
+        move has a number in Flax's list (`layers_3`) but none in torch's: its node in the tree has no torch name."""
         elements: list[Expr] = []
         children: list[Node] = []
         layout, entry, rank = "any", "any", 0
@@ -89,10 +92,10 @@ class ModuleLists(Scope):
             if not isinstance(kind, Module) or len(kind.options) != 1:
                 raise Unsupported("MIG201", f"nn.Sequential of {nodes.code(value.node)}, which is no known layer")
             if kind.entry == "last" and layout == "first":
-                elements.append(nodes.expression("(lambda x: {x})", x=linen.channels_last(nodes.name("x"), kind.rank)))
+                elements.append(nodes.expression("lambda x: {x}", x=linen.channels_last(nodes.name("x"), kind.rank)))
                 children.append(LayerNode(""))
             if kind.entry == "first" and layout == "last":
-                elements.append(nodes.expression("(lambda x: {x})", x=linen.channels_first(nodes.name("x"), rank)))
+                elements.append(nodes.expression("lambda x: {x}", x=linen.channels_first(nodes.name("x"), rank)))
                 children.append(LayerNode(""))
             if layout == "any" and kind.entry != "any":
                 entry = kind.entry
@@ -136,6 +139,7 @@ class ModuleLists(Scope):
         return Value(node, Module((tree,), joined.entry, joined.exit, joined.rank))
 
     def torch_nn_ModuleList(self, node: cst.Call) -> Value:
+        """A plain list: Flax finds modules in the lists among a module's attributes."""
         if not node.args or (isinstance(node.args[0].value, cst.List) and not node.args[0].value.elements):
             return Value(cst.List([]), Items((), type="modules"))
         lowered = self.dynamic_list(node.args[0].value, "_")
@@ -144,6 +148,7 @@ class ModuleLists(Scope):
         return lowered
 
     def torch_nn_ModuleDict(self, node: cst.Call) -> Value:
+        """Refused as a layer that is not known."""
         raise Unsupported("MIG202", "torch.nn.ModuleDict")
 
 

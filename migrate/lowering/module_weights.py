@@ -75,7 +75,7 @@ class ModuleWeights(Scope):
         """`self.head.weight = self.emb.weight`: the dense layer becomes `emb.attend`."""
         facts = self.script.classes[self.cls]
         source = nodes.dotted(value) or ""
-        one, other = path.split(".")[1], (source.split(".") + ["", ""])[1]
+        one, other = path.split(".")[1], [*source.split("."), "", ""][1]
         if source.count(".") != 2 or path.count(".") != 2 or not source.endswith(".weight"):
             raise Unsupported("MIG204", f"{path} = {nodes.code(value)}")
         children = {name: facts.children.get(name) for name in (one, other)}

@@ -26,6 +26,7 @@ class OptimizerStatements(Accumulation, Binding):
     """What scripts do with optimizers and schedulers, and loops over their parameter groups."""
 
     def optimizer_statement(self, node: cst.Call, kind: Optimizer, method: str) -> list[Statement] | None:
+        """A method of an optimizer that changes something; None where it is a call like any other."""
         if method == "load_state_dict":
             target = self.write(State(OPT_STATE, kind.place))
             source = self.node(node.args[0].value)
@@ -40,6 +41,7 @@ class OptimizerStatements(Accumulation, Binding):
         return None
 
     def scheduler_step(self, node: cst.Call, base: Value) -> list[Statement]:
+        """`scheduler.step()`: a counter, and the schedule's rate put into the optimizer state."""
         kind = base.kind
         assert isinstance(kind, Scheduler)
         if node.args:
@@ -62,6 +64,7 @@ class OptimizerStatements(Accumulation, Binding):
     def new_optimizer(
         self, line: cst.SimpleStatementLine, small: cst.Assign, target: cst.BaseAssignTargetExpression, value: Value
     ) -> list[Statement]:
+        """`optimizer = torch.optim.Adam(...)`: its state is made as soon as the parameters are."""
         place = self.place_of(target)
         assert isinstance(value.kind, Optimizer)
         kind = Optimizer(place, value.kind.models)
@@ -77,6 +80,7 @@ class OptimizerStatements(Accumulation, Binding):
     def new_scheduler(
         self, line: cst.SimpleStatementLine, small: cst.Assign, target: cst.BaseAssignTargetExpression, value: Value
     ) -> list[Statement]:
+        """`scheduler = StepLR(...)`: a schedule, with a counter of its steps."""
         place = self.place_of(target)
         assert isinstance(value.kind, Scheduler)
         self.bind(target, Scheduler(place, value.kind.optimizer))
@@ -96,8 +100,8 @@ class OptimizerStatements(Accumulation, Binding):
         if isinstance(only, cst.Assign) and isinstance(only.targets[0].target, cst.Subscript):
             target = only.targets[0].target
             key = target.slice[0].slice
-            if nodes.dotted(target.value) == nodes.dotted(node.target) and isinstance(key, cst.Index):
-                if nodes.is_literal(key.value, "lr"):
-                    self.script.scheduled.add(self.root(kind.place))
-                    return [self.set_rate(kind.place, self.node(only.value))]
+            named = isinstance(key, cst.Index) and nodes.is_literal(key.value, "lr")
+            if named and nodes.dotted(target.value) == nodes.dotted(node.target):
+                self.script.scheduled.add(self.root(kind.place))
+                return [self.set_rate(kind.place, self.node(only.value))]
         raise Unsupported("MIG401", "param_groups changed in other ways than setting the learning rate")

@@ -42,8 +42,8 @@ class Region:
 
 @dataclass
 class Tracing:
-    """What a loss function is found to need while it is lowered. `key_count` draws were counted before: a single one uses
-    the step's key as it is."""
+    """What a loss function is found to need while it is lowered. `key_count` draws were counted before: a single one
+    uses the step's key as it is."""
 
     states: list[State] = field(default_factory=list)
     changed: list[State] = field(default_factory=list)
@@ -51,10 +51,12 @@ class Tracing:
     key_count: int = 0
 
     def read(self, state: State) -> None:
+        """Notes that the loss function needs a piece of state."""
         if state not in self.states:
             self.states.append(state)
 
     def write(self, state: State) -> None:
+        """Notes that it changes a piece of state."""
         if state not in self.changed:
             self.changed.append(state)
         self.read(state)

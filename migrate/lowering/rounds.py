@@ -161,9 +161,8 @@ def _fingerprint(script: Script) -> str:
         parts.append(f"{facts.entry_modes} {facts.exit_modes} {facts.local_key} {facts.seeds}")
     for name, facts in script.classes.items():
         parts.append(f"{name} {facts.attributes} {facts.children} {facts.renamed} {facts.ties} {facts.own_trains}")
-        parts.append(
-            f"{sorted(facts.own_draws)} {facts.field_types} {facts.own_stats} {facts.field_kinds} {sorted(facts.buffers)}"
-        )
+        parts.append(f"{sorted(facts.own_draws)} {facts.field_types} {facts.own_stats} {facts.field_kinds}")
+        parts.append(f"{sorted(facts.buffers)}")
         inits = {layer: {w: nodes.code(n) for w, n in given.items()} for layer, given in facts.initializers.items()}
         parts.append(repr(inits))
     parts.append(repr({place: [nodes.code(a) for a in e.arguments] for place, e in script.examples.items()}))

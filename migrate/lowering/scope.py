@@ -50,9 +50,12 @@ def is_grad_mode(name: str | None) -> bool:
 class Scope:
     """The module, a function, a method, or the loss function inside an update region.
 
-    Each other class of this package is one part of the lowering of a scope, and `Lowering` is all of them together. A part
-    inherits from those that it builds on; what they all reach in a circle (an expression holds expressions, a block
-    statements) is declared here.
+    Each other class of this package is one part of the lowering of a scope, and `Lowering` is all of them together. A
+    part inherits from those that it builds on; no part overrides another. What they reach in a circle (an expression
+    holds expressions, a block statements) is declared here.
+
+    Some methods are found by their names: `expr_<node>`, `statement_<node>` and `small_<node>` lower a LibCST node of
+    that type, `torch_<qualified name>` a call of a torch name that has a meaning of its own.
 
     qualname: qualified name of the function, "" for the module. cls: the nn.Module class whose method this is, or "".
     context: "module", "function", "method" (of a class that is no module), "setup", "forward" or "region".
@@ -112,7 +115,8 @@ class Scope:
         return made
 
     def _enclosing(self) -> Environment:
-        """What a function made here sees of this scope: its names as they are in the end, or as far as they are known."""
+        """What a function made here sees of this scope: its names as they are in the end, else as they are
+        now."""
         seen = Environment(dict(self.script.finals.get(self.scope, {})), outer=self.env.outer)
         seen.kinds.update({name: kind for name, kind in self.env.kinds.items() if name not in seen.kinds})
         return seen

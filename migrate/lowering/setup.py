@@ -173,8 +173,8 @@ def _annotation(kind: Kind, parameter: cst.Param, types: dict[str, str]) -> str:
 
 
 def _with_setup(init: cst.FunctionDef, fields: list[Statement], body: list[Statement]) -> list[Statement]:
-    """The fields, and `setup` where it has a body. The blank lines before `__init__` go to the first field, its comments
-    to `setup`."""
+    """The fields, and `setup` where it has a body. The blank lines before `__init__` go to the first field, its
+    comments to `setup`."""
     if not body:
         return fields
     body = [body[0].with_changes(leading_lines=suites.comments(body[0])), *body[1:]]

@@ -11,8 +11,8 @@ from migrate.script import KEY, FunctionFacts, State
 
 
 def parameter_order(facts: FunctionFacts, name_of: Callable[[State], str]) -> list[str]:
-    """The positional parameters of a function with its state: each piece right after the object that it belongs to, what
-    belongs to no parameter in front, the random key last of those without a default."""
+    """The positional parameters of a function with its state: each piece right after the object that it belongs to,
+    what belongs to no parameter in front, the random key last of those without a default."""
     keys = [name_of(state) for state in facts.states if state.what == KEY]
     others = [state for state in facts.states if state.what != KEY]
     order = [name_of(state) for state in others if state.place.scope != facts.qualname]
@@ -31,9 +31,12 @@ def threaded_parameters(
     facts: FunctionFacts, params: cst.Parameters, name_of: Callable[[State], str]
 ) -> cst.Parameters:
     """The parameters of a function with its state among them; devices disappear."""
+    order = parameter_order(facts, name_of)
+    if order == [parameter.name.value for parameter in params.params]:
+        return params
     own = {parameter.name.value: parameter for parameter in params.params}
     made = []
-    for name in parameter_order(facts, name_of):
+    for name in order:
         parameter = own.get(name) or cst.Param(cst.Name(name))
         made.append(parameter.with_changes(comma=cst.MaybeSentinel.DEFAULT))
     return params.with_changes(params=made)

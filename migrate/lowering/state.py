@@ -1,4 +1,7 @@
-"""The state leaves the objects: `params`, `batch_stats`, `opt_state` and the random key become variables beside them."""
+"""State leaves the objects: `params`, `batch_stats`, `opt_state` and the random key become variables beside them.
+
+They travel through functions as arguments and results.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +60,8 @@ class StateAccess(Scope):
         return self.state_expr(state)
 
     def _note(self, state: State, write: bool) -> None:
-        """What a function neither makes itself nor reaches through `self` must be passed in, and out where it changes."""
+        """What a function neither makes itself nor reaches through `self` must be passed in, and out where it
+        changes."""
         facts = self.facts
         if facts is None:
             self.module_needs_key |= state.what == KEY
@@ -66,7 +70,7 @@ class StateAccess(Scope):
             return
         local = state.place.scope == self.scope and state.place not in self.script.parameters_of
         if state.what == KEY:
-            facts.needs_key = True
+            facts.found_needs_key = True
             local = facts.local_key
         if local:
             return
@@ -98,8 +102,8 @@ class StateAccess(Scope):
         return self.facts.local_key if self.facts is not None else bool(self.script.loads["module key"])
 
     def fresh_key(self) -> Expr:
-        """A random key for one draw. On the host it is split off before the statement, all of a statement's in one split;
-        a Flax module makes it; a loss function takes it from the keys of its step."""
+        """A random key for one draw. On the host it is split off before the statement, all of a statement's in one
+        split; a Flax module makes it; a loss function takes it from the keys of its step."""
         if self.region is not None:
             return self.region.fresh_key(self.unit.key)
         if self.nested:

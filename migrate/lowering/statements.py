@@ -77,9 +77,11 @@ class Statements(ExpressionStatements, Classes, Assignments, StepFunctions, Cont
                 self.env.definitions.pop(name, None)
         finally:
             self.before = outer
-        return suites.with_comments(made, original)
+        refused = bool(made) and suites.comments(made[0]) != suites.comments(original)
+        return made if refused else suites.with_comments(made, original)
 
     def statement(self, original: Statement) -> list[Statement]:
+        """One statement, by its type; several on one line become several lines."""
         if isinstance(original, cst.SimpleStatementLine):
             if len(original.body) == 1:
                 return self.small(original, original.body[0])
@@ -94,6 +96,7 @@ class Statements(ExpressionStatements, Classes, Assignments, StepFunctions, Cont
         return handler(original)
 
     def small(self, line: cst.SimpleStatementLine, small: cst.BaseSmallStatement) -> list[Statement]:
+        """One simple statement, alone on its line; those of no interest stay."""
         handler = getattr(self, f"small_{type(small).__name__}", None)
         return [line] if handler is None else handler(line, small)
 
@@ -135,5 +138,6 @@ def _refusal(error: Unsupported, originals: Sequence[Statement]) -> Statement:
     text = " ".join(f"{error.code}: {error.message}".split()).replace("\\", "\\\\").replace('"', '\\"')
     made = nodes.statement(f'raise NotImplementedError("{text}")')
     source = cst.Module(list(originals)).code.strip("\n").splitlines()
-    lines = [cst.EmptyLine(comment=cst.Comment(f"# {text}".rstrip())) for text in source]
-    return made.with_changes(leading_lines=lines)
+    lines = [cst.EmptyLine(comment=cst.Comment(f"# {text}".rstrip())) for text in source if text.strip()]
+    blank = [line for line in originals[0].leading_lines[:1] if line.comment is None]
+    return made.with_changes(leading_lines=[*blank, *lines])

@@ -105,7 +105,8 @@ class StepFunctions(LossFunctions):
         return self.step_call(step, read)
 
     def step_call(self, step: Step, read: dict[str, str]) -> list[Statement]:
-        """The call of a step function, which becomes a helper of the output. `read`: variable -> the metric it takes."""
+        """The call of a step function, which becomes a helper of the output. `read`: variable -> the metric that it
+        takes."""
         statics, inputs = self.step_arguments(step)
         names = [self.state_name(found) for found in step.states]
         parameters = [*statics, *names, *inputs, *([self.unit.key] if step.draws else [])]
@@ -132,8 +133,8 @@ class StepFunctions(LossFunctions):
         return [*before, *made]
 
     def step_arguments(self, step: Step) -> tuple[dict[str, Expr], dict[str, Expr]]:
-        """What a step function needs beside state and key: jit's static arguments (functions, objects, numbers that make
-        shapes), and its array inputs."""
+        """What a step function needs beside state and key: jit's static arguments (functions, objects, numbers that
+        make shapes), and its array inputs."""
         states = {self.state_name(found) for found in step.states}
         objects = [found.place for found in step.states if found.what in (PARAMS, OPT_STATE)]
         statics = {place.short: nodes.expression(place.name) for place in objects if not self.is_global(place)}

@@ -175,9 +175,11 @@ class TorchCalls(Layers, Optimizers, DataLoading):
         return Value(made, Tensor(source.kind.dtype, 2 if source.kind.rank == 1 else -1))
 
     def torch_autograd_Variable(self, node: cst.Call) -> Value:
+        """`Variable(x)` has been `x` since torch 0.4."""
         return self.expr(node.args[0].value)
 
     def torch_is_tensor(self, node: cst.Call) -> Value:
+        """`isinstance(x, jax.Array)`, which numpy arrays are not."""
         return Value(nodes.call("isinstance", self.node(node.args[0].value), nodes.expression("jax.Array")), Number())
 
 

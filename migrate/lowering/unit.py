@@ -26,9 +26,11 @@ class Environment:
     outer: Environment | None = None
 
     def copy(self) -> Environment:
+        """A copy for a branch; what is further out is shared."""
         return Environment(dict(self.kinds), dict(self.last), dict(self.modes), dict(self.definitions), self.outer)
 
     def lookup(self, name: str) -> Kind | None:
+        """The kind of a name here or further out; None where nothing binds it."""
         scope: Environment | None = self
         while scope is not None:
             if name in scope.kinds:
@@ -45,6 +47,7 @@ class Environment:
             self.modes[place] = mode if self.modes.get(place, mode) == mode else "mixed"
 
     def replace(self, other: Environment) -> None:
+        """Goes back to another environment of the same scope."""
         self.kinds, self.last, self.modes = other.kinds, other.last, other.modes
         self.definitions = other.definitions
 
@@ -76,6 +79,7 @@ class Unit:
     refused: set[str] = field(default_factory=set)  # names that refused statements would have bound
 
     def report(self, error: Unsupported, node: cst.CSTNode) -> None:
+        """Adds a finding at the place of a node of the input, unless lowering is `discarding`."""
         if self.silent:
             return
         line, column = self.source.place(node)
@@ -95,7 +99,8 @@ class Unit:
             self.snippets = snippets
 
     def helper(self, wanted: str, make: Callable[[str], list[Statement]], text: str) -> str:
-        """Adds a function to the output, or finds the same one; returns its name. `text` is compared without its name."""
+        """Adds a function to the output, or finds the same one; returns its name. `text` tells two of them apart: the
+        whole function, without its name."""
         for found in self.helpers:
             if found.text == text:
                 found.anchor = min(found.anchor, self.anchor)
@@ -109,4 +114,5 @@ class Unit:
 
 
 def known(kind: Kind | None) -> Kind:
+    """A kind that was looked up; UNKNOWN where there is none."""
     return UNKNOWN if kind is None else kind
