@@ -2,6 +2,7 @@
 
 from migrate.rules import (
     activation,
+    casting,
     creation,
     elementwise,
     functional,
@@ -18,6 +19,7 @@ from migrate.rules.rule import RULES, Rule
 
 FAMILIES = (
     activation,
+    casting,
     creation,
     elementwise,
     functional,

@@ -190,37 +190,6 @@ def eye(call: Call) -> Value:
     return Value(node, Tensor("float", 2))
 
 
-def _cast(method: str, dtype: str, kind: str) -> Rule:
-    def function(call: Call) -> Value:
-        known = call.kind("input")
-        rank = known.rank if isinstance(known, Tensor) else -1
-        return Value(call.make(f"{{input}}.astype({dtype})"), Tensor(kind, rank))
-
-    doc = f"A cast.\n\n    >>> x.{method}()  # x: i32[2, 3]\n    x.astype({dtype})\n"
-    return Rule((f"Tensor.{method}",), signature("input"), function, False, kind, doc, "creation")
-
-
-for _method, _dtype, _kind in (
-    ("float", "jnp.float32", "float"),
-    ("long", "jnp.int32", "int"),
-    ("int", "jnp.int32", "int"),
-    ("bool", "jnp.bool_", "bool"),
-    ("half", "jnp.float16", "float"),
-    ("bfloat16", "jnp.bfloat16", "float"),
-):
-    register(_cast(_method, _dtype, _kind))
-
-
-@rule("Tensor.type_as", signature="input, other")
-def type_as(call: Call) -> Expr:
-    """The dtype of another tensor.
-
-    >>> x.type_as(y)  # x: i32[2, 3]; y: f32[2]
-    x.astype(y.dtype)
-    """
-    return call.make("{input}.astype({other}.dtype)")
-
-
 def _new_filled(name: str) -> Rule:
     def function(call: Call) -> Value:
         shape = call.shape("size")
@@ -280,7 +249,7 @@ def _typed(name: str, dtype: str) -> Rule:
     def function(call: Call) -> Value:
         if not isinstance(call.kind("data"), Items):
             raise Unsupported("MIG302", f"{call.api}: only a list written in place is known not to be a size")
-        return Value(call.make(f"jnp.array({{data}}, {dtype})"), Tensor(_KIND_OF_JAX[dtype]))
+        return Value(call.make(f"jnp.array({{data}}, {dtype})"), Tensor("int" if "int" in dtype else "float"))
 
     doc = (
         "A number would be a size, and a tensor shared: only lists are taken.\n\n"
@@ -289,5 +258,6 @@ def _typed(name: str, dtype: str) -> Rule:
     return Rule((f"torch.{name}",), signature("data"), function, False, "", doc, "creation")
 
 
+register(_typed("Tensor", "float"))
 register(_typed("FloatTensor", "jnp.float32"))
 register(_typed("LongTensor", "jnp.int32"))

@@ -178,10 +178,10 @@ def rule(
 
 def result_kind(made: Rule, bound: Mapping[str, Value]) -> Kind:
     """The kind of a rule's result from its declaration."""
-    if made.dtype != "like":
-        return Tensor(made.dtype)
     first = next(iter(bound.values()), None)
     kind = first.kind if first else UNKNOWN
+    if made.dtype != "like":
+        return Tensor(made.dtype, kind.rank if made.elementwise and isinstance(kind, Tensor) else -1)
     if isinstance(kind, Tensor):
         return Tensor(kind.dtype, kind.rank if made.elementwise else -1, origins=kind.origins)
     return Tensor()

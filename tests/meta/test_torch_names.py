@@ -23,6 +23,9 @@ from migrate.rules.rule import Parameter, signature
 # Of our own making, or passed on by Python code that takes anything.
 NOT_IN_A_SIGNATURE = {"out", "generator", "dtype", "layout", "device", "requires_grad", "pin_memory", "memory_format"}
 
+# Classes made in C++, and *args of which the first is bound.
+NO_SIGNATURE = {"torch.einsum", "torch.Tensor", "torch.FloatTensor", "torch.LongTensor", "torch.finfo"}
+
 
 def resolve(name: str) -> Any:
     """The torch object of a qualified name; AttributeError where there is none."""
@@ -109,7 +112,7 @@ def known_parameters(name: str) -> set[str]:
 def test_rule_signatures(name: str) -> None:
     rule = RULES[name]
     function = resolve(name)
-    if name in ("torch.einsum", "torch.FloatTensor", "torch.LongTensor"):  # take *args, of which the first is bound
+    if name in NO_SIGNATURE:
         return
     if inspect.isfunction(function) and len(rule.names) == 1 and name.startswith("torch."):
         check(tuple(p for p in rule.parameters if p.name != "_stacklevel"), function)

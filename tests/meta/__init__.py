@@ -1,0 +1,1 @@
+"""What holds of the registries as a whole."""
