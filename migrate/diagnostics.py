@@ -101,6 +101,13 @@ CODES: dict[str, Code] = _codes(
         "the rewritten module would differ from torch's.",
     ),
     Code(
+        "MIG205",
+        "a file of the project that is not converted with this one",
+        "convert that file too, and check that both sides of the import agree",
+        "The script imports a module of its own project that uses torch. Files are converted one at a time so far, so what "
+        "comes from there is unknown here: its models have no weights to thread, and calls of it stay as they are.",
+    ),
+    Code(
         "MIG301",
         "no rule for this torch API",
         "write this line by hand",
@@ -131,6 +138,13 @@ CODES: dict[str, Code] = _codes(
         "a name of the output is bound nowhere",
         "bind it, or write the place that reads it by hand",
         "What bound the name could not be converted, or went with the torch code that it belonged to.",
+    ),
+    Code(
+        "MIG306",
+        "a torch method of an object that is not known",
+        "write this line by hand, or annotate what the object is",
+        "The method is one that torch's tensors, modules and optimizers have, but what the object is could not be told, so "
+        "the call was left as it is. It would fail on a jax array.",
     ),
     Code(
         "MIG401",

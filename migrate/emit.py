@@ -49,7 +49,9 @@ def emit(source: SourceFile, lowered: Lowered) -> str:
         return source.text
     body = _with_helpers(lowered.body, lowered.helpers)
     body = _with_imports(_with_snippets(body, lowered.snippets))
-    module = source.module.with_changes(body=_spaced(body))
+    inserted = {id(statement) for helper in lowered.helpers for statement in helper.code}
+    inserted |= {id(statement) for name in lowered.snippets for statement in snippet(name)}
+    module = source.module.with_changes(body=_spaced(body, inserted))
     return module.code
 
 

@@ -38,5 +38,6 @@ def convert(source: SourceFile) -> Conversion:
         raise Fatal(broken[0])
     found = [*lowered.diagnostics, *checks.undefined(source.path, source.text, text, lowered.refused)]
     if text == source.text and not found:
-        found.append(Diagnostic(source.path, 0, 0, "MIG101", "uses no torch API that is rewritten"))
+        what = "uses no torch API that is rewritten" if source.text.strip() else "is empty"
+        found.append(Diagnostic(source.path, 0, 0, "MIG101", what))
     return Conversion(text, manifest_of(lowered.script, source.path.rpartition("/")[2]), Report.of(found))

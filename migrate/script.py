@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from migrate.kinds import UNKNOWN, BoundWeight, ClassNode, Kind, LayerNode, ListNode, Never, Node, Place, join
+from migrate.kinds import UNKNOWN, BoundWeight, ClassNode, Kind, LayerNode, ListNode, Module, Never, Node, Place, join
 
 PARAMS, BATCH_STATS, OPT_STATE, GRADS, COUNT, KEY = "params", "batch_stats", "opt_state", "grads", "count", "key"
 KEY_PLACE = Place("", "key")
+INLINE = "@"  # between the class and the variable of a model that is made in place: "Sequential@model"
 
 
 @dataclass(frozen=True, order=True)
@@ -80,10 +81,11 @@ class FunctionFacts:
 
 @dataclass
 class ClassFacts:
-    """A user's nn.Module class."""
+    """A user's nn.Module class; or, without a `node`, an nn.Sequential that a script makes in place (`inline`)."""
 
     name: str
-    node: cst.ClassDef
+    node: cst.ClassDef | None = None
+    inline: Module | None = None
     fields: list[str] = field(default_factory=list)
     attributes: dict[str, Kind] = field(default_factory=dict)
     children: dict[str, Node] = field(default_factory=dict)  # attribute -> its modules
@@ -152,6 +154,11 @@ class Script:
         if getattr(facts, test):
             return True
         return any(self._any(found, test, seen | {cls}) for node in self._nodes(cls) for found in classes_in(node))
+
+    def inline(self, cls: str) -> Module | None:
+        """Where the model is an nn.Sequential made in place: what is known of it as a module."""
+        facts = self.classes.get(cls)
+        return facts.inline if facts else None
 
     def trains(self, cls: str) -> bool:
         """Whether a module of the class behaves differently in train mode."""

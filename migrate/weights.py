@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from migrate.kinds import BoundWeight, ClassNode, LayerNode, ListNode, Node
 from migrate.manifest import Leaf, Manifest, ModelWeights, Tie, Unused
-from migrate.script import ClassFacts, Script, classes_in
+from migrate.script import INLINE, ClassFacts, Script, classes_in
 
 
 def manifest_of(script: Script, source: str) -> Manifest:
@@ -22,7 +22,7 @@ def manifest_of(script: Script, source: str) -> Manifest:
 def _model(script: Script, cls: str) -> ModelWeights:
     collected = _Collected(script)
     collected.cls(cls, "", "", 0)
-    return ModelWeights(cls, tuple(collected.leaves), tuple(collected.unused), tuple(collected.ties))
+    return ModelWeights(cls.partition(INLINE)[0], tuple(collected.leaves), tuple(collected.unused), tuple(collected.ties))
 
 
 class _Collected:

@@ -9,7 +9,10 @@ from migrate.diagnostics import Unsupported
 from migrate.kinds import (
     Model,
     Optimizer,
+    Parameters,
+    Tensor,
 )
+from migrate.lowering.binding import Binding
 from migrate.lowering.state import StateAccess
 from migrate.lowering.step_function import jit_decorator
 from migrate.nodes import Expr, Statement
@@ -21,7 +24,7 @@ from migrate.script import (
 )
 
 
-class Accumulation(StateAccess):
+class Accumulation(StateAccess, Binding):
     """Optimizer steps on accumulated gradients."""
 
     def accumulates(self, kind: Optimizer) -> bool:
@@ -58,6 +61,18 @@ class Accumulation(StateAccess):
         """`clip_grad_norm_(...)` apart from `backward()`: the next optimizer step does it."""
         self.pending_clip = self.node(node.args[1].value)
         return []
+
+    def assigned_clip(self, target: Expr, node: cst.Call) -> list[Statement]:
+        """`norm = clip_grad_norm_(...)` apart from `backward()`."""
+        kind = self.expr(node.args[0].value).kind
+        if not isinstance(kind, Parameters) or len(kind.models) != 1 or len(node.args) != 2:
+            raise Unsupported("MIG302", f"{nodes.code(node)}: other gradients than those of one model")
+        _, grads = self.gradient_state(Optimizer(kind.models[0], kind.models))
+        self.unit.snippets.add("clip_grad_norm")
+        value = self.write(grads)
+        text = "{grads}, {norm} = clip_grad_norm({grads}, {limit})"
+        self.bind(target, Tensor("float", 0))
+        return [nodes.statement(text, grads=value, norm=target, limit=self.node(node.args[1].value))]
 
     def optimizer_step(self, node: cst.Call, kind: Optimizer) -> list[Statement]:
         """`optimizer.step()` apart from `backward()`: the accumulated gradients are applied."""

@@ -9,7 +9,9 @@ from migrate.diagnostics import Unsupported
 from migrate.kinds import (
     Device,
     Items,
+    ListNode,
     Model,
+    Module,
     Number,
     Optimizer,
     ParameterGroup,
@@ -23,11 +25,13 @@ from migrate.lowering.elements import kinds_in, part_kind
 from migrate.lowering.initialisation import Initialisation
 from migrate.lowering.module_lists import bare_lambda
 from migrate.lowering.optimizer_statements import OptimizerStatements
-from migrate.lowering.scope import NOWHERE
+from migrate.lowering.scope import HOST_CONTEXTS, NOWHERE
 from migrate.lowering.setup import Setup
+from migrate.lowering.torch_calls import CLIPPING
 from migrate.lowering.user_calls import UserCalls
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
+from migrate.script import INLINE, ClassFacts
 
 
 class Assignments(Setup, Initialisation, DataLoading, UserCalls, OptimizerStatements):
@@ -42,6 +46,8 @@ class Assignments(Setup, Initialisation, DataLoading, UserCalls, OptimizerStatem
             if tied is not None:
                 return tied
         self.pending_place = self.place_of(targets[0])
+        if len(targets) == 1 and isinstance(small.value, cst.Call) and self.torch_name(small.value.func) in CLIPPING:
+            return self.assigned_clip(targets[0], small.value)
         special = self.assigned_call(line, small, targets)
         if special is not None:
             return special
@@ -70,6 +76,9 @@ class Assignments(Setup, Initialisation, DataLoading, UserCalls, OptimizerStatem
             if not used:
                 return []
             return suites.rebuilt(line, small, small.with_changes(value=nodes.expression("jax.default_backend()")))
+        if isinstance(kind, Module) and self.context in HOST_CONTEXTS:
+            value = self.inline_model(kind, value, targets)
+            kind = value.kind
         if isinstance(kind, Model) and kind.place is None and len(targets) == 1:
             return self.new_model(line, small, targets[0], value)
         if isinstance(kind, Optimizer) and kind.place == NOWHERE:
@@ -97,6 +106,19 @@ class Assignments(Setup, Initialisation, DataLoading, UserCalls, OptimizerStatem
         made_targets = [self.stored_target(target) for target in small.targets]
         made = suites.rebuilt(line, small, small.with_changes(value=node, targets=made_targets))
         return made + self.converted(targets)
+
+    def inline_model(
+        self, kind: Module, value: Value, targets: list[cst.BaseAssignTargetExpression]
+    ) -> Value:
+        """`model = nn.Sequential(...)` outside a class: a model without a class of its own."""
+        place = self.place_of(targets[0])
+        if len(kind.options) != 1 or not isinstance(kind.options[0], ListNode) or place == NOWHERE:
+            raise Unsupported("MIG201", f"{nodes.code(value.node)}: a layer used as a model; put it in an nn.Sequential")
+        if kind.options[0].infix != "/layers_" or "mixed" in (kind.entry, kind.exit):
+            raise Unsupported("MIG201", "a list of modules that no module class holds")
+        name = f"Sequential{INLINE}{place.short}"
+        self.script.classes[name] = ClassFacts(name, inline=kind, children={"": kind.options[0]})
+        return Value(value.node, Model(name))
 
     def stored_target(self, target: cst.AssignTarget) -> cst.AssignTarget:
         """A target with its attribute under the name that it has in the output."""

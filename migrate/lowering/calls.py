@@ -8,6 +8,7 @@ from migrate import layouts, nodes
 from migrate.diagnostics import Unsupported
 from migrate.kinds import (
     UNKNOWN,
+    Device,
     Function,
     Host,
     Items,
@@ -37,6 +38,12 @@ from migrate.lowering.user_calls import UserCalls
 from migrate.rules.rule import Value
 
 _NUMBER_BUILTINS = {"len", "int", "float", "round", "ord", "bool", "hash", "id", "isinstance"}
+
+# Methods of torch's tensors, modules and optimizers that nothing else in common use has.
+_TORCH_ONLY = frozenset(
+    "backward zero_grad state_dict load_state_dict parameters named_parameters cuda requires_grad_ unsqueeze permute "
+    "contiguous masked_fill masked_fill_ expand_as view_as type_as detach index_select repeat_interleave".split()
+)
 
 _MODULE_METHODS = ("parameters", "named_parameters", "modules", "named_modules", "state_dict", "to", "cuda", "apply")
 
@@ -80,9 +87,17 @@ class Calls(TorchCalls, Models, Expressions, UserCalls):
             attribute = self.attribute_kind(func)
             if attribute is not UNKNOWN:
                 return self.value_call(node, Value(func, attribute))
+        self.suspect(node, method, kind)
         made_func = func.with_changes(value=nodes.parenthesized(layouts.first(base)))
         known: Kind = Plain("str") if isinstance(kind, Plain) and kind.what == "str" else UNKNOWN
         return Value(node.with_changes(func=made_func, args=self.plain_args(node.args)), known)
+
+    def suspect(self, node: cst.Call, method: str, kind: Kind) -> None:
+        """Reports a method that only torch has, of an object of which nothing is known; the call stays as it is."""
+        to_device = method == "to" and any(isinstance(self.expr(arg.value).kind, Device) for arg in node.args)
+        own = any(name.endswith(f".{method}") for name in self.script.functions)
+        if type(kind) is Kind and (method in _TORCH_ONLY or to_device) and not own and self.unit.imports_torch:
+            self.unit.report(Unsupported("MIG306", f".{method}() of {nodes.code(node.func).rpartition('.')[0]}"), node)
 
     def value_call(self, node: cst.Call, callee: Value) -> Value:
         """A call of a value."""

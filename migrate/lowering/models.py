@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from migrate import nodes
+from migrate import layouts, nodes
 from migrate.diagnostics import Unsupported
 from migrate.kinds import (
     Device,
@@ -78,6 +78,16 @@ class Models(Arguments):
         mode = self.mode(kind)
         values = [self.array(arg.value) for arg in node.args]
         result = self.call_kind(kind, node.args, values)
+        inline = self.script.inline(kind.cls)
+        if inline is not None and len(values) == 1:
+            values = [layouts.enter(values[0], inline)]
+            made = self.forward_pass(node, callee, kind, mode, values, result)
+            return layouts.leave(inline, made.node, values[0])
+        return self.forward_pass(node, callee, kind, mode, values, result)
+
+    def forward_pass(
+        self, node: cst.Call, callee: Value, kind: Model, mode: str, values: Sequence[Value], result: Kind
+    ) -> Value:
         if self.region is not None:
             return Value(self.traced_apply(kind, mode, placed(node.args, values)), result)
         if mode == "train" and self.stats_of(kind):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -59,12 +60,16 @@ def lower(source: SourceFile) -> Lowered:
     )
 
 
+_TORCH = re.compile(r"^\s*(import|from)\s+torch\b", re.MULTILINE)
+
+
 def _prepare(unit: Unit, source: SourceFile) -> None:
     """Forgets what the round before found, all but the script."""
     unit.diagnostics, unit.helpers, unit.snippets, unit.refused = [], [], set(), set()
     unit.taken = _all_stores(source.module)
     unit.constants = _constants(source.module)
     unit.key = "key" if "key" not in unit.taken else "rng_key"
+    unit.imports_torch = bool(_TORCH.search(source.text))
 
 
 def _round(unit: Unit, source: SourceFile) -> list[tuple[int, tuple[Statement, ...]]]:

@@ -47,6 +47,9 @@ def is_grad_mode(name: str | None) -> bool:
     return name in _NO_GRAD
 
 
+HOST_CONTEXTS = ("module", "function", "method")  # where statements run as they stand, not inside a traced function
+
+
 class Scope:
     """The module, a function, a method, or the loss function inside an update region.
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import libcst as cst
 
@@ -22,6 +24,7 @@ from migrate.lowering.finding import RegionFinding
 from migrate.lowering.region import Region
 from migrate.lowering.step_function import StepFunctions
 from migrate.nodes import Statement
+from migrate.source import local_module
 
 _TORCH = ("torch", "torchvision", "torchtext", "torchaudio")
 
@@ -108,11 +111,14 @@ class Statements(ExpressionStatements, Classes, Assignments, StepFunctions, Cont
                 bound = alias.evaluated_alias
                 self.env.kinds[bound or root] = TorchName(name if bound else root)
             else:
+                self.project_file(line, name)
                 self.env.kinds[alias.evaluated_alias or root] = Plain("module")
         return [line]
 
     def small_ImportFrom(self, line: cst.SimpleStatementLine, small: cst.ImportFrom) -> list[Statement]:
         module = nodes.dotted(small.module) if small.module else ""
+        if (module or "").split(".")[0] not in _TORCH:
+            self.project_file(line, "." * len(small.relative) + (module or ""))
         if isinstance(small.names, cst.ImportStar):
             return [line]
         for alias in small.names:
@@ -121,6 +127,12 @@ class Statements(ExpressionStatements, Classes, Assignments, StepFunctions, Cont
             torch = not small.relative and root in _TORCH
             self.env.kinds[bound] = TorchName(f"{module}.{alias.evaluated_name}") if torch else Plain("imported")
         return [line]
+
+    def project_file(self, line: cst.SimpleStatementLine, module: str) -> None:
+        """Reports an import of a file of the same project that uses torch: it is not converted with this one."""
+        found = local_module(Path(self.unit.source.path), module)
+        if found is not None and re.search(rb"^\s*(import|from)\s+torch\b", found.read_bytes(), re.MULTILINE):
+            self.unit.report(Unsupported("MIG205", f"{module} uses torch and is not converted with this file"), line)
 
     def small_Assert(self, line: cst.SimpleStatementLine, small: cst.Assert) -> list[Statement]:
         value = self.expr(small.test)

@@ -31,6 +31,7 @@ from migrate.rules.rule import Rule, Value, result_kind
 
 _DEVICE_CALLS = ("torch.device", "torch.accelerator.current_accelerator", "torch.cuda.current_device")
 
+CLIPPING = ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_norm")
 NO_OPS = (
     "torch.set_default_device",
     "torch.cuda.set_device",

@@ -76,6 +76,7 @@ class Unit:
     taken: set[str] = field(default_factory=set)
     constants: set[str] = field(default_factory=set)
     key: str = "key"
+    imports_torch: bool = False
     refused: set[str] = field(default_factory=set)  # names that refused statements would have bound
 
     def report(self, error: Unsupported, node: cst.CSTNode) -> None:

@@ -84,7 +84,7 @@ def test_places_that_need_a_person_are_exit_code_1_and_raise_in_the_output(tmp_p
 @pytest.mark.parametrize(
     ("name", "content", "code", "message"),
     [
-        ("syntax.py", b"def f(:\n    pass\n", 2, "syntax.py:1:"),
+        ("syntax.py", b"x = 1\ny = = 2\n", 2, "syntax.py:2:"),
         ("binary.py", b"\x7fELF\x00\x01", 2, "MIG002"),
         ("latin.py", b"x = '\xe9'\n", 2, "MIG002"),
         ("empty.py", b"", 0, "MIG101"),

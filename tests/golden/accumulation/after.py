@@ -1,6 +1,14 @@
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+import optax
+
+
+def clip_grad_norm(grads, max_norm):
+    """Scales gradients down to a global norm, as torch does (it divides by norm + 1e-6); returns the norm before, too."""
+    norm = optax.global_norm(grads)
+    scale = jnp.minimum(1.0, max_norm / (norm + 1e-6))
+    return jax.tree.map(lambda g: g * scale, grads), norm
 
 
 def torch_init(fan_in, **initializers):
@@ -18,17 +26,37 @@ model = nn.Sequential([
     nn.relu,
     nn.Dense(1, **torch_init(fan_in=8)),
 ])
-raise NotImplementedError("MIG302: torch.optim.SGD: parameters other than model.parameters()")
 key = jax.random.key(0)
+key, subkey, subkey2 = jax.random.split(key, 3)
+params = model.init(subkey2, jax.random.normal(subkey, (32, 4))[0 : 0 + 1])["params"]
+optimizer = optax.sgd(0.1)
+opt_state = optimizer.init(params)
 key, subkey, subkey2 = jax.random.split(key, 3)
 x, y = jax.random.normal(subkey, (32, 4)), jax.random.normal(subkey2, (32, 1))
 accumulation = 4
 
-optimizer.zero_grad()
+grads = jax.tree.map(jnp.zeros_like, params)
+
+
+@jax.jit(donate_argnames="grads")
+def forward_backward(params, grads, x, i, y):
+    def loss_fn(params):
+        loss = ((model.apply({"params": params}, x[i : i + 1]) - y[i : i + 1]) ** 2).mean() / accumulation
+        return loss
+
+    loss, new_grads = jax.value_and_grad(loss_fn)(params)
+    return jax.tree.map(jnp.add, grads, new_grads), {"loss": loss}
+
+
+@jax.jit(donate_argnames=("params", "opt_state"))
+def optimizer_update(params, opt_state, grads):
+    updates, opt_state = optimizer.update(grads, opt_state, params)
+    return optax.apply_updates(params, updates), opt_state
+
+
 for i in range(32):
-    loss = ((model(x[i : i + 1]) - y[i : i + 1]) ** 2).mean() / accumulation
-    raise NotImplementedError("MIG401: the loss depends on 0 models that are trained here, not on one")
+    grads, metrics = forward_backward(params, grads, x, i, y)
     if (i + 1) % accumulation == 0:
-        raise NotImplementedError("MIG301: torch.nn.utils.clip_grad_norm_")
-        optimizer.step()
-        optimizer.zero_grad()
+        grads, norm = clip_grad_norm(grads, 1.0)
+        params, opt_state = optimizer_update(params, opt_state, grads)
+        grads = jax.tree.map(jnp.zeros_like, params)

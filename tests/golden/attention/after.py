@@ -43,11 +43,11 @@ class Model(nn.Module):
         for _ in range(self.layers):
             layers_list.append(Attention(self.width, 4, 16))
         self.dropout_layer = nn.Dropout(self.dropout, deterministic=not self.training)
-        self.layers_layer = layers_list
+        self.layers_list = layers_list
 
     def __call__(self, tokens):
         x = self.embedding(tokens) + self.position[:, : tokens.shape[1]]
-        for layer in self.layers_layer:
+        for layer in self.layers_list:
             x = x + layer(x)
         return self.embedding.attend(self.dropout_layer(x))
 

@@ -82,7 +82,7 @@ class Residual(nn.Module):
     def __call__(self, x):
         out = self.body(x.transpose(0, 2, 3, 1))
         out = out + self.skip(x.transpose(0, 2, 3, 1))
-        return jnp.moveaxis(nn.relu(out), -1, 1)
+        return nn.relu(out).transpose(0, 3, 1, 2)
 
 
 class Seen(nn.Module):
@@ -107,7 +107,7 @@ class Flat(nn.Module):
         self.net = nn.Sequential([
             nn.Conv(4, (3, 3), padding="VALID", **torch_init(fan_in=1 * 3 * 3)),
             nn.relu,
-            (lambda x: x.transpose(0, 3, 1, 2)),
+            lambda x: x.transpose(0, 3, 1, 2),
             partial(jax.lax.collapse, start_dimension=1),
             nn.Dense(2, **torch_init(fan_in=4 * 6 * 6)),
         ])

@@ -1,7 +1,9 @@
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+import optax
 
+key = jax.random.key(1)
 x = jnp.expand_dims(jnp.linspace(-1, 1, 64), 1)
 y = x ** 3
 
@@ -21,13 +23,28 @@ model = nn.Sequential([
     nn.tanh,
     nn.Dense(1, **torch_init(fan_in=16)),
 ])
+key, subkey = jax.random.split(key)
+params = model.init(subkey, x)["params"]
 loss_fn = lambda outputs, targets: jnp.square(outputs - targets).sum()
-raise NotImplementedError("MIG302: torch.optim.Adam: parameters other than model.parameters()")
+optimizer = optax.adam(1e-2)
+opt_state = optimizer.init(params)
+
+
+@jax.jit(donate_argnames=("params", "opt_state"))
+def train_step(params, opt_state, x, y):
+    def compute_loss(params):
+        y_pred = model.apply({"params": params}, x)
+        loss = loss_fn(y_pred, y)
+        return loss
+
+    loss, grads = jax.value_and_grad(compute_loss)(params)
+    updates, opt_state = optimizer.update(grads, opt_state, params)
+    params = optax.apply_updates(params, updates)
+    return params, opt_state, {"loss": loss}
+
+
 for t in range(200):
-    y_pred = model(x)
-    loss = loss_fn(y_pred, y)
+    params, opt_state, metrics = train_step(params, opt_state, x, y)
+    loss = metrics["loss"]
     if t % 50 == 49:
         print(t, loss.item())
-    optimizer.zero_grad()
-    raise NotImplementedError("MIG401: the loss depends on 0 models that are trained here, not on one")
-    optimizer.step()

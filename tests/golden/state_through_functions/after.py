@@ -66,7 +66,6 @@ def train(model, params, loader, optimizer, opt_state, epoch, key, log_interval=
     total = 0.0
     for batch, (data, target) in enumerate(loader):
         data, target = jnp.asarray(data), jnp.asarray(target)
-        # forward
         key, subkey = jax.random.split(key)
         params, opt_state, metrics = train_step(model, optimizer, params, opt_state, data, target, subkey)
         loss = metrics["loss"]

@@ -17,11 +17,13 @@ def torch_init(fan_in, **initializers):
 class Net(nn.Module):
     def setup(self):
         self.fc = nn.Dense(3, **torch_init(fan_in=3))
+        # self.odd = nn.FractionalMaxPool2d(2, output_size=2)
         raise NotImplementedError("MIG202: torch.nn.FractionalMaxPool2d")
 
     def __call__(self, x):
         x = self.fc(x)
-        # the user's comment stays
+        # # the user's comment stays
+        # x = torch.special.bessel_j0(x)
         raise NotImplementedError("MIG301: torch.special.bessel_j0")
         if x.sum() > 0:
             x = -x
@@ -32,12 +34,13 @@ def helper(things, mystery):
     things.view(3)
     return mystery.unsqueeze(0)
 
-
+# activation = torch.relu
 raise NotImplementedError("MIG304: torch.relu is used as a value")
 model = Net()
 key = jax.random.key(0)
 key, subkey = jax.random.split(key)
 params = model.init(subkey, jnp.ones((2, 3)))["params"]
+# optimizer = torch.optim.LBFGS(model.parameters())
 raise NotImplementedError("MIG301: torch.optim.LBFGS")
 
 
