@@ -1,34 +1,26 @@
-"""Both frameworks at one precision, and back to what they were."""
+"""Fixtures: the precision of both frameworks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-import jax
 import pytest
 import torch
+
+from tests.conformance.precision import floats_are
 
 
 @pytest.fixture(params=["float64", "float32"])
 def precision(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The default type of floats in both frameworks during a test."""
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(getattr(torch, request.param))
-    try:
-        with jax.enable_x64(request.param == "float64"):
-            yield request.param
-    finally:
-        torch.set_default_dtype(before)
+    """The test runs at both precisions."""
+    with floats_are(request.param) as dtype:
+        yield dtype
 
 
 @pytest.fixture
 def float64() -> Iterator[None]:
-    torch.set_default_dtype(torch.float64)
-    try:
-        with jax.enable_x64(True):
-            yield
-    finally:
-        torch.set_default_dtype(torch.float32)
+    with floats_are("float64"):
+        yield
 
 
 @pytest.fixture(autouse=True, scope="session")

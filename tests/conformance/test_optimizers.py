@@ -161,7 +161,7 @@ def both(case: Case) -> tuple[Trained, Trained]:
     return Trained(written["losses"], after), Trained(ours["losses"], leaves(ours["params"]))
 
 
-# Both compute in float64, ten times over: some 1e-15. The smallest thing to notice is an epsilon in another place, 1e-8.
+# Both compute in float64, ten times over: some 1e-15. The smallest thing to notice is a misplaced epsilon, 1e-8.
 EXACT = 1e-9
 
 
