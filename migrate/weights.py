@@ -22,7 +22,9 @@ def manifest_of(script: Script, source: str) -> Manifest:
 def _model(script: Script, cls: str) -> ModelWeights:
     collected = _Collected(script)
     collected.cls(cls, "", "", 0)
-    return ModelWeights(cls.partition(INLINE)[0], tuple(collected.leaves), tuple(collected.unused), tuple(collected.ties))
+    return ModelWeights(
+        cls.partition(INLINE)[0], tuple(collected.leaves), tuple(collected.unused), tuple(collected.ties)
+    )
 
 
 class _Collected:

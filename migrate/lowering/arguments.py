@@ -8,9 +8,7 @@ import libcst as cst
 
 from migrate import layouts, nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import (
-    Device,
-)
+from migrate.kinds import Device, Host, Tensor
 from migrate.lowering.state import StateAccess
 from migrate.rules.rule import Call, Parameter, Value
 from migrate.script import (
@@ -25,6 +23,17 @@ class Arguments(StateAccess):
     def plain_args(self, args: Sequence[cst.Arg]) -> list[cst.Arg]:
         """Arguments lowered as they are."""
         return [arg.with_changes(value=self.node(arg.value)) for arg in args]
+
+    def torch_args(self, args: Sequence[cst.Arg]) -> list[cst.Arg]:
+        """The arguments of a call that stays torch: dtypes stay torch's, devices go with their variables."""
+        made = []
+        for arg in args:
+            value = self.expr(arg.value)
+            if isinstance(value.kind, Device):
+                continue
+            kept = isinstance(value.kind, Host | Tensor)
+            made.append(arg.with_changes(value=layouts.first(value) if kept else arg.value))
+        return made
 
     def array_args(self, args: Sequence[cst.Arg]) -> list[cst.Arg]:
         """Arguments that JAX code takes; devices are left out."""

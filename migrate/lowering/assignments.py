@@ -103,17 +103,18 @@ class Assignments(Setup, Initialisation, DataLoading, UserCalls, OptimizerStatem
         self.define(targets, small.value)
         for target in targets:
             self.bind(target, kind, layout)
+        self.share(targets, small.value)
         made_targets = [self.stored_target(target) for target in small.targets]
         made = suites.rebuilt(line, small, small.with_changes(value=node, targets=made_targets))
         return made + self.converted(targets)
 
-    def inline_model(
-        self, kind: Module, value: Value, targets: list[cst.BaseAssignTargetExpression]
-    ) -> Value:
+    def inline_model(self, kind: Module, value: Value, targets: list[cst.BaseAssignTargetExpression]) -> Value:
         """`model = nn.Sequential(...)` outside a class: a model without a class of its own."""
         place = self.place_of(targets[0])
         if len(kind.options) != 1 or not isinstance(kind.options[0], ListNode) or place == NOWHERE:
-            raise Unsupported("MIG201", f"{nodes.code(value.node)}: a layer used as a model; put it in an nn.Sequential")
+            raise Unsupported(
+                "MIG201", f"{nodes.code(value.node)}: a layer used as a model; put it in an nn.Sequential"
+            )
         if kind.options[0].infix != "/layers_" or "mixed" in (kind.entry, kind.exit):
             raise Unsupported("MIG201", "a list of modules that no module class holds")
         name = f"Sequential{INLINE}{place.short}"
@@ -167,6 +168,7 @@ class Assignments(Setup, Initialisation, DataLoading, UserCalls, OptimizerStatem
             )
         if not isinstance(target.value, cst.Name):
             raise Unsupported("MIG303", f"{nodes.code(target.value)} is changed in place")
+        self.own(target.value)
         lowered = self.expr(target).node
         assert isinstance(lowered, cst.Subscript)
         place = lowered.with_changes(value=cst.Attribute(layouts.first(base), cst.Name("at")))
@@ -196,6 +198,7 @@ class Assignments(Setup, Initialisation, DataLoading, UserCalls, OptimizerStatem
             name = operation.get(type(small.operator).__name__)
             if name is None or not isinstance(small.target.value, cst.Name):
                 raise Unsupported("MIG303", f"{nodes.code(small.target)} is changed in place")
+            self.own(small.target.value)
             lowered = target.node
             assert isinstance(lowered, cst.Subscript)
             place = lowered.with_changes(value=nodes.expression("{x}.at", x=lowered.value))
@@ -205,6 +208,8 @@ class Assignments(Setup, Initialisation, DataLoading, UserCalls, OptimizerStatem
             made = nodes.call(cst.Attribute(place, cst.Name(name)), change)
             return suites.assigned(line, small.target.value, made)
         tensor = isinstance(target.kind, Tensor) or isinstance(value.kind, Tensor)
+        if isinstance(target.kind, Tensor):
+            self.own(small.target)
         if tensor:
             value = self.as_array(value)
         if isinstance(small.target, cst.Name):

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import libcst as cst
 
 from migrate import nodes, usage
+from migrate.diagnostics import Unsupported
 from migrate.kinds import (
     Kind,
     Place,
@@ -29,6 +30,7 @@ class Binding(Scope):
         """Binds the names of an assignment target."""
         if isinstance(target, cst.Name):
             self.env.kinds[target.value] = kind
+            self.env.shared.discard(target.value)
             self.env.last.pop(target.value, None)
             if layout == "last" and isinstance(kind, Tensor):
                 self.env.last[target.value] = kind.rank
@@ -38,6 +40,16 @@ class Binding(Scope):
                 self.bind(element.value, part_kind(kind, number, count))
         elif isinstance(target, cst.Attribute) and nodes.dotted(target.value) == "self":
             self.env.kinds[f"self.{target.attr.value}"] = kind
+
+    def share(self, targets: Sequence[cst.CSTNode], value: Expr) -> None:
+        """Notes which names are bound to what something else may see: another name's tensor, or a view of it."""
+        if _may_be_seen(value):
+            self.env.shared |= {name for target in targets for name in usage.target_names(target)}
+
+    def own(self, node: Expr) -> None:
+        """Declines to change in place what a caller or another name may see, since rebinding would not reach it."""
+        if isinstance(node, cst.Name) and node.value in self.env.shared:
+            raise Unsupported("MIG303", f"{node.value} is changed in place, and may be seen under another name")
 
     def place_of(self, target: cst.CSTNode) -> Place:
         """Where an object with state lives when it is assigned to the target; NOWHERE for other targets."""
@@ -112,3 +124,21 @@ class Binding(Scope):
             return True
         outer = self.env.outer
         return outer is not None and outer.lookup(name) is not None
+
+
+# Methods that give a view of the same memory in torch.
+_VIEWS = frozenset(
+    "view reshape transpose permute squeeze unsqueeze expand expand_as view_as t detach chunk split flatten contiguous "
+    "narrow select swapaxes unbind diagonal data to float cpu cuda".split()
+)
+
+
+def _may_be_seen(value: Expr) -> bool:
+    """Whether a value is, in torch, the memory of something that has a name already."""
+    if isinstance(value, cst.Name | cst.Attribute | cst.Subscript):
+        return True
+    if isinstance(value, cst.IfExp):
+        return _may_be_seen(value.body) or _may_be_seen(value.orelse)
+    if isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute):
+        return value.func.attr.value in _VIEWS and _may_be_seen(value.func.value)
+    return False

@@ -111,6 +111,7 @@ class Classes(Setup, Functions):
             if number == 0 and parameter.name.value == "self":
                 continue
             inner.env.kinds[parameter.name.value] = _parameter_kind(function, parameter, name)
+            inner.env.shared.add(parameter.name.value)
         function.returns = Never()
         body = inner.suite(node.body.body)
         made = self.rewritten(node, body, defaults=inner)

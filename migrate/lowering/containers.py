@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from migrate import layouts, nodes
+from migrate import layouts, nodes, usage
 from migrate.kinds import (
     Items,
     Kind,
@@ -67,6 +67,9 @@ class Containers(ParameterGroups, Binding):
         if length is not None:
             return length
         base = self.expr(node.value)
+        cut = self.cut_outside(node, base)
+        if cut is not None:
+            return cut
         slices: list[cst.SubscriptElement] = []
         indices: list[Value | None] = []
         for element in node.slice:
@@ -86,6 +89,23 @@ class Containers(ParameterGroups, Binding):
             slices.append(element.with_changes(slice=index))
         made = node.with_changes(value=nodes.parenthesized(layouts.first(base)), slice=slices)
         return Value(made, item_kind(base.kind, node, indices))
+
+    def cut_outside(self, node: cst.Subscript, base: Value) -> Value | None:
+        """A slice with bounds that change from step to step must be taken before a jitted step: it becomes an input."""
+        tracing, name = self.region, nodes.dotted(node.value)
+        bounds = [e.slice for e in node.slice if isinstance(e.slice, cst.Slice)]
+        changing = [name for name in usage.loads(bounds) if name not in self.unit.constants]
+        if tracing is None or not isinstance(node.value, cst.Name) or not isinstance(base.kind, Tensor) or not changing:
+            return None
+        if set(usage.loads(node)) & tracing.inside:
+            return None
+        wanted = f"{name}_batch"
+        while wanted in self.unit.taken or (
+            wanted in tracing.cut and nodes.code(tracing.cut[wanted].node) != nodes.code(node)
+        ):
+            wanted += "_"
+        tracing.cut[wanted] = Value(node, base.kind)
+        return Value(nodes.name(wanted), base.kind)
 
     def axis_length(self, node: cst.Subscript) -> Value | None:
         """`x.shape[i]` of a value whose channels are last: the length is looked up where the axis is now."""

@@ -71,7 +71,7 @@ class DataLoading(Arguments):
             result = Host("batch", id(node))
         if kind.what == "tensor" and kind.origin and method not in ("size", "item", "dim", "to"):
             self.script.kept.add(kind.origin)
-        args = self.plain_args(node.args)
+        args = self.torch_args(node.args)
         return Value(node.with_changes(func=func.with_changes(value=base.node), args=args), result)
 
     def cast(self, node: cst.Call, base: Value) -> Value:

@@ -117,6 +117,7 @@ class ExpressionStatements(Setup, Calls, Checkpoints, OptimizerStatements):
         rule = RULES.get(f"Tensor.{func.attr.value[:-1]}")
         if not isinstance(func.value, cst.Name):
             raise Unsupported("MIG303", f"{nodes.code(func.value)} is changed in place")
+        self.own(func.value)
         if func.attr.value in ("zero_", "fill_") and rule is None:
             value: Expr = self.node(node.args[0].value) if node.args else cst.Integer("0")
             made = nodes.expression("jnp.full_like({x}, {v})", x=layouts.first(base), v=value)

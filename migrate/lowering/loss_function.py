@@ -33,10 +33,11 @@ class LossFunctions(Models):
 
     def traced_loss(self, region: Region) -> TracedLoss:
         """Lowers the traced statements twice: once to count the random draws, once for good."""
-        counting = Tracing()
+        inside = frozenset(usage.stores(region.traced))
+        counting = Tracing(inside=inside)
         with self.unit.discarding():
             self.region_scope(counting).loss_body(region)
-        tracing = Tracing(key_count=counting.keys)
+        tracing = Tracing(key_count=counting.keys, inside=inside)
         inner = self.region_scope(tracing)
         body, loss = inner.loss_body(region)
         return TracedLoss(tracing, body, loss, inner.env.kinds)

@@ -38,7 +38,8 @@ class Optimizers(ParameterGroups, Arguments):
         entry = OPTIMIZERS.get(name)
         if entry is None:
             raise Unsupported("MIG301", name)
-        call = self.bind_call(name, signature(entry.signature), node.args)
+        with self.naming_parameters():
+            call = self.bind_call(name, signature(entry.signature), node.args)
         for refused in entry.refuses:
             call.only(refused, *([0, 0.0, False, None] if refused != "eps" else [1e-10]))
         target = call.kind("params")

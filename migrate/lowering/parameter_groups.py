@@ -32,7 +32,7 @@ class ParameterGroups(Scope):
             or not isinstance(each.iter, cst.Call)
         ):
             return None
-        with self.unit.discarding():
+        with self.unit.discarding(), self.naming_parameters():
             kind = self.expr(each.iter).kind
         if not isinstance(kind, Parameters):
             return None

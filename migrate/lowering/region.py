@@ -13,6 +13,7 @@ import libcst as cst
 
 from migrate import nodes, usage
 from migrate.nodes import Expr, Statement
+from migrate.rules.rule import Value
 from migrate.script import State
 
 _HOST_METHODS = {"item", "tolist", "numpy", "cpu", "append", "add_scalar", "update", "write", "log", "set_postfix"}
@@ -49,6 +50,8 @@ class Tracing:
     changed: list[State] = field(default_factory=list)
     keys: int = 0
     key_count: int = 0
+    inside: frozenset[str] = frozenset()  # names that the loss function binds
+    cut: dict[str, Value] = field(default_factory=dict)  # inputs cut out of arrays: `x[i : i + n]`
 
     def read(self, state: State) -> None:
         """Notes that the loss function needs a piece of state."""

@@ -86,6 +86,7 @@ class Scope:
         self.optimizer_models: dict[Place, tuple[Place, ...]] = {}
         self.growing: dict[str, str] = {}  # attributes that are module lists still being filled -> local name
         self.changed_modes: set[Place] = set()  # models whose mode this scope sets
+        self.making_optimizer = False  # its parameters are named, not read
         self.ran_key = False  # whether a seed has made the key already
         self.module_needs_key = False
 
@@ -138,6 +139,7 @@ class Scope:
                 env.kinds[name] = Plain("self")
             else:
                 env.kinds[name] = _parameter_kind(facts, parameter)
+                env.shared.add(name)
         for star in (params.star_arg, params.star_kwarg):
             if isinstance(star, cst.Param):
                 env.kinds[star.name.value] = UNKNOWN

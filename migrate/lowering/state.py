@@ -5,6 +5,9 @@ They travel through functions as arguments and results.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
 from migrate import nodes
 from migrate.diagnostics import Unsupported
 from migrate.kinds import Model, Place
@@ -48,8 +51,20 @@ class StateAccess(Scope):
         if self.region is not None:
             self.region.read(state)
             return nodes.name(self.state_name(state))
+        waiting = any(what == "model" and place == state.place for what, place, _ in self.pending)
+        if waiting and not self.making_optimizer and state.what in (PARAMS, BATCH_STATS):
+            raise Unsupported("MIG402", f"{state.place.name} is used before an example of its input is at hand")
         self._note(state, write=False)
         return self.state_expr(state)
+
+    @contextlib.contextmanager
+    def naming_parameters(self) -> Iterator[None]:
+        """Inside, parameters are told to an optimizer, and need not exist yet."""
+        before, self.making_optimizer = self.making_optimizer, True
+        try:
+            yield
+        finally:
+            self.making_optimizer = before
 
     def write(self, state: State) -> Expr:
         """Notes that this scope changes the state; returns the expression that holds it."""

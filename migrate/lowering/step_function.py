@@ -69,6 +69,7 @@ class StepFunctions(LossFunctions):
         live = self.live_names(region)
         clips = [self.region_scope(tracing).node(call.args[1].value) for _, call in region.clips]
         lifted_body, (*clips, loss), lifted = self.lifted(traced.body, [*clips, traced.loss])
+        lifted |= {name: (cut.node, cut.kind) for name, cut in tracing.cut.items()}
         loss_name = nodes.dotted(region.loss)
         extra = [name for name in live if name != loss_name]
         params = self.state_name(trained)

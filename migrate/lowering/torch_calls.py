@@ -107,7 +107,7 @@ class TorchCalls(Layers, Optimizers, DataLoading):
             if receiver is not None:
                 assert isinstance(func, cst.Attribute)
                 func = func.with_changes(value=receiver.node)
-            return Value(node.with_changes(func=func, args=self.plain_args(node.args)), Host("tensor"))
+            return Value(node.with_changes(func=func, args=self.torch_args(node.args)), Host("tensor"))
         call.bound = {name: self.as_array(value) for name, value in call.bound.items()}
         call.rest = [self.as_array(value) for value in call.rest]
         layout = "first"

@@ -24,10 +24,14 @@ class Environment:
     modes: dict[Place, str] = field(default_factory=dict)  # "train", "eval", "mixed"
     definitions: dict[str, cst.BaseExpression] = field(default_factory=dict)  # names in terms of the scope's inputs
     outer: Environment | None = None
+    shared: set[str] = field(default_factory=set)  # names of tensors that a caller or another name may see
 
     def copy(self) -> Environment:
         """A copy for a branch; what is further out is shared."""
-        return Environment(dict(self.kinds), dict(self.last), dict(self.modes), dict(self.definitions), self.outer)
+        definitions = dict(self.definitions)
+        return Environment(
+            dict(self.kinds), dict(self.last), dict(self.modes), definitions, self.outer, set(self.shared)
+        )
 
     def lookup(self, name: str) -> Kind | None:
         """The kind of a name here or further out; None where nothing binds it."""
@@ -43,13 +47,14 @@ class Environment:
         for name, kind in other.kinds.items():
             self.kinds[name] = join(self.kinds.get(name, Never()), kind)
         self.last = {name: rank for name, rank in self.last.items() if other.last.get(name) == rank}
+        self.shared |= other.shared
         for place, mode in other.modes.items():
             self.modes[place] = mode if self.modes.get(place, mode) == mode else "mixed"
 
     def replace(self, other: Environment) -> None:
         """Goes back to another environment of the same scope."""
         self.kinds, self.last, self.modes = other.kinds, other.last, other.modes
-        self.definitions = other.definitions
+        self.definitions, self.shared = other.definitions, other.shared
 
 
 @dataclass

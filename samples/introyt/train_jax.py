@@ -124,7 +124,6 @@ def train_one_epoch(params, opt_state, epoch_index, tb_writer):
         inputs, labels = data
         inputs, labels = jnp.asarray(inputs), jnp.asarray(labels)
 
-        # Make predictions for this batch
         params, opt_state, metrics = train_step(params, opt_state, inputs, labels)
         loss = metrics["loss"]
 

@@ -91,7 +91,9 @@ def test_places_that_need_a_person_are_exit_code_1_and_raise_in_the_output(tmp_p
         ("plain.py", b"import numpy as np\nx = np.zeros(3)\n", 0, "MIG101"),
     ],
 )
-def test_unusable_input_gets_one_clear_message(tmp_path: Path, name: str, content: bytes, code: int, message: str) -> None:
+def test_unusable_input_gets_one_clear_message(
+    tmp_path: Path, name: str, content: bytes, code: int, message: str
+) -> None:
     path = tmp_path / name
     path.write_bytes(content)
     found, _, err = run("rewrite", path, "-o", tmp_path / "out.py")

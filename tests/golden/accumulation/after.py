@@ -39,9 +39,9 @@ grads = jax.tree.map(jnp.zeros_like, params)
 
 
 @jax.jit(donate_argnames="grads")
-def forward_backward(params, grads, x, i, y):
+def forward_backward(params, grads, x_batch, y_batch):
     def loss_fn(params):
-        loss = ((model.apply({"params": params}, x[i : i + 1]) - y[i : i + 1]) ** 2).mean() / accumulation
+        loss = ((model.apply({"params": params}, x_batch) - y_batch) ** 2).mean() / accumulation
         return loss
 
     loss, new_grads = jax.value_and_grad(loss_fn)(params)
@@ -55,7 +55,7 @@ def optimizer_update(params, opt_state, grads):
 
 
 for i in range(32):
-    grads, metrics = forward_backward(params, grads, x, i, y)
+    grads, metrics = forward_backward(params, grads, x[i : i + 1], y[i : i + 1])
     if (i + 1) % accumulation == 0:
         grads, norm = clip_grad_norm(grads, 1.0)
         params, opt_state = optimizer_update(params, opt_state, grads)

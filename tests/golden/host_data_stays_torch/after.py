@@ -17,7 +17,7 @@ class Squares(Dataset):
 
 
 features = torch.from_numpy(np.random.rand(32, 3).astype(np.float32))
-labels = torch.zeros(32, dtype=jnp.int32)
+labels = torch.zeros(32, dtype=torch.long)
 train_set, val_set = random_split(TensorDataset(features, labels), [24, 8])
 loader = DataLoader(train_set, batch_size=8, shuffle=True)
 batch, _ = next(iter(loader))

@@ -13,7 +13,7 @@ def pair(n, key):
 
 def shuffled(x, key):
     key, subkey = jax.random.split(key)
-    x = x[jax.random.permutation(subkey, len(x))]
+    x = 2 * x[jax.random.permutation(subkey, len(x))]
     key, subkey = jax.random.split(key)
     x += jax.random.uniform(subkey, x.shape)
     return x

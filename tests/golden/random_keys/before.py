@@ -11,7 +11,7 @@ def pair(n):
 
 
 def shuffled(x):
-    x = x[torch.randperm(len(x))]
+    x = 2 * x[torch.randperm(len(x))]
     x += torch.rand_like(x)
     return x
 
