@@ -86,7 +86,7 @@ def load(path: Path) -> SourceFile:
 
 
 def local_module(script: Path, module: str) -> Path | None:
-    """The file that an import in a script reaches in its own project: beside it, or in a folder above it (two levels)."""
+    """The file that an import in a script reaches in its own project: beside it, or one or two folders up."""
     if not script.is_file():
         return None
     dots = len(module) - len(module.lstrip("."))

@@ -2,6 +2,7 @@
 
 from migrate.layers.layer import Layer, Layout, Sample
 
+_NO_DIVISOR = ((None,), "nn.avg_pool divides by the window")
 _NO_CEIL = ((False,), "ceil_mode pads on one side only, as no Flax padding does")
 
 
@@ -38,8 +39,7 @@ def _average_pool(dimensions: int, samples: tuple[Sample, ...]) -> Layer:
         note="The stride defaults to the window in torch and to 1 in Flax.",
         layout=Layout.LAST,
         rank=dimensions + 2,
-        refuses={"ceil_mode": _NO_CEIL}
-        | ({} if dimensions == 1 else {"divisor_override": ((None,), "nn.avg_pool divides by the window")}),
+        refuses={"ceil_mode": _NO_CEIL, **({} if dimensions == 1 else {"divisor_override": _NO_DIVISOR})},
         samples=samples,
     )
 

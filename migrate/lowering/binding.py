@@ -128,8 +128,11 @@ class Binding(Scope):
 
 # Methods that give a view of the same memory in torch.
 _VIEWS = frozenset(
-    "view reshape transpose permute squeeze unsqueeze expand expand_as view_as t detach chunk split flatten contiguous "
-    "narrow select swapaxes unbind diagonal data to float cpu cuda".split()
+    [
+        *("view", "reshape", "transpose", "permute", "squeeze", "unsqueeze", "expand", "expand_as", "view_as", "t"),
+        *("detach", "chunk", "split", "flatten", "contiguous", "narrow", "select", "swapaxes", "unbind", "diagonal"),
+        *("to", "float", "cpu", "cuda"),  # no copy where nothing changes
+    ]
 )
 
 

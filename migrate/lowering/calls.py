@@ -41,8 +41,27 @@ _NUMBER_BUILTINS = {"len", "int", "float", "round", "ord", "bool", "hash", "id",
 
 # Methods of torch's tensors, modules and optimizers that nothing else in common use has.
 _TORCH_ONLY = frozenset(
-    "backward zero_grad state_dict load_state_dict parameters named_parameters cuda requires_grad_ unsqueeze permute "
-    "contiguous masked_fill masked_fill_ expand_as view_as type_as detach index_select repeat_interleave".split()
+    {
+        "backward",
+        "zero_grad",
+        "state_dict",
+        "load_state_dict",
+        "parameters",
+        "named_parameters",
+        "cuda",
+        "requires_grad_",
+        "unsqueeze",
+        "permute",
+        "contiguous",
+        "masked_fill",
+        "masked_fill_",
+        "expand_as",
+        "view_as",
+        "type_as",
+        "detach",
+        "index_select",
+        "repeat_interleave",
+    }
 )
 
 _MODULE_METHODS = ("parameters", "named_parameters", "modules", "named_modules", "state_dict", "to", "cuda", "apply")

@@ -29,7 +29,8 @@ class Initializers(Arguments):
         """`self.apply(init)`: every layer of the tree takes the initialisers that `init` gives its kind."""
         path = nodes.dotted(function) or ""
         found = path.removeprefix("self.")
-        own = [s for s in facts.node.body.body if isinstance(s, cst.FunctionDef) and s.name.value == found]
+        body = facts.node.body.body if facts.node is not None else []
+        own = [s for s in body if isinstance(s, cst.FunctionDef) and s.name.value == found]
         named = self.script.functions.get(path)
         if path.startswith("self.") and own:
             self.initialize_tree(facts, own[0])

@@ -13,13 +13,13 @@ from migrate.kinds import (
     Place,
     Weight,
 )
-from migrate.lowering.scope import Scope
+from migrate.lowering.state import StateAccess
 from migrate.nodes import Expr
 from migrate.optimizers import OptimizerEntry
 from migrate.rules.rule import Value
 
 
-class ParameterGroups(Scope):
+class ParameterGroups(StateAccess):
     """Parameter groups."""
 
     def parameter_group(self, node: cst.ListComp) -> Value | None:

@@ -70,13 +70,8 @@ def flip(call: Call) -> Expr:
     >>> torch.flip(x, [1])  # x: f32[2, 3]
     jnp.flip(x, (1,))
     """
-    import ast
-
     axes = call.literal("dims")
-    return call.make(
-        "jnp.flip({input}, {axes})",
-        axes=ast.unparse(ast.Constant(tuple(axes) if isinstance(axes, list | tuple) else axes)),
-    )
+    return call.make("jnp.flip({input}, {axes})", axes=repr(tuple(axes) if isinstance(axes, list | tuple) else axes))
 
 
 @rule("Tensor.flip", signature="input, *dims")

@@ -2,7 +2,7 @@ import jax.numpy as jnp
 
 
 def nll_loss(log_probs, labels, ignore_index=-100, reduction="mean"):
-    """Negative log-likelihood of integer labels, as torch has it: classes on axis 1, labels of `ignore_index` left out."""
+    """Negative log-likelihood of integer labels as torch has it: classes on axis 1, `ignore_index` left out."""
     axis = min(1, log_probs.ndim - 1)
     kept = labels != ignore_index
     index = jnp.expand_dims(jnp.where(kept, labels, 0), axis)

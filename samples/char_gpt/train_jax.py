@@ -20,14 +20,14 @@ from sklearn import datasets
 
 
 def clip_grad_norm(grads, max_norm):
-    """Scales gradients down to a global norm, as torch does (it divides by norm + 1e-6); returns the norm before, too."""
+    """Scales gradients down to a global norm as torch does, which divides by norm + 1e-6; and returns the old norm."""
     norm = optax.global_norm(grads)
     scale = jnp.minimum(1.0, max_norm / (norm + 1e-6))
     return jax.tree.map(lambda g: g * scale, grads), norm
 
 
 def cross_entropy(logits, labels, ignore_index=-100, reduction="mean", label_smoothing=0.0):
-    """Softmax cross entropy of integer labels, as torch has it: classes on axis 1, labels of `ignore_index` left out."""
+    """Softmax cross entropy of integer labels as torch has it: classes on axis 1, labels of `ignore_index` left out."""
     axis = min(1, logits.ndim - 1)
     log_probs = jax.nn.log_softmax(logits, axis)
     kept = labels != ignore_index

@@ -60,7 +60,7 @@ def test_output_does_not_import_the_toolkit(sample: Path) -> None:
 
 
 def test_200_losses_are_torchs(sample: Path) -> None:
-    """The tolerance is that of `parity.tolerance`: ten times what torch differs from itself in another order of summation."""
+    """The tolerance is that of `parity.tolerance`: ten times what torch differs from itself in other roundings."""
     result = compare_script(sample / "train.py", sample / "train_jax.py", sample / "weights.json", steps=LOSSES)
     assert result.exit_code == 0, (result.first_difference, result.errors)
     assert result.passed

@@ -1,4 +1,4 @@
-"""The command line of `migrate rewrite` and its companions: inputs that are no use, exit codes, where things are written."""
+"""The command line of `migrate rewrite` and its companions: useless inputs, exit codes, where things are written."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 
 def cross_entropy(logits, labels, ignore_index=-100, reduction="mean", label_smoothing=0.0):
-    """Softmax cross entropy of integer labels, as torch has it: classes on axis 1, labels of `ignore_index` left out."""
+    """Softmax cross entropy of integer labels as torch has it: classes on axis 1, labels of `ignore_index` left out."""
     axis = min(1, logits.ndim - 1)
     log_probs = jax.nn.log_softmax(logits, axis)
     kept = labels != ignore_index
