@@ -45,6 +45,7 @@ class Binding(Scope):
         """Notes which names are bound to what something else may see: another name's tensor, or a view of it."""
         if _may_be_seen(value):
             self.env.shared |= {name for target in targets for name in usage.target_names(target)}
+            self.env.shared |= {name for name in usage.loads(value) if isinstance(self.kind_of_name(name), Tensor)}
 
     def own(self, node: Expr) -> None:
         """Declines to change in place what a caller or another name may see, since rebinding would not reach it."""

@@ -16,14 +16,18 @@ from migrate.kinds import (
     Items,
     Kind,
     Model,
+    Module,
     Number,
     Plain,
     SelfModule,
     Tensor,
+    Tied,
     TorchName,
     Weight,
 )
 from migrate.lowering.binding import Binding
+from migrate.lowering.elements import part_kind
+from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.nodes import Expr
 from migrate.rules.creation import DTYPES
 from migrate.rules.rule import Value
@@ -90,6 +94,9 @@ class Expressions(Binding):
             return Value(node.with_changes(value=base.node), kind)
         if isinstance(base.kind, Model):
             return self.model_attribute(node, base, attribute)
+        if isinstance(base.node, cst.Tuple) and attribute in ("values", "indices"):  # of torch.max(x, 1)
+            number = 0 if attribute == "values" else 1
+            return Value(base.node.elements[number].value, part_kind(base.kind, number, 2))
         return Value(node.with_changes(value=nodes.parenthesized(layouts.first(base))), self.attribute_kind(node))
 
     def attribute_kind(self, node: cst.Attribute) -> Kind:
@@ -117,6 +124,8 @@ class Expressions(Binding):
             return base
         facts = self.script.classes.get(base.kind.cls)
         kind = facts.attributes.get(attribute, UNKNOWN) if facts else UNKNOWN
+        if isinstance(kind, Module | Tied | Tensor) and self.context in HOST_CONTEXTS:
+            raise Unsupported("MIG301", f"{nodes.code(node)}: a part of a model, which has no weights of its own in Flax")
         return Value(node.with_changes(value=base.node), kind)
 
     def tensor_attribute(self, node: cst.Attribute, base: Value, attribute: str) -> Value:

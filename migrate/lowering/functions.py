@@ -69,7 +69,9 @@ class Functions(Initialisation, UserCalls):
 
     def _is_torch_mode(self, decorator: Expr) -> bool:
         name = self.torch_name(decorator.func if isinstance(decorator, cst.Call) else decorator)
-        return is_grad_mode(name) or name == "torch.compile"
+        if name is not None and not is_grad_mode(name) and name != "torch.compile":
+            raise Unsupported("MIG301", f"the decorator {name}")
+        return name is not None
 
     @staticmethod
     def _body(inner: Functions, facts: FunctionFacts) -> list[Statement]:

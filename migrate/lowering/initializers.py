@@ -146,7 +146,8 @@ class _Walk:
 
     def small(self, small: cst.BaseSmallStatement) -> dict[str, Expr]:
         """One simple statement: a call of `nn.init` or of a method that fills a weight in place."""
-        if isinstance(small, cst.Assign | cst.Pass | cst.Return) or not self.weights:
+        plain = isinstance(small, cst.Assign) and all(isinstance(t.target, cst.Name) for t in small.targets)
+        if plain or isinstance(small, cst.Pass | cst.Return) or not self.weights:
             return {}
         if isinstance(small, cst.Expr) and isinstance(small.value, cst.SimpleString):
             return {}
