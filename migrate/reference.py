@@ -93,3 +93,46 @@ def _find(name: str, table: object) -> str | None:
             return candidate
     close = difflib.get_close_matches(name, list(table), n=1, cutoff=0.95)
     return close[0] if close else None
+
+
+def pages() -> dict[str, str]:
+    """The generated pages of the documentation: path under docs/ -> text."""
+    return {"reference/rules.md": _rules_page(), "reference/layers.md": _layers_page(), "reference/codes.md": _codes_page()}
+
+
+_GENERATED = "<!-- Generated from the registries: MIGRATE_UPDATE_DOCS=1 pytest tests/meta/test_pages.py -->\n"
+
+
+def _rules_page() -> str:
+    unique = {id(rule): rule for rule in RULES.values()}.values()
+    parts = [f"# Rules\n\n{_GENERATED}\nWhat each torch function and method becomes. Every example is a test: its text, its"]
+    parts[0] += " values and its gradients in both frameworks. Methods of the same name are covered too.\n"
+    families = sorted({rule.family for rule in unique})
+    for family in families:
+        parts.append(f"## {family.replace('_', ' ').capitalize()}\n")
+        for rule in sorted((rule for rule in unique if rule.family == family), key=lambda rule: rule.names):
+            parts.append(f"### {rule.names[0]}\n\n{_rule_markdown(rule)}")
+    return "\n".join(parts)
+
+
+def _rule_markdown(rule: Rule) -> str:
+    names = ", ".join(f"`{name}`" for name in rule.names)
+    summary, _, rest = inspect.cleandoc(rule.doc).partition("\n\n")
+    examples = [line.strip() for line in rest.splitlines() if line.strip()]
+    code = "\n".join(line if line.startswith(">>>") else f"# becomes: {line}" for line in examples)
+    block = f"\n```python\n{code}\n```\n" if code else ""
+    return f"{names} — `({_signature(rule)})`\n\n{summary}\n{block}"
+
+
+def _layers_page() -> str:
+    parts = [f"# Layers\n\n{_GENERATED}\nEvery torch layer that is known: what it becomes, and where its weights go.\n"]
+    parts += [f"## {name}\n\n```text\n{_layer(layer)}\n```\n" for name, layer in sorted(TABLE.items())]
+    return "\n".join(parts)
+
+
+def _codes_page() -> str:
+    parts = [f"# Codes\n\n{_GENERATED}\nEvery code that a report may carry. `migrate explain CODE` prints the same.\n"]
+    for code in sorted(CODES):
+        found = CODES[code]
+        parts.append(f"## {code}: {found.title}\n\n{found.explanation}\n\nWhat to do: {found.help}. ({found.severity})\n")
+    return "\n".join(parts)
