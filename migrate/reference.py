@@ -97,7 +97,8 @@ def _find(name: str, table: object) -> str | None:
 
 def pages() -> dict[str, str]:
     """The generated pages of the documentation: path under docs/ -> text."""
-    return {"reference/rules.md": _rules_page(), "reference/layers.md": _layers_page(), "reference/codes.md": _codes_page()}
+    made = {"rules": _rules_page(), "layers": _layers_page(), "codes": _codes_page()}
+    return {f"reference/{name}.md": text for name, text in made.items()}
 
 
 _GENERATED = "<!-- Generated from the registries: MIGRATE_UPDATE_DOCS=1 pytest tests/meta/test_pages.py -->\n"
@@ -105,8 +106,8 @@ _GENERATED = "<!-- Generated from the registries: MIGRATE_UPDATE_DOCS=1 pytest t
 
 def _rules_page() -> str:
     unique = {id(rule): rule for rule in RULES.values()}.values()
-    parts = [f"# Rules\n\n{_GENERATED}\nWhat each torch function and method becomes. Every example is a test: its text, its"]
-    parts[0] += " values and its gradients in both frameworks. Methods of the same name are covered too.\n"
+    parts = [f"# Rules\n\n{_GENERATED}\nWhat each torch function and method becomes. Every example is a test: its text,"]
+    parts[0] += " its values and its gradients in both frameworks. Methods of the same name are covered too.\n"
     families = sorted({rule.family for rule in unique})
     for family in families:
         parts.append(f"## {family.replace('_', ' ').capitalize()}\n")
@@ -134,5 +135,6 @@ def _codes_page() -> str:
     parts = [f"# Codes\n\n{_GENERATED}\nEvery code that a report may carry. `migrate explain CODE` prints the same.\n"]
     for code in sorted(CODES):
         found = CODES[code]
-        parts.append(f"## {code}: {found.title}\n\n{found.explanation}\n\nWhat to do: {found.help}. ({found.severity})\n")
+        what = f"What to do: {found.help}. ({found.severity})"
+        parts.append(f"## {code}: {found.title}\n\n{found.explanation}\n\n{what}\n")
     return "\n".join(parts)
