@@ -75,6 +75,7 @@ LAYERS = (
     _activation(
         "LeakyReLU",
         "partial(nn.leaky_relu, negative_slope={negative_slope?0.01})",
+        "The gradient at exactly 0 is the slope in torch and 1 in JAX.",
         signature="negative_slope=0.01, inplace=False",
         samples=("", "0.2", "0.2, inplace=True"),
     ),

@@ -54,7 +54,7 @@ def gelu(call: Call) -> Expr:
     dtype="float",
 )
 def leaky_relu(call: Call) -> Expr:
-    """The same default slope.
+    """The gradient at exactly 0 is the slope in torch and 1 in JAX.
 
     >>> F.leaky_relu(x, 0.2)  # x: f32[2, 3]
     nn.leaky_relu(x, 0.2)

@@ -176,7 +176,9 @@ def linspace(call: Call) -> Value:
     >>> x + torch.linspace(0, 1, 3)  # x: f32[2, 3]
     x + jnp.linspace(0, 1, 3)
     """
-    return Value(call.make("jnp.linspace({start}, {end}, {steps})"), Tensor("float", 1))
+    dtype = {"dtype": call.node("dtype")} if call.has("dtype") else {}
+    node = nodes.call("jnp.linspace", call.node("start"), call.node("end"), call.node("steps"), **dtype)
+    return Value(node, Tensor(dtype_kind(call.node("dtype")) if dtype else "float", 1))
 
 
 @rule("torch.eye", signature=f"n, m=None, *, {FACTORY}", dtype="float")
@@ -185,9 +187,13 @@ def eye(call: Call) -> Value:
 
     >>> x @ torch.eye(3)  # x: f32[2, 3]
     x @ jnp.eye(3)
+    >>> torch.eye(2, 3, dtype=torch.bool)
+    jnp.eye(2, 3, dtype=jnp.bool_)
     """
-    node = call.make("jnp.eye({n}, {m})") if call.has("m") else call.make("jnp.eye({n})")
-    return Value(node, Tensor("float", 2))
+    columns = [call.node("m")] if call.has("m") else []
+    dtype = {"dtype": call.node("dtype")} if call.has("dtype") else {}
+    made = dtype_kind(call.node("dtype")) if dtype else "float"
+    return Value(nodes.call("jnp.eye", call.node("n"), *columns, **dtype), Tensor(made, 2))
 
 
 def _new_filled(name: str) -> Rule:

@@ -57,13 +57,18 @@ ONE_TO_ONE: dict[str, tuple[str, str, str]] = {
     "logical_not": ("jnp.logical_not({input})", "bool", "bool[2, 3]"),
 }
 
+NOTES = {
+    "abs": "The gradient at exactly 0 is 0 in torch and 1 in JAX.",
+    "absolute": "The gradient at exactly 0 is 0 in torch and 1 in JAX.",
+}
+
 
 def _one_to_one(name: str, template: str, dtype: str, example: str) -> Rule:
     def function(call: Call) -> Expr:
         return call.make(template)
 
     shown = template.replace("{input}", "x")
-    doc = f"The same in JAX.\n\n    >>> torch.{name}(x)  # x: {example}\n    {shown}\n"
+    doc = f"{NOTES.get(name, 'The same in JAX.')}\n\n    >>> torch.{name}(x)  # x: {example}\n    {shown}\n"
     return Rule((f"torch.{name}", f"Tensor.{name}"), signature("input"), function, True, dtype, doc, "elementwise")
 
 

@@ -14,10 +14,15 @@ def normalize(call: Call) -> Expr:
     """Divides by the norm, which is clamped from below by eps.
 
     >>> F.normalize(x, dim=1)  # x: f32[2, 3]
-    x / jnp.linalg.norm(x, axis=1, keepdims=True).clip(1e-12)
+    normalize(x)
+    >>> F.normalize(x, p=2, dim=-1, eps=1e-6)  # x: f32[2, 3, 4]
+    normalize(x, axis=-1, eps=1e-6)
     """
     call.only("p", 2.0, 2)
-    return call.make("{input} / jnp.linalg.norm({input}, axis={dim}, keepdims=True).clip({eps})")
+    call.snippet("normalize")
+    keywords = {"axis": call.node("dim")} if call.has("dim") else {}
+    keywords |= {"eps": call.node("eps")} if call.has("eps") else {}
+    return nodes.call("normalize", call.node("input"), **keywords)
 
 
 @rule("torch.nn.functional.one_hot", signature="tensor, num_classes=-1", dtype="int")

@@ -13,6 +13,8 @@ def _reduced(call: Call, losses: Expr) -> Value:
     reduction = call.literal("reduction")
     if reduction == "none":
         return Value(losses, Tensor("float"))
+    if reduction not in ("mean", "sum"):
+        raise Unsupported("MIG302", f"{call.api}: there is no reduction {reduction!r}")
     return Value(nodes.expression(f"{{losses}}.{reduction}()", losses=losses), Tensor("float", 0))
 
 
@@ -33,7 +35,7 @@ def mse_loss(call: Call) -> Value:
 
 @rule("torch.nn.functional.l1_loss", signature=f"input, target, {LOSS}")
 def l1_loss(call: Call) -> Value:
-    """The mean over all elements.
+    """The mean over all elements. The gradient where both are equal is 0 in torch and 1 in JAX, before the mean.
 
     >>> F.l1_loss(x, y)  # x: f32[2, 3]; y: f32[2, 3]
     jnp.abs(x - y).mean()
@@ -74,6 +76,8 @@ def binary_cross_entropy_with_logits(call: Call) -> Value:
 @rule("torch.nn.functional.binary_cross_entropy", signature=f"input, target, weight=None, {LOSS}")
 def binary_cross_entropy(call: Call) -> Value:
     """torch clamps the logarithms at -100, so that 0 and 1 give finite losses.
+
+    The gradient at a probability of exactly 0 or 1 is finite in both, but not the same.
 
     >>> F.binary_cross_entropy(x, y)  # x: unit[2, 3]; y: unit[2, 3]
     binary_cross_entropy(x, y).mean()

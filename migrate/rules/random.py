@@ -4,16 +4,20 @@ import libcst as cst
 
 from migrate import nodes
 from migrate.kinds import Tensor
+from migrate.nodes import Expr
 from migrate.rules.creation import FACTORY
 from migrate.rules.rule import Call, Rule, Value, register, rule, signature
 
 
+def _dtype(call: Call) -> list[Expr]:
+    return [call.node("dtype")] if call.has("dtype") else []
+
+
 def _shaped(name: str, draw: str) -> Rule:
     def function(call: Call) -> Value:
-        call.only("dtype", None)
         shape = call.shape("size")
         rank = len(shape.elements) if isinstance(shape, cst.Tuple) else -1
-        return Value(nodes.call(f"jax.random.{draw}", call.key(), shape), Tensor("float", rank))
+        return Value(nodes.call(f"jax.random.{draw}", call.key(), shape, *_dtype(call)), Tensor("float", rank))
 
     doc = f"A standard {draw} distribution.\n\n    >>> torch.{name}(2, 3)\n    jax.random.{draw}(key, (2, 3))\n"
     return Rule(
@@ -31,11 +35,11 @@ def _shaped(name: str, draw: str) -> Rule:
 def _like(name: str, draw: str) -> Rule:
     def function(call: Call) -> Value:
         kind = call.kind("input")
-        node = nodes.call(f"jax.random.{draw}", call.key(), call.make("{input}.shape"))
+        node = nodes.call(f"jax.random.{draw}", call.key(), call.make("{input}.shape"), *_dtype(call))
         return Value(node, Tensor("float", kind.rank if isinstance(kind, Tensor) else -1))
 
     example = f">>> torch.{name}(x)  # x: f32[2, 3]\n    jax.random.{draw}(key, x.shape)"
-    doc = f"The shape of another tensor.\n\n    {example}\n"
+    doc = f"The shape of another tensor, and float32 whatever its type.\n\n    {example}\n"
     return Rule((f"torch.{name}",), signature(f"input, *, {FACTORY}"), function, False, "float", doc, "random", True)
 
 
@@ -53,6 +57,8 @@ def randint(call: Call) -> Value:
     jax.random.randint(key, (2, 3), 0, 5)
     >>> torch.randint(1, 5, (4,))
     jax.random.randint(key, (4,), 1, 5)
+    >>> torch.randint(0, 5, size=(4,), dtype=torch.int16)
+    jax.random.randint(key, (4,), 0, 5, jnp.int16)
     """
     if "size" in call.bound and "high" in call.bound:
         low, high, size = call.node("low"), call.node("high"), call.node("size")
@@ -60,7 +66,7 @@ def randint(call: Call) -> Value:
         low, high = nodes.expression("0"), call.node("low")
         size = call.node("size") if "size" in call.bound else call.node("high")
     rank = len(size.elements) if isinstance(size, cst.Tuple) else -1
-    return Value(nodes.call("jax.random.randint", call.key(), size, low, high), Tensor("int", rank))
+    return Value(nodes.call("jax.random.randint", call.key(), size, low, high, *_dtype(call)), Tensor("int", rank))
 
 
 @rule("torch.randperm", signature=f"n, *, generator=None, {FACTORY}", dtype="int", draws=True)
@@ -70,7 +76,10 @@ def randperm(call: Call) -> Value:
     >>> torch.randperm(6)
     jax.random.permutation(key, 6)
     """
-    return Value(nodes.call("jax.random.permutation", call.key(), call.node("n")), Tensor("int", 1))
+    node = nodes.call("jax.random.permutation", call.key(), call.node("n"))
+    if call.has("dtype"):
+        node = nodes.expression("{node}.astype({dtype})", node=node, dtype=call.node("dtype"))
+    return Value(node, Tensor("int", 1))
 
 
 @rule(

@@ -110,7 +110,8 @@ def _extreme(name: str) -> Rule:
         return Value(pair, Items((Tensor(dtype), Tensor("int")), type="tuple"))
 
     doc = (
-        f"With an axis, the values and their indices; of equal values JAX takes the first, torch any.\n\n"
+        "With an axis, the values and their indices. Of equal values JAX takes the first, torch any; JAX shares the "
+        "gradient among them, where torch gives it to one.\n\n"
         f"    >>> torch.{name}(x)  # x: f32[2, 3]\n    x.{name}()\n"
         f"    >>> torch.{name}(x, 1)  # x: f32[2, 3]\n    (x.{name}(axis=1), x.arg{name}(axis=1))\n"
     )
@@ -194,7 +195,7 @@ def cumsum(call: Call) -> Expr:
 
 @rule("torch.norm", "Tensor.norm", signature="input, p='fro', dim=None, keepdim=False", dtype="float")
 def norm(call: Call) -> Expr:
-    """Of the flattened tensor without `dim`; only p = 2.
+    """Of the flattened tensor without `dim`; only p = 2. The gradient of a norm of 0 is 0 in torch and NaN in JAX.
 
     >>> x.norm(2, dim=1)  # x: f32[2, 3]
     jnp.linalg.norm(x, axis=1)
@@ -203,6 +204,7 @@ def norm(call: Call) -> Expr:
     """
     call.only("p", "fro", 2, 2.0)
     if not call.has("dim"):
+        call.only("keepdim", False)
         return call.make("jnp.linalg.norm({input}.reshape(-1))")
     return _reduced(call, "jnp.linalg.norm")
 
@@ -270,7 +272,7 @@ register(_spread_and_mean("std"))
 
 @rule("torch.linalg.norm", signature="input, ord=None, dim=None, keepdim=False, *, dtype=None", dtype="float")
 def linalg_norm(call: Call) -> Expr:
-    """Of the flattened tensor without `dim` and `ord`; a matrix norm is refused.
+    """Of the flattened tensor without `dim` and `ord`. The gradient of a norm of 0 is 0 in torch and NaN in JAX.
 
     >>> torch.linalg.norm(x)  # x: f32[2, 3]
     jnp.linalg.norm(x)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 
-from tests.conformance.compare import Difference, differences, flat
+from tests.conformance.compare import Difference, differences
 from tests.conformance.examples import Example
 from tests.conformance.rewritten import executed
 
@@ -87,37 +88,37 @@ def jax_function(module: Any, names: Sequence[str], wrt: Sequence[str], variable
 
 
 def check(example: Example, text: str, dtype: str, eager: bool = True) -> list[Difference]:
-    """What differs between the example in torch and `text`, its rewriting, in JAX at both scales, jitted and not."""
-    written = executed(example.source())["M"]()
-    module = executed(text)["M"]()
+    """What differs between the example in torch and `text`, its rewriting, in JAX at both scales.
+
+    eager: the output without jit as well, at the first scale.
+    """
+    drawn = [example.values(scale, dtype) for scale in SCALES]
+    return [
+        difference
+        for number, values in enumerate(drawn)
+        for difference in at(example, text, values, eager and not number)
+    ]
+
+
+@functools.lru_cache(maxsize=4)  # the steps of one example, which is run at several values
+def _prepared(example: Example, text: str) -> tuple[Any, Any, Any]:
+    written, module = executed(example.source())["M"](), executed(text)["M"]()
+    names = [given.name for given in example.inputs]
+    return written, module, jax.jit(jax_function(module, names, example.differentiable()))
+
+
+def at(example: Example, text: str, values: Mapping[str, np.ndarray], eager: bool = False) -> list[Difference]:
+    """What differs at certain values."""
+    written, module, compiled = _prepared(example, text)
     arrays = [given.name for given in example.inputs if given.type == "array"]
-    wrt = example.differentiable()
-    run = jax_function(module, [given.name for given in example.inputs], wrt)
-    compiled = jax.jit(run)
-    found = []
-    for scale in SCALES:
-        values = example.values(scale, dtype)
-        largest = max([1.0, *(float(np.max(np.abs(v), initial=0)) for v in values.values() if v.dtype.kind == "f")])
-        wanted = torch_run(written, values, arrays, wrt)
-        arguments = {name: value if name in arrays else jnp.asarray(value) for name, value in values.items()}
-        for how, function in [("jitted", compiled), *([("eager", run)] if eager else [])]:
-            got = function(arguments)
-            for part, one, other in zip(("output", "gradient"), wanted, got, strict=True):
-                found += [
-                    Difference(f"{how}, {part}, scale {scale}: {difference.what}", difference.excess)
-                    for difference in differences(one, other, largest)
-                ]
-    return found
-
-
-__all__ = [
-    "SCALES",
-    "check",
-    "cotangent",
-    "flat",
-    "jax_function",
-    "tensors",
-    "torch_gradients",
-    "torch_run",
-    "weighted",
-]
+    floats = [float(np.max(np.abs(v[np.isfinite(v)]), initial=0)) for v in values.values() if v.dtype.kind == "f"]
+    wanted = torch_run(written, values, arrays, example.differentiable())
+    arguments = {name: value if name in arrays else jnp.asarray(value) for name, value in values.items()}
+    results = dict(zip(("output", "gradient"), zip(wanted, compiled(arguments), strict=True), strict=True))
+    if eager:
+        results["output without jit"] = (wanted[0], module.apply({}, *arguments.values()))
+    return [
+        Difference(f"{part} at {values}: {difference.what}", difference.excess)
+        for part, (one, other) in results.items()
+        for difference in differences(one, other, max([1.0, *floats]))
+    ]

@@ -1,0 +1,100 @@
+"""No rule drops an argument in silence: each is used, refused, or means nothing in JAX."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from migrate import nodes
+from migrate.diagnostics import Unsupported
+from migrate.kinds import Items, Number, Tensor
+from migrate.rules.catalogue import RULES
+from migrate.rules.rule import Call, Value
+from tests.conformance.examples import rules
+
+# Where and how memory is kept, and who draws: nothing that a result shows in JAX.
+MEANINGLESS = {
+    "out", "layout", "device", "requires_grad", "pin_memory", "memory_format", "generator", "inplace", "_stacklevel",
+    "copy", "non_blocking",
+}  # fmt: skip
+# argument of a rule: why it may be left out
+HARMLESS = {
+    ("torch.topk", "sorted"): "JAX sorts always",
+    ("torch.sort", "stable"): "JAX's sort is stable always",
+    ("torch.argsort", "stable"): "JAX's sort is stable always",
+    ("torch.searchsorted", "out_int32"): "integers are 32 bits wide in JAX",
+}
+MARK = nodes.name("marked")
+# Required arguments that are no float tensors.
+REQUIRED = {
+    "pad": Value(nodes.expression("(1, 2)"), Items((Number(), Number()), type="tuple")),
+    "target": Value(nodes.name("target"), Tensor("int", 1)),
+    "split_size_or_sections": Value(nodes.expression("2"), Number()),
+    "output_size": Value(nodes.expression("1"), Number()),
+    "data": Value(nodes.name("data"), Items(None, Number())),
+}
+
+
+# Rules that refuse everything without one of their optional arguments.
+NEEDED = {
+    "torch.nn.functional.softmax",
+    "torch.nn.functional.log_softmax",
+    "torch.nn.functional.one_hot",
+    "torch.bincount",
+}
+
+
+def cases() -> list[tuple[str, str]]:
+    return [
+        (rule.names[0], parameter.name)
+        for rule in rules()
+        for parameter in rule.parameters
+        if parameter.default is not None and parameter.name not in MEANINGLESS
+    ]
+
+
+def outcome(name: str, argument: str, value: Value) -> str:
+    """The text that the rule makes with `value` for one argument, or "refused"."""
+    rule = RULES[name]
+    required = [p.name for p in rule.parameters if p.default is None and not p.star]
+    bound = {p: REQUIRED.get(p, Value(nodes.name(p), Tensor("float", 2))) for p in required}
+    for optional in ("num_classes", "dim", "minlength"):  # without which some rules refuse everything
+        if optional in {p.name for p in rule.parameters} and optional != argument and name in NEEDED:
+            bound[optional] = Value(nodes.expression("1"), Number())
+    bound[argument] = value
+    defaults = {p.name: p.default for p in rule.parameters}
+    rest = [Value(nodes.expression("2"), Number())] if any(p.star for p in rule.parameters) else []
+    call = Call(name, bound, rest, defaults, lambda: nodes.name("key"), lambda snippet: None)
+    try:
+        made = rule.function(call)
+    except (Unsupported, AssertionError):
+        return "refused"
+    return nodes.code(made.node if isinstance(made, Value) else made)
+
+
+# Values that are no argument's default.
+PROBES = [
+    Value(MARK, Tensor("float", 1)),
+    Value(nodes.expression("(3, 5)"), Items((Number(), Number()), type="tuple")),
+    Value(nodes.expression("3"), Number()),
+    Value(nodes.expression('"sum"'), Number()),
+    Value(nodes.expression("True"), Number()),
+    Value(nodes.expression("False"), Number()),
+]
+
+
+@pytest.mark.parametrize(("name", "argument"), cases())
+def test_an_argument_is_used_or_refused(name: str, argument: str) -> None:
+    if (name, argument) in HARMLESS:
+        return
+    default = next(p.default for p in RULES[name].parameters if p.name == argument)
+    assert default is not None
+    plain = outcome(name, argument, Value(default))
+    texts = {outcome(name, argument, probe) for probe in PROBES}
+    assert texts != {plain}, f"{name}: {argument} changes nothing in {plain}"
+
+
+def test_what_is_harmless_is_still_an_argument() -> None:
+    assert all(any(p.name == argument for p in RULES[name].parameters) for name, argument in HARMLESS)
+    assert not re.search(r"\bmarked\b", outcome("torch.sort", "stable", Value(MARK)))
