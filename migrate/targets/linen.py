@@ -272,6 +272,8 @@ def construct(layer: Layer, call: Call, initializers: Mapping[str, Expr]) -> Val
             raise Unsupported("MIG203", f"{layer.torch}({name}={nodes.code(call.node(name))}): {why}")
     if layer.torch.endswith(("Softmax",)) and nodes.is_literal(call.node("dim"), None):
         raise Unsupported("MIG203", f"{layer.torch} without dim picks an axis by the rank of its input")
+    if call.has("dtype") and nodes.code(call.node("dtype")) != "jnp.float32":
+        raise Unsupported("MIG203", f"{layer.torch}: weights of another type than float32")
     node = fill(layer.template, call)
     if isinstance(node, cst.Call) and layer.weights:
         node = node.with_changes(args=[*node.args, *_initialisation(layer, call, initializers)])

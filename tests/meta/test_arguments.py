@@ -9,8 +9,10 @@ import pytest
 from migrate import nodes
 from migrate.diagnostics import Unsupported
 from migrate.kinds import Items, Number, Tensor
+from migrate.layers.table import TABLE
 from migrate.rules.catalogue import RULES
-from migrate.rules.rule import Call, Value
+from migrate.rules.rule import Call, Value, signature
+from migrate.targets import linen
 from tests.conformance.examples import rules
 
 # Where and how memory is kept, and who draws: nothing that a result shows in JAX.
@@ -98,3 +100,40 @@ def test_an_argument_is_used_or_refused(name: str, argument: str) -> None:
 def test_what_is_harmless_is_still_an_argument() -> None:
     assert all(any(p.name == argument for p in RULES[name].parameters) for name, argument in HARMLESS)
     assert not re.search(r"\bmarked\b", outcome("torch.sort", "stable", Value(MARK)))
+
+
+LAYER_ARGUMENTS = [
+    (name, parameter.name)
+    for name, layer in TABLE.items()
+    for parameter in signature(layer.signature)
+    if not parameter.star and parameter.name not in MEANINGLESS
+]
+LAYER_HARMLESS = {
+    ("torch.nn.Embedding", "norm_type"): "of max_norm, which is refused",
+    ("torch.nn.Embedding", "sparse"): "how the gradient is kept",
+    ("torch.nn.Softplus", "threshold"): "above it the difference is below the rounding of float32",
+    **{(f"torch.nn.InstanceNorm{n}d", "num_features"): "told by the input" for n in (1, 2, 3)},
+    **{(f"torch.nn.InstanceNorm{n}d", "momentum"): "of statistics, which are refused" for n in (1, 2, 3)},
+}
+
+
+def constructed(name: str, argument: str, value: Value) -> str:
+    """The constructor that is made with `value` for one argument, and its weights, or "refused"."""
+    parameters = signature(TABLE[name].signature)
+    bound = {p.name: Value(nodes.expression("4"), Number()) for p in parameters if p.default is None and not p.star}
+    if "Softmax" in name and parameters:
+        bound["dim"] = Value(nodes.expression("1"), Number())
+    defaults = {p.name: p.default for p in parameters}
+    try:
+        made = linen.construct(TABLE[name], Call(name, bound | {argument: value}, (), defaults), {})
+    except Unsupported:
+        return "refused"
+    return f"{nodes.code(made.node)} {made.kind}"
+
+
+@pytest.mark.parametrize(("name", "argument"), LAYER_ARGUMENTS)
+def test_an_argument_of_a_layer_is_used_or_refused(name: str, argument: str) -> None:
+    default = next(p.default for p in signature(TABLE[name].signature) if p.name == argument)
+    probes = [*PROBES, Value(nodes.expression("8"), Number()), Value(default or nodes.expression("None"), Number())]
+    different = len({constructed(name, argument, probe) for probe in probes}) > 1
+    assert different is ((name, argument) not in LAYER_HARMLESS)
