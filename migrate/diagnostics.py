@@ -105,7 +105,8 @@ CODES: dict[str, Code] = _codes(
         "a file of the project that is not converted with this one",
         "convert that file too, and check that both sides of the import agree",
         "The script imports a module of its own project that uses torch. Files are converted one at a time so far, so "
-        "what comes from there is unknown here: its models have no weights to thread, and calls of it stay as they are.",
+        "what comes from there is unknown here: its models have no weights to thread, and calls of it stay as they "
+        "are.",
     ),
     Code(
         "MIG301",
@@ -143,8 +144,8 @@ CODES: dict[str, Code] = _codes(
         "MIG306",
         "a torch method of an object that is not known",
         "write this line by hand, or annotate what the object is",
-        "The method is one that torch's tensors, modules and optimizers have, but what the object is could not be told, "
-        "so the call was left as it is. It would fail on a jax array.",
+        "The method is one that torch's tensors, modules and optimizers have, but what the object is could not be "
+        "told, so the call was left as it is. It would fail on a jax array.",
     ),
     Code(
         "MIG401",

@@ -187,6 +187,20 @@ class Tied(Kind):
 
 
 @dataclass(frozen=True)
+class HostClass(Kind):
+    """A class of the user's own that is no module: a trainer, mostly."""
+
+    cls: str
+
+
+@dataclass(frozen=True)
+class Instance(Kind):
+    """An object of such a class."""
+
+    cls: str
+
+
+@dataclass(frozen=True)
 class Function(Kind):
     """A user's function or method (methods as "Class.method")."""
 

@@ -106,7 +106,9 @@ _GENERATED = "<!-- Generated from the registries: MIGRATE_UPDATE_DOCS=1 pytest t
 
 def _rules_page() -> str:
     unique = {id(rule): rule for rule in RULES.values()}.values()
-    parts = [f"# Rules\n\n{_GENERATED}\nWhat each torch function and method becomes. Every example is a test: its text,"]
+    parts = [
+        f"# Rules\n\n{_GENERATED}\nWhat each torch function and method becomes. Every example is a test: its text,"
+    ]
     parts[0] += " its values and its gradients in both frameworks. Methods of the same name are covered too.\n"
     families = sorted({rule.family for rule in unique})
     for family in families:

@@ -33,7 +33,8 @@ class FunctionFacts:
     node: cst.FunctionDef
     qualname: str
     owner: str = ""  # the enclosing function or class
-    params: dict[str, Kind] = field(default_factory=dict)
+    params: dict[str, Kind] = field(default_factory=dict)  # over all calls of the round before
+    found_params: dict[str, Kind] = field(default_factory=dict)
     returns: Kind = field(default_factory=Never)
     reads: set[State] = field(default_factory=set)  # as the round before found them
     writes: set[State] = field(default_factory=set)
@@ -46,12 +47,19 @@ class FunctionFacts:
     found_calls: list[CallSite] = field(default_factory=list)
     seeds: str = ""  # the parameter that seeds torch's generator, for helpers like set_seed(seed)
     local_key: bool = False
+    owner_is_class: bool = False
     needs_key: bool = False
     found_needs_key: bool = False
+
+    @property
+    def method(self) -> bool:
+        """Whether this is a method of a class that is no module: its first parameter is the object."""
+        return self.owner_is_class
 
     def next_round(self) -> None:
         """What this round found is what the next one goes by."""
         self.needs_key, self.found_needs_key = self.found_needs_key, False
+        self.params, self.found_params = self.found_params, {}
         self.reads, self.writes = self.found_reads, self.found_writes
         self.found_reads, self.found_writes = set(), set()
         self.entry_modes, self.found_entry_modes = self.found_entry_modes, {}
@@ -136,10 +144,12 @@ class Script:
     host_sites: set[int] = field(default_factory=set)  # tensors that feed torch's data loading
     wanted: set[int] = field(default_factory=set)  # bindings of loader batches that jax code uses
     kept: set[int] = field(default_factory=set)  # bindings of loader batches that torch code uses
-    device_used: set[str] = field(default_factory=set)
+    device_used: set[str] = field(default_factory=set)  # devices that are used for more than placing tensors
+    found_device_used: set[str] = field(default_factory=set)
     examples: dict[Place, Example] = field(default_factory=dict)
     finals: dict[str, dict[str, Kind]] = field(default_factory=dict)  # scope -> what its names are in the end
-    attributes: dict[str, dict[str, Kind]] = field(default_factory=dict)  # class -> attributes of self
+    attributes: dict[str, dict[str, Kind]] = field(default_factory=dict)  # class -> attributes of self, round before
+    found_attributes: dict[str, dict[str, Kind]] = field(default_factory=dict)
     callers: dict[str, list[str]] = field(default_factory=dict)  # function -> scopes that call it
     loads: dict[str, int] = field(default_factory=lambda: defaultdict(int))
 

@@ -44,7 +44,7 @@ class Arguments(StateAccess):
         """Notes what the parameters of a method, after `self`, are called with."""
         for name, value in zip(argument_names(args, facts.parameter_names[1:]), values, strict=True):
             if name:
-                merge(facts.params, name, value.kind)
+                merge(facts.found_params, name, value.kind)
 
     def bind_call(
         self,

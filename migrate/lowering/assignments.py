@@ -69,16 +69,18 @@ class Assignments(Setup, Initialisation, DataLoading, UserCalls, OptimizerStatem
         if isinstance(kind, ParameterGroup):
             self.bind(targets[0], kind)
             return []
-        if isinstance(kind, Device) and all(isinstance(target, cst.Name) for target in targets):
+        if isinstance(kind, Device) and all(nodes.dotted(target) for target in targets):
             for target in targets:
                 self.bind(target, kind)
-            used = {target.value for target in targets if isinstance(target, cst.Name)} & self.script.device_used
+            used = {nodes.dotted(target) for target in targets} & self.script.device_used
             if not used:
                 return []
             return suites.rebuilt(line, small, small.with_changes(value=nodes.expression("jax.default_backend()")))
         if isinstance(kind, Module) and self.context in HOST_CONTEXTS:
             value = self.inline_model(kind, value, targets)
             kind = value.kind
+        if isinstance(kind, Model) and kind.place is not None and self.context == "method" and len(targets) == 1:
+            return self.taken_model(line, small, targets[0], value)
         if isinstance(kind, Model) and kind.place is None and len(targets) == 1:
             return self.new_model(line, small, targets[0], value)
         if isinstance(kind, Optimizer) and kind.place == NOWHERE:

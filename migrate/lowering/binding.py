@@ -40,6 +40,7 @@ class Binding(Scope):
                 self.bind(element.value, part_kind(kind, number, count))
         elif isinstance(target, cst.Attribute) and nodes.dotted(target.value) == "self":
             self.env.kinds[f"self.{target.attr.value}"] = kind
+            self.bound_attributes.add(f"self.{target.attr.value}")
 
     def share(self, targets: Sequence[cst.CSTNode], value: Expr) -> None:
         """Notes which names are bound to what something else may see: another name's tensor, or a view of it."""

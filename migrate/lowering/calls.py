@@ -11,6 +11,8 @@ from migrate.kinds import (
     Device,
     Function,
     Host,
+    HostClass,
+    Instance,
     Items,
     Kind,
     Loss,
@@ -102,6 +104,8 @@ class Calls(TorchCalls, Models, Expressions, UserCalls):
             return base
         if isinstance(kind, Items) and kind.type == "list" and method in ("append", "extend", "insert"):
             return self.list_method(node, func, base)
+        if isinstance(kind, Instance) and f"{kind.cls}.{method}" in self.script.functions:
+            return self.user_call(node, Value(func.with_changes(value=base.node)), Function(f"{kind.cls}.{method}"))
         if isinstance(func.value, cst.Name) and func.value.value == "self" and not isinstance(kind, SelfModule):
             attribute = self.attribute_kind(func)
             if attribute is not UNKNOWN:
@@ -110,6 +114,17 @@ class Calls(TorchCalls, Models, Expressions, UserCalls):
         made_func = func.with_changes(value=nodes.parenthesized(layouts.first(base)))
         known: Kind = Plain("str") if isinstance(kind, Plain) and kind.what == "str" else UNKNOWN
         return Value(node.with_changes(func=made_func, args=self.plain_args(node.args)), known)
+
+    def construct_host(self, node: cst.Call, callee: Value, kind: HostClass) -> Value:
+        """`Trainer(model, ...)`: the object takes the state of the models that it is given, and keeps it."""
+        name = f"{kind.cls}.__init__"
+        if name not in self.script.functions:
+            return Value(node.with_changes(args=self.plain_args(node.args)), Instance(kind.cls))
+        made = self.user_call(node, callee, Function(name))
+        for place, source in self.script.parameters_of.items():
+            if place.scope == kind.cls and place.of_self:
+                self.captured.add(self.script.parameters_of.get(source, source))
+        return Value(made.node, Instance(kind.cls))
 
     def suspect(self, node: cst.Call, method: str, kind: Kind) -> None:
         """Reports a method that only torch has, of an object of which nothing is known; the call stays as it is."""
@@ -127,6 +142,8 @@ class Calls(TorchCalls, Models, Expressions, UserCalls):
             return self.user_call(node, callee, kind)
         if isinstance(kind, ModuleClass):
             return self.construct_user(node, callee, kind)
+        if isinstance(kind, HostClass):
+            return self.construct_host(node, callee, kind)
         if isinstance(kind, Model):
             return self.model_call(node, callee)
         if isinstance(kind, Module):

@@ -9,6 +9,7 @@ from migrate.diagnostics import Unsupported
 from migrate.kinds import (
     UNKNOWN,
     Host,
+    HostClass,
     Kind,
     ModuleClass,
     Never,
@@ -47,7 +48,8 @@ class Classes(Setup, Functions):
             raise Unsupported("MIG201", f"{node.name.value} inherits from another module class")
         if any(isinstance(kind, TorchName) for kind in kinds):
             raise Unsupported("MIG201", f"{node.name.value} inherits from {nodes.code(node.bases[0].value)}")
-        self.env.kinds[node.name.value] = Plain("class")
+        ours = not node.bases and self.uses_torch(node)
+        self.env.kinds[node.name.value] = HostClass(node.name.value) if ours else Plain("class")
         return [self.host_class(node)]
 
     def host_class(self, node: cst.ClassDef) -> cst.ClassDef:

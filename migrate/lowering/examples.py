@@ -32,7 +32,8 @@ class Examples(StateAccess, Binding):
         arguments, scope, definitions = list(example.arguments), example.scope, example.definitions
         for _ in range(6):
             here = scope == self.scope
-            arguments = [self.expanded(argument, definitions, here) for argument in arguments]
+            seen = here or scope == ""  # names of the module are seen from everywhere
+            arguments = [self.expanded(argument, definitions, seen) for argument in arguments]
             facts = self.script.functions.get(scope)
             if here or facts is None:
                 return arguments
@@ -46,12 +47,16 @@ class Examples(StateAccess, Binding):
     def expanded(self, argument: Expr, definitions: Mapping[str, Expr], here: bool) -> Expr:
         """An expression with local names replaced by what they stand for: all of them where they belong to another
         scope, here those that are not bound yet."""
+        left = dict(definitions)
         for _ in range(12):
-            argument = self.sample(argument)
-            names = {name for name in usage.loads(argument) if name in definitions}
-            values = {name: definitions[name] for name in names if not (here and self.available_name(name))}
+            argument = self.sample(nodes.visited(argument, _Placed()))
+            names = {name for name in usage.loads(argument) if name in left}
+            values = {name: left[name] for name in names if not (here and self.available_name(name))}
             if not values:
                 break
+            for name, value in values.items():
+                if name in usage.loads(value):  # `x = x.to(device)` of a parameter x: what is left is the parameter
+                    del left[name]
             argument = _projected(nodes.substituted(argument, values))
         return argument
 
@@ -111,6 +116,17 @@ class Examples(StateAccess, Binding):
         if isinstance(value.kind, Tensor):
             return nodes.expression("{x}[0]", x=value.node), Tensor()
         return None, Number()
+
+
+class _Placed(cst.CSTTransformer):
+    """Takes `.to(device)` and the like off an example: only shape and dtype matter."""
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> Expr:
+        func = updated_node.func
+        if not isinstance(func, cst.Attribute) or func.attr.value not in ("to", "cuda"):
+            return updated_node
+        placed = all(nodes.code(arg.value).rpartition(".")[2] in ("device", "cuda") for arg in updated_node.args)
+        return func.value if placed else updated_node
 
 
 def _projected(argument: Expr) -> Expr:

@@ -12,6 +12,7 @@ from migrate.kinds import (
     UNKNOWN,
     Device,
     DType,
+    Function,
     Host,
     Items,
     Kind,
@@ -102,6 +103,9 @@ class Expressions(Binding):
     def attribute_kind(self, node: cst.Attribute) -> Kind:
         """The kind of an attribute of some other object (a trainer's `self.model`, for example)."""
         if isinstance(node.value, cst.Name) and node.value.value == "self":
+            method = f"{self.scope.rpartition('.')[0]}.{node.attr.value}"
+            if self.context == "method" and method in self.script.functions:
+                return Function(method)
             return self.kind_of_name(f"self.{node.attr.value}")
         return UNKNOWN
 
@@ -125,7 +129,9 @@ class Expressions(Binding):
         facts = self.script.classes.get(base.kind.cls)
         kind = facts.attributes.get(attribute, UNKNOWN) if facts else UNKNOWN
         if isinstance(kind, Module | Tied | Tensor) and self.context in HOST_CONTEXTS:
-            raise Unsupported("MIG301", f"{nodes.code(node)}: a part of a model, which has no weights of its own in Flax")
+            raise Unsupported(
+                "MIG301", f"{nodes.code(node)}: a part of a model, which has no weights of its own in Flax"
+            )
         return Value(node.with_changes(value=base.node), kind)
 
     def tensor_attribute(self, node: cst.Attribute, base: Value, attribute: str) -> Value:

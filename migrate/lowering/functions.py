@@ -39,17 +39,18 @@ class Functions(Initialisation, UserCalls):
         qualname = f"{self.scope}.{name}" if self.scope else name
         facts = self.script.functions.setdefault(qualname, FunctionFacts(node, qualname, self.scope))
         facts.node = node
-        self.env.kinds[name] = Function(qualname)
-        self.env.definitions.pop(name, None)
+        facts.owner_is_class = self.context == "method"
+        if not facts.method:
+            self.env.kinds[name] = Function(qualname)
+            self.env.definitions.pop(name, None)
         inner = self.function_scope(facts)
         body = self._body(inner, facts)
         facts.exit_modes = {place: inner.env.modes[place] for place in inner.changed_modes}
         self.script.finals[qualname] = dict(inner.env.kinds)
         if self.context == "method":
-            attributes = self.script.attributes.setdefault(self.scope, {})
-            for found, kind in inner.env.kinds.items():
-                if found.startswith("self."):
-                    merge(attributes, found, kind)
+            attributes = self.script.found_attributes.setdefault(self.scope, {})
+            for found in inner.bound_attributes:
+                merge(attributes, found, inner.env.kinds[found])
         made = node.with_changes(params=threaded_parameters(facts, node.params, inner.state_name))
         return self.rewritten(made, body, defaults=self)
 

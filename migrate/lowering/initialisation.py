@@ -43,6 +43,23 @@ class Initialisation(Examples):
         self.pending.append(("model", place, line))
         return made
 
+    def taken_model(
+        self, line: cst.SimpleStatementLine, small: cst.Assign, target: cst.BaseAssignTargetExpression, value: Value
+    ) -> list[Statement]:
+        """`self.model = model` in a trainer: the object keeps the weights, too."""
+        kind, place = value.kind, self.place_of(target)
+        assert isinstance(kind, Model) and kind.place is not None
+        made = suites.rebuilt(line, small, small.with_changes(value=value.node))
+        self.bind(target, Model(kind.cls, place if place.of_self else kind.place))
+        if not place.of_self or place == kind.place:
+            return made
+        self.script.parameters_of[place] = kind.place
+        self.env.modes[place] = self.env.modes.get(kind.place, "train")
+        for what in (PARAMS, BATCH_STATS) if self.script.has_stats(kind.cls) else (PARAMS,):
+            own, given = self.state_expr(State(what, place)), self.read(State(what, kind.place))
+            made.append(nodes.statement("{own} = {given}", own=own, given=given))
+        return made
+
     def late_inits(self) -> list[Statement]:
         """The initialisations that have become possible after a statement of this scope."""
         if self.context not in ("module", "function", "method") or not self.pending:

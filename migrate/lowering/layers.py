@@ -101,7 +101,7 @@ class Layers(Arguments):
                 return UNKNOWN
             names = facts.parameter_names[1:]
             if names:
-                merge(facts.params, names[0], argument)
+                merge(facts.found_params, names[0], argument)
             result = join(result, facts.returns)
         return UNKNOWN if isinstance(result, Never) else result
 

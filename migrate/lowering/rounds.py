@@ -23,7 +23,7 @@ from migrate.script import (
 )
 from migrate.source import SourceFile
 
-ROUNDS = 9
+ROUNDS = 12
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,8 @@ def _round(unit: Unit, source: SourceFile) -> list[tuple[int, tuple[Statement, .
     script = unit.script
     for facts in script.functions.values():
         facts.next_round()
+    script.attributes, script.found_attributes = script.found_attributes, {}
+    script.device_used, script.found_device_used = script.found_device_used, set()
     _own_keys(script)
     env = Environment({"__name__": Plain("str"), "__file__": Plain("str")})
     lowering = Lowering(unit, "module", env=env)
@@ -160,9 +162,12 @@ def _fingerprint(script: Script) -> str:
     parts = [repr(sorted(script.places.items())), repr(script.parameters_of), repr(sorted(script.optimizers))]
     parts += [repr(sorted(map(repr, group))) for group in (script.scheduled, script.accumulated, script.zeroed_late)]
     parts += [repr(len(group)) for group in (script.host_sites, script.wanted, script.kept)]
-    parts += [repr(sorted(script.device_used)), repr(dict(script.loads)), repr(sorted(script.callers.items()))]
+    parts += [repr(sorted(script.found_device_used)), repr(dict(script.loads)), repr(sorted(script.callers.items()))]
+    parts.append(repr(script.found_attributes))
     for name, facts in script.functions.items():
-        parts.append(f"{name} {facts.params} {facts.returns} {sorted(facts.found_reads)} {sorted(facts.found_writes)}")
+        parts.append(
+            f"{name} {facts.found_params} {facts.returns} {sorted(facts.found_reads)} {sorted(facts.found_writes)}"
+        )
         parts.append(f"{facts.entry_modes} {facts.exit_modes} {facts.local_key} {facts.seeds}")
     for name, facts in script.classes.items():
         parts.append(f"{name} {facts.attributes} {facts.children} {facts.renamed} {facts.ties} {facts.own_trains}")

@@ -86,6 +86,8 @@ class Scope:
         self.optimizer_models: dict[Place, tuple[Place, ...]] = {}
         self.growing: dict[str, str] = {}  # attributes that are module lists still being filled -> local name
         self.changed_modes: set[Place] = set()  # models whose mode this scope sets
+        self.bound_attributes: set[str] = set()  # attributes of self that this method sets
+        self.captured: set[Place] = set()  # models whose weights an object has taken over
         self.making_optimizer = False  # its parameters are named, not read
         self.ran_key = False  # whether a seed has made the key already
         self.module_needs_key = False
@@ -121,7 +123,8 @@ class Scope:
     def _enclosing(self) -> Environment:
         """What a function made here sees of this scope: its names as they are in the end, else as they are
         now."""
-        seen = Environment(dict(self.script.finals.get(self.scope, {})), outer=self.env.outer)
+        around = "" if self.context == "method" else self.scope  # a class is no scope that its methods see
+        seen = Environment(dict(self.script.finals.get(around, {})), outer=self.env.outer)
         seen.kinds.update({name: kind for name, kind in self.env.kinds.items() if name not in seen.kinds})
         return seen
 
@@ -235,8 +238,8 @@ class Scope:
     def use(self, node: Expr, value: Value) -> None:
         """Notes that a device is used for more than placing tensors: then its variable stays."""
         self.refuse_torch(value)
-        if isinstance(value.kind, Device) and isinstance(node, cst.Name):
-            self.script.device_used.add(node.value)
+        if isinstance(value.kind, Device):
+            self.script.found_device_used.add(nodes.dotted(node) or "")
 
     @staticmethod
     def refuse_torch(value: Value) -> None:

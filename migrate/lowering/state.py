@@ -51,9 +51,11 @@ class StateAccess(Scope):
         if self.region is not None:
             self.region.read(state)
             return nodes.name(self.state_name(state))
-        waiting = any(what == "model" and place == state.place for what, place, _ in self.pending)
-        if waiting and not self.making_optimizer and state.what in (PARAMS, BATCH_STATS):
-            raise Unsupported("MIG402", f"{state.place.name} is used before an example of its input is at hand")
+        if state.place in self.captured and state.what in (PARAMS, BATCH_STATS):
+            raise Unsupported("MIG404", f"the weights of {state.place.name} belong to an object that it was given to")
+        for what, place, line in self.pending:
+            if what == "model" and place == state.place and not self.making_optimizer and state.what != OPT_STATE:
+                self.unit.report(Unsupported("MIG402", f"{place.name} is used before an example is at hand"), line)
         self._note(state, write=False)
         return self.state_expr(state)
 

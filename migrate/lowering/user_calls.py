@@ -25,7 +25,8 @@ class UserCalls(Arguments, Binding):
         bound: dict[str, Expr] = {}
         args: list[cst.Arg] = []
         followed: list[str] = []
-        for arg, name in zip(node.args, argument_names(node.args, facts.parameter_names), strict=True):
+        names = facts.parameter_names[1:] if facts.method else facts.parameter_names
+        for arg, name in zip(node.args, argument_names(node.args, names), strict=True):
             value = self.expr(arg.value)
             if name:
                 bound[name] = arg.value
@@ -37,7 +38,7 @@ class UserCalls(Arguments, Binding):
             args.append(arg.with_changes(value=layouts.first(value)))
         for parameter in facts.node.params.params:
             if parameter.name.value not in bound and parameter.default is not None:
-                merge(facts.params, parameter.name.value, self.expr(parameter.default).kind)
+                merge(facts.found_params, parameter.name.value, self.expr(parameter.default).kind)
         facts.found_calls.append(CallSite(self.scope, bound, dict(self.env.definitions)))
         callers = self.script.callers.setdefault(kind.name, [])
         if self.scope not in callers:
@@ -62,7 +63,7 @@ class UserCalls(Arguments, Binding):
             kind = Scheduler(place, kind.optimizer)
         elif isinstance(kind, Host):
             kind = Host(kind.what)
-        merge(facts.params, name, kind)
+        merge(facts.found_params, name, kind)
 
     def outside(self, facts: FunctionFacts, place: Place) -> Place:
         """A place of the callee, seen from this scope."""
@@ -101,7 +102,8 @@ class UserCalls(Arguments, Binding):
         given = dict(zip(followed, args, strict=True))
         made: list[cst.Arg] = []
         positional = True
-        for name in parameter_order(facts, self.state_name):
+        order = parameter_order(facts, self.state_name)
+        for name in order[1:] if facts.method else order:
             if name in state_of:
                 keyword = {} if positional else {name: state_of[name]}
                 made += nodes.arguments([] if keyword else [state_of[name]], keyword)
