@@ -110,6 +110,8 @@ LOSSES: dict[str, str] = {
     "torch.nn.NLLLoss": "torch.nn.functional.nll_loss",
     "torch.nn.MSELoss": "torch.nn.functional.mse_loss",
     "torch.nn.L1Loss": "torch.nn.functional.l1_loss",
+    "torch.nn.HuberLoss": "torch.nn.functional.huber_loss",
+    "torch.nn.KLDivLoss": "torch.nn.functional.kl_div",
     "torch.nn.SmoothL1Loss": "torch.nn.functional.smooth_l1_loss",
     "torch.nn.BCELoss": "torch.nn.functional.binary_cross_entropy",
     "torch.nn.BCEWithLogitsLoss": "torch.nn.functional.binary_cross_entropy_with_logits",

@@ -135,6 +135,9 @@ LOSS_CASES = [
     Case(loss='nn.MSELoss(reduction="sum")'),
     Case(loss="nn.L1Loss()"),
     Case(loss="nn.SmoothL1Loss()"),
+    Case(loss="nn.SmoothL1Loss(beta=0.3)"),
+    Case(loss="nn.HuberLoss(delta=0.3)"),
+    Case(loss='nn.KLDivLoss(reduction="batchmean")', target=UNIT, last="F.log_softmax(x, dim=1)"),
     Case(loss="nn.BCELoss()", target=UNIT, last="torch.sigmoid(x)"),
     Case(loss='nn.BCEWithLogitsLoss(reduction="sum")', target=UNIT),
 ]
