@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate import layouts, nodes, suites
+from migrate import layouts, nodes, suites, usage
 from migrate.diagnostics import Unsupported
 from migrate.kinds import (
     Device,
@@ -106,6 +106,9 @@ class Assignments(Setup, Initialisation, DataLoading, UserCalls, OptimizerStatem
         for target in targets:
             self.bind(target, kind, layout)
         self.share(targets, small.value)
+        grows = isinstance(node, cst.Call) and nodes.dotted(node.func) == "jnp.concatenate"
+        if self.loops and grows and set(usage.loads(node)) & set(usage.target_names(targets[0])):
+            self.unit.report(Unsupported("MIG501", f"{nodes.code(targets[0])} grows at each turn of the loop"), line)
         made_targets = [self.stored_target(target) for target in small.targets]
         made = suites.rebuilt(line, small, small.with_changes(value=node, targets=made_targets))
         return made + self.converted(targets)

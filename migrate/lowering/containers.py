@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import libcst as cst
 
 from migrate import layouts, nodes, usage
+from migrate.diagnostics import Unsupported
 from migrate.kinds import (
     Items,
     Kind,
@@ -16,6 +17,7 @@ from migrate.kinds import (
 from migrate.lowering.binding import Binding
 from migrate.lowering.elements import item_kind, loop_kind
 from migrate.lowering.parameter_groups import ParameterGroups
+from migrate.nodes import Expr
 from migrate.rules.rule import Value
 
 
@@ -58,7 +60,7 @@ class Containers(ParameterGroups, Binding):
         parts = []
         for part in node.parts:
             if isinstance(part, cst.FormattedStringExpression):
-                part = part.with_changes(expression=self.node(part.expression))
+                part = part.with_changes(expression=_requoted(self.node(part.expression), node.quote))
             parts.append(part)
         return Value(node.with_changes(parts=parts), Plain("str"))
 
@@ -144,3 +146,14 @@ class Containers(ParameterGroups, Binding):
         ifs = [condition.with_changes(test=self.node(condition.test)) for condition in node.ifs]
         inner = self.comp_for(node.inner_for_in) if node.inner_for_in else None
         return node.with_changes(iter=layouts.first(iterated), ifs=ifs, inner_for_in=inner)
+
+
+def _requoted(node: Expr, quote: str) -> Expr:
+    """An expression that can stand in an f-string of the given quotes, which Python before 3.12 does not let it hold."""
+    text = nodes.code(node)
+    if quote not in text:
+        return node
+    other = "'" if quote[0] == '"' else '"'
+    if other in text:
+        raise Unsupported("MIG302", f"`{text}` inside an f-string with the same quotes")
+    return cst.parse_expression(text.replace(quote[0], other))

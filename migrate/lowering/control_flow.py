@@ -71,6 +71,7 @@ class ControlFlow(DataLoading, OptimizerStatements):
     def loop_body(self, body: cst.BaseSuite, bind: Callable[[], list[Statement]]) -> list[Statement]:
         """The body of a loop: once for what it makes known to its own next turn, then for good."""
         start = self.env.copy()
+        self.loops += 1
         with self.unit.discarding():
             bind()
             self.suite(body.body)
@@ -78,6 +79,7 @@ class ControlFlow(DataLoading, OptimizerStatements):
         head = self.env.copy()
         made = [*bind(), *self.suite(body.body)]
         self.env.join(head)
+        self.loops -= 1
         return made
 
     def statement_For(self, node: cst.For) -> list[Statement]:

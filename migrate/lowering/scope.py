@@ -76,6 +76,7 @@ class Scope:
         self.facts: FunctionFacts | None = None  # of the function being lowered, None at module level
         self.before: list[Statement] = []  # statements that must run before the one being lowered
         self.following: list[Sequence[cst.CSTNode]] = []  # what runs after it, nearest first
+        self.loops = 0  # how many loops of this scope are around
         self.nested = False  # inside a comprehension or a lambda, which runs its parts many times
         self.region: Tracing | None = None  # inside the loss function of an update region
         self.pending: list[tuple[str, Place, cst.CSTNode]] = []  # models and optimizers whose state is not made yet

@@ -183,3 +183,9 @@ def test_a_decorator_of_torch() -> None:
 def test_named_parts_of_a_result(attribute: str) -> None:
     text = convert(parse("x.py", HEAD + f"print(torch.max(x, 1).{attribute})\n")).text
     assert f").{attribute}" not in text
+
+
+def test_an_array_that_grows_in_a_loop_is_worth_a_note() -> None:
+    found = diagnostics(HEAD + "for i in range(3):\n    x = torch.cat((x, x[:1]))\n")
+    assert [one.code for one in found] == ["MIG501"]
+    assert not diagnostics(HEAD + "x = torch.cat((x, x[:1]))\n")
