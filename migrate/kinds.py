@@ -217,10 +217,12 @@ class Optimizer(Kind):
 
 @dataclass(frozen=True)
 class Scheduler(Kind):
-    """A torch learning-rate scheduler; `place` is ("", "") until it is assigned."""
+    """A torch learning-rate scheduler; `place` is ("", "") until it is assigned. `starts`: it sets a rate of its own as
+    soon as it is made."""
 
     place: Place
     optimizer: Place
+    starts: bool = False
 
 
 @dataclass(frozen=True)

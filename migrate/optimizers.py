@@ -104,6 +104,11 @@ SCHEDULES: dict[str, tuple[str, str]] = {
     ),
 }
 
+# Schedules whose rate at step 0 is not the optimizer's own: torch sets it as soon as the scheduler is made.
+STARTING = frozenset(
+    f"torch.optim.lr_scheduler.{name}" for name in ("LambdaLR", "LinearLR", "ConstantLR", "OneCycleLR", "CyclicLR")
+)
+
 # torch loss class: the functional rule that it stands for
 LOSSES: dict[str, str] = {
     "torch.nn.CrossEntropyLoss": "torch.nn.functional.cross_entropy",

@@ -144,6 +144,7 @@ class Script:
     host_sites: set[int] = field(default_factory=set)  # tensors that feed torch's data loading
     wanted: set[int] = field(default_factory=set)  # bindings of loader batches that jax code uses
     kept: set[int] = field(default_factory=set)  # bindings of loader batches that torch code uses
+    initialisers: set[str] = field(default_factory=set)  # functions given to `model.apply`
     device_used: set[str] = field(default_factory=set)  # devices that are used for more than placing tensors
     found_device_used: set[str] = field(default_factory=set)
     examples: dict[Place, Example] = field(default_factory=dict)

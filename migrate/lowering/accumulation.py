@@ -68,7 +68,7 @@ class Accumulation(StateAccess, Binding):
         if not isinstance(kind, Parameters) or len(kind.models) != 1 or len(node.args) != 2:
             raise Unsupported("MIG302", f"{nodes.code(node)}: other gradients than those of one model")
         _, grads = self.gradient_state(Optimizer(kind.models[0], kind.models))
-        self.unit.snippets.add("clip_grad_norm")
+        self.unit.use_snippet("clip_grad_norm")
         value = self.write(grads)
         text = "{grads}, {norm} = clip_grad_norm({grads}, {limit})"
         self.bind(target, Tensor("float", 0))
@@ -91,7 +91,7 @@ class Accumulation(StateAccess, Binding):
         clip_arguments: list[Expr] = []
         clip_names: list[str] = []
         if self.pending_clip is not None:
-            self.unit.snippets.add("clip_grad_norm")
+            self.unit.use_snippet("clip_grad_norm")
             value = self.pending_clip
             if not isinstance(value, cst.Float | cst.Integer):
                 clip_arguments, clip_names, value = [value], ["max_norm"], nodes.name("max_norm")

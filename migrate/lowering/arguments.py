@@ -94,7 +94,7 @@ class Arguments(StateAccess):
             rest,
             {parameter.name: parameter.default for parameter in parameters},
             self.fresh_key,
-            self.unit.snippets.add,
+            self.unit.use_snippet,
         )
 
 

@@ -149,7 +149,7 @@ class Containers(ParameterGroups, Binding):
 
 
 def _requoted(node: Expr, quote: str) -> Expr:
-    """An expression that can stand in an f-string of the given quotes, which Python before 3.12 does not let it hold."""
+    """An expression that can stand in an f-string of the given quotes: before Python 3.12 it may not hold them."""
     text = nodes.code(node)
     if quote not in text:
         return node

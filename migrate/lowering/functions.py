@@ -31,6 +31,10 @@ class Functions(Initialisation, UserCalls):
     """Definitions of functions, and their returns."""
 
     def statement_FunctionDef(self, node: cst.FunctionDef) -> list[Statement]:
+        if node.name.value in self.script.initialisers and not self.scope:
+            self.script.functions[node.name.value].node = node
+            self.env.kinds[node.name.value] = Function(node.name.value)
+            return []  # what it does is in the constructors of the layers
         return [self.function(node)]
 
     def function(self, node: cst.FunctionDef) -> cst.FunctionDef:

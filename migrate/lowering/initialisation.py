@@ -9,6 +9,7 @@ from migrate.diagnostics import Unsupported
 from migrate.kinds import (
     Model,
     Place,
+    Scheduler,
 )
 from migrate.lowering.examples import Examples
 from migrate.nodes import Expr, Statement
@@ -68,7 +69,8 @@ class Initialisation(Examples):
         while self.pending:
             what, place, line = self.pending[0]
             try:
-                statements = self.init_model(place) if what == "model" else self.init_optimizer(place)
+                make = {"model": self.init_model, "optimizer": self.init_optimizer, "rate": self.init_rate}[what]
+                statements = make(place)
             except Unsupported as error:
                 self.unit.report(error, line)
                 text = nodes.code(cst.SimpleString(repr(f"{error.code}: {error.message}")))
@@ -121,6 +123,15 @@ class Initialisation(Examples):
         if "sample" in self.script.draws(cls):
             return nodes.dict_of([("params", self.fresh_key()), ("sample", self.fresh_key())])
         return self.fresh_key()
+
+    def init_rate(self, place: Place) -> list[Statement] | None:
+        """The learning rate that a scheduler sets as soon as it is made."""
+        kind = self.kind_of_name(place.name)
+        assert isinstance(kind, Scheduler)
+        state = State(OPT_STATE, kind.optimizer)
+        text = "{state} = optax.tree_utils.tree_set({state}, learning_rate={scheduler}(0))"
+        self.read(state)
+        return [nodes.statement(text, state=self.write(state), scheduler=nodes.expression(place.name))]
 
     def init_optimizer(self, place: Place) -> list[Statement] | None:
         """`opt_state = optimizer.init(params)`, or None where the parameters are not made yet."""

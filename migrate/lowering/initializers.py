@@ -46,6 +46,7 @@ class Initializers(Arguments):
         owner = self.script.classes.get(kind.cls)
         if facts is None or owner is None:
             raise Unsupported("MIG204", f"apply({path})")
+        self.script.initialisers.add(path)
         self.initialize_tree(owner, facts.node)
         return []
 

@@ -84,8 +84,10 @@ class OptimizerStatements(Accumulation, Binding):
         place = self.place_of(target)
         assert isinstance(value.kind, Scheduler)
         self.bind(target, Scheduler(place, value.kind.optimizer))
-        made = suites.rebuilt(line, small, small.with_changes(value=value.node))
+        made = suites.rebuilt(line, small, small.with_changes(value=nodes.bare(value.node)))
         count = self.state_expr(State(COUNT, place))
+        if value.kind.starts:
+            self.pending.append(("rate", place, small))
         return [*made, nodes.statement("{count} = 0", count=count)]
 
     def rate_loop(self, node: cst.For) -> list[Statement] | None:

@@ -18,7 +18,7 @@ from migrate.lowering.arguments import Arguments
 from migrate.lowering.parameter_groups import ParameterGroups
 from migrate.lowering.scope import NOWHERE
 from migrate.nodes import Expr
-from migrate.optimizers import OPTIMIZERS, SCHEDULES
+from migrate.optimizers import OPTIMIZERS, SCHEDULES, STARTING
 from migrate.rules.rule import Parameter, Value, signature
 from migrate.script import (
     COUNT,
@@ -54,6 +54,10 @@ class Optimizers(ParameterGroups, Arguments):
             raise Unsupported("MIG302", f"{name}: parameters other than model.parameters()")
         scheduled = self.pending_place in self.script.scheduled
         rate = call.node("lr")
+        if scheduled and name == "torch.optim.RMSprop" and call.has("momentum"):
+            raise Unsupported(
+                "MIG302", f"{name}: momentum with a changing learning rate, which optax applies in another order"
+            )
         if scheduled:
             call.bound = {**call.bound, "lr": Value(nodes.name("learning_rate"), Number())}
         made = linen.fill(entry.template, call)
@@ -86,7 +90,7 @@ class Optimizers(ParameterGroups, Arguments):
         if rate is None:
             raise Unsupported("MIG302", f"{name}: the learning rate of {kind.place.name} is not known here")
         made = call.make(template, lr=rate)
-        return Value(made, Scheduler(NOWHERE, kind.place))
+        return Value(made, Scheduler(NOWHERE, kind.place, name in STARTING))
 
     def optimizer_method(self, node: cst.Call, func: cst.Attribute, base: Value) -> Value:
         """A method of an optimizer or scheduler inside an expression."""

@@ -162,7 +162,11 @@ def _fingerprint(script: Script) -> str:
     parts = [repr(sorted(script.places.items())), repr(script.parameters_of), repr(sorted(script.optimizers))]
     parts += [repr(sorted(map(repr, group))) for group in (script.scheduled, script.accumulated, script.zeroed_late)]
     parts += [repr(len(group)) for group in (script.host_sites, script.wanted, script.kept)]
-    parts += [repr(sorted(script.found_device_used)), repr(dict(script.loads)), repr(sorted(script.callers.items()))]
+    parts += [
+        repr(sorted(script.found_device_used | script.initialisers)),
+        repr(dict(script.loads)),
+        repr(sorted(script.callers.items())),
+    ]
     parts.append(repr(script.found_attributes))
     for name, facts in script.functions.items():
         parts.append(

@@ -80,7 +80,7 @@ class StepFunctions(LossFunctions):
         grads = "grads" if optimizer is not None else "new_grads"
         body += self.loss_and_gradient(lifted_body, loss, params, stats, extra, grads, region.backward)
         for (bound, _), value in zip(region.clips, clips, strict=True):
-            self.unit.snippets.add("clip_grad_norm")
+            self.unit.use_snippet("clip_grad_norm")
             body.append(nodes.statement(f"grads, {bound} = clip_grad_norm(grads, {{value}})", value=value))
             if bound != "_" and self.live(bound):
                 extra.append(bound)

@@ -92,6 +92,12 @@ class Unit:
         text = self.source.line(line)
         self.diagnostics.append(Diagnostic(self.source.path, line, column, error.code, error.message, text))
 
+    def use_snippet(self, name: str) -> None:
+        """Asks for a snippet; declines one whose name the script uses for something else."""
+        if name in self.taken:
+            raise Unsupported("MIG302", f"the output needs a function called {name}, a name that the script uses")
+        self.snippets.add(name)
+
     @contextlib.contextmanager
     def discarding(self) -> Iterator[None]:
         """Lowering inside is for what it learns only: findings and helpers are dropped."""
