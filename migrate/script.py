@@ -102,6 +102,7 @@ class ClassFacts:
     buffers: dict[str, str] = field(default_factory=dict)  # name -> reason why no leaf holds it
     ties: dict[str, str] = field(default_factory=dict)  # torch key -> the key that fills the leaf
     own_trains: bool = False
+    reached: set[str] = field(default_factory=lambda: {"forward"})  # methods that a forward pass runs
     own_draws: set[str] = field(default_factory=set)  # "dropout", "sample"
     own_stats: bool = False
     # torch layer -> weight -> initialiser, as `apply(init_fn)` gives them to the layers of this class

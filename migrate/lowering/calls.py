@@ -213,6 +213,9 @@ class Calls(TorchCalls, Models, Expressions, UserCalls):
     def own_method(self, node: cst.Call, func: cst.Attribute, qualname: str) -> Value:
         """Another method of the same module: what it is called with is what its parameters are."""
         facts = self.script.functions[qualname]
+        cls, _, method = qualname.rpartition(".")
+        if self.scope.rpartition(".")[2] in self.script.classes[cls].reached:
+            self.script.classes[cls].reached.add(method)
         values = [self.array(arg.value) for arg in node.args]
         self.pass_kinds(facts, node.args, values)
         made = cst.Name("self") if func.attr.value == "forward" else func

@@ -127,7 +127,7 @@ class StateAccess(Scope):
             raise Unsupported("MIG302", "a random draw inside a comprehension or a lambda has no place for its key")
         if self.context in _SELF_CONTEXTS:
             facts = self.script.classes[self.cls]
-            facts.own_draws.add("sample" if self.scope.endswith(".forward") else "method")
+            facts.own_draws.add("sample" if self.scope.rpartition(".")[2] in facts.reached else "method")
             return nodes.expression('self.make_rng("sample")')
         self.read(THE_KEY)
         key = self.unit.key
