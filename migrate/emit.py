@@ -123,6 +123,8 @@ def _with_imports(body: list[Statement]) -> list[Statement]:
     lines = list(body[first].leading_lines) if first is not None else []
     standard = [nodes.statement(_STANDARD[name]) for name in _STANDARD if name in used and name not in imported]
     others = [nodes.statement(_THIRD_PARTY[name]) for name in _THIRD_PARTY if name in used and name not in imported]
+    if "torch" in used and "torch" not in imported:
+        others.append(nodes.statement("import torch"))
     if others:
         others[0] = others[0].with_changes(leading_lines=lines)
     following = kept[position:]

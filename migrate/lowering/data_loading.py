@@ -25,6 +25,12 @@ from migrate.rules.creation import dtype_kind
 from migrate.rules.rule import Value
 
 
+def _for_torch(value: Value) -> Expr:
+    """A value as torch code takes it: what is computed in JAX is copied to a tensor."""
+    node = layouts.first(value)
+    return nodes.expression("torch.from_numpy(np.array({x}))", x=node) if isinstance(value.kind, Tensor) else node
+
+
 class DataLoading(Arguments):
     """What stays torch, and the border to JAX."""
 
@@ -35,7 +41,7 @@ class DataLoading(Arguments):
             value = self.expr(arg.value)
             self.sink(value.kind)
             self.keep(arg.value)
-            args.append(arg.with_changes(value=arg.value if isinstance(value.kind, Tensor) else layouts.first(value)))
+            args.append(arg.with_changes(value=_for_torch(value)))
         what = "loader" if name.endswith("DataLoader") else "data"
         if name.startswith("torchvision.utils"):
             what = "tensor"
