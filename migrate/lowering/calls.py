@@ -66,6 +66,8 @@ _TORCH_ONLY = frozenset(
     }
 )
 
+_FROZEN = ("random.", "np.random.", "numpy.random.", "time.")
+
 _MODULE_METHODS = ("parameters", "named_parameters", "modules", "named_modules", "state_dict", "to", "cuda", "apply")
 
 
@@ -74,6 +76,7 @@ class Calls(TorchCalls, Models, Expressions, UserCalls):
 
     def expr_Call(self, node: cst.Call) -> Value:
         func = node.func
+        self.refuse_frozen(nodes.dotted(func) or "")
         if isinstance(func, cst.Attribute):
             if isinstance(func.value, cst.Call) and nodes.dotted(func.value.func) == "super":
                 return Value(node.with_changes(args=self.plain_args(node.args)), UNKNOWN)
@@ -81,6 +84,11 @@ class Calls(TorchCalls, Models, Expressions, UserCalls):
             return self.method_call(node, func, base)
         callee = self.expr(func)
         return self.value_call(node, callee)
+
+    def refuse_frozen(self, path: str) -> None:
+        """Declines Python's own random numbers and clocks in a forward pass: jit would draw them only once."""
+        if self.context in ("forward", "region") and path.startswith(_FROZEN):
+            raise Unsupported("MIG302", f"{path} inside a forward pass would be called once, when it is traced")
 
     def method_call(self, node: cst.Call, func: cst.Attribute, base: Value) -> Value:
         """A call `base.method(...)`."""

@@ -189,3 +189,9 @@ def test_an_array_that_grows_in_a_loop_is_worth_a_note() -> None:
     found = diagnostics(HEAD + "for i in range(3):\n    x = torch.cat((x, x[:1]))\n")
     assert [one.code for one in found] == ["MIG501"]
     assert not diagnostics(HEAD + "x = torch.cat((x, x[:1]))\n")
+
+
+def test_python_draws_in_a_forward_pass_are_not_frozen() -> None:
+    source = "import random\n" + HEAD + "class N(nn.Module):\n    def forward(self, x):\n"
+    found = diagnostics(source + "        return x * random.randint(1, 3)\n")
+    assert [one.code for one in found] == ["MIG302"]
