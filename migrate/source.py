@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
-import tempfile
 import tokenize
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +11,7 @@ import libcst as cst
 from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
 
 from migrate.diagnostics import Diagnostic, Fatal
+from migrate.manifest import replacing
 
 
 @dataclass(frozen=True)
@@ -102,11 +101,5 @@ def local_module(script: Path, module: str) -> Path | None:
 def write_whole(path: Path, text: str, encoding: str = "utf-8") -> None:
     """Writes to a temporary name in the same folder and renames: a reader never sees half a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-    try:
-        with os.fdopen(handle, "w", encoding=encoding, newline="") as stream:
-            stream.write(text)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with replacing(path) as file:
+        file.write(text.encode(encoding))
