@@ -141,7 +141,8 @@ class Script:
     optimizers: set[Place] = field(default_factory=set)
     scheduled: set[Place] = field(default_factory=set)  # optimizers whose learning rate changes
     accumulated: set[Place] = field(default_factory=set)  # optimizers that step apart from backward
-    zeroed_late: set[Place] = field(default_factory=set)
+    zeroed_first: set[Place] = field(default_factory=set)  # models whose gradients are zeroed before they are summed
+    summed: set[Place] = field(default_factory=set)  # models whose backward pass this round has met
     host_sites: set[int] = field(default_factory=set)  # tensors that feed torch's data loading
     wanted: set[int] = field(default_factory=set)  # bindings of loader batches that jax code uses
     kept: set[int] = field(default_factory=set)  # bindings of loader batches that torch code uses

@@ -54,7 +54,8 @@ class Accumulation(StateAccess, Binding):
             return []
         params, grads = self.gradient_state(kind)
         target = self.write(grads)
-        self.script.zeroed_late.discard(self.root(grads.place))
+        if self.root(grads.place) not in self.script.summed:
+            self.script.zeroed_first.add(self.root(grads.place))
         return [nodes.statement("{g} = jax.tree.map(jnp.zeros_like, {p})", g=target, p=self.read(params))]
 
     def clip_statement(self, node: cst.Call) -> list[Statement]:

@@ -137,6 +137,7 @@ class RegionFinding(Scope):
                 kind = self.kind_of_name(nodes.dotted(call.func) or "")
                 if isinstance(kind, Model) and kind.place is not None:
                     self.script.accumulated.add(self.root(kind.place))
+                    self.script.summed.add(self.root(kind.place))
 
 
 def _first(found: Iterable[int]) -> int | None:

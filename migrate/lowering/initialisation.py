@@ -150,7 +150,7 @@ class Initialisation(Examples):
                 params=params,
             )
         ]
-        if self.root(model) in self.script.accumulated and self.root(model) in self.script.zeroed_late:
+        if self.root(model) in self.script.accumulated and self.root(model) not in self.script.zeroed_first:
             grads = self.write(State(GRADS, model))
             made.append(nodes.statement("{g} = jax.tree.map(jnp.zeros_like, {p})", g=grads, p=params))
         return made

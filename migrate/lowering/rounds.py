@@ -78,6 +78,7 @@ def _round(unit: Unit, source: SourceFile) -> list[tuple[int, tuple[Statement, .
         facts.next_round()
     script.attributes, script.found_attributes = script.found_attributes, {}
     script.device_used, script.found_device_used = script.found_device_used, set()
+    script.summed.clear()
     _own_keys(script)
     env = Environment({"__name__": Plain("str"), "__file__": Plain("str")})
     lowering = Lowering(unit, "module", env=env)
@@ -160,7 +161,7 @@ def _constants(module: cst.Module) -> set[str]:
 def _fingerprint(script: Script) -> str:
     """What is known, as text that changes when it does (origins and node identities left out)."""
     parts = [repr(sorted(script.places.items())), repr(script.parameters_of), repr(sorted(script.optimizers))]
-    parts += [repr(sorted(map(repr, group))) for group in (script.scheduled, script.accumulated, script.zeroed_late)]
+    parts += [repr(sorted(map(repr, group))) for group in (script.scheduled, script.accumulated, script.zeroed_first)]
     parts += [repr(len(group)) for group in (script.host_sites, script.wanted, script.kept)]
     parts += [
         repr(sorted(script.found_device_used | script.initialisers)),

@@ -195,3 +195,13 @@ def test_python_draws_in_a_forward_pass_are_not_frozen() -> None:
     source = "import random\n" + HEAD + "class N(nn.Module):\n    def forward(self, x):\n"
     found = diagnostics(source + "        return x * random.randint(1, 3)\n")
     assert [one.code for one in found] == ["MIG302"]
+
+
+def test_gradients_that_are_zeroed_only_after_a_step_start_at_zero() -> None:
+    source = HEAD + "model = nn.Sequential(nn.Linear(3, 1))\noptimizer = optim.SGD(model.parameters(), lr=0.1)\n"
+    source += "for i in range(4):\n    loss = model(torch.ones(2, 3)).sum()\n    loss.backward()\n"
+    text = convert(
+        parse("x.py", source + "    if i % 2:\n        optimizer.step()\n        optimizer.zero_grad()\n")
+    ).text
+    zeros = "grads = jax.tree.map(jnp.zeros_like, params)"
+    assert text.count(zeros) == 2 and text.index(zeros) < text.index("for i in range(4)")
