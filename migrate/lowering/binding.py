@@ -76,10 +76,10 @@ class Binding(Scope):
         if old:
             for name, definition in list(definitions.items()):
                 if name not in old and set(usage.loads(definition)) & set(old):
-                    definitions[name] = nodes.substituted(definition, old)
+                    self.define_target(cst.Name(name), _followed(nodes.substituted(definition, old)))
             if value is not None and set(usage.loads(value)) & set(old):
                 value = nodes.substituted(value, old)
-        return None if value is None or len(nodes.code(value)) > _LONG else value
+        return None if value is None else _followed(value)
 
     def define_target(self, target: cst.CSTNode, value: Expr | None) -> None:
         """Remembers what a target's names stand for; forgets it where the value is None."""
@@ -126,6 +126,11 @@ class Binding(Scope):
             return True
         outer = self.env.outer
         return outer is not None and outer.lookup(name) is not None
+
+
+def _followed(definition: Expr) -> Expr | None:
+    """The definition, or None where it has grown too long to follow: substituted again and again, it would explode."""
+    return None if len(nodes.code(definition)) > _LONG else definition
 
 
 # Methods that give a view of the same memory in torch.
