@@ -83,6 +83,13 @@ class TorchName(Kind):
 
 
 @dataclass(frozen=True)
+class ProjectModule(Kind):
+    """A file or a package of the same project, by its module scope."""
+
+    scope: str
+
+
+@dataclass(frozen=True)
 class DType(Kind):
     """A torch dtype."""
 

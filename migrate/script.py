@@ -11,6 +11,7 @@ import libcst as cst
 from migrate.kinds import UNKNOWN, BoundWeight, ClassNode, Kind, LayerNode, ListNode, Module, Never, Node, Place, join
 
 PARAMS, BATCH_STATS, OPT_STATE, GRADS, COUNT, KEY = "params", "batch_stats", "opt_state", "grads", "count", "key"
+STATE_WORDS = {PARAMS, BATCH_STATS, OPT_STATE, GRADS, KEY}  # the variables that hold it
 KEY_PLACE = Place("", "key")
 INLINE = "@"  # between the class and the variable of a model that is made in place: "Sequential@model"
 
@@ -150,10 +151,16 @@ class Script:
     device_used: set[str] = field(default_factory=set)  # devices that are used for more than placing tensors
     found_device_used: set[str] = field(default_factory=set)
     examples: dict[Place, Example] = field(default_factory=dict)
+    submodules: dict[str, dict[str, str]] = field(default_factory=dict)  # package -> name -> its module scope
+    gone: dict[str, set[str]] = field(default_factory=dict)  # file -> names that its output no longer binds
+    public: dict[str, set[str]] = field(default_factory=dict)  # file -> its `__all__`
+    wanted_of: dict[str, set[str]] = field(default_factory=dict)  # file -> names that other files take from it
     finals: dict[str, dict[str, Kind]] = field(default_factory=dict)  # scope -> what its names are in the end
     attributes: dict[str, dict[str, Kind]] = field(default_factory=dict)  # class -> attributes of self, round before
     found_attributes: dict[str, dict[str, Kind]] = field(default_factory=dict)
     callers: dict[str, list[str]] = field(default_factory=dict)  # function -> scopes that call it
+    module_keys: set[str] = field(default_factory=set)  # files whose top-level statements draw
+    module_seeds: set[str] = field(default_factory=set)  # files whose top-level statements seed torch
     loads: dict[str, int] = field(default_factory=lambda: defaultdict(int))
 
     def _nodes(self, cls: str) -> list[Node]:

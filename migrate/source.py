@@ -84,20 +84,6 @@ def load(path: Path) -> SourceFile:
     return parse(str(path), text, encoding)
 
 
-def local_module(script: Path, module: str) -> Path | None:
-    """The file that an import in a script reaches in its own project: beside it, or one or two folders up."""
-    if not script.is_file():
-        return None
-    dots = len(module) - len(module.lstrip("."))
-    parts = module.lstrip(".").split(".") if module.strip(".") else []
-    above = [script.parent, *script.resolve().parents[1:3]] if not dots else [script.resolve().parents[dots - 1]]
-    for folder in above:
-        for candidate in (folder.joinpath(*parts).with_suffix(".py"), folder.joinpath(*parts, "__init__.py")):
-            if parts and candidate.is_file() and candidate.resolve() != script.resolve():
-                return candidate
-    return None
-
-
 def write_whole(path: Path, text: str, encoding: str = "utf-8") -> None:
     """Writes to a temporary name in the same folder and renames: a reader never sees half a file."""
     path.parent.mkdir(parents=True, exist_ok=True)

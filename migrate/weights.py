@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from migrate.kinds import BoundWeight, ClassNode, LayerNode, ListNode, Node
 from migrate.manifest import Leaf, Manifest, ModelWeights, Tie, Unused
+from migrate.qualified import spelled
 from migrate.script import INLINE, ClassFacts, Script, classes_in
 
 
@@ -23,7 +24,7 @@ def _model(script: Script, cls: str) -> ModelWeights:
     collected = _Collected(script)
     collected.cls(cls, "", "", 0)
     return ModelWeights(
-        cls.partition(INLINE)[0], tuple(collected.leaves), tuple(collected.unused), tuple(collected.ties)
+        spelled(cls).partition(INLINE)[0], tuple(collected.leaves), tuple(collected.unused), tuple(collected.ties)
     )
 
 

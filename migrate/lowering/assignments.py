@@ -30,6 +30,7 @@ from migrate.lowering.setup import Setup
 from migrate.lowering.torch_calls import CLIPPING
 from migrate.lowering.user_calls import UserCalls
 from migrate.nodes import Expr, Statement
+from migrate.qualified import inside
 from migrate.rules.rule import Value
 from migrate.script import INLINE, ClassFacts
 
@@ -122,7 +123,7 @@ class Assignments(Setup, Initialisation, DataLoading, UserCalls, OptimizerStatem
             )
         if kind.options[0].infix != "/layers_" or "mixed" in (kind.entry, kind.exit):
             raise Unsupported("MIG201", "a list of modules that no module class holds")
-        name = f"Sequential{INLINE}{place.short}"
+        name = inside(self.unit.scope, f"Sequential{INLINE}{place.short}")
         self.script.classes[name] = ClassFacts(name, inline=kind, children={"": kind.options[0]})
         return Value(value.node, Model(name))
 

@@ -21,6 +21,7 @@ from migrate.kinds import (
 from migrate.lowering.functions import Functions
 from migrate.lowering.setup import Setup
 from migrate.nodes import Statement
+from migrate.qualified import inside
 from migrate.script import (
     ClassFacts,
     FunctionFacts,
@@ -49,14 +50,16 @@ class Classes(Setup, Functions):
         if any(isinstance(kind, TorchName) for kind in kinds):
             raise Unsupported("MIG201", f"{node.name.value} inherits from {nodes.code(node.bases[0].value)}")
         ours = not node.bases and self.uses_torch(node)
-        self.env.kinds[node.name.value] = HostClass(node.name.value) if ours else Plain("class")
+        self.env.kinds[node.name.value] = (
+            HostClass(inside(self.unit.scope, node.name.value)) if ours else Plain("class")
+        )
         return [self.host_class(node)]
 
     def host_class(self, node: cst.ClassDef) -> cst.ClassDef:
         """A class of the user's own: its methods run on the host."""
         if not self.uses_torch(node):
             return node
-        inner = self.class_scope(node.name.value)
+        inner = self.class_scope(inside(self.unit.scope, node.name.value))
         body: list[Statement] = []
         for statement in node.body.body:
             if isinstance(statement, cst.FunctionDef):
@@ -67,14 +70,14 @@ class Classes(Setup, Functions):
 
     def module_class(self, node: cst.ClassDef) -> cst.ClassDef:
         """A module class in Flax linen."""
-        name = node.name.value
+        name = inside(self.unit.scope, node.name.value)
         facts = self.script.classes.setdefault(name, ClassFacts(name, node))
         facts.node = node
-        self.env.kinds[name] = ModuleClass(name)
+        self.env.kinds[node.name.value] = ModuleClass(name)
         methods = {s.name.value: s for s in node.body.body if isinstance(s, cst.FunctionDef)}
         init = methods.get("__init__")
         if init is not None:
-            facts.fields = _fields(name, init)
+            facts.fields = _fields(node.name.value, init)
         for method in methods.values():
             if method is not init:
                 qualname = f"{name}.{method.name.value}"

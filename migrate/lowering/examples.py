@@ -32,7 +32,7 @@ class Examples(StateAccess, Binding):
         arguments, scope, definitions = list(example.arguments), example.scope, example.definitions
         for _ in range(6):
             here = scope == self.scope
-            seen = here or scope == ""  # names of the module are seen from everywhere
+            seen = here or scope == self.unit.scope  # names of the module are seen from everywhere
             arguments = [self.expanded(argument, definitions, seen) for argument in arguments]
             facts = self.script.functions.get(scope)
             if here or facts is None:

@@ -54,6 +54,9 @@ class ExpressionStatements(Setup, Calls, Checkpoints, OptimizerStatements):
             return None
         if not isinstance(func, cst.Attribute):
             return None
+        shared = self.path_kind(nodes.dotted(func) or "")
+        if isinstance(shared, Function):
+            return self.user_statement(line, node, Value(func, shared), shared)
         base, method = self.expr(func.value), func.attr.value
         if isinstance(base.kind, Model) and base.kind.place is not None:
             return self.model_statement(node, base.kind, method)
@@ -97,7 +100,7 @@ class ExpressionStatements(Setup, Calls, Checkpoints, OptimizerStatements):
         seed = self.node(node.args[0].value)
         made: list[Statement] = []
         if self.facts is None:
-            self.script.loads["module seeds"] = 1
+            self.script.module_seeds.add(self.unit.scope)
         if self.facts is not None and not self.facts.local_key:
             parameter = nodes.dotted(seed)
             if parameter in self.facts.parameter_names and not self.facts.needs_key:

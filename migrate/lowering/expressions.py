@@ -20,13 +20,14 @@ from migrate.kinds import (
     Module,
     Number,
     Plain,
+    ProjectModule,
     SelfModule,
     Tensor,
     Tied,
     TorchName,
     Weight,
 )
-from migrate.lowering.binding import Binding
+from migrate.lowering.imports import Imports
 from migrate.lowering.elements import part_kind
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.nodes import Expr
@@ -36,7 +37,7 @@ from migrate.rules.rule import Value
 _NUMBERS = (cst.Integer, cst.Float, cst.Imaginary)
 
 
-class Expressions(Binding):
+class Expressions(Imports):
     """Expressions, by their type."""
 
     def expr(self, node: Expr) -> Value:
@@ -85,6 +86,8 @@ class Expressions(Binding):
         base = self.expr(node.value)
         if isinstance(base.kind, TorchName):
             return self.torch_value(f"{base.kind.name}.{attribute}", node)
+        if isinstance(base.kind, ProjectModule):
+            return self.project_attribute(node, base.kind, attribute)
         if isinstance(base.kind, SelfModule):
             return self.self_attribute(node, base.kind, attribute)
         if isinstance(base.kind, Tensor | Weight):
@@ -99,6 +102,11 @@ class Expressions(Binding):
             number = 0 if attribute == "values" else 1
             return Value(base.node.elements[number].value, part_kind(base.kind, number, 2))
         return Value(node.with_changes(value=nodes.parenthesized(layouts.first(base))), self.attribute_kind(node))
+
+    def project_attribute(self, node: cst.Attribute, module: ProjectModule, attribute: str) -> Value:
+        """`utils.accuracy`: what another file of the project binds."""
+        kind = self.imported(module.scope, attribute, node)
+        return self.torch_value(kind.name, node) if isinstance(kind, TorchName) else Value(node, kind)
 
     def attribute_kind(self, node: cst.Attribute) -> Kind:
         """The kind of an attribute of some other object (a trainer's `self.model`, for example)."""

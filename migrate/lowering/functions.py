@@ -20,6 +20,7 @@ from migrate.lowering.scope import NOWHERE, Scope, is_grad_mode
 from migrate.lowering.signatures import threaded_parameters
 from migrate.lowering.user_calls import UserCalls
 from migrate.nodes import Expr, Statement
+from migrate.qualified import inside, is_module, spelled
 from migrate.script import (
     KEY,
     FunctionFacts,
@@ -31,16 +32,17 @@ class Functions(Initialisation, UserCalls):
     """Definitions of functions, and their returns."""
 
     def statement_FunctionDef(self, node: cst.FunctionDef) -> list[Statement]:
-        if node.name.value in self.script.initialisers and not self.scope:
-            self.script.functions[node.name.value].node = node
-            self.env.kinds[node.name.value] = Function(node.name.value)
+        qualname = inside(self.scope, node.name.value)
+        if qualname in self.script.initialisers and is_module(self.scope):
+            self.script.functions[qualname].node = node
+            self.env.kinds[node.name.value] = Function(qualname)
             return []  # what it does is in the constructors of the layers
         return [self.function(node)]
 
     def function(self, node: cst.FunctionDef) -> cst.FunctionDef:
         """A user's function: its body, with the state that it touches in its signature and its returns."""
         name = node.name.value
-        qualname = f"{self.scope}.{name}" if self.scope else name
+        qualname = inside(self.scope, name)
         facts = self.script.functions.setdefault(qualname, FunctionFacts(node, qualname, self.scope))
         facts.node = node
         facts.owner_is_class = self.context == "method"
@@ -118,14 +120,16 @@ class Functions(Initialisation, UserCalls):
                 place is not None
                 and place not in self.script.parameters_of
                 and place.scope == self.scope
-                and self.scope
+                and not is_module(self.scope)
             ):
                 raise Unsupported(
                     "MIG404",
-                    f"{place.name or 'an optimizer'} is made in {self.scope} and returned, apart from its weights",
+                    f"{place.name or 'an optimizer'} is made in {spelled(self.scope)} and returned, apart from its weights",
                 )
             if isinstance(part, Optimizer) and place == NOWHERE:
-                raise Unsupported("MIG404", f"an optimizer is made in {self.scope} and returned, apart from its state")
+                raise Unsupported(
+                    "MIG404", f"an optimizer is made in {spelled(self.scope)} and returned, apart from its state"
+                )
 
     def own_returns(self) -> list[Expr]:
         """The state that this function changes and gives back before its own results."""

@@ -9,6 +9,7 @@ import libcst as cst
 from migrate import nodes
 from migrate.diagnostics import Unsupported
 from migrate.kinds import (
+    Function,
     Model,
 )
 from migrate.layers.table import TABLE
@@ -31,27 +32,30 @@ class Initializers(Arguments):
         found = path.removeprefix("self.")
         body = facts.node.body.body if facts.node is not None else []
         own = [s for s in body if isinstance(s, cst.FunctionDef) and s.name.value == found]
-        named = self.script.functions.get(path)
+        named = self.kind_of(function)
         if path.startswith("self.") and own:
             self.initialize_tree(facts, own[0])
-        elif named is not None:
-            self.initialize_tree(facts, named.node)
+        elif isinstance(named, Function) and named.name in self.script.functions:
+            self.initialize_tree(facts, self.script.functions[named.name].node, named.name)
         else:
             raise Unsupported("MIG204", f"apply({path})")
 
     def apply_initializer(self, node: cst.Call, kind: Model) -> list[Statement]:
         """`model.apply(init)` in the script."""
         path = nodes.dotted(node.args[0].value) or ""
-        facts = self.script.functions.get(path)
+        named = self.kind_of(node.args[0].value)
+        facts = self.script.functions.get(named.name) if isinstance(named, Function) else None
         owner = self.script.classes.get(kind.cls)
         if facts is None or owner is None:
             raise Unsupported("MIG204", f"apply({path})")
-        self.script.initialisers.add(path)
-        self.initialize_tree(owner, facts.node)
+        self.script.initialisers.add(facts.qualname)
+        self.initialize_tree(owner, facts.node, facts.qualname)
         return []
 
-    def initialize_tree(self, facts: ClassFacts, function: cst.FunctionDef) -> None:
-        """Notes the initialisers for the layers of a class and of all classes inside it."""
+    def initialize_tree(self, facts: ClassFacts, function: cst.FunctionDef, qualname: str = "") -> None:
+        """Notes the initialisers for the layers of a class and of all classes inside it. `qualname`: of a function that
+        may stand in another file, whose names are those of that file."""
+        reader = self.in_file_of(qualname)
         seen: set[str] = set()
         pending = [facts.name]
         while pending:
@@ -61,7 +65,7 @@ class Initializers(Arguments):
                 continue
             seen.add(cls)
             for torch in TABLE:
-                given = initializers_of(self, function, torch)
+                given = initializers_of(reader, function, torch)
                 if given:
                     inner.initializers[torch] = given
             pending += [found for node in inner.children.values() for found in classes_in(node)]

@@ -9,10 +9,11 @@ import libcst as cst
 
 from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Function, Host, Kind, ModuleClass, Optimizer, Place, Plain, Tensor, TorchName
+from migrate.kinds import Function, Host, Kind, ModuleClass, Optimizer, Place, Plain, ProjectModule, Tensor, TorchName
 from migrate.lowering.models import Models
 from migrate.lowering.region import Region, Tracing
 from migrate.nodes import Expr, Statement
+from migrate.qualified import file_of
 from migrate.script import PARAMS, State
 
 _BLANK = cst.EmptyLine(indent=False)
@@ -83,7 +84,8 @@ class LossFunctions(Models):
             if access:
                 return access == "load"
         if self.context == "module":
-            return any(name in usage.loads(facts.node) for facts in self.script.functions.values())
+            own = [facts for facts in self.script.functions.values() if file_of(facts.qualname) == self.unit.scope]
+            return any(name in usage.loads(facts.node) for facts in own)
         return False
 
     # -- what is passed in --------------------------------------------------------------------------------------------
@@ -113,7 +115,7 @@ class LossFunctions(Models):
         outer = self.env.outer
         if self.context != "module" and outer is not None and name in outer.kinds and outer.outer is not None:
             return False  # a variable of an enclosing function
-        if isinstance(kind, TorchName | Function | ModuleClass) or (
+        if isinstance(kind, TorchName | Function | ModuleClass | ProjectModule) or (
             isinstance(kind, Plain) and kind.what in ("module", "imported")
         ):
             return True

@@ -1,11 +1,11 @@
-"""The lowering of one file: the rounds that are run until nothing new is learned."""
+"""The lowering of a project: the rounds that are run over its files until nothing new is learned."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import libcst as cst
 
@@ -18,9 +18,8 @@ from migrate.kinds import (
 from migrate.lowering.lowering import Lowering
 from migrate.lowering.unit import Environment, Helper, Unit
 from migrate.nodes import Statement
-from migrate.script import (
-    Script,
-)
+from migrate.qualified import is_module
+from migrate.script import STATE_WORDS, Script
 from migrate.source import SourceFile
 
 ROUNDS = 12
@@ -36,65 +35,109 @@ class Lowered:
     diagnostics: tuple[Diagnostic, ...]
     script: Script
     refused: frozenset[str]
+    wanted: frozenset[str] = frozenset()  # names that other files of the project take from this one
+
+
+@dataclass(frozen=True)
+class Input:
+    """One file of a project to lower: the name of its module scope, the modules of the project that it imports by their
+    scopes, and those that it imports and nobody converts, with the reason."""
+
+    source: SourceFile
+    scope: str = ""
+    links: Mapping[str, str] = field(default_factory=dict)
+    unread: Mapping[str, str] = field(default_factory=dict)
 
 
 def lower(source: SourceFile) -> Lowered:
-    """Lowers a file again and again until what is known of it no longer changes; the last round is the result."""
+    """Lowers one file on its own."""
+    return lower_project([Input(source)])[0]
+
+
+def lower_project(inputs: Sequence[Input], submodules: Mapping[str, Mapping[str, str]] | None = None) -> list[Lowered]:
+    """Lowers the files of a project, those that others import first, again and again until what is known of them no
+    longer changes; the last round is the result. `submodules`: package -> name -> scope of what is in it."""
     script = Script()
-    unit = Unit(source, script)
+    script.submodules = {package: dict(names) for package, names in (submodules or {}).items()}
+    units = [Unit(found.source, script, found.scope, found.links, found.unread) for found in inputs]
+    by_scope = {unit.scope: unit for unit in units}
+    stored = [_all_stores(unit.source.module) for unit in units]
+    state_words = STATE_WORDS & set().union(*stored)
+    for unit, names in zip(units, stored, strict=True):
+        unit.others = by_scope
+        unit.taken = names | state_words
+        unit.constants = _constants(unit.source.module)
+        unit.key = "rng_key" if "key" in state_words else "key"
+        unit.imports_torch = bool(_TORCH.search(unit.source.text))
     before = ""
+    bodies: list[_Body] = []
     for _ in range(ROUNDS):
-        _prepare(unit, source)
-        body = _round(unit, source)
+        _next_round(script)
+        bodies = [_round(unit) for unit in units]
+        script.loads["loader"] = int(_has_loader(script))
         after = _fingerprint(script)
         if after == before:
             break
         before = after
+    return [_lowered(unit, body) for unit, body in zip(units, bodies, strict=True)]
+
+
+_TORCH = re.compile(r"^\s*(import|from)\s+torch\b", re.MULTILINE)
+_Body = list[tuple[int, tuple[Statement, ...]]]
+
+
+def _lowered(unit: Unit, body: _Body) -> Lowered:
     return Lowered(
         tuple(body),
         tuple(unit.helpers),
         frozenset(unit.snippets),
         tuple(unit.diagnostics),
-        script,
+        unit.script,
         frozenset(unit.refused),
+        frozenset(unit.script.wanted_of.get(unit.scope, ())),
     )
 
 
-_TORCH = re.compile(r"^\s*(import|from)\s+torch\b", re.MULTILINE)
-
-
-def _prepare(unit: Unit, source: SourceFile) -> None:
-    """Forgets what the round before found, all but the script."""
-    unit.diagnostics, unit.helpers, unit.snippets, unit.refused = [], [], set(), set()
-    unit.taken = _all_stores(source.module)
-    unit.constants = _constants(source.module)
-    unit.key = "key" if "key" not in unit.taken else "rng_key"
-    unit.imports_torch = bool(_TORCH.search(source.text))
-
-
-def _round(unit: Unit, source: SourceFile) -> list[tuple[int, tuple[Statement, ...]]]:
-    script = unit.script
+def _next_round(script: Script) -> None:
+    """What the last round found is what this one goes by."""
     for facts in script.functions.values():
         facts.next_round()
     script.attributes, script.found_attributes = script.found_attributes, {}
     script.device_used, script.found_device_used = script.found_device_used, set()
     script.summed.clear()
     _own_keys(script)
+
+
+def _round(unit: Unit) -> _Body:
+    """Lowers one file; forgets what the round before found, all but the script."""
+    unit.diagnostics, unit.helpers, unit.snippets, unit.refused = [], [], set(), set()
+    script, statements = unit.script, suites.suite_of(unit.source.module.body)
     env = Environment({"__name__": Plain("str"), "__file__": Plain("str")})
-    lowering = Lowering(unit, "module", env=env)
-    made = _module_suite(lowering, suites.suite_of(source.module.body))
+    lowering = Lowering(unit, "module", unit.scope, env=env)
+    made = _module_suite(lowering, statements)
     lowering.finish_inits()
-    script.finals[""] = dict(env.kinds)
-    script.loads["loader"] = int(_has_loader(script, env))
-    script.loads["module key"] = int(lowering.module_needs_key)
+    script.finals[unit.scope] = dict(env.kinds)
+    if lowering.module_needs_key:
+        script.module_keys.add(unit.scope)
+    else:
+        script.module_keys.discard(unit.scope)
+    if len(unit.others) > 1:
+        script.gone[unit.scope] = _gone(unit, statements, made)
     if lowering.module_needs_key and not lowering.ran_key:
         _insert_key(unit, made)
     return made
 
 
-def _module_suite(lowering: Lowering, statements: Sequence[Statement]) -> list[tuple[int, tuple[Statement, ...]]]:
+def _gone(unit: Unit, before: Sequence[Statement], after: _Body) -> set[str]:
+    """Names that the top level of a file bound and its output does not bind any more. What a refused statement would
+    have bound stays: importing it fails there, with its code."""
+    kept = set(usage.stores([statement for _, statements in after for statement in statements]))
+    return set(usage.stores(before)) - kept - unit.refused
+
+
+def _module_suite(lowering: Lowering, statements: Sequence[Statement]) -> _Body:
     """The statements of the file, each with its position so that helpers know before which statement they go."""
-    made: list[tuple[int, tuple[Statement, ...]]] = []
+    made: _Body = []
     dropped: list[cst.EmptyLine] = []
     for index, original, lowered in lowering.lowered_each(statements, anchored=True):
         if lowered:
@@ -105,7 +148,7 @@ def _module_suite(lowering: Lowering, statements: Sequence[Statement]) -> list[t
     return made
 
 
-def _insert_key(unit: Unit, made: list[tuple[int, tuple[Statement, ...]]]) -> None:
+def _insert_key(unit: Unit, made: _Body) -> None:
     """Makes the key right before the first statement that uses it."""
     for position, (index, statements) in enumerate(made):
         for number, statement in enumerate(statements):
@@ -125,12 +168,12 @@ def _own_keys(script: Script) -> None:
     for facts in script.functions.values():
         callers = script.callers.get(facts.qualname, [])
         seeds = "manual_seed" in nodes.code(facts.node) and not facts.seeds
-        alone = callers == [""] and not script.loads["module seeds"]
+        alone = bool(callers) and all(is_module(c) and c not in script.module_seeds for c in callers)
         facts.local_key = facts.needs_key and (seeds or alone)
 
 
-def _has_loader(script: Script, env: Environment) -> bool:
-    known = [env.kinds, *script.finals.values(), *(facts.params for facts in script.functions.values())]
+def _has_loader(script: Script) -> bool:
+    known = [*script.finals.values(), *(facts.params for facts in script.functions.values())]
     return any(isinstance(kind, Host) and kind.what == "loader" for kinds in known for kind in kinds.values())
 
 
@@ -158,6 +201,9 @@ def _constants(module: cst.Module) -> set[str]:
     return once
 
 
+_ORIGINS = re.compile(r"origins?=(frozenset\([^)]*\)|\d+)")
+
+
 def _fingerprint(script: Script) -> str:
     """What is known, as text that changes when it does (origins and node identities left out)."""
     parts = [repr(sorted(script.places.items())), repr(script.parameters_of), repr(sorted(script.optimizers))]
@@ -166,6 +212,10 @@ def _fingerprint(script: Script) -> str:
     parts += [
         repr(sorted(script.found_device_used | script.initialisers)),
         repr(dict(script.loads)),
+        repr(sorted(script.module_keys)),
+        repr(sorted(script.module_seeds)),
+        repr(sorted((file, sorted(names)) for file, names in script.gone.items())),
+        _ORIGINS.sub("", repr(script.finals)) if script.gone else "",
         repr(sorted(script.callers.items())),
     ]
     parts.append(repr(script.found_attributes))

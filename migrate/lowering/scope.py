@@ -22,6 +22,7 @@ from migrate.kinds import (
     Number,
     Place,
     Plain,
+    ProjectModule,
     SelfModule,
     Tensor,
     TorchName,
@@ -29,6 +30,7 @@ from migrate.kinds import (
 from migrate.lowering.region import Region, Tracing
 from migrate.lowering.unit import Environment, Unit, known
 from migrate.nodes import Expr, Statement
+from migrate.qualified import file_of
 from migrate.rules.rule import Value
 from migrate.script import FunctionFacts
 
@@ -124,7 +126,7 @@ class Scope:
     def _enclosing(self) -> Environment:
         """What a function made here sees of this scope: its names as they are in the end, else as they are
         now."""
-        around = "" if self.context == "method" else self.scope  # a class is no scope that its methods see
+        around = self.unit.scope if self.context == "method" else self.scope  # a class is no scope that its methods see
         seen = Environment(dict(self.script.finals.get(around, {})), outer=self.env.outer)
         seen.kinds.update({name: kind for name, kind in self.env.kinds.items() if name not in seen.kinds})
         return seen
@@ -149,6 +151,15 @@ class Scope:
                 env.kinds[star.name.value] = UNKNOWN
         facts.returns = Never()
         return made
+
+    def in_file_of(self, qualname: str) -> Self:
+        """A scope that sees what the file of a function or a class sees at its top level: this one where it is the same
+        file."""
+        file = file_of(qualname)
+        if not qualname or file == self.unit.scope:
+            return self
+        unit = self.unit.others[file]
+        return type(self)(unit, "module", file, env=Environment(dict(self.script.finals.get(file, {}))))
 
     def class_scope(self, name: str) -> Self:
         """The methods of a class that is no module."""
@@ -182,8 +193,33 @@ class Scope:
     # -- names --------------------------------------------------------------------------------------------------------
 
     def kind_of_name(self, name: str) -> Kind:
-        """The kind of a name, or of an attribute as "self.x"; UNKNOWN where nothing binds it."""
-        return known(self.env.lookup(name))
+        """The kind of a name, of an attribute as "self.x", or of what another file binds; UNKNOWN where nothing binds
+        it."""
+        kind = self.env.lookup(name)
+        if kind is None and "." in name:
+            kind = self.path_kind(name)
+        return known(kind)
+
+    def path_kind(self, path: str) -> Kind | None:
+        """What a dotted path leads to through torch or through files of the project; None where it leads elsewhere."""
+        head, *rest = path.split(".")
+        kind = self.env.lookup(head)
+        for name in rest:
+            if isinstance(kind, TorchName):
+                kind = TorchName(f"{kind.name}.{name}")
+            elif isinstance(kind, ProjectModule):
+                kind = self.exported(kind.scope, name)
+            else:
+                return None
+        return kind
+
+    def exported(self, file: str, name: str) -> Kind:
+        """What another file of the project binds to a name at its top level."""
+        kind = self.script.finals.get(file, {}).get(name)
+        if kind is None:
+            inner = self.script.submodules.get(file, {}).get(name)
+            return UNKNOWN if inner is None else ProjectModule(inner)
+        return Host(kind.what) if isinstance(kind, Host) else kind
 
     def kind_of(self, node: Expr) -> Kind:
         """The kind of a plain name or an attribute of self, without lowering it."""
@@ -193,13 +229,8 @@ class Scope:
     def torch_name(self, func: Expr) -> str | None:
         """The torch name that a function expression stands for, without lowering its receiver."""
         text = nodes.dotted(func)
-        if text is None:
-            return None
-        head, _, rest = text.partition(".")
-        kind = self.env.lookup(head)
-        if not isinstance(kind, TorchName):
-            return None
-        return f"{kind.name}.{rest}" if rest else kind.name
+        kind = self.path_kind(text) if text is not None else None
+        return kind.name if isinstance(kind, TorchName) else None
 
     def mentions_torch(self, annotation: cst.Annotation | None) -> bool:
         """Whether an annotation names torch: then it goes."""
@@ -223,7 +254,7 @@ class Scope:
     def is_global(self, place: Place) -> bool:
         """Whether an object is one constant of the module that every function reaches by the same name."""
         aliased = any(self.root(target) == place for target in self.script.parameters_of)
-        return place.scope == "" and place.name in self.unit.constants and not aliased
+        return place.scope == self.unit.scope and place.name in self.unit.constants and not aliased
 
     # -- what is noticed of values ------------------------------------------------------------------------------------
 

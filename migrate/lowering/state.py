@@ -116,7 +116,7 @@ class StateAccess(Scope):
 
     def wants_key(self) -> bool:
         """Whether this scope makes the key itself instead of being given one."""
-        return self.facts.local_key if self.facts is not None else bool(self.script.loads["module key"])
+        return self.facts.local_key if self.facts is not None else self.unit.scope in self.script.module_keys
 
     def fresh_key(self) -> Expr:
         """A random key for one draw. On the host it is split off before the statement, all of a statement's in one

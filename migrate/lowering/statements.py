@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import libcst as cst
 
@@ -12,9 +10,7 @@ from migrate import layouts, nodes, suites, usage
 from migrate.diagnostics import Unsupported
 from migrate.kinds import (
     UNKNOWN,
-    Plain,
     Tensor,
-    TorchName,
 )
 from migrate.lowering.assignments import Assignments
 from migrate.lowering.classes import Classes
@@ -24,9 +20,6 @@ from migrate.lowering.finding import RegionFinding
 from migrate.lowering.region import Region
 from migrate.lowering.step_function import StepFunctions
 from migrate.nodes import Statement
-from migrate.source import local_module
-
-_TORCH = ("torch", "torchvision", "torchtext", "torchaudio")
 
 
 class Statements(ExpressionStatements, Classes, Assignments, StepFunctions, ControlFlow, RegionFinding):
@@ -102,37 +95,6 @@ class Statements(ExpressionStatements, Classes, Assignments, StepFunctions, Cont
         """One simple statement, alone on its line; those of no interest stay."""
         handler = getattr(self, f"small_{type(small).__name__}", None)
         return [line] if handler is None else handler(line, small)
-
-    def small_Import(self, line: cst.SimpleStatementLine, small: cst.Import) -> list[Statement]:
-        for alias in small.names:
-            name = nodes.dotted(alias.name) or ""
-            root = name.split(".")[0]
-            if root in _TORCH:
-                bound = alias.evaluated_alias
-                self.env.kinds[bound or root] = TorchName(name if bound else root)
-            else:
-                self.project_file(line, name)
-                self.env.kinds[alias.evaluated_alias or root] = Plain("module")
-        return [line]
-
-    def small_ImportFrom(self, line: cst.SimpleStatementLine, small: cst.ImportFrom) -> list[Statement]:
-        module = nodes.dotted(small.module) if small.module else ""
-        if (module or "").split(".")[0] not in _TORCH:
-            self.project_file(line, "." * len(small.relative) + (module or ""))
-        if isinstance(small.names, cst.ImportStar):
-            return [line]
-        for alias in small.names:
-            bound = alias.evaluated_alias or alias.evaluated_name
-            root = (module or "").split(".")[0]
-            torch = not small.relative and root in _TORCH
-            self.env.kinds[bound] = TorchName(f"{module}.{alias.evaluated_name}") if torch else Plain("imported")
-        return [line]
-
-    def project_file(self, line: cst.SimpleStatementLine, module: str) -> None:
-        """Reports an import of a file of the same project that uses torch: it is not converted with this one."""
-        found = local_module(Path(self.unit.source.path), module)
-        if found is not None and re.search(rb"^\s*(import|from)\s+torch\b", found.read_bytes(), re.MULTILINE):
-            self.unit.report(Unsupported("MIG205", f"{module} uses torch and is not converted with this file"), line)
 
     def small_Assert(self, line: cst.SimpleStatementLine, small: cst.Assert) -> list[Statement]:
         value = self.expr(small.test)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -73,6 +73,10 @@ class Unit:
 
     source: SourceFile
     script: Script
+    scope: str = ""  # the name of its module scope; see `migrate.qualified`
+    links: Mapping[str, str] = field(default_factory=dict)  # modules that it imports from the project -> their scopes
+    unread: Mapping[str, str] = field(default_factory=dict)  # modules of the project that are not converted -> why
+    others: dict[str, Unit] = field(default_factory=dict)  # every file of the project, by its module scope
     diagnostics: list[Diagnostic] = field(default_factory=list)
     snippets: set[str] = field(default_factory=set)
     helpers: list[Helper] = field(default_factory=list)

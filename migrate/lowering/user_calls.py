@@ -11,6 +11,7 @@ from migrate.lowering.arguments import Arguments, argument_names
 from migrate.lowering.binding import Binding
 from migrate.lowering.signatures import parameter_order
 from migrate.nodes import Expr, Statement
+from migrate.qualified import spelled
 from migrate.rules.rule import Value
 from migrate.script import KEY, THE_KEY, CallSite, FunctionFacts, State, merge
 
@@ -45,7 +46,9 @@ class UserCalls(Arguments, Binding):
             callers.append(self.scope)
         self.pass_modes(facts)
         if facts.writes - {THE_KEY} and not statement:
-            raise Unsupported("MIG404", f"{kind.name} changes {', '.join(sorted({s.what for s in facts.writes}))}")
+            raise Unsupported(
+                "MIG404", f"{spelled(kind.name)} changes {', '.join(sorted({s.what for s in facts.writes}))}"
+            )
         made = node.with_changes(func=callee.node, args=self.threaded_args(facts, args, followed))
         return Value(made, facts.result)
 
@@ -145,7 +148,7 @@ class UserCalls(Arguments, Binding):
         self, line: cst.SimpleStatementLine, small: cst.Assign, targets: list[cst.BaseAssignTargetExpression]
     ) -> list[Statement] | None:
         """`y = f(x)` where f changes state: `params, opt_state, y = f(params, opt_state, x)`."""
-        if not isinstance(small.value, cst.Call) or not isinstance(small.value.func, cst.Name):
+        if not isinstance(small.value, cst.Call) or not isinstance(self.kind_of(small.value.func), Function):
             return None
         callee = self.expr(small.value.func)
         if not isinstance(callee.kind, Function):
@@ -159,6 +162,8 @@ class UserCalls(Arguments, Binding):
             self.bind(target, value.kind)
             self.define_target(target, None)
         if len(small.targets) != 1 or isinstance(facts.returns, Never):
-            raise Unsupported("MIG404", f"{callee.kind.name} changes state and returns nothing that could be assigned")
+            raise Unsupported(
+                "MIG404", f"{spelled(callee.kind.name)} changes state and returns nothing that could be assigned"
+            )
         names = nodes.tuple_of([*states, targets[0]], parentheses=False)
         return [line.with_changes(body=[small.with_changes(targets=[nodes.target(names)], value=value.node)])]

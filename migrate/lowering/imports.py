@@ -1,0 +1,107 @@
+"""Imports: of torch, of other packages, and of the other files of the project, whose names mean here what they mean there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import libcst as cst
+
+from migrate import nodes
+from migrate.diagnostics import Unsupported
+from migrate.kinds import UNKNOWN, Kind, Model, Optimizer, Plain, ProjectModule, Scheduler, TorchName
+from migrate.lowering.binding import Binding
+from migrate.lowering.elements import kinds_in
+from migrate.lowering.scope import is_data_api
+from migrate.nodes import Statement
+from migrate.qualified import is_module, path_of
+
+_TORCH = ("torch", "torchvision", "torchtext", "torchaudio")
+
+
+class Imports(Binding):
+    """What import statements make known."""
+
+    def small_Import(self, line: cst.SimpleStatementLine, small: cst.Import) -> list[Statement]:
+        for alias in small.names:
+            name = nodes.dotted(alias.name) or ""
+            root = name.split(".")[0]
+            bound = alias.evaluated_alias
+            if root in _TORCH:
+                self.env.kinds[bound or root] = TorchName(name if bound else root)
+                continue
+            self.report_unread(line, name)
+            scope = self.unit.links.get(name if bound else root)
+            self.env.kinds[bound or root] = Plain("module") if scope is None else ProjectModule(scope)
+        return [line]
+
+    def small_ImportFrom(self, line: cst.SimpleStatementLine, small: cst.ImportFrom) -> list[Statement]:
+        module = "." * len(small.relative) + ((nodes.dotted(small.module) or "") if small.module else "")
+        if module.split(".")[0] in _TORCH:
+            if not isinstance(small.names, cst.ImportStar):
+                for alias in small.names:
+                    bound = alias.evaluated_alias or alias.evaluated_name
+                    self.env.kinds[bound] = TorchName(f"{module}.{alias.evaluated_name}")
+            return [line]
+        self.report_unread(line, module)
+        scope = self.unit.links.get(module)
+        if isinstance(small.names, cst.ImportStar):
+            if scope is not None:
+                self.import_all(scope, line)
+            return [line]
+        if scope is None:
+            for alias in small.names:
+                self.env.kinds[alias.evaluated_alias or alias.evaluated_name] = Plain("imported")
+            return [line]
+        return self.from_project(line, small, small.names, scope)
+
+    def from_project(
+        self, line: cst.SimpleStatementLine, small: cst.ImportFrom, names: Sequence[cst.ImportAlias], scope: str
+    ) -> list[Statement]:
+        """`from model import Net`: a name that the other file's output no longer binds goes."""
+        kept = []
+        for alias in names:
+            name = alias.evaluated_name
+            kind = self.imported(scope, name, line)
+            bound = alias.evaluated_alias or name
+            self.env.kinds[bound] = Plain("imported") if kind is UNKNOWN else kind
+            if not self.is_gone(scope, name, kind):
+                kept.append(alias)
+        if len(kept) == len(names):
+            return [line]
+        if not kept:
+            return []
+        kept[-1] = kept[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+        return [line.with_changes(body=[small.with_changes(names=kept)])]
+
+    def is_gone(self, scope: str, name: str, kind: Kind) -> bool:
+        """Whether the output of another file does not bind a name that its input binds: a device, an initialising
+        function, a part of torch."""
+        if isinstance(kind, TorchName):
+            return not is_data_api(kind.name)
+        return name in self.script.gone.get(scope, ())
+
+    def import_all(self, scope: str, line: cst.SimpleStatementLine) -> None:
+        """`from model import *`: what `__all__` lists there, else every name without an underscore in front."""
+        names = self.script.public.get(scope)
+        for name in list(self.script.finals.get(scope, {})):
+            if name in names if names is not None else not name.startswith("_"):
+                self.env.kinds[name] = self.imported(scope, name, line, used=False)
+
+    def imported(self, scope: str, name: str, node: cst.CSTNode, used: bool = True) -> Kind:
+        """The kind of a name of another file. A model there has its weights in variables of that file, which an import
+        does not bring: it is reported, and not known here."""
+        kind = self.exported(scope, name)
+        if used:
+            self.script.wanted_of.setdefault(scope, set()).add(name)
+        for part in kinds_in(kind):
+            place = part.place if isinstance(part, Model | Optimizer | Scheduler) else None
+            if place is not None and is_module(place.scope) and place.scope != self.unit.scope:
+                text = f"{name} is made in {path_of(scope)}, and an import brings it without its state"
+                self.unit.report(Unsupported("MIG404", text), node)
+                return UNKNOWN
+        return kind
+
+    def report_unread(self, line: cst.SimpleStatementLine, module: str) -> None:
+        """Reports an import of a file of the same project that is not converted."""
+        if module in self.unit.unread:
+            self.unit.report(Unsupported("MIG205", f"{module}: {self.unit.unread[module]}"), line)

@@ -1,0 +1,35 @@
+"""Names of functions, classes and scopes across the files of a project.
+
+The module scope of a file is called after the file, "models/resnet:"; that of a script on its own, or of the script that a
+project was asked for, is "". What stands in it is called "models/resnet:ResNet.forward".
+"""
+
+from __future__ import annotations
+
+FILE = ":"  # ends the name of a file's module scope
+
+
+def inside(scope: str, name: str) -> str:
+    """The name of what `scope` defines as `name`."""
+    return f"{scope}{name}" if is_module(scope) else f"{scope}.{name}"
+
+
+def is_module(scope: str) -> bool:
+    """Whether a scope is the module scope of a file."""
+    return not scope or scope.endswith(FILE)
+
+
+def file_of(name: str) -> str:
+    """The module scope of the file in which something is defined."""
+    file, colon, _ = name.rpartition(FILE)
+    return file + colon
+
+
+def spelled(name: str) -> str:
+    """A name as its own file spells it."""
+    return name.rpartition(FILE)[2]
+
+
+def path_of(scope: str) -> str:
+    """The file of a module scope, as a message names it."""
+    return f"{scope.removesuffix(FILE)}.py"
