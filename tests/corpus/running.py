@@ -1,0 +1,82 @@
+"""One script through the three stages: rewritten with nothing left for a person, the numbers equal, the curve equal."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.corpus.entries import Entry
+
+NUMERIC = ("outputs", "loss", "gradients")  # rungs of the first step; the further ones are behaviour
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`stage`: "unreadable" or "crash" (nothing written), "findings" (a person is needed), "spec" (no findings),
+    "numeric", "behavioural"; `codes` counts the findings, `said` is what ended it."""
+
+    stage: str
+    codes: dict[str, int] = field(default_factory=dict)
+    said: str = ""
+
+
+def tried(entry: Entry, corpus: Path, timeout: float) -> Outcome:
+    """Rewrites and compares one entry in a scratch folder."""
+    with tempfile.TemporaryDirectory(prefix="corpus-") as scratch:
+        work = Path(scratch)
+        script = entry.copy_to(corpus, work / "project")
+        try:
+            return _tried(entry, script, work, timeout)
+        except subprocess.TimeoutExpired as error:
+            stage = "crash" if "rewrite" in error.cmd else "spec"
+            return Outcome(stage, said=f"{error.cmd[3]} took more than {timeout:.0f} s")
+
+
+def _tried(entry: Entry, script: Path, work: Path, timeout: float) -> Outcome:
+    rewrite = _migrate(["rewrite", str(script), "-o", str(work / "out.py")], entry, timeout)
+    codes = dict(Counter(re.findall(r"^\S+:\d+:\d+: (MIG\d{3})", rewrite.stderr, re.MULTILINE)).most_common())
+    if rewrite.returncode == 2:
+        stage = "crash" if "MIG900" in rewrite.stderr or "Traceback" in rewrite.stderr else "unreadable"
+        return Outcome(stage, codes, rewrite.stderr.strip().splitlines()[0] if rewrite.stderr else "")
+    if rewrite.returncode:
+        return Outcome("findings", codes)
+    if entry.not_run:
+        return Outcome("spec", codes, entry.not_run)
+    return _compared(entry, script, work, codes, timeout)
+
+
+def _compared(entry: Entry, script: Path, work: Path, codes: dict[str, int], timeout: float) -> Outcome:
+    prelude = work / "prelude.py"
+    prelude.write_text(f"from tests.corpus import standins\nstandins.install({entry.setup!r})\n")
+    report = work / "report.json"
+    command = ["parity", str(script), "--steps", str(entry.steps), "--prelude", str(prelude), "--report", str(report)]
+    done = _migrate([*command, "--", *entry.arguments], entry, timeout)
+    if not report.exists():
+        return Outcome("spec", codes, " ".join((done.stderr or done.stdout).split())[-300:])
+    result = json.loads(report.read_text())
+    verdicts = {rung["name"]: rung["verdict"] for rung in result["rungs"]}
+    numeric = bool(verdicts) and all(verdicts[name] == "equal" for name in NUMERIC if name in verdicts)
+    said = " ".join(str(result["first_difference"] or " ".join(result["errors"])).split())[:300]
+    if result["passed"]:
+        return Outcome("behavioural", codes)
+    return Outcome("numeric" if numeric else "spec", codes, said)
+
+
+def _migrate(arguments: list[str], entry: Entry, timeout: float) -> subprocess.CompletedProcess[str]:
+    environment = dict(os.environ)
+    if entry.image_size:
+        environment["STANDIN_IMAGE_SIZE"] = str(entry.image_size)
+    return subprocess.run(
+        [sys.executable, "-m", "migrate", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        env=environment,
+    )
