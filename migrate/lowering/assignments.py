@@ -18,6 +18,7 @@ from migrate.kinds import (
     Scheduler,
     SelfModule,
     Tensor,
+    TorchName,
     join,
 )
 from migrate.lowering.data_loading import DataLoading
@@ -28,7 +29,9 @@ from migrate.lowering.optimizer_statements import OptimizerStatements
 from migrate.lowering.scope import HOST_CONTEXTS, NOWHERE
 from migrate.lowering.setup import Setup
 from migrate.lowering.torch_calls import CLIPPING
+from migrate.lowering.typed_tensors import tensor_type
 from migrate.lowering.user_calls import UserCalls
+from migrate.machine import SETTINGS
 from migrate.nodes import Expr, Statement
 from migrate.qualified import inside
 from migrate.rules.rule import Value
@@ -42,6 +45,8 @@ class Assignments(Setup, Initialisation, DataLoading, UserCalls, OptimizerStatem
         targets = [target.target for target in small.targets]
         if len(targets) == 1 and isinstance(targets[0], cst.Subscript):
             return self.item_assignment(line, small, targets[0])
+        if all((self.torch_name(target) or "").startswith(SETTINGS) for target in targets):
+            return []
         if len(targets) == 1 and isinstance(targets[0], cst.Attribute):
             tied = self.attribute_assignment(line, targets[0], small.value)
             if tied is not None:
@@ -64,6 +69,9 @@ class Assignments(Setup, Initialisation, DataLoading, UserCalls, OptimizerStatem
     ) -> list[Statement]:
         """Binds targets to a lowered value. Devices and assignments that say nothing any more (`x = x`) disappear."""
         kind, node = value.kind, value.node
+        if isinstance(kind, TorchName) and tensor_type(kind.name) and isinstance(targets[0], cst.Name):
+            self.bind(targets[0], kind)
+            return []  # Tensor = torch.cuda.FloatTensor
         self.refuse_torch(value)
         if isinstance(kind, Items) and any(isinstance(p, Optimizer) and p.place == NOWHERE for p in kinds_in(kind)):
             raise Unsupported("MIG401", "an optimizer that has no name of its own")
@@ -80,6 +88,14 @@ class Assignments(Setup, Initialisation, DataLoading, UserCalls, OptimizerStatem
         if isinstance(kind, Module) and self.context in HOST_CONTEXTS:
             value = self.inline_model(kind, value, targets)
             kind = value.kind
+        if (
+            isinstance(kind, Model)
+            and nodes.dotted(node) is not None
+            and len(targets) == 1
+            and (nodes.dotted(node) == nodes.dotted(targets[0]))
+        ):
+            self.bind(targets[0], kind)
+            return []  # model = torch.compile(model)
         if isinstance(kind, Model) and kind.place is not None and self.context == "method" and len(targets) == 1:
             return self.taken_model(line, small, targets[0], value)
         if isinstance(kind, Model) and kind.place is None and len(targets) == 1:

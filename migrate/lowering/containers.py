@@ -150,10 +150,22 @@ class Containers(ParameterGroups, Binding):
 
 def _requoted(node: Expr, quote: str) -> Expr:
     """An expression that can stand in an f-string of the given quotes: before Python 3.12 it may not hold them."""
-    text = nodes.code(node)
-    if quote not in text:
-        return node
     other = "'" if quote[0] == '"' else '"'
-    if other in text:
-        raise Unsupported("MIG302", f"`{text}` inside an f-string with the same quotes")
-    return cst.parse_expression(text.replace(quote[0], other))
+    made = nodes.visited(node, _Requote(other)) if quote in nodes.code(node) else node
+    if quote in nodes.code(made):
+        raise Unsupported("MIG302", f"`{nodes.code(made)}` inside an f-string with the same quotes")
+    return made
+
+
+class _Requote(cst.CSTTransformer):
+    """Puts plain strings into the other quotes."""
+
+    def __init__(self, quote: str) -> None:
+        super().__init__()
+        self.quote = quote
+
+    def leave_SimpleString(self, original_node: cst.SimpleString, updated_node: cst.SimpleString) -> cst.SimpleString:
+        text = updated_node.raw_value
+        if len(updated_node.quote) != 1 or self.quote in text or "\\" in text:
+            return updated_node
+        return updated_node.with_changes(value=f"{updated_node.prefix}{self.quote}{text}{self.quote}")

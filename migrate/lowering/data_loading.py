@@ -19,6 +19,7 @@ from migrate.kinds import (
 )
 from migrate.lowering.arguments import Arguments
 from migrate.lowering.elements import kinds_in
+from migrate.lowering.typed_tensors import TENSOR_TYPES, tensor_type
 from migrate.nodes import Expr, Statement
 from migrate.rules.catalogue import RULES
 from migrate.rules.creation import dtype_kind
@@ -94,6 +95,10 @@ class DataLoading(Arguments):
             elif isinstance(value.kind, Tensor):
                 node_out = nodes.expression("{x}.astype({y}.dtype)", x=node_out, y=value.node)
                 kind, casted = value.kind, True
+            elif isinstance(value.kind, TorchName) and tensor_type(value.kind.name):
+                dtype = nodes.expression(TENSOR_TYPES[tensor_type(value.kind.name)])
+                node_out = nodes.expression("{x}.astype({dtype})", x=node_out, dtype=dtype)
+                kind, casted = replace(kind, dtype=dtype_kind(dtype)), True
             elif isinstance(value.kind, TorchName):
                 raise Unsupported("MIG302", f"Tensor.{nodes.code(node.func).rpartition('.')[2]}({value.kind.name})")
         return Value(node_out, kind) if casted else base

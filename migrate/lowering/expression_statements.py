@@ -18,7 +18,7 @@ from migrate.lowering.calls import Calls
 from migrate.lowering.checkpoints import Checkpoints
 from migrate.lowering.optimizer_statements import OptimizerStatements
 from migrate.lowering.setup import Setup
-from migrate.lowering.torch_calls import NO_OPS
+from migrate.machine import NO_OPS
 from migrate.nodes import Expr, Statement
 from migrate.rules.catalogue import RULES
 from migrate.rules.rule import Value

@@ -27,8 +27,8 @@ from migrate.kinds import (
     TorchName,
     Weight,
 )
-from migrate.lowering.imports import Imports
 from migrate.lowering.elements import part_kind
+from migrate.lowering.imports import Imports
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.nodes import Expr
 from migrate.rules.creation import DTYPES

@@ -16,10 +16,12 @@ from migrate.kinds import (
     Number,
     Plain,
     Tensor,
+    TorchName,
     Weight,
     join,
 )
 from migrate.lowering.scope import Scope
+from migrate.lowering.typed_tensors import tensor_type
 from migrate.nodes import Expr
 from migrate.rules.rule import Value
 
@@ -85,6 +87,9 @@ class Operators(Scope):
         body, orelse = self.expr(node.body), self.expr(node.orelse)
         if isinstance(body.kind, Device) or isinstance(orelse.kind, Device):
             return Value(node, Device())
+        types = [tensor_type(v.kind.name) if isinstance(v.kind, TorchName) else "" for v in (body, orelse)]
+        if types[0] and types[0] == types[1]:  # torch.cuda.FloatTensor if cuda else torch.FloatTensor
+            return Value(node, TorchName(f"torch.{types[0]}"))
         test = self.node(node.test)
         if _device_string(node.body) and _device_string(node.orelse):
             return Value(nodes.expression("jax.default_backend()"), Device())

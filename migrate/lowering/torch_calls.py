@@ -11,8 +11,11 @@ from migrate.diagnostics import Unsupported
 from migrate.kinds import (
     UNKNOWN,
     Device,
+    Function,
     Host,
     Items,
+    Model,
+    Module,
     Number,
     Tensor,
 )
@@ -23,53 +26,35 @@ from migrate.lowering.elements import kinds_in
 from migrate.lowering.layers import FUNCTIONAL_LAYERS, Layers
 from migrate.lowering.optimizers import Optimizers
 from migrate.lowering.scope import is_data_api
+from migrate.lowering.typed_tensors import TypedTensors, tensor_type
+from migrate.machine import DEVICES, QUERIES, WRAPPERS
 from migrate.nodes import Expr
 from migrate.optimizers import LOSSES
 from migrate.rules.catalogue import RULES
 from migrate.rules.creation import DTYPES
 from migrate.rules.rule import Rule, Value, result_kind
 
-_DEVICE_CALLS = ("torch.device", "torch.accelerator.current_accelerator", "torch.cuda.current_device")
-
 CLIPPING = ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_norm")
-NO_OPS = (
-    "torch.set_default_device",
-    "torch.cuda.set_device",
-    "torch.cuda.empty_cache",
-    "torch.cuda.synchronize",
-    "torch.cuda.manual_seed",
-    "torch.cuda.manual_seed_all",
-    "torch.set_float32_matmul_precision",
-    "torch.set_num_threads",
-    "torch.autograd.set_detect_anomaly",
-    "torch.use_deterministic_algorithms",
-)
-
-_BACKENDS = {
-    "torch.cuda.is_available": 'jax.default_backend() == "gpu"',
-    "torch.backends.mps.is_available": 'jax.default_backend() == "METAL"',
-    "torch.backends.mps.is_built": 'jax.default_backend() == "METAL"',
-    "torch.accelerator.is_available": 'jax.default_backend() != "cpu"',
-    "torch.cuda.device_count": "jax.device_count()",
-    "torch.is_grad_enabled": "True",
-}
-
 _PASS_THROUGH = ("Tensor.cuda", "Tensor.cpu", "Tensor.requires_grad_", "Tensor.retain_grad", "Tensor.pin_memory")
 
 
-class TorchCalls(Layers, Optimizers, DataLoading):
+class TorchCalls(Layers, Optimizers, DataLoading, TypedTensors):
     """Rules, and names with a meaning of their own."""
 
     def torch_call(self, name: str, node: cst.Call) -> Value:
         """A call of a torch function or class by its qualified name."""
         if is_data_api(name):
             return self.data_call(name, node)
-        if name in _DEVICE_CALLS:
+        if name in WRAPPERS:
+            return self.wrapped(name, node)
+        if name in DEVICES:
             for arg in node.args:
                 self.expr(arg.value)
             return Value(nodes.expression("jax.default_backend()"), Device())
-        if name in _BACKENDS:
-            return Value(nodes.expression(_BACKENDS[name]), Number())
+        if name in QUERIES:
+            return Value(nodes.expression(QUERIES[name]), Number())
+        if tensor_type(name):
+            return self.typed_tensor(name, node)
         if name in FUNCTIONAL_LAYERS:
             return self.functional_layer(name, node)
         if name in TABLE:
@@ -90,6 +75,15 @@ class TorchCalls(Layers, Optimizers, DataLoading):
         if name.startswith("torch.nn.") and name.split(".")[-1][:1].isupper():
             raise Unsupported("MIG202", name)
         raise Unsupported("MIG301", name)
+
+    def wrapped(self, name: str, node: cst.Call) -> Value:
+        """`torch.compile(model)`, `DataParallel(model)`: the model or the function itself."""
+        value = self.expr(node.args[0].value) if node.args else Value(node)
+        if not isinstance(value.kind, Model | Module | Function):
+            raise Unsupported("MIG302", f"{name} of what is no known model or function")
+        for arg in node.args[1:]:
+            self.expr(arg.value)
+        return value
 
     def apply_rule(self, rule: Rule, api: str, node: cst.Call, receiver: Value | None = None) -> Value:
         """A call that a rule serves. Only torch's own data: it stays torch."""

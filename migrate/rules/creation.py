@@ -3,7 +3,6 @@
 import libcst as cst
 
 from migrate import nodes
-from migrate.diagnostics import Unsupported
 from migrate.kinds import Items, Number, Tensor
 from migrate.nodes import Expr
 from migrate.rules.rule import Call, Rule, Value, register, rule, signature
@@ -249,21 +248,3 @@ def logspace(call: Call) -> Value:
     call.only("base", 10.0, 10)
     call.only("dtype", None)
     return Value(call.make("jnp.logspace({start}, {end}, {steps})"), Tensor("float", 1))
-
-
-def _typed(name: str, dtype: str) -> Rule:
-    def function(call: Call) -> Value:
-        if not isinstance(call.kind("data"), Items):
-            raise Unsupported("MIG302", f"{call.api}: only a list written in place is known not to be a size")
-        return Value(call.make(f"jnp.array({{data}}, {dtype})"), Tensor("int" if "int" in dtype else "float"))
-
-    doc = (
-        "A number would be a size, and a tensor shared: only lists are taken.\n\n"
-        f"    >>> x + torch.{name}([1, 2, 3])  # x: i32[2, 3]\n    x + jnp.array([1, 2, 3], {dtype})\n"
-    )
-    return Rule((f"torch.{name}",), signature("data"), function, False, "", doc, "creation")
-
-
-register(_typed("Tensor", "float"))
-register(_typed("FloatTensor", "jnp.float32"))
-register(_typed("LongTensor", "jnp.int32"))

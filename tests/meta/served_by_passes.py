@@ -95,4 +95,6 @@ BY_A_PASS: dict[str, tuple[str, str]] = {
     "torch.inference_mode": ("SCRIPT", "with torch.inference_mode():\n    print(model(x))"),
     "torch.nn.functional.max_pool2d": ("FORWARD", "x = F.max_pool2d(x.reshape(1, 1, 4, 4), 2)"),
     "torch.accelerator.is_available": ("SCRIPT", "print(torch.accelerator.is_available())"),
+    "torch.FloatTensor": ("SCRIPT", "x = torch.FloatTensor([[1, 2, 3]])"),
+    "torch.Tensor": ("SCRIPT", "print(torch.Tensor([1, 2]))"),
 }

@@ -24,7 +24,7 @@ from migrate.rules.rule import Parameter, signature
 NOT_IN_A_SIGNATURE = {"out", "generator", "dtype", "layout", "device", "requires_grad", "pin_memory", "memory_format"}
 
 # Classes made in C++, and *args of which the first is bound.
-NO_SIGNATURE = {"torch.einsum", "torch.Tensor", "torch.FloatTensor", "torch.LongTensor", "torch.finfo"}
+NO_SIGNATURE = {"torch.einsum", "torch.finfo"}
 
 
 def resolve(name: str) -> Any:

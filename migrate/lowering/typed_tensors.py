@@ -1,0 +1,65 @@
+"""The tensor types of torch before 0.4: `torch.cuda.FloatTensor` as a constructor, a dtype, and under another name."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from migrate import nodes
+from migrate.diagnostics import Unsupported
+from migrate.kinds import Host, Items, Kind, Number, Tensor
+from migrate.lowering.arguments import Arguments
+from migrate.rules.rule import Value
+
+TENSOR_TYPES = {
+    "Tensor": "jnp.float32",
+    "FloatTensor": "jnp.float32",
+    "DoubleTensor": "jnp.float64",
+    "HalfTensor": "jnp.float16",
+    "BFloat16Tensor": "jnp.bfloat16",
+    "LongTensor": "jnp.int32",
+    "IntTensor": "jnp.int32",
+    "ShortTensor": "jnp.int16",
+    "CharTensor": "jnp.int8",
+    "ByteTensor": "jnp.uint8",
+    "BoolTensor": "jnp.bool_",
+}
+
+
+def tensor_type(name: str) -> str:
+    """The type that a torch name stands for, wherever its tensors live: "FloatTensor"; "" for other names."""
+    short = name.removeprefix("torch.").removeprefix("cuda.")
+    return short if name.startswith("torch.") and short in TENSOR_TYPES else ""
+
+
+class TypedTensors(Arguments):
+    """Constructors by the name of a type."""
+
+    def typed_tensor(self, name: str, node: cst.Call) -> Value:
+        """`FloatTensor(data)` converts, `FloatTensor(2, 3)` is of that size, here with zeros."""
+        dtype = TENSOR_TYPES[tensor_type(name)]
+        kind = Tensor(_family(dtype))
+        values = [self.expr(arg.value) for arg in node.args]
+        for value in values:
+            self.use(node, value)
+        given = [value.node for value in values]
+        if values and all(isinstance(value.kind, Number) for value in values):
+            size = nodes.tuple_of(given)
+            return Value(nodes.call("jnp.zeros", size, nodes.expression(dtype)), kind)
+        if not values:
+            return Value(nodes.call("jnp.zeros", cst.Integer("0"), nodes.expression(dtype)), kind)
+        starred = any(arg.star for arg in node.args)
+        if len(values) > 1 or starred or not _is_data(node.args[0].value, values[0].kind):
+            raise Unsupported("MIG302", f"{name}: {nodes.code(node.args[0].value)} may be data or a size")
+        return Value(nodes.call("jnp.asarray", given[0], nodes.expression(dtype)), kind)
+
+
+def _family(dtype: str) -> str:
+    return "float" if "float" in dtype else "bool" if "bool" in dtype else "int"
+
+
+def _is_data(node: cst.BaseExpression, kind: Kind) -> bool:
+    """Whether the only argument is data: an array, a list, what numpy returns."""
+    if isinstance(kind, Items | Tensor | Host):
+        return True
+    called = nodes.dotted(node.func) if isinstance(node, cst.Call) else None
+    return called is not None and called.startswith(("np.", "numpy."))

@@ -1,0 +1,84 @@
+"""What scripts ask torch about the machine, and what they tell it that XLA decides for itself."""
+
+from __future__ import annotations
+
+# Functions that are called for their effect, which has no counterpart: XLA places arrays, plans memory and compiles.
+NO_OPS = frozenset(
+    {
+        "torch.set_default_device",
+        "torch.set_num_threads",
+        "torch.set_num_interop_threads",
+        "torch.set_float32_matmul_precision",
+        "torch.use_deterministic_algorithms",
+        "torch.autograd.set_detect_anomaly",
+        "torch.accelerator.set_device_index",
+        "torch.accelerator.synchronize",
+        "torch.mps.empty_cache",
+        "torch.mps.manual_seed",
+        "torch.mps.synchronize",
+        "torch.multiprocessing.set_start_method",
+        "torch.multiprocessing.set_sharing_strategy",
+        "torch.backends.cuda.enable_flash_sdp",
+        "torch.backends.cuda.enable_math_sdp",
+        "torch.backends.cuda.enable_mem_efficient_sdp",
+        "torch.backends.cuda.enable_cudnn_sdp",
+        "torch.jit.set_fusion_strategy",
+        *(
+            f"torch.cuda.{name}"
+            for name in (
+                "set_device",
+                "empty_cache",
+                "ipc_collect",
+                "synchronize",
+                "init",
+                "manual_seed",
+                "manual_seed_all",
+                "seed_all",
+                "reset_peak_memory_stats",
+                "reset_max_memory_allocated",
+                "set_per_process_memory_fraction",
+            )
+        ),
+    }
+)
+
+# Settings that are assigned, by the module that holds them: `torch.backends.cudnn.benchmark = True`.
+SETTINGS = ("torch.backends.", "torch._dynamo.config.", "torch._inductor.config.")
+
+_MEMORY = "(jax.local_devices()[0].memory_stats() or {})"
+
+# Questions, with their answers in JAX.
+QUERIES = {
+    "torch.cuda.is_available": 'jax.default_backend() == "gpu"',
+    "torch.cuda.is_bf16_supported": "True",
+    "torch.cuda.device_count": "jax.local_device_count()",
+    "torch.cuda.get_device_name": "jax.devices()[0].device_kind",
+    "torch.cuda.memory_allocated": _MEMORY + '.get("bytes_in_use", 0)',
+    "torch.cuda.max_memory_allocated": _MEMORY + '.get("peak_bytes_in_use", 0)',
+    "torch.cuda.memory_reserved": _MEMORY + '.get("bytes_reserved", 0)',
+    "torch.cuda.max_memory_reserved": _MEMORY + '.get("peak_bytes_reserved", 0)',
+    "torch.backends.mps.is_available": 'jax.default_backend() == "METAL"',
+    "torch.backends.mps.is_built": 'jax.default_backend() == "METAL"',
+    "torch.backends.cudnn.is_available": 'jax.default_backend() == "gpu"',
+    "torch.xpu.is_available": "False",
+    "torch.accelerator.is_available": 'jax.default_backend() != "cpu"',
+    "torch.accelerator.device_count": "jax.local_device_count()",
+    "torch.is_grad_enabled": "True",
+}
+
+# Calls that give a device.
+DEVICES = (
+    "torch.device",
+    "torch.accelerator.current_accelerator",
+    "torch.accelerator.current_device_index",
+    "torch.cuda.current_device",
+)
+
+# Calls that give back the model or function that they are given: jit and sharding do their work.
+WRAPPERS = (
+    "torch.compile",
+    "torch.nn.DataParallel",
+    "torch.nn.parallel.DataParallel",
+    "torch.nn.parallel.DistributedDataParallel",
+    "torch.nn.SyncBatchNorm.convert_sync_batchnorm",
+)
