@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import libcst as cst
@@ -37,10 +37,11 @@ _THIRD_PARTY = {
 
 
 @functools.cache
-def snippet(name: str) -> tuple[Statement, ...]:
-    """The definition in a snippet file, without its imports."""
-    module = cst.parse_module((_SNIPPETS / f"{name}.py").read_text(encoding="utf-8"))
-    return tuple(s for s in module.body if isinstance(s, cst.FunctionDef | cst.ClassDef))
+def snippet(file: str, name: str) -> tuple[Statement, ...]:
+    """The definition in a snippet file under a name, without its imports."""
+    module = cst.parse_module((_SNIPPETS / f"{file}.py").read_text(encoding="utf-8"))
+    found = [s for s in module.body if isinstance(s, cst.FunctionDef | cst.ClassDef)]
+    return tuple(s.with_changes(name=cst.Name(name)) for s in found)
 
 
 def emit(source: SourceFile, lowered: Lowered) -> str:
@@ -50,7 +51,7 @@ def emit(source: SourceFile, lowered: Lowered) -> str:
     body = _with_helpers(lowered.body, lowered.helpers)
     body = _with_imports(_with_snippets(body, lowered.snippets))
     inserted = {id(statement) for helper in lowered.helpers for statement in helper.code}
-    inserted |= {id(statement) for name in lowered.snippets for statement in snippet(name)}
+    inserted |= {id(statement) for name, file in lowered.snippets.items() for statement in snippet(file, name)}
     module = source.module.with_changes(body=_spaced(body, inserted))
     return module.code
 
@@ -75,13 +76,17 @@ def _with_helpers(parts: Sequence[tuple[int, tuple[Statement, ...]]], helpers: I
     return body + [statement for helper in waiting for statement in helper.code]
 
 
-def _with_snippets(body: list[Statement], names: Iterable[str]) -> list[Statement]:
+def _with_snippets(body: list[Statement], files: Mapping[str, str]) -> list[Statement]:
     """The snippets together, before the first statement that uses one of them."""
-    used = [name for name in sorted(names) if any(name in usage.loads(s) for s in body if not _is_import(s))]
+    used = [name for name in sorted(files) if any(name in usage.loads(s) for s in body if not _is_import(s))]
     position = next((i for i, s in enumerate(body) if not _is_import(s) and set(used) & set(usage.loads(s))), None)
     if position is None:
         return body
-    return [*body[:position], *(statement for name in used for statement in snippet(name)), *body[position:]]
+    return [
+        *body[:position],
+        *(statement for name in used for statement in snippet(files[name], name)),
+        *body[position:],
+    ]
 
 
 def _is_import(statement: Statement) -> bool:

@@ -136,7 +136,7 @@ class ModuleClass(Kind):
 @dataclass(frozen=True)
 class BoundWeight:
     """A weight of a constructed layer: torch name, Flax collection and leaf, moves, Flax shape (None where not
-    known)."""
+    known). `{i}` in both names stands for the number of a copy where their count is not known."""
 
     torch: str
     collection: str

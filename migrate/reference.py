@@ -69,9 +69,13 @@ def _layer(layer: Layer) -> str:
     if layer.defaults:
         lines.append(f"Initial weights: {layer.defaults}")
     lines.append(f"Channels: {layer.layout.value}")
+    if layer.call != "input":
+        lines.append(f"Called with ({layer.call}), gives {layer.returns}")
     for weight in layer.weights:
         moves = ", ".join(" ".join(map(str, move.to_json())) for move in weight.moves) or "as it is"
-        lines.append(f"  {weight.torch} -> {weight.collection}/{weight.leaf} ({moves})")
+        condition = f", if {weight.when}" if weight.when else ""
+        copies = f", i from {weight.first} below {weight.over}" if weight.over else ""
+        lines.append(f"  {weight.torch} -> {weight.collection}/{weight.leaf} ({moves}{condition}{copies})")
     for key, reason in layer.unused:
         lines.append(f"  {key}: left out, {reason}")
     for argument, (values, why) in layer.refuses.items():

@@ -49,7 +49,7 @@ class _Collected:
 
     def members(self, facts: ClassFacts, torch: str, flax: str, depth: int) -> None:
         for weight in facts.parameters.values():
-            self.weight(weight, torch, flax)
+            self.weight(weight, torch, flax, depth)
         for attribute, node in facts.children.items():
             renamed = facts.renamed.get(attribute, attribute)
             self.node(node, _join(torch, ".", attribute), _join(flax, "/", renamed), depth)
@@ -61,7 +61,7 @@ class _Collected:
     def node(self, node: Node, torch: str, flax: str, depth: int) -> None:
         if isinstance(node, LayerNode):
             for weight in node.weights:
-                self.weight(weight, torch, flax)
+                self.weight(weight, torch, flax, depth)
             self.unused += [Unused(_join(torch, ".", key), reason) for key, reason in node.unused]
         elif isinstance(node, ClassNode):
             self.cls(node.cls, torch, flax, depth)
@@ -84,9 +84,10 @@ class _Collected:
             )
             number += 1
 
-    def weight(self, weight: BoundWeight, torch: str, flax: str) -> None:
-        path = _join(_join(weight.collection, "/", flax), "/", weight.leaf)
-        leaf = Leaf(path, _join(torch, ".", weight.torch), weight.moves, weight.shape, optional=weight.optional)
+    def weight(self, weight: BoundWeight, torch: str, flax: str, depth: int) -> None:
+        own, key = (name.replace("{i}", f"{{{depth}}}") for name in (weight.leaf, weight.torch))
+        path = _join(_join(weight.collection, "/", flax), "/", own)
+        leaf = Leaf(path, _join(torch, ".", key), weight.moves, weight.shape, optional=weight.optional)
         if leaf not in self.leaves:
             self.leaves.append(leaf)
 

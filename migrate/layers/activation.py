@@ -118,7 +118,7 @@ LAYERS = (
         template="PReLU({init?0.25})",
         note="The slope is learnt; Flax's own has a scalar where torch has a vector of one.",
         layout=Layout.ANY,
-        weights=(Weight("weight", "negative_slope", ("{num_parameters}",)),),
+        weights=(Weight("weight", "negative_slope", ("num_parameters",)),),
         refuses={"num_parameters": ((1,), "one slope for each channel is not supported")},
         snippets=("PReLU",),
         samples=(Sample("nn.PReLU()", (2, 3, 4)), Sample("nn.PReLU(init=0.1)", (5,))),

@@ -24,11 +24,11 @@ def _convolution(dimensions: int, samples: tuple[Sample, ...]) -> Layer:
             Weight(
                 "weight",
                 "kernel",
-                (*["?"] * dimensions, "?", "{out_channels}"),
+                (*["?"] * dimensions, "?", "out_channels"),
                 (Permute((*spatial, 1, 0)),),
                 initializer="kernel_init",
             ),
-            Weight("bias", "bias", ("{out_channels}",), when="bias", initializer="bias_init"),
+            Weight("bias", "bias", ("out_channels",), when="bias", initializer="bias_init"),
         ),
         refuses={"padding_mode": (("zeros",), "only zero padding is the same in Flax for every kernel size")},
         samples=samples,
@@ -55,11 +55,11 @@ def _transposed(dimensions: int, samples: tuple[Sample, ...]) -> Layer:
             Weight(
                 "weight",
                 "kernel",
-                (*["?"] * dimensions, "{out_channels}", "{in_channels}"),
+                (*["?"] * dimensions, "out_channels", "in_channels"),
                 (Permute((*spatial, 1, 0)),),
                 initializer="kernel_init",
             ),
-            Weight("bias", "bias", ("{out_channels}",), when="bias", initializer="bias_init"),
+            Weight("bias", "bias", ("out_channels",), when="bias", initializer="bias_init"),
         ),
         refuses={
             "groups": ((1,), "nn.ConvTranspose has no groups"),

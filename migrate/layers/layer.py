@@ -30,8 +30,9 @@ class Layout(enum.Enum):
 class Weight:
     """One torch tensor of a layer and the Flax leaf that it fills.
 
-    `shape` is the Flax leaf's, as templates over the layer's arguments ("?" where it is not known statically).
-    `when` names the argument that must be true for the tensor to exist.
+    `shape` is the Flax leaf's: an expression over the layer's arguments for each length ("?" where it is not known
+    statically; one that is a tuple stands for several). `when` is an expression that must be true for the tensor to
+    exist. `over` names the argument that counts copies: then `{i}` in both names runs from `first` to below it.
     """
 
     torch: str
@@ -41,15 +42,23 @@ class Weight:
     collection: str = "params"
     when: str = ""
     initializer: str = ""  # the constructor keyword that takes an initialiser for it
+    over: str = ""
+    first: int = 0
 
 
 @dataclass(frozen=True)
 class Sample:
-    """A constructor to test and the shape of its input ("int" inputs hold indices below `high`)."""
+    """A constructor to test and the shape of its input `x` (of indices below `high` where that is given).
+
+    call: the arguments of the call; inputs: those besides `x`, as the examples of the rules name theirs:
+    "h: f32[1, 2, 4]; mask: bool[5, 5]".
+    """
 
     constructor: str
     shape: tuple[int, ...]
     high: int = 0
+    call: str = "x"
+    inputs: str = ""
 
 
 @dataclass(frozen=True)
@@ -60,7 +69,10 @@ class Layer:
     template: its constructor in the target; a plain function where it has no weights and no state.
     defaults: the template of its torch initial distribution, given where no other initialiser is asked for.
     rank: rank of a batched input, for layers with a channel axis that moves.
-    trains: behaves differently in train mode. draws: needs the "dropout" stream then.
+    call: the signature of its `forward`; a call that does not fit is declined. returns: what `forward` gives, as
+    nested tuples of "tensor" and "None".
+    trains: behaves differently in train mode. draws: needs the "dropout" stream then. Neither where the expression
+    `trains_if` over the arguments is known to be false.
     refuses: argument -> (the only literal values that are supported, why).
     unused: torch keys that fill no leaf, with the reason.
     """
@@ -79,4 +91,6 @@ class Layer:
     refuses: dict[str, tuple[tuple[object, ...], str]] = field(default_factory=dict)
     unused: tuple[tuple[str, str], ...] = ()
     snippets: tuple[str, ...] = ()
-    integer_output: bool = False
+    call: str = "input"
+    returns: str = "tensor"
+    trains_if: str = ""

@@ -12,10 +12,8 @@ LAYERS = (
         snippets=("torch_init",),
         note="The kernel is the transpose of torch's weight; the initial bias is uniform, not zero.",
         weights=(
-            Weight(
-                "weight", "kernel", ("{in_features}", "{out_features}"), (Permute((1, 0)),), initializer="kernel_init"
-            ),
-            Weight("bias", "bias", ("{out_features}",), when="bias", initializer="bias_init"),
+            Weight("weight", "kernel", ("in_features", "out_features"), (Permute((1, 0)),), initializer="kernel_init"),
+            Weight("bias", "bias", ("out_features",), when="bias", initializer="bias_init"),
         ),
         samples=(
             Sample("nn.Linear(6, 4)", (3, 6)),
@@ -31,7 +29,7 @@ LAYERS = (
         defaults="embedding_init=nn.initializers.normal(1.0)",
         note="The table is not transposed; torch draws it from N(0, 1).",
         layout=Layout.FIRST,
-        weights=(Weight("weight", "embedding", ("{num_embeddings}", "{embedding_dim}"), initializer="embedding_init"),),
+        weights=(Weight("weight", "embedding", ("num_embeddings", "embedding_dim"), initializer="embedding_init"),),
         refuses={
             "padding_idx": ((None,), "Flax has no row without gradient"),
             "max_norm": ((None,), "torch changes the table in the forward pass"),

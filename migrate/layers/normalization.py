@@ -19,10 +19,10 @@ def _batch_norm(dimensions: int, samples: tuple[Sample, ...]) -> Layer:
         rank=dimensions + 2,
         trains=True,
         weights=(
-            Weight("weight", "scale", ("{num_features}",), when="affine", initializer="scale_init"),
-            Weight("bias", "bias", ("{num_features}",), when="affine", initializer="bias_init"),
-            Weight("running_mean", "mean", ("{num_features}",), collection="batch_stats"),
-            Weight("running_var", "var", ("{num_features}",), collection="batch_stats"),
+            Weight("weight", "scale", ("num_features",), when="affine", initializer="scale_init"),
+            Weight("bias", "bias", ("num_features",), when="affine", initializer="bias_init"),
+            Weight("running_mean", "mean", ("num_features",), collection="batch_stats"),
+            Weight("running_var", "var", ("num_features",), collection="batch_stats"),
         ),
         unused=(("num_batches_tracked", "Flax counts no batches"),),
         refuses={
@@ -44,15 +44,15 @@ def _instance_norm(dimensions: int, samples: tuple[Sample, ...]) -> Layer:
         layout=Layout.LAST,
         rank=dimensions + 2,
         weights=(
-            Weight("weight", "scale", ("{num_features}",), when="affine", initializer="scale_init"),
-            Weight("bias", "bias", ("{num_features}",), when="affine", initializer="bias_init"),
+            Weight("weight", "scale", ("num_features",), when="affine", initializer="scale_init"),
+            Weight("bias", "bias", ("num_features",), when="affine", initializer="bias_init"),
         ),
         refuses={"track_running_stats": ((False,), "nn.InstanceNorm keeps no statistics")},
         samples=samples,
     )
 
 
-_SHAPE = ("{normalized_shape:shape}",)
+_SHAPE = ("normalized_shape",)
 _SCALE = Weight("weight", "scale", _SHAPE, when="elementwise_affine", initializer="scale_init")
 _BIAS = Weight("bias", "bias", _SHAPE, when="bias and elementwise_affine", initializer="bias_init")
 
@@ -94,8 +94,8 @@ LAYERS = (
         note="The channel axis is the second in torch and the last in Flax.",
         layout=Layout.LAST,
         weights=(
-            Weight("weight", "scale", ("{num_channels}",), when="affine", initializer="scale_init"),
-            Weight("bias", "bias", ("{num_channels}",), when="affine", initializer="bias_init"),
+            Weight("weight", "scale", ("num_channels",), when="affine", initializer="scale_init"),
+            Weight("bias", "bias", ("num_channels",), when="affine", initializer="bias_init"),
         ),
         samples=(
             Sample("nn.GroupNorm(2, 6)", (2, 6, 3, 4)),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from migrate.layers import activation, convolution, linear, normalization, shape
+from migrate.layers import activation, convolution, linear, normalization, recurrent, shape
 from migrate.layers.layer import Layer
 
-FAMILIES = (linear, convolution, normalization, activation, shape)
+FAMILIES = (linear, convolution, normalization, activation, shape, recurrent)
 
 
 def _collect() -> dict[str, Layer]:

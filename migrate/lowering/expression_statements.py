@@ -10,6 +10,7 @@ from migrate.kinds import (
     Device,
     Function,
     Model,
+    Module,
     Optimizer,
     Scheduler,
     Tensor,
@@ -58,6 +59,8 @@ class ExpressionStatements(Setup, Calls, Checkpoints, OptimizerStatements):
         if isinstance(shared, Function):
             return self.user_statement(line, node, Value(func, shared), shared)
         base, method = self.expr(func.value), func.attr.value
+        if isinstance(base.kind, Module) and method == "flatten_parameters":
+            return []  # how torch keeps the weights of a recurrent network in memory
         if isinstance(base.kind, Model) and base.kind.place is not None:
             return self.model_statement(node, base.kind, method)
         if isinstance(base.kind, Optimizer):

@@ -20,6 +20,7 @@ from migrate.rules.rule import signature
 from migrate.script import (
     ClassFacts,
     classes_in,
+    layers_in,
 )
 
 
@@ -64,7 +65,10 @@ class Initializers(Arguments):
             if cls in seen or inner is None:
                 continue
             seen.add(cls)
-            for torch in TABLE:
+            made = {layer.torch for node in inner.children.values() for layer in layers_in(node)}
+            for torch, layer in TABLE.items():
+                if torch not in made and not any(weight.initializer for weight in layer.weights):
+                    continue
                 given = initializers_of(reader, function, torch)
                 if given:
                     inner.initializers[torch] = given
@@ -91,6 +95,8 @@ class _Walk:
     def __init__(self, scope: Arguments, module: str, layer: str) -> None:
         self.scope, self.module, self.layer = scope, module, layer
         self.weights = {weight.torch for weight in TABLE[layer].weights if weight.initializer}
+        # a layer whose initial weights are fixed by its snippet: whatever is done to them is declined
+        self.fixed = not self.weights and any(weight.collection == "params" for weight in TABLE[layer].weights)
 
     def block(self, body: Sequence[cst.CSTNode]) -> dict[str, Expr]:
         """What a block gives the layer's weights: torch name -> initialiser."""
@@ -101,7 +107,7 @@ class _Walk:
             elif isinstance(statement, cst.SimpleStatementLine):
                 for small in statement.body:
                     found |= self.small(small)
-            elif self.weights:
+            elif self.weights or self.fixed:
                 raise Unsupported("MIG204", f"{type(statement).__name__} in a function given to apply")
         return found
 
@@ -152,7 +158,7 @@ class _Walk:
     def small(self, small: cst.BaseSmallStatement) -> dict[str, Expr]:
         """One simple statement: a call of `nn.init` or of a method that fills a weight in place."""
         plain = isinstance(small, cst.Assign) and all(isinstance(t.target, cst.Name) for t in small.targets)
-        if plain or isinstance(small, cst.Pass | cst.Return) or not self.weights:
+        if plain or isinstance(small, cst.Pass | cst.Return) or not (self.weights or self.fixed):
             return {}
         if isinstance(small, cst.Expr) and isinstance(small.value, cst.SimpleString):
             return {}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from migrate import layouts, nodes
+from migrate import layouts, nodes, usage
 from migrate.diagnostics import Unsupported
 from migrate.kinds import (
     UNKNOWN,
@@ -14,23 +14,24 @@ from migrate.kinds import (
     Device,
     Items,
     Kind,
+    LayerNode,
     Loss,
     Model,
     Module,
     ModuleClass,
     Never,
     Tensor,
+    TorchName,
     join,
 )
+from migrate.layers.layer import Layer
 from migrate.layers.table import TABLE
-from migrate.lowering.arguments import Arguments, argument_names
+from migrate.lowering.arguments import Arguments, argument_names, placed
 from migrate.nodes import Expr
 from migrate.optimizers import LOSSES
 from migrate.rules.catalogue import RULES
-from migrate.rules.rule import Parameter, Value
-from migrate.script import (
-    merge,
-)
+from migrate.rules.rule import Call, Parameter, Value
+from migrate.script import layers_in, merge
 from migrate.targets import linen
 
 FUNCTIONAL_LAYERS = {
@@ -52,18 +53,33 @@ class Layers(Arguments):
         call = self.bind_call(name, linen.layer_signature(layer), node.args)
         for parameter, value in call.bound.items():
             self.note_type(value.node, linen.ARGUMENT_TYPES.get(parameter, ""))
-        if layer.trains and not self.cls:
+        trains = linen.trains(layer, call)
+        if trains and not self.cls:
             raise Unsupported("MIG201", f"{name} outside a module class has no train mode to follow")
         facts = self.script.classes.get(self.cls)
         asked = facts.initializers.get(name, {}) if facts is not None else {}  # by apply(init_fn)
         value = linen.construct(layer, call, asked)
         if facts is not None:
-            facts.own_trains |= layer.trains
-            facts.own_stats |= any(weight.collection == "batch_stats" for weight in layer.weights)
-            if layer.draws:
+            facts.own_trains |= trains
+            assert isinstance(value.kind, Module)
+            weights = [weight for node in value.kind.options for made in layers_in(node) for weight in made.weights]
+            facts.own_stats |= any(weight.collection == "batch_stats" for weight in weights)
+            if layer.draws and trains:
                 facts.own_draws.add("dropout")
-        self.unit.snippets |= {snippet for snippet in layer.snippets if snippet in nodes.code(value.node)}
-        return value
+        return Value(self.with_snippets(value.node, layer.snippets), value.kind)
+
+    def with_snippets(self, node: Expr, names: Sequence[str]) -> Expr:
+        """A constructor that uses snippets, which get another name where the script uses theirs for something else."""
+        given: dict[str, Expr] = {}
+        for name in names:
+            if name not in usage.loads(node):
+                continue
+            clashes = name in self.unit.taken and not isinstance(self.env.lookup(name), TorchName)
+            other = f"Torch{name}" if name[0].isupper() else f"torch_{name}"
+            self.unit.snippets[other if clashes else name] = name
+            if clashes:
+                given[name] = nodes.name(other)
+        return nodes.substituted(node, given) if given else node
 
     def functional_layer(self, name: str, node: cst.Call) -> Value:
         """Pooling functions: the same entry as their layers, called at once."""
@@ -83,6 +99,9 @@ class Layers(Arguments):
             raise Unsupported(
                 "MIG201", f"{nodes.code(node.func)} holds layers that want their channels in different places"
             )
+        entry = _entry(kind)
+        if entry is not None and entry.call != "input":
+            return self.signature_call(node, callee, entry)
         if len(node.args) != 1 or node.args[0].star:
             args = self.array_args(node.args)
             return Value(node.with_changes(func=callee.node, args=args), UNKNOWN if len(args) != 1 else Tensor())
@@ -91,6 +110,22 @@ class Layers(Arguments):
         value = layouts.leave(kind, made, entered)
         user = [option.cls for option in kind.options if isinstance(option, ClassNode)]
         return Value(value.node, self.forward_kind(user, entered.kind)) if user else value
+
+    def signature_call(self, node: cst.Call, callee: Value, layer: Layer) -> Value:
+        """A call of a layer that takes or gives more than one tensor: its snippet takes what torch's `forward` does."""
+        parameters = linen.call_signature(layer)
+        names = argument_names(node.args, [parameter.name for parameter in parameters])
+        values = [self.array(arg.value) for arg in node.args]
+        unknown = [arg for arg, name in zip(node.args, names, strict=True) if name not in {p.name for p in parameters}]
+        if unknown:
+            raise Unsupported("MIG203", f"{layer.torch}: `{nodes.code(unknown[0])}` is no argument of its call")
+        bound = dict(zip(names, values, strict=True))
+        call = Call(layer.torch, bound, defaults={p.name: p.default for p in parameters})
+        args = [
+            arg.with_changes(keyword=None) if name == parameters[0].name and number == 0 else arg
+            for number, (arg, name) in enumerate(zip(placed(node.args, values), names, strict=True))
+        ]
+        return Value(node.with_changes(func=callee.node, args=args), linen.result_kind(layer, call))
 
     def forward_kind(self, classes: Sequence[str], argument: Kind) -> Kind:
         """What `forward` of user classes returns; the argument is remembered as one that it gets."""
@@ -147,6 +182,12 @@ class Layers(Arguments):
                 args=[*args, *nodes.arguments([], {"training": nodes.expression("self.training")})]
             )
         return Value(made, Module((ClassNode(kind.cls),)))
+
+
+def _entry(kind: Module) -> Layer | None:
+    """The entry of the table that a submodule is constructed by, where it is one layer."""
+    torch = {option.torch if isinstance(option, LayerNode) else "" for option in kind.options}
+    return TABLE.get(torch.pop()) if len(torch) == 1 else None
 
 
 def _frozen(kind: Kind) -> Kind:

@@ -31,7 +31,7 @@ class Lowered:
 
     body: tuple[tuple[int, tuple[Statement, ...]], ...]
     helpers: tuple[Helper, ...]
-    snippets: frozenset[str]
+    snippets: Mapping[str, str]  # name in the output -> snippet
     diagnostics: tuple[Diagnostic, ...]
     script: Script
     refused: frozenset[str]
@@ -90,7 +90,7 @@ def _lowered(unit: Unit, body: _Body) -> Lowered:
     return Lowered(
         tuple(body),
         tuple(unit.helpers),
-        frozenset(unit.snippets),
+        unit.snippets,
         tuple(unit.diagnostics),
         unit.script,
         frozenset(unit.refused),
@@ -110,7 +110,7 @@ def _next_round(script: Script) -> None:
 
 def _round(unit: Unit) -> _Body:
     """Lowers one file; forgets what the round before found, all but the script."""
-    unit.diagnostics, unit.helpers, unit.snippets, unit.refused = [], [], set(), set()
+    unit.diagnostics, unit.helpers, unit.snippets, unit.refused = [], [], {}, set()
     script, statements = unit.script, suites.suite_of(unit.source.module.body)
     env = Environment({"__name__": Plain("str"), "__file__": Plain("str")})
     lowering = Lowering(unit, "module", unit.scope, env=env)

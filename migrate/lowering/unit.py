@@ -78,7 +78,7 @@ class Unit:
     unread: Mapping[str, str] = field(default_factory=dict)  # modules of the project that are not converted -> why
     others: dict[str, Unit] = field(default_factory=dict)  # every file of the project, by its module scope
     diagnostics: list[Diagnostic] = field(default_factory=list)
-    snippets: set[str] = field(default_factory=set)
+    snippets: dict[str, str] = field(default_factory=dict)  # name in the output -> snippet
     helpers: list[Helper] = field(default_factory=list)
     anchor: int = 0
     silent: int = 0
@@ -100,12 +100,12 @@ class Unit:
         """Asks for a snippet; declines one whose name the script uses for something else."""
         if name in self.taken:
             raise Unsupported("MIG302", f"the output needs a function called {name}, a name that the script uses")
-        self.snippets.add(name)
+        self.snippets[name] = name
 
     @contextlib.contextmanager
     def discarding(self) -> Iterator[None]:
         """Lowering inside is for what it learns only: findings and helpers are dropped."""
-        helpers, snippets = len(self.helpers), set(self.snippets)
+        helpers, snippets = len(self.helpers), dict(self.snippets)
         self.silent += 1
         try:
             yield

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from migrate import emit
@@ -19,7 +18,7 @@ from migrate.rules.rule import Call
 from tests.conformance import rewritten, run_example, test_optimizers
 from tests.conformance.examples import Example, of
 from tests.conformance.precision import floats_are
-from tests.conformance.run_layer import Case, Pair, example_input, source
+from tests.conformance.run_layer import Case, Pair, example_inputs, sample_source
 
 # rule: an example of it, and what a mistaken rule would write instead
 MISTAKEN_RULES = {
@@ -168,11 +167,11 @@ MISTAKEN_LAYERS: dict[str, tuple[str, Sample, Callable[[Layer], Layer]]] = {
 
 def layer_problems(case: Case) -> list[str]:
     """What the conformance test of a layer would say."""
-    made = rewritten.fresh(source(case.sample.constructor))
-    pair = Pair(case.sample.constructor, made, "float64")
-    x = example_input(case.sample, "float64")
+    written = sample_source(case.sample)
+    pair = Pair(written, rewritten.fresh(written), "float64")
+    inputs = example_inputs(case.sample, "float64")
     modes = (False, True) if case.layer.trains else (False,)
-    return [d.what for train in modes for d in pair.differing(x, train)] + pair.tree_problems(x)
+    return [d.what for train in modes for d in pair.differing(inputs, train)] + pair.tree_problems(inputs)
 
 
 @pytest.mark.parametrize("mistake", MISTAKEN_LAYERS)
@@ -186,23 +185,44 @@ def test_a_mistaken_layer_is_noticed(mistake: str, float64: None, monkeypatch: p
         return
 
 
-@pytest.mark.parametrize(
-    ("right", "wrong"),
-    [
-        ("* n / (n - 1)", ""),  # the biased variance in the running statistics
-        ("(1 - m) * running_mean.value + m *", "m * running_mean.value + (1 - m) *"),
-        ("jax.lax.rsqrt(var + self.epsilon)", "1 / (jnp.sqrt(var) + self.epsilon)"),
-    ],
-)
-def test_a_mistaken_snippet_is_noticed(right: str, wrong: str, float64: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = (emit._SNIPPETS / "BatchNorm.py").read_text()
+MISTAKEN_SNIPPETS = [
+    # the biased variance in the running statistics
+    ("BatchNorm", Sample("nn.BatchNorm2d(3)", (4, 3, 2, 2)), "* n / (n - 1)", ""),
+    (
+        "BatchNorm",
+        Sample("nn.BatchNorm2d(3)", (4, 3, 2, 2)),
+        "(1 - m) * running_mean.value + m *",
+        "m * running_mean.value + (1 - m) *",
+    ),
+    (
+        "BatchNorm",
+        Sample("nn.BatchNorm2d(3)", (4, 3, 2, 2)),
+        "jax.lax.rsqrt(var + self.epsilon)",
+        "1 / (jnp.sqrt(var) + self.epsilon)",
+    ),
+    ("LSTM", Sample("nn.LSTM(3, 4)", (5, 2, 3)), "i, f, g, o = jnp.split", "i, f, o, g = jnp.split"),
+    # the bias of the new state outside the product with the reset gate
+    (
+        "GRU",
+        Sample("nn.GRU(3, 4)", (5, 2, 3)),
+        "jnp.tanh(n + nn.sigmoid(r + hr) * hn)",
+        "jnp.tanh(n + nn.sigmoid(r + hr) * (hn - bias_hh[-4:]) + bias_hh[-4:])",
+    ),
+    # the final state of the backward direction taken at the wrong end
+    ("RNN", Sample("nn.RNN(3, 4, bidirectional=True)", (5, 2, 3)), 'reverse=suffix == "_reverse"', "reverse=False"),
+]
+
+
+@pytest.mark.parametrize(("name", "sample", "right", "wrong"), MISTAKEN_SNIPPETS)
+def test_a_mistaken_snippet_is_noticed(name: str, sample: Sample, right: str, wrong: str, float64: None) -> None:
+    text = (emit._SNIPPETS / f"{name}.py").read_text()
     assert right in text
-    constructor = "nn.BatchNorm2d(3)"
-    made = rewritten.fresh(source(constructor))
+    written = sample_source(sample)
+    made = rewritten.fresh(written)
     mistaken = replace(made, text=made.text.replace(right, wrong))
-    x = np.random.default_rng(0).standard_normal((4, 3, 2, 2))
-    assert not Pair(constructor, made, "float64").differing(x, True)
-    assert Pair(constructor, mistaken, "float64").differing(x, True)
+    inputs = example_inputs(sample, "float64")
+    assert not Pair(written, made, "float64").differing(inputs, True)
+    assert Pair(written, mistaken, "float64").differing(inputs, True)
 
 
 @pytest.mark.parametrize(

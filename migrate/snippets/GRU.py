@@ -1,0 +1,59 @@
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+
+class GRU(nn.Module):
+    """torch's GRU, by scans over time: returns (output, h), where h has a row for each layer and direction.
+
+    The weights are torch's, transposed: gates side by side in the order r, z, n, and two biases that both learn.
+    """
+
+    hidden_size: int
+    num_layers: int = 1
+    bias: bool = True
+    batch_first: bool = False
+    dropout: float = 0.0
+    bidirectional: bool = False
+    training: bool = False
+
+    @nn.compact
+    def __call__(self, x, hx=None):
+        time_axis = 1 if self.batch_first and x.ndim == 3 else 0
+        x = jnp.moveaxis(x, time_axis, 0)
+        suffixes = ("", "_reverse") if self.bidirectional else ("",)
+        if hx is None:
+            hx = jnp.zeros((self.num_layers * len(suffixes), *x.shape[1:-1], self.hidden_size), x.dtype)
+        finals = []
+        for layer in range(self.num_layers):
+            if layer:
+                x = nn.Dropout(self.dropout, deterministic=not self.training)(x)
+            outputs = []
+            for suffix in suffixes:
+                final, y = self.scan(f"l{layer}{suffix}", x, hx[len(finals)], reverse=suffix == "_reverse")
+                finals.append(final)
+                outputs.append(y)
+            x = jnp.concatenate(outputs, axis=-1)
+        return jnp.moveaxis(x, 0, time_axis), jnp.stack(finals)
+
+    def scan(self, name, x, h, reverse):
+        def weight(kind, *shape):
+            bound = self.hidden_size**-0.5
+            return self.param(f"{kind}_{name}", lambda key: jax.random.uniform(key, shape, minval=-bound, maxval=bound))
+
+        gates = 3 * self.hidden_size
+        inputs = x @ weight("weight_ih", x.shape[-1], gates)
+        weight_hh = weight("weight_hh", self.hidden_size, gates)
+        if self.bias:
+            inputs = inputs + weight("bias_ih", gates)
+        bias_hh = weight("bias_hh", gates) if self.bias else 0
+
+        def step(h, inputs):
+            r, z, n = jnp.split(inputs, 3, axis=-1)
+            hr, hz, hn = jnp.split(h @ weight_hh + bias_hh, 3, axis=-1)
+            z = nn.sigmoid(z + hz)
+            n = jnp.tanh(n + nn.sigmoid(r + hr) * hn)
+            h = (1 - z) * n + z * h
+            return h, h
+
+        return jax.lax.scan(step, h, inputs, reverse=reverse)

@@ -1,0 +1,55 @@
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+
+class RNN(nn.Module):
+    """torch's RNN, by scans over time: returns (output, h), where h has a row for each layer and direction.
+
+    The weights are torch's, transposed, with two biases that both learn.
+    """
+
+    hidden_size: int
+    num_layers: int = 1
+    nonlinearity: str = "tanh"
+    bias: bool = True
+    batch_first: bool = False
+    dropout: float = 0.0
+    bidirectional: bool = False
+    training: bool = False
+
+    @nn.compact
+    def __call__(self, x, hx=None):
+        time_axis = 1 if self.batch_first and x.ndim == 3 else 0
+        x = jnp.moveaxis(x, time_axis, 0)
+        suffixes = ("", "_reverse") if self.bidirectional else ("",)
+        if hx is None:
+            hx = jnp.zeros((self.num_layers * len(suffixes), *x.shape[1:-1], self.hidden_size), x.dtype)
+        finals = []
+        for layer in range(self.num_layers):
+            if layer:
+                x = nn.Dropout(self.dropout, deterministic=not self.training)(x)
+            outputs = []
+            for suffix in suffixes:
+                final, y = self.scan(f"l{layer}{suffix}", x, hx[len(finals)], reverse=suffix == "_reverse")
+                finals.append(final)
+                outputs.append(y)
+            x = jnp.concatenate(outputs, axis=-1)
+        return jnp.moveaxis(x, 0, time_axis), jnp.stack(finals)
+
+    def scan(self, name, x, h, reverse):
+        def weight(kind, *shape):
+            bound = self.hidden_size**-0.5
+            return self.param(f"{kind}_{name}", lambda key: jax.random.uniform(key, shape, minval=-bound, maxval=bound))
+
+        inputs = x @ weight("weight_ih", x.shape[-1], self.hidden_size)
+        weight_hh = weight("weight_hh", self.hidden_size, self.hidden_size)
+        if self.bias:
+            inputs = inputs + (weight("bias_ih", self.hidden_size) + weight("bias_hh", self.hidden_size))
+        activation = {"tanh": jnp.tanh, "relu": nn.relu}[self.nonlinearity]
+
+        def step(h, inputs):
+            h = activation(inputs + h @ weight_hh)
+            return h, h
+
+        return jax.lax.scan(step, h, inputs, reverse=reverse)

@@ -1,0 +1,24 @@
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+
+class RNNCell(nn.Module):
+    """One step of torch's RNN: returns h. Weights transposed, two biases."""
+
+    hidden_size: int
+    bias: bool = True
+    nonlinearity: str = "tanh"
+
+    @nn.compact
+    def __call__(self, x, hx=None):
+        def weight(name, *shape):
+            bound = self.hidden_size**-0.5
+            return self.param(name, lambda key: jax.random.uniform(key, shape, minval=-bound, maxval=bound))
+
+        h = jnp.zeros((*x.shape[:-1], self.hidden_size), x.dtype) if hx is None else hx
+        y = x @ weight("weight_ih", x.shape[-1], self.hidden_size)
+        y = y + h @ weight("weight_hh", self.hidden_size, self.hidden_size)
+        if self.bias:
+            y = y + weight("bias_ih", self.hidden_size) + weight("bias_hh", self.hidden_size)
+        return {"tanh": jnp.tanh, "relu": nn.relu}[self.nonlinearity](y)

@@ -1,0 +1,150 @@
+"""Converters: what an argument of a torch layer becomes where it is not passed on as it is."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import replace
+
+import libcst as cst
+
+from migrate import nodes
+from migrate.diagnostics import Unsupported
+from migrate.kinds import Items
+from migrate.nodes import Expr
+from migrate.rules.rule import Call
+
+
+def _repeated(call: Call, name: str, count: int) -> Expr:
+    value = call.value(name)
+    if isinstance(value.node, cst.Tuple) or isinstance(value.kind, Items):
+        return value.node
+    if isinstance(value.node, cst.List):
+        return nodes.tuple_of([element.value for element in value.node.elements])
+    return nodes.tuple_of([value.node] * count)
+
+
+def _padding(call: Call, name: str, count: int) -> Expr:
+    value = nodes.literal(call.node(name))
+    if isinstance(value, str):
+        return nodes.expression(f'"{value.upper()}"')
+    return nodes.expression('"VALID"') if value == 0 else call.node(name)
+
+
+def _stride(call: Call, name: str, count: int) -> Expr:
+    return _repeated(call, name if call.has(name) else "kernel_size", count)
+
+
+def _pool_padding(call: Call, name: str, count: int) -> Expr:
+    if nodes.is_literal(call.node(name), 0):
+        return nodes.name("VALID")
+    sizes = _repeated(call, name, count)
+    if not isinstance(sizes, cst.Tuple):
+        raise Unsupported(
+            "MIG203", f"{call.api}: padding={nodes.code(call.node(name))} must be a number or a tuple here"
+        )
+    return nodes.tuple_of([nodes.tuple_of([size.value, size.value]) for size in sizes.elements])
+
+
+def _fan_in(call: Call, name: str, count: int) -> Expr:
+    sizes = _repeated(call, "kernel_size", count)
+    if not isinstance(sizes, cst.Tuple):
+        raise Unsupported("MIG203", f"{call.api}: kernel_size must be a number or a tuple here")
+    factors = [nodes.parenthesized(size.value) for size in sizes.elements]
+    channels: Expr = nodes.parenthesized(call.node("in_channels"))
+    if not nodes.is_literal(call.node("groups"), 1):
+        channels = nodes.expression("{a} // {b}", a=channels, b=call.node("groups"))
+    return functools.reduce(lambda product, factor: _times(product, factor), factors, channels)
+
+
+def _times(a: Expr, b: Expr) -> Expr:
+    if nodes.is_literal(b, 1):
+        return a
+    return cst.BinaryOperation(a, cst.Multiply(), b)
+
+
+def _gelu_tanh(call: Call, name: str, count: int) -> Expr:
+    return nodes.name("True" if call.literal(name) == "tanh" else "False")
+
+
+def _both_true(call: Call, name: str, count: int) -> Expr:
+    affine = call.node("elementwise_affine")
+    if nodes.is_literal(affine, False):
+        return nodes.name("False")
+    return call.node(name)
+
+
+def _trailing_axes(call: Call, name: str, count: int) -> Expr:
+    value = call.value(name)
+    if isinstance(value.node, cst.List | cst.Tuple):
+        rank = len(value.node.elements)
+        return nodes.expression("-1") if rank == 1 else nodes.expression(str(tuple(range(-rank, 0))))
+    if isinstance(value.kind, Items):
+        raise Unsupported("MIG203", f"{call.api}: the number of axes in {nodes.code(value.node)} is not known")
+    return nodes.expression("-1")
+
+
+def _item(call: Call, name: str, count: int) -> Expr:
+    value = call.node(name)
+    if isinstance(value, cst.Tuple | cst.List):
+        return value.elements[count].value
+    return nodes.expression("{x}[" + str(count) + "]", x=value)
+
+
+def _transpose_padding(call: Call, name: str, count: int) -> Expr:
+    """What Flax calls the padding of a transposed convolution: dilation * (kernel - 1) - padding on either side."""
+    kernel, dilation, padding, more = (
+        _numbers(call, argument, count) for argument in ("kernel_size", "dilation", name, "output_padding")
+    )
+    low = [d * (k - 1) - p for k, d, p in zip(kernel, dilation, padding, strict=True)]
+    pairs = [(side, side + extra) for side, extra in zip(low, more, strict=True)]
+    return nodes.tuple_of([nodes.expression(f"({one}, {other})") for one, other in pairs])
+
+
+def _numbers(call: Call, name: str, count: int) -> list[int]:
+    value = nodes.literal(call.node(name))
+    values = [value] * count if isinstance(value, int) else value
+    if isinstance(values, tuple | list) and len(values) == count and all(isinstance(number, int) for number in values):
+        return list(values)
+    raise Unsupported("MIG203", f"{call.api}: {name}={nodes.code(call.node(name))} must be written out in numbers here")
+
+
+def _fan_in_transposed(call: Call, name: str, count: int) -> Expr:
+    """torch takes the second axis of the weight for the inputs, which here is that of the outputs."""
+    return _fan_in(replace(call, bound={**call.bound, "in_channels": call.value(name)}), name, count)
+
+
+def _pad_pairs(call: Call, name: str, count: int) -> Expr:
+    """Pairs from the last axis backwards, around channel-last data."""
+    sizes = _numbers(call, name, 2 * count)
+    pairs = [tuple(sizes[i : i + 2]) for i in range(0, 2 * count, 2)]
+    return nodes.expression(str(((0, 0), *reversed(pairs), (0, 0))))
+
+
+def _epsilon(call: Call, name: str, count: int) -> Expr:
+    given = call.node(name)
+    return nodes.expression("jnp.finfo(jnp.float32).eps") if nodes.is_literal(given, None) else given
+
+
+def _training(call: Call, name: str, count: int) -> Expr:
+    """The mode of the module, where an argument such as the share of dropout makes it matter."""
+    value = nodes.literal(call.node(name))
+    return nodes.name("False") if value is not ... and not value else nodes.expression("self.training")
+
+
+CONVERTERS: dict[str, Callable[[Call, str, int], Expr]] = {
+    "tuple": _repeated,
+    "padding": _padding,
+    "stride": _stride,
+    "pool_padding": _pool_padding,
+    "fan_in_conv": _fan_in,
+    "gelu_tanh": _gelu_tanh,
+    "and_elementwise_affine": _both_true,
+    "trailing_axes": _trailing_axes,
+    "item": _item,
+    "transpose_padding": _transpose_padding,
+    "fan_in_transposed": _fan_in_transposed,
+    "pad_pairs": _pad_pairs,
+    "epsilon": _epsilon,
+    "training": _training,
+}

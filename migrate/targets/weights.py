@@ -1,0 +1,83 @@
+"""The weights that a constructed layer has: what of the table holds for its arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, NoReturn
+
+from migrate import nodes
+from migrate.kinds import BoundWeight
+from migrate.layers.layer import Layer, Weight
+from migrate.rules.rule import Call
+
+
+class _Open(Exception):
+    """An expression depends on an argument whose value is told at run time."""
+
+
+class _Unknown:
+    """An argument whose value is told at run time: whatever asks for it learns nothing."""
+
+    def _ask(self, *_: object) -> NoReturn:
+        raise _Open
+
+    __bool__ = __eq__ = __add__ = __radd__ = __mul__ = __rmul__ = __floordiv__ = __gt__ = __lt__ = _ask
+    __hash__ = None  # type: ignore[assignment]
+
+
+class _Arguments(dict[str, Any]):
+    def __init__(self, call: Call) -> None:
+        super().__init__()
+        self.call = call
+
+    def __missing__(self, name: str) -> Any:
+        value = nodes.literal(self.call.node(name))
+        return _Unknown() if value is ... else value
+
+
+def evaluated(text: str, call: Call) -> Any:
+    """An expression of the table over the arguments of a call; `...` where an argument decides it at run time."""
+    try:
+        value = eval(text, {"__builtins__": {}}, _Arguments(call))
+    except (_Open, TypeError):  # a length that is no number yet, such as a tuple with a name in it
+        return ...
+    return ... if isinstance(value, _Unknown) else value
+
+
+def exists(weight: Weight, call: Call) -> bool | None:
+    """Whether a weight exists: True, False, or None where an argument decides it at run time."""
+    value = evaluated(weight.when, call) if weight.when else True
+    return None if value is ... else bool(value)
+
+
+def bound_weights(layer: Layer, call: Call) -> tuple[BoundWeight, ...]:
+    """The weights that a constructed layer has, as manifest leaves relative to it."""
+    return tuple(
+        BoundWeight(one.torch, one.collection, one.leaf, one.moves, _shape(one, call), exists(one, call) is not True)
+        for weight in layer.weights
+        for one in _copies(weight, call)
+        if exists(weight, call) is not False
+    )
+
+
+def _copies(weight: Weight, call: Call) -> Iterator[Weight]:
+    """One for each copy; where their number is not known, one whose names keep `{i}` and that may be absent."""
+    count = evaluated(weight.over, call) if weight.over else None
+    if count is None:
+        yield weight
+    elif isinstance(count, int):
+        for number in range(weight.first, count):
+            torch, leaf = (name.replace("{i}", str(number)) for name in (weight.torch, weight.leaf))
+            yield replace(weight, torch=torch, leaf=leaf)
+    else:
+        yield replace(weight, when=weight.over)  # an unknown number: None, hence optional
+
+
+def _shape(weight: Weight, call: Call) -> tuple[int | None, ...]:
+    lengths: list[int | None] = []
+    for text in weight.shape:
+        value = ... if text == "?" else evaluated(text, call)
+        each = value if isinstance(value, list | tuple) else [value]
+        lengths += [length if isinstance(length, int) else None for length in each]
+    return tuple(lengths)
