@@ -119,6 +119,13 @@ class Place:
 
 
 @dataclass(frozen=True)
+class Leaf(Tensor):
+    """A tensor made with `requires_grad=True`: a parameter without a model."""
+
+    place: Place = Place("", "")
+
+
+@dataclass(frozen=True)
 class Model(Kind):
     """An instance of module class `cls` (a user class, or "Sequential"); `place` None inside another module."""
 

@@ -120,6 +120,7 @@ class Example:
     arguments: tuple[cst.BaseExpression, ...]
     definitions: Mapping[str, cst.BaseExpression]
     trained: bool  # from a training step, which is preferred to an evaluation
+    direct: bool = True  # not computed by another model, which is preferred most
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,9 @@ class Script:
     functions: dict[str, FunctionFacts] = field(default_factory=dict)
     places: dict[Place, str] = field(default_factory=dict)  # models made by the script -> class
     parameters_of: dict[Place, Place] = field(default_factory=dict)  # parameter -> the model passed for it
-    optimizers: set[Place] = field(default_factory=set)
+    optimizers: dict[Place, tuple[Place, ...]] = field(default_factory=dict)  # -> the models that they train
+    leaves: set[Place] = field(default_factory=set)  # tensors made with requires_grad=True
+    inspected: set[Place] = field(default_factory=set)  # models whose gradients the script itself reads
     scheduled: set[Place] = field(default_factory=set)  # optimizers whose learning rate changes
     accumulated: set[Place] = field(default_factory=set)  # optimizers that step apart from backward
     zeroed_first: set[Place] = field(default_factory=set)  # models whose gradients are zeroed before they are summed

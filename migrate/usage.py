@@ -135,6 +135,43 @@ def stores(nodes: cst.CSTNode | Iterable[cst.CSTNode]) -> list[str]:
     return _names(nodes).stores
 
 
+class _Changes(cst.CSTVisitor):
+    """Names whose value changes without being bound: `x.add_(y)`, `x[i] = y`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:
+        return False
+
+    def visit_Call(self, node: cst.Call) -> None:
+        func = node.func
+        if isinstance(func, cst.Attribute) and func.attr.value.endswith("_") and not func.attr.value.startswith("__"):
+            self._base(func.value)
+
+    def visit_AssignTarget(self, node: cst.AssignTarget) -> None:
+        if isinstance(node.target, cst.Subscript):
+            self._base(node.target.value)
+
+    def visit_AugAssign(self, node: cst.AugAssign) -> None:
+        if isinstance(node.target, cst.Subscript):
+            self._base(node.target.value)
+
+    def _base(self, node: cst.BaseExpression) -> None:
+        while isinstance(node, cst.Attribute | cst.Subscript):
+            node = node.value
+        if isinstance(node, cst.Name):
+            self.found.append(node.value)
+
+
+def changes(node: cst.CSTNode) -> list[str]:
+    """The plain names that a piece of code binds, and those of what it changes in place."""
+    visitor = _Changes()
+    node.visit(visitor)
+    return [*stores(node), *visitor.found]
+
+
 class _Calls(cst.CSTVisitor):
     def __init__(self) -> None:
         super().__init__()

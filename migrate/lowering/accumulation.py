@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TypeGuard
+
 import libcst as cst
 
 from migrate import nodes, suites
 from migrate.diagnostics import Unsupported
 from migrate.kinds import (
+    Leaf,
     Model,
     Optimizer,
-    Parameters,
+    Place,
     Tensor,
 )
 from migrate.lowering.binding import Binding
-from migrate.lowering.state import StateAccess
+from migrate.lowering.clipping import Clipping
+from migrate.lowering.region import method_call_of
 from migrate.lowering.step_function import jit_decorator
 from migrate.nodes import Expr, Statement
 from migrate.script import (
@@ -24,56 +29,65 @@ from migrate.script import (
 )
 
 
-class Accumulation(StateAccess, Binding):
+class Accumulation(Clipping, Binding):
     """Optimizer steps on accumulated gradients."""
 
     def accumulates(self, kind: Optimizer) -> bool:
         """Whether the optimizer steps apart from `backward()`."""
         return any(self.root(place) in self.script.accumulated for place in kind.models)
 
-    def gradient_state(self, kind: Optimizer) -> tuple[State, State]:
-        """The parameters of the optimizer's model, and their gradients, in this scope."""
-        if len(kind.models) != 1:
-            raise Unsupported("MIG401", "an optimizer of several models")
-        root = self.root(kind.models[0])
-        place = next(
-            (
-                found.place
-                for name in [*self.env.kinds, *(self.env.outer.kinds if self.env.outer else {})]
-                if isinstance(found := self.kind_of_name(name), Model)
-                and found.place
-                and self.root(found.place) == root
-            ),
-            root,
-        )
-        return State(PARAMS, place), State(GRADS, place)
+    def gradient_states(self, models: Sequence[Place]) -> list[tuple[State, State]]:
+        """The parameters of models, and their gradients, in this scope."""
+        return [(State(PARAMS, place), State(GRADS, place)) for place in map(self.seen_here, models)]
+
+    def seen_here(self, model: Place) -> Place:
+        """A model under the name that this scope has for it."""
+        root = self.root(model)
+        names = [*self.env.kinds, *(self.env.outer.kinds if self.env.outer else {})]
+        kinds = [self.kind_of_name(name) for name in names]
+        places = [kind.place for kind in kinds if isinstance(kind, Model | Leaf) and kind.place]
+        return next((place for place in places if self.root(place) == root), root)
 
     def zero_grad(self, kind: Optimizer) -> list[Statement]:
         """`optimizer.zero_grad()`: nothing, unless gradients are kept."""
         if not self.accumulates(kind):
             return []
-        params, grads = self.gradient_state(kind)
-        target = self.write(grads)
-        if self.root(grads.place) not in self.script.summed:
-            self.script.zeroed_first.add(self.root(grads.place))
-        return [nodes.statement("{g} = jax.tree.map(jnp.zeros_like, {p})", g=target, p=self.read(params))]
+        return self.zeroed_gradients(kind.models)
 
-    def clip_statement(self, node: cst.Call) -> list[Statement]:
-        """`clip_grad_norm_(...)` apart from `backward()`: the next optimizer step does it."""
-        self.pending_clip = self.node(node.args[1].value)
-        return []
+    def zeroed_gradients(self, models: Sequence[Place]) -> list[Statement]:
+        """Starts the sums of gradients anew."""
+        made: list[Statement] = []
+        for params, grads in self.gradient_states(models):
+            if self.root(grads.place) not in self.script.accumulated:
+                continue
+            if self.root(grads.place) not in self.script.summed:
+                self.script.zeroed_first.add(self.root(grads.place))
+            made.append(self.zero_gradients(params, grads))
+        return made
 
-    def assigned_clip(self, target: Expr, node: cst.Call) -> list[Statement]:
-        """`norm = clip_grad_norm_(...)` apart from `backward()`."""
-        kind = self.expr(node.args[0].value).kind
-        if not isinstance(kind, Parameters) or len(kind.models) != 1 or len(node.args) != 2:
-            raise Unsupported("MIG302", f"{nodes.code(node)}: other gradients than those of one model")
-        _, grads = self.gradient_state(Optimizer(kind.models[0], kind.models))
-        self.unit.use_snippet("clip_grad_norm")
-        value = self.write(grads)
-        text = "{grads}, {norm} = clip_grad_norm({grads}, {limit})"
-        self.bind(target, Tensor("float", 0))
-        return [nodes.statement(text, grads=value, norm=target, limit=self.node(node.args[1].value))]
+    def clip_statement(self, node: cst.Call, bound: Expr | None = None) -> list[Statement]:
+        """`norm = clip_grad_norm_(...)` apart from `backward()`. What clips right before an optimizer step is done by
+        its function."""
+        clip = self.clipping(node)
+        following = list(self.following[0]) if self.following else []
+        step = method_call_of(following[0], "step") if following and _is_statement(following[0]) else None
+        if bound is None and step is not None and isinstance(self.kind_of(step.value), Optimizer):
+            self.pending_clip = clip
+            return []
+        states = [grads for _, grads in self.gradient_states(clip.models)]
+        if any(self.root(state.place) not in self.script.accumulated for state in states):
+            raise Unsupported("MIG401", f"{nodes.code(node)} without a backward pass that was understood")
+        self.unit.use_snippet(clip.snippet)
+        targets = nodes.bare_tuple([self.write(state) for state in states])
+        grads = nodes.tuple_of([self.read(state) for state in states])
+        call = nodes.call(clip.snippet, grads if len(states) > 1 else self.read(states[0]), *clip.arguments)
+        if not clip.norm:
+            return [nodes.statement("{targets} = {call}", targets=targets, call=call)]
+        if bound is not None:
+            self.bind(bound, Tensor("float", 0))
+        tree = nodes.tuple_of([self.write(state) for state in states]) if len(states) > 1 else targets
+        both = nodes.tuple_of([tree, bound or nodes.name("_")], parentheses=False)
+        return [nodes.statement("{both} = {call}", both=both, call=call)]
 
     def optimizer_step(self, node: cst.Call, kind: Optimizer) -> list[Statement]:
         """`optimizer.step()` apart from `backward()`: the accumulated gradients are applied."""
@@ -81,34 +95,57 @@ class Accumulation(StateAccess, Binding):
             raise Unsupported("MIG401", "step(closure)")
         if not self.accumulates(kind):
             raise Unsupported("MIG401", "optimizer.step() without a backward pass that was understood")
-        params, grads = self.gradient_state(kind)
+        states = self.gradient_states(kind.models)
         opt_state = State(OPT_STATE, kind.place)
         shared = self.is_global(kind.place)
         optimizer = kind.place.short
-        names = [self.state_name(params), self.state_name(opt_state)]
-        p, o = names
+        p = [self.state_name(params) for params, _ in states]
+        g = [self.state_name(grads) for _, grads in states]
+        o = self.state_name(opt_state)
         statics = [] if shared else [optimizer]
         body: list[Statement] = []
         clip_arguments: list[Expr] = []
         clip_names: list[str] = []
-        if self.pending_clip is not None:
-            self.unit.use_snippet("clip_grad_norm")
-            value = self.pending_clip
-            if not isinstance(value, cst.Float | cst.Integer):
-                clip_arguments, clip_names, value = [value], ["max_norm"], nodes.name("max_norm")
-            body.append(nodes.statement("grads, _ = clip_grad_norm(grads, {value})", value=value))
-            self.pending_clip = None
-        body.append(nodes.statement(f"updates, {o} = {optimizer}.update(grads, {o}, {p})"))
-        body.append(nodes.statement(f"return optax.apply_updates({p}, updates), {o}"))
-        parameters = [*statics, p, o, "grads", *clip_names]
-        decorator = jit_decorator(statics, names)
+        params, grads = _tree(p), _tree(g)
+        clip, self.pending_clip = self.pending_clip, None
+        if clip is not None:
+            self.unit.use_snippet(clip.snippet)
+            values: list[Expr] = []
+            for number, value in enumerate(clip.arguments):
+                if nodes.literal(value) is ...:
+                    clip_arguments.append(value)
+                    clip_names.append(("max_norm", "norm_type")[number] if clip.norm else "clip_value")
+                    value = nodes.name(clip_names[-1])
+                values.append(value)
+            clipped = _tree([self.state_name(grads) for _, grads in self.gradient_states(clip.models)])
+            call = nodes.call(clip.snippet, nodes.expression(clipped), *values)
+            body.append(nodes.statement(f"{clipped}{', _' if clip.norm else ''} = {{call}}", call=call))
+        body.append(nodes.statement(f"updates, {o} = {optimizer}.update({grads}, {o}, {params})"))
+        if len(states) == 1:
+            body.append(nodes.statement(f"return optax.apply_updates({params}, updates), {o}"))
+        else:
+            body.append(nodes.statement(f"{', '.join(p)} = optax.apply_updates({params}, updates)"))
+            body.append(nodes.statement(f"return {', '.join(p)}, {o}"))
+        parameters = [*statics, *p, o, *g, *clip_names]
+        decorator = jit_decorator(statics, [*p, o])
 
         def make(name: str) -> list[Statement]:
             return [suites.function(name, parameters, body, decorator)]
 
         name = self.unit.helper("optimizer_update", make, f"{decorator}({parameters})" + cst.Module(body).code)
-        arguments = [self.read(params), self.read(opt_state), self.read(grads), *clip_arguments]
+        arguments = [*(self.read(params) for params, _ in states), self.read(opt_state)]
+        arguments += [*(self.read(grads) for _, grads in states), *clip_arguments]
         if not shared:
             arguments.insert(0, nodes.expression(kind.place.name))
-        targets = nodes.tuple_of([self.write(params), self.write(opt_state)], parentheses=False)
+        written = [*(self.write(params) for params, _ in states), self.write(opt_state)]
+        targets = nodes.tuple_of(written, parentheses=False)
         return [nodes.statement("{t} = {c}", t=targets, c=nodes.call(name, *arguments))]
+
+
+def _tree(names: Sequence[str]) -> str:
+    """Several trees as one."""
+    return names[0] if len(names) == 1 else f"({', '.join(names)})"
+
+
+def _is_statement(node: cst.CSTNode) -> TypeGuard[Statement]:
+    return isinstance(node, cst.SimpleStatementLine | cst.BaseCompoundStatement)

@@ -23,12 +23,12 @@ from migrate.kinds import (
 )
 from migrate.lowering.data_loading import DataLoading
 from migrate.lowering.elements import kinds_in, part_kind
+from migrate.lowering.finding import CLIPPING
 from migrate.lowering.initialisation import Initialisation
 from migrate.lowering.module_lists import bare_lambda
 from migrate.lowering.optimizer_statements import OptimizerStatements
 from migrate.lowering.scope import HOST_CONTEXTS, NOWHERE
 from migrate.lowering.setup import Setup
-from migrate.lowering.torch_calls import CLIPPING
 from migrate.lowering.typed_tensors import tensor_type
 from migrate.lowering.user_calls import UserCalls
 from migrate.machine import SETTINGS
@@ -53,7 +53,7 @@ class Assignments(Setup, Initialisation, DataLoading, UserCalls, OptimizerStatem
                 return tied
         self.pending_place = self.place_of(targets[0])
         if len(targets) == 1 and isinstance(small.value, cst.Call) and self.torch_name(small.value.func) in CLIPPING:
-            return self.assigned_clip(targets[0], small.value)
+            return self.clip_statement(small.value, targets[0])
         special = self.assigned_call(line, small, targets)
         if special is not None:
             return special

@@ -74,10 +74,10 @@ class ControlFlow(DataLoading, OptimizerStatements):
         self.loops += 1
         with self.unit.discarding():
             bind()
-            self.suite(body.body)
+            self.suite(body.body, cyclic=True)
         self.env.join(start)
         head = self.env.copy()
-        made = [*bind(), *self.suite(body.body)]
+        made = [*bind(), *self.suite(body.body, cyclic=True)]
         self.env.join(head)
         self.loops -= 1
         return made

@@ -17,6 +17,7 @@ from migrate.kinds import (
 )
 from migrate.lowering.calls import Calls
 from migrate.lowering.checkpoints import Checkpoints
+from migrate.lowering.finding import CLIPPING
 from migrate.lowering.optimizer_statements import OptimizerStatements
 from migrate.lowering.setup import Setup
 from migrate.machine import NO_OPS
@@ -79,7 +80,7 @@ class ExpressionStatements(Setup, Calls, Checkpoints, OptimizerStatements):
             return self.seed(line, node)
         if name.startswith("torch.nn.init."):
             raise Unsupported("MIG204", f"{nodes.code(node)} outside a function given to apply")
-        if name in ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_norm"):
+        if name in CLIPPING:
             return self.clip_statement(node)
         return None
 
@@ -92,10 +93,7 @@ class ExpressionStatements(Setup, Calls, Checkpoints, OptimizerStatements):
         if method == "apply":
             return self.apply_initializer(node, kind)
         if method == "zero_grad":
-            optimizers = list(self.script.optimizers)
-            if len(optimizers) == 1:
-                return self.zero_grad(Optimizer(optimizers[0], (place,)))
-            raise Unsupported("MIG401", f"{place.name}.zero_grad() with {len(optimizers)} optimizers")
+            return self.zeroed_gradients((place,))
         return None
 
     def seed(self, line: cst.SimpleStatementLine, node: cst.Call) -> list[Statement]:

@@ -2,93 +2,187 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import libcst as cst
 
 from migrate import nodes, usage
-from migrate.kinds import Function, Kind, Model, Optimizer
-from migrate.lowering.region import Region, call_of, has_host_effects, method_call_of
-from migrate.lowering.scope import Scope
+from migrate.kinds import Kind, Leaf, Model, Optimizer, Place, Scheduler
+from migrate.lowering.gradient_flow import GradientFlow
+from migrate.lowering.region import Part, Region, call_of, has_host_effects, method_call_of
+from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.nodes import Expr, Statement
-from migrate.script import PARAMS
 
-_HOST_CONTEXTS = ("module", "function", "method")
-_NOT_FORWARD = ("train", "eval", "parameters", "zero_grad", "to")
-_CLIP = ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_norm")
+CLIPPING = (
+    "torch.nn.utils.clip_grad_norm_",
+    "torch.nn.utils.clip_grad_norm",
+    "torch.nn.utils.clip_grad_value_",
+)
 
 
-class RegionFinding(Scope):
+@dataclass
+class _Sorting:
+    """The statements of a region while they are given their parts."""
+
+    before: list[Statement] = field(default_factory=list)
+    kept: list[Statement] = field(default_factory=list)  # those that do not move before the region
+    clips: list[tuple[str, cst.Call]] = field(default_factory=list)
+    traced: set[int] = field(default_factory=set)  # those that work on what a model returned
+    later: bool = False  # whether some host statement has been put after the region: then those that follow it stay so
+    problem: str = ""
+
+    def movable(self, statement: Statement) -> bool:
+        """Whether a statement can run before those that were kept: they neither change what it reads, nor read or
+        change what it changes."""
+        stores, loads = set(usage.changes(statement)), set(usage.loads(statement))
+        changed = {name for kept in self.kept for name in usage.changes(kept)}
+        read = {name for kept in self.kept for name in usage.loads(kept)}
+        return not (stores & (changed | read)) and not (loads & changed)
+
+
+class RegionFinding(GradientFlow):
     """Which statements of a block make an update."""
 
     def region_at(self, statements: Sequence[Statement], index: int) -> Region | None:
         """The update region that starts at a statement of a block: at the first one that the loss depends on and that
-        works on what the model returned. It ends with the optimizer's step where gradients are also cleared in this
-        block, else with backward(): then they accumulate."""
-        if self.context not in _HOST_CONTEXTS:
+        works on what a model returned. It ends with the steps of the optimizers where the gradients are surely those of
+        its own backward passes, else with backward(): then they accumulate."""
+        if self.context not in HOST_CONTEXTS:
             return None
-        backward = _first(i for i in range(index, len(statements)) if method_call_of(statements[i], "backward"))
-        if backward is None:
+        first = next((i for i in range(index, len(statements)) if _loss(statements[i]) is not None), None)
+        if first is None:
             return None
-        receiver = method_call_of(statements[backward], "backward")
-        assert receiver is not None
-        loss = receiver.value
-        traced = self.traced(statements[index : backward + 1])
-        body = traced & _slice(statements[index:backward], loss)
-        if min(body, default=backward - index) != 0:
+        loss = _loss(statements[first])
+        assert loss is not None
+        body = self.traced(statements[index : first + 1]) & _slice(statements[index:first], loss)
+        if min(body, default=first - index) != 0:
             return None
-        later = range(backward + 1, len(statements))
-        step = _first(i for i in later if self.calls_on(statements[i], "step", Optimizer))
-        other = _first(i for i in later if method_call_of(statements[i], "backward"))
-        if step is not None and other is not None and other < step:
-            last = max(i for i in later if self.calls_on(statements[i], "step", Optimizer))
-            return Region(list(statements[index : last + 1]), loss, supported=False)
-        fused = step is not None and any(self.clears(statement) for statement in statements)
-        end = step + 1 if fused and step is not None else backward + 1
-        if not fused:
-            self.mark_accumulated(statements[index:end], traced)
-        return self.sorted_region(list(statements[index:end]), backward - index, fused, body, traced)
+        backwards, steps = self.phase(statements, first)
+        if steps and self.owns_gradients(statements, backwards, steps):
+            return self.sorted_region(statements, index, backwards, steps)
+        self.mark_accumulated(self.reached(self.history(first), loss))
+        return self.sorted_region(statements, index, [first], [])
+
+    def phase(self, statements: Sequence[Statement], first: int) -> tuple[list[int], list[int]]:
+        """The backward passes from the first one on, and the optimizer steps that follow them in the same block."""
+        backwards, steps = [first], []
+        for number in range(first + 1, len(statements)):
+            statement = statements[number]
+            if self.calls_on(statement, "step", Optimizer):
+                steps.append(number)
+            elif _loss(statement) is not None:
+                if steps:
+                    break
+                backwards.append(number)
+            elif self.clip(statement) is None and not self.zeroed(statement) and self.disturbs(statement):
+                break
+        return backwards, steps
+
+    def disturbs(self, statement: Statement) -> bool:
+        """Whether a statement must stay between a backward pass and a step: it leaves the block, or works on models,
+        optimizers or gradients. One whose value the loss needs is looked at when it is given its part."""
+        if _Exits.found_in(statement):
+            return True
+        names = {nodes.dotted(node) or "" for node in _Paths.of(statement)}
+        if any(name.endswith(".grad") for name in names):
+            return True
+        called = {nodes.dotted(call.func) or "" for call in usage.calls(statement)}
+        kinds = [self.kind_of_name(name) for name in names | called]
+        if isinstance(statement, cst.SimpleStatementLine) and self.models_called(statement):
+            return False  # a forward pass for a later loss of the same update
+        return any(isinstance(kind, Model | Optimizer | Scheduler | Leaf) for kind in kinds)
+
+    def owns_gradients(self, statements: Sequence[Statement], backwards: list[int], steps: list[int]) -> bool:
+        """Whether the gradients that the steps use are those of these backward passes alone."""
+        for step in steps:
+            models = self.stepped(statements[step])
+            own = [i for i in backwards if not any(models & self.zeroed(s) for s in statements[i:step])]
+            if not models or not own or not self.cleared(models, own[0], steps[-1] + 1):
+                return False
+        return True
+
+    def trained_by(self, statements: Sequence[Statement], backward: int, steps: list[int]) -> frozenset[Place]:
+        """The models for whose steps a backward pass counts: their gradients are not cleared in between."""
+        if not steps:
+            return frozenset(self.script.accumulated)
+        found: set[Place] = set()
+        for step in steps:
+            zeroed = {place for s in statements[backward:step] for place in self.zeroed(s)}
+            found |= self.stepped(statements[step]) - zeroed
+        return frozenset(found | self.script.accumulated)
 
     def sorted_region(
-        self, statements: list[Statement], backward: int, fused: bool, body: set[int], traced: set[int]
+        self, statements: Sequence[Statement], index: int, backwards: list[int], steps: list[int]
     ) -> Region:
-        """The statements of a region, each in its part. `body`: those of the loss, `traced`: those on model outputs."""
-        receiver, call = method_call_of(statements[backward], "backward"), call_of(statements[backward])
-        assert receiver is not None and call is not None
-        supported = not call.args and not any(has_host_effects(statements[number]) for number in body)
-        before: list[Statement] = []
+        """The statements of a region, each in its part."""
+        end = (steps or backwards)[-1] + 1
+        sorting = _Sorting()
+        sorting.traced = {index + number for number in self.traced(statements[index:end])}
+        parts: list[Part] = []
+        start = index
+        for number, backward in enumerate(backwards):
+            loss, call = _loss(statements[backward]), call_of(statements[backward])
+            assert loss is not None and call is not None
+            if any(
+                arg.keyword is None or arg.keyword.value not in ("retain_graph", "create_graph") for arg in call.args
+            ):
+                sorting.problem = "arguments of backward()"
+            needed = {index + i for i in _slice(statements[index:backward], loss)}
+            body, after = self.part_body(statements, range(start, backward), needed, sorting)
+            if number:
+                parts[-1].after.extend(after)
+                after = []
+            trained = self.trained_by(statements, backward, steps)
+            own = list(statements[start:backward])
+            replayed, problem = self.replayed(self.history(start), own, loss, set(trained))
+            sorting.problem = sorting.problem or problem
+            parts.append(Part(loss, statements[backward], body, replayed, after, trained))
+            start = backward + 1
+        parts[-1].after.extend(s for s in statements[start:end] if not self.is_event(s, sorting))
+        stepping = [statements[i] for i in steps]
+        return Region(list(statements[index:end]), parts, sorting.before, sorting.clips, stepping, sorting.problem)
+
+    def part_body(
+        self, statements: Sequence[Statement], own: range, needed: set[int], sorting: _Sorting
+    ) -> tuple[list[Statement], list[Statement]]:
+        """The statements of one loss function, and those that can only run after the step; what prepares the region is
+        noted."""
+        body: list[Statement] = []
         after: list[Statement] = []
-        clips: list[tuple[str, cst.Call]] = []
-        step: Statement | None = None
-        for number, statement in enumerate(statements):
-            clip = self.clip(statement)
-            if number == backward or number in body:
+        for number in own:
+            statement = statements[number]
+            if number in needed:
+                if number not in sorting.traced and sorting.movable(statement):
+                    sorting.before.append(statement)
+                    continue
+                if has_host_effects(statement):
+                    sorting.problem = "the loss takes values out of JAX, or prints, before backward()"
+                body.append(statement)
+            elif self.is_event(statement, sorting):
                 continue
-            if self.calls_on(statement, "step", Optimizer):
-                step = statement
-            elif self.clears(statement):
-                continue
-            elif clip is not None:
-                clips.append(clip)
-            elif number in traced or after or number > backward:
+            elif sorting.later or number in sorting.traced:
                 after.append(statement)
+                sorting.later = True
             else:
-                before.append(statement)
-        in_loss = [statements[number] for number in sorted(body)]
-        needed = set(usage.loads(in_loss))
-        early = [statement for statement in after if not isinstance(statement, cst.For)]
-        if not fused and needed & set(usage.stores(early)) - set(usage.stores(in_loss)):
-            supported = False  # the loss needs what would only run after it
-        return Region(statements, receiver.value, before, in_loss, after, clips, statements[backward], step, supported)
+                sorting.before.append(statement)
+                continue
+            sorting.kept.append(statement)
+        sorting.later = True
+        return body, after
+
+    def is_event(self, statement: Statement, sorting: _Sorting) -> bool:
+        """Whether a statement steps, clears or clips gradients; clips are noted."""
+        clip = self.clip(statement)
+        if clip is not None and clip not in sorting.clips:
+            sorting.clips.append(clip)
+        return clip is not None or self.calls_on(statement, "step", Optimizer) or bool(self.zeroed(statement))
 
     def calls_on(self, statement: Statement, method: str, kind: type[Kind]) -> bool:
         """Whether a statement is nothing but a call of a method of such an object."""
         func = method_call_of(statement, method)
-        return func is not None and isinstance(self.kind_of(func.value), kind)
-
-    def clears(self, statement: Statement) -> bool:
-        """`zero_grad()` of an optimizer or a model."""
-        return any(self.calls_on(statement, "zero_grad", kind) for kind in (Optimizer, Model))
+        call = call_of(statement)
+        return func is not None and isinstance(self.kind_of(func.value), kind) and call is not None and not call.args
 
     def clip(self, statement: Statement) -> tuple[str, cst.Call] | None:
         """`clip_grad_norm_(...)`, alone or assigned to a name: the name ("_" for none), and the call."""
@@ -98,64 +192,95 @@ class RegionFinding(Scope):
         if isinstance(small, cst.Assign) and isinstance(small.targets[0].target, cst.Name):
             bound = small.targets[0].target.value
         value = small.value if isinstance(small, cst.Assign | cst.Expr) else None
-        return (bound, value) if isinstance(value, cst.Call) and self.torch_name(value.func) in _CLIP else None
-
-    def calls_model(self, statement: cst.CSTNode) -> bool:
-        """Whether a statement goes through a model: calls it, a method of it, or a function that uses one."""
-        for call in usage.calls(statement):
-            text = nodes.dotted(call.func)
-            if text is None:
-                continue
-            kind = self.kind_of_name(text)
-            if isinstance(kind, Model):
-                return True
-            method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
-            if method and method not in _NOT_FORWARD and isinstance(self.kind_of_name(text.rpartition(".")[0]), Model):
-                return True
-            reads = self.script.functions[kind.name].reads if isinstance(kind, Function) else set()
-            if any(state.what == PARAMS for state in reads):
-                return True
-        return False
+        return (bound, value) if isinstance(value, cst.Call) and self.torch_name(value.func) in CLIPPING else None
 
     def traced(self, statements: Sequence[Statement]) -> set[int]:
-        """The statements that work on what the model returned."""
+        """The statements that work on what a model returned, or on tensors that gradients are taken of."""
         names: set[str] = set()
         found: set[int] = set()
         for number, statement in enumerate(statements):
-            if self.calls_model(statement) or names & set(usage.loads(statement)):
+            loads = set(usage.loads(statement))
+            if self.models_called(statement) or names & loads or self.leaves_in(loads):
                 found.add(number)
                 if not has_host_effects(statement):
-                    names |= set(usage.stores(statement))
+                    names |= set(usage.changes(statement))
             else:
                 names -= set(usage.stores(statement))
         return found
 
-    def mark_accumulated(self, statements: Sequence[Statement], traced: set[int]) -> None:
+    def mark_accumulated(self, reached: set[Place]) -> None:
         """Notes the models whose gradients wait for a step elsewhere."""
-        for number in traced:
-            for call in usage.calls(statements[number]):
-                kind = self.kind_of_name(nodes.dotted(call.func) or "")
-                if isinstance(kind, Model) and kind.place is not None:
-                    self.script.accumulated.add(self.root(kind.place))
-                    self.script.summed.add(self.root(kind.place))
+        optimized = {self.root(place) for models in self.script.optimizers.values() for place in models}
+        waiting = reached & (optimized | self.script.inspected) if optimized or self.script.inspected else reached
+        self.script.accumulated |= waiting
+        self.script.summed |= waiting
 
 
-def _first(found: Iterable[int]) -> int | None:
-    return next(iter(found), None)
+def _loss(statement: Statement) -> Expr | None:
+    """What a statement calls `backward()` of."""
+    receiver = method_call_of(statement, "backward")
+    return receiver.value if receiver is not None else None
 
 
-def _slice(statements: Sequence[Statement], loss: Expr) -> set[int]:
+class _Exits(cst.CSTVisitor):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found = False
+
+    @staticmethod
+    def found_in(statement: Statement) -> bool:
+        """Whether a statement may leave the block."""
+        visitor = _Exits()
+        statement.visit(visitor)
+        return visitor.found
+
+    def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:
+        return False
+
+    def visit_Return(self, node: cst.Return) -> None:
+        self.found = True
+
+    def visit_Continue(self, node: cst.Continue) -> None:
+        self.found = True
+
+    def visit_Break(self, node: cst.Break) -> None:
+        self.found = True
+
+    def visit_Raise(self, node: cst.Raise) -> None:
+        self.found = True
+
+
+class _Paths(cst.CSTVisitor):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[Expr] = []
+
+    @staticmethod
+    def of(statement: cst.CSTNode) -> list[Expr]:
+        """The names and dotted paths in a piece of code."""
+        visitor = _Paths()
+        statement.visit(visitor)
+        return visitor.found
+
+    def visit_Attribute(self, node: cst.Attribute) -> None:
+        self.found.append(node)
+
+    def visit_Name(self, node: cst.Name) -> None:
+        self.found.append(node)
+
+
+def _slice(statements: Sequence[Statement], loss: Expr | None) -> set[int]:
     """The statements that the loss depends on."""
-    needed = set(usage.loads(loss))
+    needed = set(usage.loads(loss)) if loss is not None else set()
     found: set[int] = set()
     for number in range(len(statements) - 1, -1, -1):
         statement = statements[number]
         call = call_of(statement)
         receiver = nodes.dotted(call.func.value) if call and isinstance(call.func, cst.Attribute) else None
-        stored = set(usage.stores(statement))
-        if stored & needed or (receiver in needed and not has_host_effects(statement)):
+        changed = set(usage.changes(statement))
+        if changed & needed or (receiver in needed and not has_host_effects(statement)):
             found.add(number)
             if isinstance(statement, cst.SimpleStatementLine):
-                needed -= stored
+                needed -= set(usage.stores(statement)) - set(usage.loads(statement))
             needed |= set(usage.loads(statement))
     return found

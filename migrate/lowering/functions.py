@@ -82,7 +82,7 @@ class Functions(Initialisation, UserCalls):
 
     @staticmethod
     def _body(inner: Functions, facts: FunctionFacts) -> list[Statement]:
-        body = inner.suite(facts.node.body.body)
+        body = inner.suite(facts.node.body.body, cyclic=True)
         inner.finish_inits()
         if facts.local_key and not inner.ran_key:
             body = suites.after_docstring(body, [nodes.statement(f"{inner.unit.key} = jax.random.key(0)")])

@@ -135,22 +135,22 @@ class Initialisation(Examples):
 
     def init_optimizer(self, place: Place) -> list[Statement] | None:
         """`opt_state = optimizer.init(params)`, or None where the parameters are not made yet."""
-        (model,) = self.optimizer_models[place]
+        models = self.optimizer_models[place]
         state = State(OPT_STATE, place)
-        kind = self.script.places.get(self.root(model))
-        own = model.scope == self.scope and model not in self.script.parameters_of
-        if own and model not in self.ready and kind is not None:
-            return None
-        params = self.read(State(PARAMS, model))
+        for model in models:
+            own = model.scope == self.scope and model not in self.script.parameters_of
+            if own and model not in self.ready and self.script.places.get(self.root(model)) is not None:
+                return None
+        params = [self.read(State(PARAMS, model)) for model in models]
         made: list[Statement] = [
             nodes.statement(
                 "{state} = {optimizer}.init({params})",
                 state=self.write(state),
                 optimizer=nodes.expression(place.name),
-                params=params,
+                params=params[0] if len(params) == 1 else nodes.tuple_of(params),
             )
         ]
-        if self.root(model) in self.script.accumulated and self.root(model) not in self.script.zeroed_first:
-            grads = self.write(State(GRADS, model))
-            made.append(nodes.statement("{g} = jax.tree.map(jnp.zeros_like, {p})", g=grads, p=params))
+        for model in models:
+            if self.root(model) in self.script.accumulated and self.root(model) not in self.script.zeroed_first:
+                made.append(self.zero_gradients(State(PARAMS, model), State(GRADS, model)))
         return made

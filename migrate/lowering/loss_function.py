@@ -9,73 +9,106 @@ import libcst as cst
 
 from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Function, Host, Kind, ModuleClass, Optimizer, Place, Plain, ProjectModule, Tensor, TorchName
+from migrate.kinds import Function, Host, Kind, ModuleClass, Plain, ProjectModule, Tensor, TorchName
+from migrate.lowering.merging import merged_outputs
 from migrate.lowering.models import Models
-from migrate.lowering.region import Region, Tracing
+from migrate.lowering.region import Part, Region, Tracing
 from migrate.nodes import Expr, Statement
 from migrate.qualified import file_of
-from migrate.script import PARAMS, State
+from migrate.script import BATCH_STATS, PARAMS, State
 
 _BLANK = cst.EmptyLine(indent=False)
 
 
 @dataclass(frozen=True)
 class TracedLoss:
-    """The body of a loss function: its statements, the loss, what it needs, and what its names are at its end."""
+    """A loss function: its name, its statements, the loss, what it needs, and what its names are at its end. `names`:
+    what it binds. `trained`: the parameters that its gradient is taken of."""
 
+    name: str
+    part: Part
     tracing: Tracing
     body: list[Statement]
     loss: Expr
     kinds: dict[str, Kind]
+    trained: list[State]
+
+    @property
+    def names(self) -> list[str]:
+        """What its own statements bind."""
+        return list(dict.fromkeys(usage.changes(cst.Module(self.part.traced))))
+
+    @property
+    def stats(self) -> list[State]:
+        """The batch statistics that it changes."""
+        return [found for found in self.tracing.changed if found.what == BATCH_STATS]
 
 
 class LossFunctions(Models):
     """Making loss functions."""
 
-    def traced_loss(self, region: Region) -> TracedLoss:
+    def traced_losses(self, region: Region) -> list[TracedLoss]:
         """Lowers the traced statements twice: once to count the random draws, once for good."""
-        inside = frozenset(usage.stores(region.traced))
-        counting = Tracing(inside=inside)
         with self.unit.discarding():
-            self.region_scope(counting).loss_body(region)
-        tracing = Tracing(key_count=counting.keys, inside=inside)
-        inner = self.region_scope(tracing)
-        body, loss = inner.loss_body(region)
-        return TracedLoss(tracing, body, loss, inner.env.kinds)
+            counted = sum(traced.tracing.keys for traced in self._traced_losses(region, 0))
+        return self._traced_losses(region, counted)
 
-    def loss_body(self, region: Region) -> tuple[list[Statement], Expr]:
+    def _traced_losses(self, region: Region, key_count: int) -> list[TracedLoss]:
+        made: list[TracedLoss] = []
+        drawn = 0
+        before: LossFunctions = self
+        for part in region.parts:
+            inside = frozenset(usage.stores([s for p in region.parts for s in p.traced]))
+            tracing = Tracing(key_count=key_count, first_key=drawn, inside=inside)
+            inner = before.region_scope(tracing)
+            body, loss = inner.loss_body(part)
+            name = self.loss_function_name(region, part)
+            made.append(TracedLoss(name, part, tracing, body, loss, inner.env.kinds, self.trained(tracing, part)))
+            drawn += tracing.keys
+            before = inner
+        return made
+
+    def loss_function_name(self, region: Region, part: Part) -> str:
+        """`loss_fn`, or where there are several one after the variable that holds its loss."""
+        if len(region.parts) == 1:
+            return "loss_fn" if "loss_fn" not in self.unit.taken else "compute_loss"
+        text = nodes.dotted(part.loss) or f"loss_{region.parts.index(part) + 1}"
+        name = f"{text.rpartition('.')[2]}_fn"
+        return name if name not in self.unit.taken else f"compute_{name}"
+
+    def loss_body(self, part: Part) -> tuple[list[Statement], Expr]:
         """The statements and the loss, lowered in this scope of the region."""
         made: list[Statement] = []
-        for statement in region.traced:
+        assert self.region is not None
+        for statement in part.body:
+            self.region.replaying = any(statement is replayed for replayed in part.replayed)
             self.before = []
             lowered = self.statement(statement)
             made += suites.with_comments([*self.before, *lowered], statement)
+        self.region.replaying = False
         self.before = []
-        loss = self.node(region.loss)
+        loss = self.node(part.loss)
         made += self.before
         return _tidied(made), loss
 
-    def trained(self, tracing: Tracing, region: Region) -> State:
+    def trained(self, tracing: Tracing, part: Part) -> list[State]:
         """The parameters that the gradient is taken of."""
-        candidates = [found for found in tracing.states if found.what == PARAMS]
-        wanted: set[Place] = set()
-        if region.optimizer is not None:
-            kind = self.kind_of(region.optimizer)
-            if isinstance(kind, Optimizer):
-                wanted = {self.root(place) for place in kind.models}
-        else:
-            wanted = {self.root(place) for models in self.optimizer_models.values() for place in models}
-        chosen = [found for found in candidates if self.root(found.place) in wanted or not wanted]
-        if len(chosen) != 1:
-            raise Unsupported("MIG401", f"the loss depends on {len(chosen)} models that are trained here, not on one")
-        return chosen[0]
+        chosen = [found for found in tracing.states if found.what == PARAMS and self.root(found.place) in part.trained]
+        if not chosen:
+            raise Unsupported("MIG401", "the loss depends on no model that is trained here")
+        return chosen
 
     # -- what is read afterwards --------------------------------------------------------------------------------------
 
-    def live_names(self, region: Region) -> list[str]:
-        """Names bound in the loss function that are read afterwards."""
-        names = dict.fromkeys(usage.stores(region.traced))
-        return [name for name in names if name != "_" and self.live(name)]
+    def live_names(self, losses: Sequence[TracedLoss], number: int) -> list[str]:
+        """Names bound in a loss function that are read afterwards: by what follows the region, or by a later loss
+        function of the same step."""
+        traced, later = losses[number], losses[number + 1 :]
+        following: list[cst.CSTNode] = list(traced.part.after)
+        for loss in later:
+            following += [*loss.part.body, *loss.part.after]
+        with self.then(following):
+            return [name for name in traced.names if name != "_" and self.live(name)]
 
     def live(self, name: str) -> bool:
         """Whether the value that a name has now is read by what follows."""
@@ -91,13 +124,13 @@ class LossFunctions(Models):
     # -- what is passed in --------------------------------------------------------------------------------------------
 
     def lifted(
-        self, body: Sequence[Statement], others: Sequence[Expr]
-    ) -> tuple[list[Statement], list[Expr], dict[str, tuple[Expr, Kind]]]:
+        self, body: Sequence[Statement], loss: Expr
+    ) -> tuple[list[Statement], Expr, dict[str, tuple[Expr, Kind]]]:
         """Replaces attributes of local objects (`args.beta`, `self.criterion`) by names that the step takes as
         arguments. The names come with the attributes that they stand for, and what those are."""
         lift = _Lift(self)
         made = [nodes.visited(statement, lift) for statement in body]
-        return made, [nodes.visited(node, lift) for node in others], lift.found
+        return made, nodes.visited(loss, lift), lift.found
 
     def liftable(self, name: str) -> bool:
         """Whether a name holds an object of which jit can take nothing but the attributes."""
@@ -126,32 +159,31 @@ class LossFunctions(Models):
     # -- the function and its gradient --------------------------------------------------------------------------------
 
     def loss_and_gradient(
-        self,
-        body: list[Statement],
-        loss: Expr,
-        params: str,
-        stats: Sequence[str],
-        extra: Sequence[str],
-        grads: str,
-        backward: Statement | None,
+        self, traced: TracedLoss, loss_name: str, extra: Sequence[str], grads: str, first: bool
     ) -> list[Statement]:
-        """`def loss_fn(params, ...)`, and the call of `jax.value_and_grad` of it. Batch statistics, and names that are
-        bound again after they were read, are parameters; statistics and what is read afterwards (`extra`) come back."""
+        """The loss function, and the call of `jax.value_and_grad` of it. Batch statistics, and names that are bound
+        again after they were read, are parameters; statistics and what is read afterwards (`extra`) come back."""
+        body = traced.body
         assigned = set(usage.stores(body))
+        params = [self.state_name(state) for state in traced.trained]
+        stats = [self.state_name(state) for state in traced.stats]
         carried = [name for name in dict.fromkeys(usage.loads(body)) if name in assigned and reads_first(body, name)]
-        function = "loss_fn" if "loss_fn" not in self.unit.taken else "compute_loss"
-        parameters = [params, *stats, *(name for name in carried if name not in stats)]
+        parameters = [*params, *stats, *(name for name in carried if name not in stats)]
         returned = [*stats, *extra]
-        arguments = ", ".join(parameters)
-        result = loss
-        text = f"loss, {grads} = jax.value_and_grad({function})({arguments})"
+        result = traced.loss
+        several = "argnums=(" + ", ".join(map(str, range(len(params)))) + ")" if len(params) > 1 else ""
+        options = ", ".join(filter(None, [traced.name, several, "has_aux=True" if returned else ""]))
+        target = loss_name
         if returned:
-            several = nodes.tuple_of([nodes.name(name) for name in returned])
-            aux = nodes.name(returned[0]) if len(returned) == 1 else several
-            result = nodes.tuple_of([loss, aux], parentheses=False)
-            text = f"(loss, {nodes.code(aux)}), {grads} = jax.value_and_grad({function}, has_aux=True)({arguments})"
-        definition = suites.function(function, parameters, [*body, nodes.statement("return {r}", r=result)])
-        gradient = suites.commented(nodes.statement(text), backward)
+            names = nodes.tuple_of([nodes.name(name) for name in returned])
+            aux = nodes.name(returned[0]) if len(returned) == 1 else names
+            result = nodes.tuple_of([result, aux], parentheses=False)
+            target = f"({loss_name}, {nodes.code(aux)})"
+        text = f"{target}, {grads} = jax.value_and_grad({options})({', '.join(parameters)})"
+        definition = suites.function(traced.name, parameters, [*body, nodes.statement("return {r}", r=result)])
+        if not first:
+            definition = definition.with_changes(leading_lines=[_BLANK])
+        gradient = suites.commented(nodes.statement(text), traced.part.backward)
         return [definition, gradient.with_changes(leading_lines=[_BLANK, *gradient.leading_lines])]
 
 
@@ -187,32 +219,8 @@ def reads_first(body: Sequence[cst.CSTNode], name: str) -> bool:
 
 
 def _tidied(statements: Sequence[Statement]) -> list[Statement]:
-    """No blank line before the first statement; `output, mutated = f(); y = output` becomes one assignment."""
-    made: list[Statement] = []
-    for statement in statements:
-        merged = _merged(made[-2], statement) if len(made) >= 2 else None
-        if merged is not None:
-            made[-2] = merged
-        else:
-            made.append(statement)
+    """No blank line before the first statement; outputs of forward passes go straight to their names."""
+    made = merged_outputs(statements)
     if made:
         made[0] = made[0].with_changes(leading_lines=suites.comments(made[0]))
     return made
-
-
-def _merged(pair: Statement, statement: Statement) -> Statement | None:
-    """`y, mutated = f()` for `output, mutated = f()` and `y = output`; None for other statements."""
-    if not isinstance(pair, cst.SimpleStatementLine) or not isinstance(statement, cst.SimpleStatementLine):
-        return None
-    applied, assign = pair.body[0], statement.body[0]
-    if not isinstance(applied, cst.Assign) or not isinstance(assign, cst.Assign):
-        return None
-    outputs, name = applied.targets[0].target, assign.targets[0].target
-    if not isinstance(outputs, cst.Tuple) or not isinstance(name, cst.Name):
-        return None
-    if not nodes.code(outputs).endswith(", mutated"):
-        return None
-    if nodes.dotted(assign.value) != nodes.dotted(outputs.elements[0].value):
-        return None
-    target = nodes.tuple_of([name, nodes.name("mutated")], parentheses=False)
-    return pair.with_changes(body=[applied.with_changes(targets=[nodes.target(target)])])

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from migrate import layouts, nodes
+from migrate import layouts, nodes, usage
 from migrate.diagnostics import Unsupported
 from migrate.kinds import (
     Device,
     Kind,
     Model,
     Parameters,
+    Place,
     StateDict,
     Tensor,
 )
@@ -57,7 +58,8 @@ class Models(Arguments):
         root = self.root(model.place)
         known = self.script.examples.get(root)
         trained = self.context == "region"
-        if known is not None and (known.trained or not trained):
+        direct = not self.through_model([arg.value for arg in args])
+        if known is not None and (known.direct, known.trained) >= (direct, trained):
             return
         written = [arg for arg in args if not arg.star]
         forward = self.script.functions.get(f"{model.cls}.forward")
@@ -65,7 +67,21 @@ class Models(Arguments):
             needed = [p for p in forward.node.params.params[1:] if p.default is None]
             written = written[: len(needed)] if needed else written[:1]
         arguments = tuple(arg.value for arg in written)
-        self.script.examples[root] = Example(self.scope, arguments, dict(self.env.definitions), trained)
+        self.script.examples[root] = Example(self.scope, arguments, dict(self.env.definitions), trained, direct)
+
+    def through_model(self, arguments: Sequence[Expr]) -> bool:
+        """Whether arguments were computed by some model: an example that was not is simpler."""
+        left, seen = list(arguments), set[str]()
+        while left:
+            node = left.pop()
+            for call in usage.calls(node):
+                if isinstance(self.kind_of(call.func), Model):
+                    return True
+            for name in set(usage.loads(node)) - seen:
+                seen.add(name)
+                if name in self.env.definitions:
+                    left.append(self.env.definitions[name])
+        return False
 
     def model_call(self, node: cst.Call, callee: Value) -> Value:
         """`model(x)`: in a loss function an `apply` in place; on the host a jitted forward pass, or an `apply` where
@@ -90,11 +106,13 @@ class Models(Arguments):
     ) -> Value:
         if self.region is not None:
             return Value(self.traced_apply(kind, mode, placed(node.args, values)), result)
-        if mode == "train" and self.stats_of(kind):
-            raise Unsupported("MIG401", "a forward pass in train mode outside a training step changes batch statistics")
         args = placed(node.args, values)
         arrays = all(isinstance(value.kind, Tensor) or nodes.is_literal(value.node, None) for value in values)
         streams = self.streams(kind, mode)
+        if mode == "train" and self.stats_of(kind):
+            return Value(
+                self.host_training_pass(callee.node, kind, args, streams, jitted=arrays and not streams), result
+            )
         if not arrays or streams:
             return Value(self.plain_apply(callee.node, kind, mode, args, streams), result)
         name, leading = self.eval_step(callee.node, kind, mode)
@@ -106,13 +124,58 @@ class Models(Arguments):
         made = self.plain_apply(nodes.name(kind.place.short), kind, mode, args, self.streams(kind, mode))
         if mode != "train" or not self.stats_of(kind):
             return made
+        return self.mutating_apply(kind.place, made)
+
+    def mutating_apply(self, place: Place, made: cst.Call) -> Expr:
+        """A forward pass that changes batch statistics, in statements of its own; the name that its output has."""
         mutable = {"mutable": nodes.expression('["batch_stats"]')}
         made = made.with_changes(args=[*made.args, *nodes.arguments([], mutable)])
-        stats = self.write(State(BATCH_STATS, kind.place))
         output = nodes.name("output" if "output" not in self.unit.taken else "model_output")
+        if self.region is not None and self.region.replaying:
+            self.before.append(nodes.statement("{output}, _ = {made}", output=output, made=made))
+            return output
+        stats = self.write(State(BATCH_STATS, place))
         self.before.append(nodes.statement("{output}, mutated = {made}", output=output, made=made))
         self.before.append(nodes.statement('{stats} = mutated["batch_stats"]', stats=stats))
         return output
+
+    def host_training_pass(
+        self, node: Expr, kind: Model, args: Sequence[cst.Arg], streams: Sequence[tuple[str, Expr]], jitted: bool
+    ) -> Expr:
+        """A forward pass in train mode outside a training step: it changes batch statistics all the same."""
+        assert kind.place is not None
+        if self.nested:
+            raise Unsupported("MIG401", "batch statistics that change inside a comprehension or a lambda")
+        if not jitted:
+            return self.mutating_apply(kind.place, self.plain_apply(node, kind, "train", args, streams))
+        name, leading = self.training_pass(node, kind)
+        output = nodes.name("output" if "output" not in self.unit.taken else "model_output")
+        call = cst.Call(nodes.name(name), [*nodes.arguments(leading), *args])
+        stats = self.write(State(BATCH_STATS, kind.place))
+        self.before.append(nodes.statement("{output}, {stats} = {call}", output=output, stats=stats, call=call))
+        return output
+
+    def training_pass(self, node: Expr, kind: Model) -> tuple[str, list[Expr]]:
+        """The jitted forward pass that also returns the batch statistics: its name, and what comes before its
+        inputs."""
+        assert kind.place is not None
+        shared = self.is_global(kind.place)
+        model = kind.place.name if shared else "model"
+        several = shared and len({found.name for found in self.script.places}) > 1
+        decorator = "@jax.jit" if shared else '@jax.jit(static_argnames="model")'
+        leading = ", ".join([*([] if shared else ["model"]), "params", "batch_stats"])
+        body = (
+            f'    variables = {{"params": params, "batch_stats": batch_stats}}\n'
+            f'    output, mutated = {model}.clone(training=True).apply(variables, *inputs, mutable=["batch_stats"])\n'
+            f'    return output, mutated["batch_stats"]\n'
+        )
+
+        def make(name: str) -> list[Statement]:
+            return list(cst.parse_module(f"{decorator}\ndef {name}({leading}, *inputs):\n{body}").body)
+
+        name = self.unit.helper("forward" + (f"_{model}" if several else ""), make, f"{decorator} {leading} {body}")
+        states = [State(PARAMS, kind.place), State(BATCH_STATS, kind.place)]
+        return name, [*([] if shared else [node]), *(self.read(one) for one in states)]
 
     def call_kind(self, kind: Model, args: Sequence[cst.Arg], values: Sequence[Value]) -> Kind:
         """What the model returns; what it is called with is remembered."""

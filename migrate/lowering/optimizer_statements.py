@@ -68,12 +68,10 @@ class OptimizerStatements(Accumulation, Binding):
         place = self.place_of(target)
         assert isinstance(value.kind, Optimizer)
         kind = Optimizer(place, value.kind.models)
-        self.script.optimizers.add(place)
+        self.script.optimizers[place] = kind.models
         self.bind(target, kind)
         self.optimizer_models[place] = kind.models
         made = suites.rebuilt(line, small, small.with_changes(value=value.node))
-        if len(kind.models) != 1:
-            raise Unsupported("MIG401", "an optimizer of several models")
         self.pending.append(("optimizer", place, small))
         return made
 

@@ -1,8 +1,8 @@
-"""An update region: the statements of one block that go forward, call `backward()` and, where it is in the same block,
-step the optimizer.
+"""An update region: the statements of one block that go forward, call `backward()`, once or several times, and, where
+that is in the same block, step the optimizers.
 
-What the loss depends on becomes the body of `loss_fn`; what is read afterwards comes back in `metrics`; every other
-statement stays on the host, in its order.
+What each loss depends on becomes the body of a loss function; what is read afterwards comes back in `metrics`; every
+other statement stays on the host, in its order.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from migrate import nodes, usage
+from migrate.diagnostics import Unsupported
+from migrate.kinds import Place
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
 from migrate.script import State
@@ -21,35 +23,63 @@ _HOST_FUNCTIONS = {"print", "float", "int", "open", "input"}
 
 
 @dataclass(frozen=True)
+class Part:
+    """One backward pass of a region. `replayed`: statements of earlier regions that its gradient goes through; they are
+    computed once more in its loss function. `trained`: the models whose gradients the steps of the region use."""
+
+    loss: Expr
+    backward: Statement
+    traced: list[Statement] = field(default_factory=list)  # become the loss function
+    replayed: list[Statement] = field(default_factory=list)
+    after: list[Statement] = field(default_factory=list)  # host statements that read its results
+    trained: frozenset[Place] = frozenset()
+
+    @property
+    def body(self) -> list[Statement]:
+        """All statements of the loss function."""
+        return [*self.replayed, *self.traced]
+
+
+@dataclass(frozen=True)
 class Region:
     """The statements of an update, each in its part; zero_grad() and backward() are in none."""
 
     statements: list[Statement]
-    loss: Expr
+    parts: list[Part]
     before: list[Statement] = field(default_factory=list)  # host statements that prepare it
-    traced: list[Statement] = field(default_factory=list)  # become loss_fn
-    after: list[Statement] = field(default_factory=list)  # host statements that read its results
     clips: list[tuple[str, cst.Call]] = field(default_factory=list)  # (name bound, call)
-    backward: Statement | None = None
-    step: Statement | None = None  # None where the optimizer steps elsewhere: gradients accumulate
-    supported: bool = True
+    steps: list[Statement] = field(default_factory=list)  # empty where optimizers step elsewhere: gradients accumulate
+    problem: str = ""  # why it cannot be a pure function
 
     @property
-    def optimizer(self) -> Expr | None:
-        """The optimizer whose step ends the region."""
-        call = call_of(self.step) if self.step is not None else None
-        return call.func.value if call is not None and isinstance(call.func, cst.Attribute) else None
+    def optimizers(self) -> list[Expr]:
+        """The optimizers whose steps end the region."""
+        calls = [call_of(step) for step in self.steps]
+        return [call.func.value for call in calls if call is not None and isinstance(call.func, cst.Attribute)]
+
+
+@dataclass(frozen=True)
+class Clip:
+    """A call of a clipping function: the snippet, the models whose gradients it takes together, its other
+    arguments. `norm`: it returns the norm, too."""
+
+    snippet: str
+    models: tuple[Place, ...]
+    arguments: list[Expr]
+    norm: bool
 
 
 @dataclass
 class Tracing:
-    """What a loss function is found to need while it is lowered. `key_count` draws were counted before: a single one
-    uses the step's key as it is."""
+    """What a loss function is found to need while it is lowered. `key_count` draws of the whole step were counted
+    before: a single one uses the step's key as it is. `first_key`: how many draws of the step come before its own."""
 
     states: list[State] = field(default_factory=list)
     changed: list[State] = field(default_factory=list)
     keys: int = 0
     key_count: int = 0
+    first_key: int = 0
+    replaying: bool = False  # what is lowered has been computed before: it must change no state, and draw nothing
     inside: frozenset[str] = frozenset()  # names that the loss function binds
     cut: dict[str, Value] = field(default_factory=dict)  # inputs cut out of arrays: `x[i : i + n]`
 
@@ -60,14 +90,19 @@ class Tracing:
 
     def write(self, state: State) -> None:
         """Notes that it changes a piece of state."""
+        if self.replaying:
+            raise Unsupported("MIG401", f"the gradient goes through a change of {state.what} in an earlier step")
         if state not in self.changed:
             self.changed.append(state)
         self.read(state)
 
     def fresh_key(self, key: str) -> Expr:
         """The key of the next draw."""
+        if self.replaying:
+            raise Unsupported("MIG401", "the gradient goes through random draws of an earlier step")
         self.keys += 1
-        return nodes.name(key) if self.key_count <= 1 else nodes.expression(f"keys[{self.keys - 1}]")
+        number = self.first_key + self.keys - 1
+        return nodes.name(key) if self.key_count <= 1 else nodes.expression(f"keys[{number}]")
 
 
 def call_of(statement: Statement) -> cst.Call | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Self
 
 import libcst as cst
@@ -27,7 +28,7 @@ from migrate.kinds import (
     Tensor,
     TorchName,
 )
-from migrate.lowering.region import Region, Tracing
+from migrate.lowering.region import Clip, Region, Tracing
 from migrate.lowering.unit import Environment, Unit, known
 from migrate.nodes import Expr, Statement
 from migrate.qualified import file_of
@@ -49,7 +50,21 @@ def is_grad_mode(name: str | None) -> bool:
     return name in _NO_GRAD
 
 
+def stops_gradients(name: str | None) -> bool:
+    """Whether a torch name is a context in which no gradients are recorded."""
+    return name in ("torch.no_grad", "torch.inference_mode")
+
+
 HOST_CONTEXTS = ("module", "function", "method")  # where statements run as they stand, not inside a traced function
+
+
+@dataclass
+class Block:
+    """A block that is being lowered: its statements, and which of them. `cyclic`: it runs again and again."""
+
+    statements: Sequence[Statement]
+    index: int = 0
+    cyclic: bool = False
 
 
 class Scope:
@@ -78,12 +93,13 @@ class Scope:
         self.facts: FunctionFacts | None = None  # of the function being lowered, None at module level
         self.before: list[Statement] = []  # statements that must run before the one being lowered
         self.following: list[Sequence[cst.CSTNode]] = []  # what runs after it, nearest first
+        self.blocks: list[Block] = []  # around it, innermost last
         self.loops = 0  # how many loops of this scope are around
         self.nested = False  # inside a comprehension or a lambda, which runs its parts many times
         self.region: Tracing | None = None  # inside the loss function of an update region
         self.pending: list[tuple[str, Place, cst.CSTNode]] = []  # models and optimizers whose state is not made yet
         self.pending_place = NOWHERE  # the target of the assignment being lowered
-        self.pending_clip: Expr | None = None  # the norm to which the next optimizer step clips
+        self.pending_clip: Clip | None = None  # what the next optimizer step does first
         self.ready: set[Place] = set()  # models whose parameters are made
         self.rates: dict[Place, Expr] = {}  # optimizer -> its learning rate as written
         self.optimizer_models: dict[Place, tuple[Place, ...]] = {}
@@ -101,8 +117,8 @@ class Scope:
         """Lowers any expression."""
         raise NotImplementedError
 
-    def suite(self, body: Sequence[cst.CSTNode]) -> list[Statement]:
-        """Lowers the statements of one block."""
+    def suite(self, body: Sequence[cst.CSTNode], cyclic: bool = False) -> list[Statement]:
+        """Lowers the statements of one block. `cyclic`: it is the body of a loop."""
         raise NotImplementedError
 
     def statement(self, original: Statement) -> list[Statement]:

@@ -12,7 +12,7 @@ from migrate import nodes
 from migrate.diagnostics import Unsupported
 from migrate.kinds import Model, Place
 from migrate.lowering.scope import Scope
-from migrate.nodes import Expr
+from migrate.nodes import Expr, Statement
 from migrate.script import BATCH_STATS, COUNT, GRADS, KEY, OPT_STATE, PARAMS, THE_KEY, State
 
 _SELF_CONTEXTS = ("forward", "setup")  # methods of a Flax module, which draws its own keys
@@ -106,6 +106,12 @@ class StateAccess(Scope):
         if self.stats_of(model):
             items.append(("batch_stats", self.read(State(BATCH_STATS, model.place))))
         return nodes.dict_of(items)
+
+    def zero_gradients(self, params: State, grads: State) -> Statement:
+        """`grads = jax.tree.map(jnp.zeros_like, params)`."""
+        leaf = self.root(params.place) in self.script.leaves
+        text = "{g} = jnp.zeros_like({p})" if leaf else "{g} = jax.tree.map(jnp.zeros_like, {p})"
+        return nodes.statement(text, g=self.write(grads), p=self.read(params))
 
     def set_mode(self, place: Place, mode: str) -> None:
         """Puts a model in "train" or "eval" mode from here on."""

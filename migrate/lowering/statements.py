@@ -17,7 +17,9 @@ from migrate.lowering.classes import Classes
 from migrate.lowering.control_flow import ControlFlow
 from migrate.lowering.expression_statements import ExpressionStatements
 from migrate.lowering.finding import RegionFinding
+from migrate.lowering.merging import merged_outputs
 from migrate.lowering.region import Region
+from migrate.lowering.scope import Block
 from migrate.lowering.step_function import StepFunctions
 from migrate.nodes import Statement
 
@@ -25,11 +27,12 @@ from migrate.nodes import Statement
 class Statements(ExpressionStatements, Classes, Assignments, StepFunctions, ControlFlow, RegionFinding):
     """Blocks, and the statements in them."""
 
-    def suite(self, body: Sequence[cst.CSTNode]) -> list[Statement]:
-        """Lowers the statements of one block; comments of those that disappear go to the next."""
+    def suite(self, body: Sequence[cst.CSTNode], cyclic: bool = False) -> list[Statement]:
+        """Lowers the statements of one block (`cyclic`: the body of a loop or a function); comments of those that
+        disappear go to the next."""
         made: list[Statement] = []
         dropped: list[cst.EmptyLine] = []
-        for _, original, lowered in self.lowered_each(suites.suite_of(body)):
+        for _, original, lowered in self.lowered_each(suites.suite_of(body), cyclic=cyclic):
             if lowered:
                 made += suites.after_dropped(dropped, lowered, first=not made)
                 dropped = []
@@ -38,20 +41,26 @@ class Statements(ExpressionStatements, Classes, Assignments, StepFunctions, Cont
         return made
 
     def lowered_each(
-        self, statements: Sequence[Statement], anchored: bool = False
+        self, statements: Sequence[Statement], anchored: bool = False, cyclic: bool = False
     ) -> Iterator[tuple[int, Statement, list[Statement]]]:
         """Lowers a block region by region and statement by statement: the position, the original, what it became.
         `anchored`: this is the whole file, and functions made for the output go before the statement at hand."""
         index = 0
-        while index < len(statements):
-            if anchored:
-                self.unit.anchor = index
-            region = self.region_at(statements, index)
-            width = len(region.statements) if region is not None else 1
-            with self.then(statements[index + width :]):
-                lowered = self.guarded(statements[index], region)
-            yield index, statements[index], lowered + self.late_inits()
-            index += width
+        block = Block(statements, cyclic=cyclic)
+        self.blocks.append(block)
+        try:
+            while index < len(statements):
+                if anchored:
+                    self.unit.anchor = index
+                block.index = index
+                region = self.region_at(statements, index)
+                width = len(region.statements) if region is not None else 1
+                with self.then(statements[index + width :]):
+                    lowered = self.guarded(statements[index], region)
+                yield index, statements[index], lowered + self.late_inits()
+                index += width
+        finally:
+            self.blocks.pop()
 
     def guarded(self, original: Statement, region: Region | None = None) -> list[Statement]:
         """One statement, or the update region that starts there; what cannot be lowered stays as a comment above an
@@ -61,7 +70,7 @@ class Statements(ExpressionStatements, Classes, Assignments, StepFunctions, Cont
             made = self.statement(original) if region is None else self.lower_region(region)
             if self.before and made and made[0].leading_lines == original.leading_lines:
                 made = [made[0].with_changes(leading_lines=[]), *made[1:]]
-            made = [*self.before, *made]
+            made = merged_outputs([*self.before, *made]) if self.before else made
         except Unsupported as error:
             self.unit.report(error, original)
             originals = [original] if region is None else region.statements

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import libcst as cst
 
 from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
 from migrate.kinds import UNKNOWN, Function, Kind, Loss, Model, Number, Optimizer, Plain, Tensor
+from migrate.lowering.clipping import Clipping
+from migrate.lowering.gradients import Gradients
 from migrate.lowering.loss_function import LossFunctions, TracedLoss, reads_first
-from migrate.lowering.region import Region
+from migrate.lowering.region import Region, Tracing
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
-from migrate.script import BATCH_STATS, GRADS, OPT_STATE, PARAMS, State
+from migrate.script import OPT_STATE, PARAMS, State
 
-_MADE_BY_STEP = {"loss", "grads", "new_grads", "updates", "keys", "mutated"}
+_MADE_BY_STEP = {"updates", "keys", "mutated"}
 _SHAPE_FUNCTIONS = ("reshape", "range", "arange", "zeros", "ones", "split", "broadcast_to", "tile")
 
 
@@ -33,81 +36,142 @@ class Step:
     draws: bool
 
 
-class StepFunctions(LossFunctions):
+@dataclass(frozen=True)
+class Called:
+    """The call of a step function, and by part of the region the statements that take what is read from its metrics."""
+
+    call: list[Statement]
+    taken: list[list[Statement]]
+
+
+class StepFunctions(LossFunctions, Clipping):
     """Assembling step functions."""
 
     def lower_region(self, region: Region) -> list[Statement]:
         """The statements that stand for an update region; raises Unsupported."""
-        if not region.supported:
-            raise Unsupported(
-                "MIG401", "several backward passes, arguments of backward(), or host effects inside the loss"
-            )
+        if region.problem:
+            raise Unsupported("MIG401", region.problem)
         made: list[Statement] = []
         for statement in region.before:
             made += self.guarded(statement)
-        traced = self.traced_loss(region)
-        trained = self.trained(traced.tracing, region)
-        optimizer = self.kind_of(region.optimizer) if region.optimizer is not None else None
-        with self.then(region.after):
-            made += self.assembled(region, traced, trained, optimizer if isinstance(optimizer, Optimizer) else None)
-        for name in usage.stores(region.traced):
+        losses = self.traced_losses(region)
+        kinds = [self.kind_of(optimizer) for optimizer in region.optimizers]
+        optimizers = [kind for kind in kinds if isinstance(kind, Optimizer)]
+        called = self.assembled(region, losses, optimizers)
+        made += called.call
+        for number, (traced, taken) in enumerate(zip(losses, called.taken, strict=True)):
+            self.bind_results(traced)
+            made += taken
+            later = _later(losses, number)
+            after = traced.part.after
+            for position, statement in enumerate(after):
+                with self.then([*after[position + 1 :], *later]):
+                    made += self.guarded(statement)
+        return made
+
+    def bind_results(self, traced: TracedLoss) -> None:
+        """What the names that a loss function binds are for the host statements after it."""
+        for name in traced.names:
             self.env.kinds[name] = traced.kinds.get(name, UNKNOWN)
             self.env.last.pop(name, None)
             self.env.definitions.pop(name, None)
-        if isinstance(region.loss, cst.Name):
-            self.env.kinds[region.loss.value] = Tensor("float", 0)
-        for number, statement in enumerate(region.after):
-            with self.then(region.after[number + 1 :]):
-                made += self.guarded(statement)
-        return made
+        if isinstance(traced.part.loss, cst.Name):
+            self.env.kinds[traced.part.loss.value] = Tensor("float", 0)
 
-    def assembled(
-        self, region: Region, traced: TracedLoss, trained: State, optimizer: Optimizer | None
-    ) -> list[Statement]:
-        """The step function among the helpers, the statement that calls it, and one for each metric that is read."""
-        tracing = traced.tracing
-        live = self.live_names(region)
-        clips = [self.region_scope(tracing).node(call.args[1].value) for _, call in region.clips]
-        lifted_body, (*clips, loss), lifted = self.lifted(traced.body, [*clips, traced.loss])
-        lifted |= {name: (cut.node, cut.kind) for name, cut in tracing.cut.items()}
-        loss_name = nodes.dotted(region.loss)
-        extra = [name for name in live if name != loss_name]
-        params = self.state_name(trained)
-        stats = [self.state_name(found) for found in tracing.changed if found.what == BATCH_STATS]
+    def assembled(self, region: Region, losses: Sequence[TracedLoss], optimizers: Sequence[Optimizer]) -> Called:
+        """The step function among the helpers, the statement that calls it, and those for each metric that is read."""
+        tracing = _joined([traced.tracing for traced in losses])
+        gradients = Gradients(self, losses, {self.root(place) for kind in optimizers for place in kind.models})
+        clips = [(bound, self.region_scope(tracing).clipping(call)) for bound, call in region.clips]
+        lifted: dict[str, tuple[Expr, Kind]] = {}
         body: list[Statement] = []
         if tracing.keys > 1:
             body.append(nodes.statement(f"keys = jax.random.split({self.unit.key}, {tracing.keys})"))
-        grads = "grads" if optimizer is not None else "new_grads"
-        body += self.loss_and_gradient(lifted_body, loss, params, stats, extra, grads, region.backward)
-        for (bound, _), value in zip(region.clips, clips, strict=True):
-            self.unit.use_snippet("clip_grad_norm")
-            body.append(nodes.statement(f"grads, {bound} = clip_grad_norm(grads, {{value}})", value=value))
-            if bound != "_" and self.live(bound):
-                extra.append(bound)
-        metrics = nodes.dict_of([(name, nodes.name(name)) for name in ["loss", *extra]])
-        if optimizer is not None:
-            own = State(OPT_STATE, optimizer.place)
-            opt_state = self.state_name(own)
-            update = f"updates, {opt_state} = {optimizer.place.short}.update(grads, {opt_state}, {params})"
-            body.append(suites.commented(nodes.statement(update), region.step))
-            body.append(nodes.statement(f"{params} = optax.apply_updates({params}, updates)"))
-            wanted, outputs, donated = "train_step", [params, *stats, opt_state], [params, *stats, opt_state]
-            results = [*map(nodes.name, outputs), metrics]
-        else:
-            own = State(GRADS, trained.place)
-            summed = nodes.expression("jax.tree.map(jnp.add, grads, new_grads)")
-            wanted, outputs, donated = "forward_backward", [*stats, "grads"], [*stats, "grads"]
-            results = [*map(nodes.name, stats), summed, metrics]
+        metrics: list[tuple[str, Expr]] = []
+        taken: list[dict[str, str]] = []
+        for number, traced in enumerate(losses):
+            made, loss, found = self.lifted(traced.body, traced.loss)
+            traced = replace(traced, body=made, loss=loss)
+            lifted |= found | {name: (cut.node, cut.kind) for name, cut in traced.tracing.cut.items()}
+            loss_name = nodes.dotted(traced.part.loss) or ""
+            value = "loss" if len(losses) == 1 else loss_name or f"loss_{number + 1}"
+            extra = [name for name in self.live_names(losses, number) if name != loss_name]
+            body += self.loss_and_gradient(traced, value, extra, gradients.target(traced), number == 0)
+            body += gradients.added(traced)
+            reads, keys = self.host_names(losses, number), {}
+            for name in [loss_name, *extra]:
+                if name not in reads:
+                    continue
+                keys[name] = self.metric_name(name, value if name == loss_name else name, dict(metrics))
+                if keys[name] != "loss":
+                    metrics.append((keys[name], nodes.name(value if name == loss_name else name)))
+            taken.append(keys)
+            if number + 1 < len(losses):
+                rebound = {n for later in losses[number + 1 :] for n in later.names}
+                body += self.kept_metrics(metrics, rebound)
+        for bound, clip in clips:
+            body.append(gradients.clipped(bound, clip))
+            if bound != "_" and self.live_after(bound, losses):
+                metrics.append((bound, nodes.name(bound)))
+                taken[-1][bound] = bound
+        total = nodes.name("loss")
+        if len(losses) > 1:
+            values = [nodes.dotted(t.part.loss) or f"loss_{n + 1}" for n, t in enumerate(losses)]
+            total = nodes.expression(" + ".join(values))
+        states = [*tracing.states, *(State(OPT_STATE, kind.place) for kind in optimizers), *gradients.waiting]
+        outputs = gradients.outputs(optimizers, [state for traced in losses for state in traced.stats])
+        for kind, step in zip(optimizers, region.steps, strict=True):
+            body += gradients.update(kind, step)
+        results = [*(gradients.result(state) for state in outputs), nodes.dict_of([("loss", total), *metrics])]
         body.append(nodes.statement("return {results}", results=nodes.tuple_of(results, parentheses=False)))
-        step = Step(wanted, body, [*tracing.states, own], outputs, donated, lifted, tracing.keys > 0)
-        read = {name: "loss" if name == loss_name else name for name in [loss_name, *extra] if name}
-        if loss_name and loss_name not in live:
-            del read[loss_name]
-        return self.step_call(step, read)
+        names = [self.state_name(state) for state in outputs]
+        wanted = self.step_name(optimizers) if optimizers else "forward_backward"
+        return self.step_call(Step(wanted, body, states, names, names, lifted, tracing.keys > 0), taken)
 
-    def step_call(self, step: Step, read: dict[str, str]) -> list[Statement]:
-        """The call of a step function, which becomes a helper of the output. `read`: variable -> the metric that it
-        takes."""
+    def kept_metrics(self, metrics: list[tuple[str, Expr]], rebound: set[str]) -> list[Statement]:
+        """Gives what later loss functions of the same step bind again a name of its own."""
+        made: list[Statement] = []
+        for position, (key, node) in enumerate(metrics):
+            if isinstance(node, cst.Name) and node.value in rebound:
+                kept = f"first_{node.value}"
+                while kept in self.unit.taken or any(kept == nodes.code(other) for _, other in metrics):
+                    kept += "_"
+                made.append(nodes.statement(f"{kept} = {node.value}"))
+                metrics[position] = (key, nodes.name(kept))
+        return made
+
+    def metric_name(self, name: str, wanted: str, used: dict[str, Expr]) -> str:
+        """The key of a metric, which differs from those that earlier parts of the step have given."""
+        number, key = 2, wanted
+        while key in used:
+            key, number = f"{name}_{number}", number + 1
+        return key
+
+    def host_names(self, losses: Sequence[TracedLoss], number: int) -> set[str]:
+        """The names bound in a loss function that statements outside the step read."""
+        traced = losses[number]
+        with self.then([*traced.part.after, *_later(losses, number)]):
+            return {name for name in traced.names if name != "_" and self.live(name)}
+
+    def live_after(self, name: str, losses: Sequence[TracedLoss]) -> bool:
+        """Whether a name bound at the end of the step is read by what follows it."""
+        with self.then(losses[-1].part.after):
+            return self.live(name)
+
+    def step_name(self, optimizers: Sequence[Optimizer]) -> str:
+        """`train_step`; where a script has several, with what tells its optimizers apart: `train_step_d`."""
+        names = {place.name for place in self.script.optimizers if place not in self.script.parameters_of}
+        if len({kind.place.name for kind in optimizers} | names) <= len(optimizers):
+            return "train_step"
+        text = optimizers[0].place.short
+        left = re.sub(r"(?i)(optimizers?|optim|opt)", "", text).strip("_").lower()
+        if not left:
+            left = "_".join(self.root(place).short.lower() for place in optimizers[0].models)
+        return f"train_step_{left}"
+
+    def step_call(self, step: Step, taken: Sequence[dict[str, str]]) -> Called:
+        """The call of a step function, which becomes a helper of the output. `taken`, by part: variable -> the metric
+        that it takes."""
         statics, inputs = self.step_arguments(step)
         names = [self.state_name(found) for found in step.states]
         parameters = [*statics, *names, *inputs, *([self.unit.key] if step.draws else [])]
@@ -128,19 +192,28 @@ class StepFunctions(LossFunctions):
         by_name = {self.state_name(found): self.state_expr(found) for found in step.states}
         results = [*(by_name.get(output, nodes.name(output)) for output in step.outputs), nodes.name(metrics)]
         targets = nodes.tuple_of(results, parentheses=False)
-        made = [nodes.statement("{targets} = {call}", targets=targets, call=nodes.call(name, *arguments))]
-        made += [nodes.statement(f'{variable} = {metrics}["{metric}"]') for variable, metric in read.items()]
+        made: list[Statement] = [
+            nodes.statement("{targets} = {call}", targets=targets, call=nodes.call(name, *arguments))
+        ]
+        reads = [
+            [nodes.statement(f'{variable} = {metrics}["{metric}"]') for variable, metric in read.items()]
+            for read in taken
+        ]
         before, self.before = self.before, []
-        return [*before, *made]
+        return Called([*before, *made], [list(statements) for statements in reads])
 
     def step_arguments(self, step: Step) -> tuple[dict[str, Expr], dict[str, Expr]]:
         """What a step function needs beside state and key: jit's static arguments (functions, objects, numbers that
         make shapes), and its array inputs."""
         states = {self.state_name(found) for found in step.states}
-        objects = [found.place for found in step.states if found.what in (PARAMS, OPT_STATE)]
+        objects = [
+            found.place
+            for found in step.states
+            if found.what in (PARAMS, OPT_STATE) and found.place not in self.script.leaves
+        ]
         statics = {place.short: nodes.expression(place.name) for place in objects if not self.is_global(place)}
         inputs: dict[str, Expr] = {}
-        bound = set(usage.stores(step.body)) | _MADE_BY_STEP
+        bound = set(usage.stores(step.body)) | set(usage.stores(_with_loss_in_place(step.body))) | _MADE_BY_STEP
         for name in dict.fromkeys(usage.loads(step.body)):
             if name in states or name in statics or name == self.unit.key:
                 continue
@@ -159,6 +232,25 @@ class StepFunctions(LossFunctions):
             elif reads_first(_with_loss_in_place(step.body), name):
                 inputs[name] = self.as_array(Value(nodes.name(name), self.kind_of_name(name))).node
         return statics, inputs
+
+
+def _joined(tracings: Sequence[Tracing]) -> Tracing:
+    """What several loss functions of one step need together."""
+    made = Tracing(key_count=sum(one.keys for one in tracings), keys=sum(one.keys for one in tracings))
+    for one in tracings:
+        for state in one.states:
+            made.read(state)
+        made.cut |= one.cut
+    return made
+
+
+def _later(losses: Sequence[TracedLoss], number: int) -> list[cst.CSTNode]:
+    """What runs on the host after a part of a region: what later loss functions bind is bound there."""
+    made: list[cst.CSTNode] = []
+    for later in losses[number + 1 :]:
+        made += [nodes.statement(f"{name} = None") for name in later.names]
+        made += later.part.after
+    return made
 
 
 def jit_decorator(statics: Sequence[str], donated: Sequence[str]) -> str:

@@ -34,7 +34,6 @@ from migrate.rules.catalogue import RULES
 from migrate.rules.creation import DTYPES
 from migrate.rules.rule import Rule, Value, result_kind
 
-CLIPPING = ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_norm")
 _PASS_THROUGH = ("Tensor.cuda", "Tensor.cpu", "Tensor.requires_grad_", "Tensor.retain_grad", "Tensor.pin_memory")
 
 

@@ -86,6 +86,7 @@ class Unit:
     constants: set[str] = field(default_factory=set)
     key: str = "key"
     imports_torch: bool = False
+    attached: dict[cst.CSTNode, cst.CSTNode] = field(default_factory=dict)  # code -> the code that gradients see
     refused: set[str] = field(default_factory=set)  # names that refused statements would have bound
 
     def report(self, error: Unsupported, node: cst.CSTNode) -> None:

@@ -1,0 +1,241 @@
+"""Where gradients flow: which models a loss reaches, and which gradients are still there when it is differentiated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import libcst as cst
+
+from migrate import nodes, suites, usage
+from migrate.kinds import Function, Leaf, Model, Optimizer, Place
+from migrate.lowering.region import method_call_of
+from migrate.lowering.scope import Scope, stops_gradients
+from migrate.nodes import Statement
+from migrate.script import PARAMS
+
+_NOT_FORWARD = ("train", "eval", "parameters", "named_parameters", "zero_grad", "to", "cuda", "state_dict", "modules")
+_DETACHING = ("detach", "item", "numpy", "tolist")
+
+
+@dataclass(frozen=True)
+class Dependency:
+    """A statement that a loss depends on, with the names that it takes a gradient from."""
+
+    statement: Statement
+    loads: frozenset[str]
+    stores: frozenset[str]
+    models: frozenset[Place]
+
+
+class GradientFlow(Scope):
+    """Following gradients backwards through statements."""
+
+    # -- what a piece of code reaches ---------------------------------------------------------------------------------
+
+    def models_called(self, node: cst.CSTNode) -> set[Place]:
+        """The models that code goes through: it calls them, methods of them, or functions that use them."""
+        found: set[Place] = set()
+        for call in usage.calls(node):
+            text = nodes.dotted(call.func)
+            if text is None:
+                continue
+            kind = self.kind_of_name(text)
+            if isinstance(kind, Model) and kind.place is not None:
+                found.add(self.root(kind.place))
+            owner = self.kind_of_name(text.rpartition(".")[0])
+            if isinstance(owner, Model) and owner.place is not None and text.rpartition(".")[2] not in _NOT_FORWARD:
+                found.add(self.root(owner.place))
+            if isinstance(kind, Function):
+                reads = self.script.functions[kind.name].reads
+                found |= {self.root(state.place) for state in reads if state.what == PARAMS}
+        return found
+
+    def leaves_in(self, names: set[str]) -> set[Place]:
+        """The tensors among some names that gradients are taken of."""
+        kinds = [self.kind_of_name(name) for name in names]
+        return {self.root(kind.place) for kind in kinds if isinstance(kind, Leaf)}
+
+    def attached(self, node: cst.CSTNode) -> cst.CSTNode:
+        """Code without what gradients do not flow through: `x.detach()`, `x.data`, `x.item()`."""
+        if node not in self.unit.attached:
+            made = node.visit(_Detached())
+            assert isinstance(made, cst.CSTNode)
+            self.unit.attached[node] = made
+        return self.unit.attached[node]
+
+    def dependency(self, statement: Statement) -> Dependency:
+        """A statement as gradients see it."""
+        stores = frozenset(usage.changes(statement))
+        without = isinstance(statement, cst.With) and any(
+            isinstance(item.item, cst.Call) and stops_gradients(self.torch_name(item.item.func))
+            for item in statement.items
+        )
+        if without:
+            return Dependency(statement, frozenset(), stores, frozenset())
+        attached = self.attached(statement)
+        loads = set(usage.loads(attached))
+        models = self.models_called(attached) | self.leaves_in(loads)
+        return Dependency(statement, frozenset(loads), stores, frozenset(models))
+
+    def reached(self, history: Sequence[Statement], loss: cst.BaseExpression) -> set[Place]:
+        """The models that a loss, computed by the statements, takes gradients of."""
+        attached = self.attached(loss)
+        loads = set(usage.loads(attached))
+        found = self.models_called(attached) | self.leaves_in(loads)
+        for dependency in self.dependencies(history, loads)[0]:
+            found |= dependency.models
+        return found
+
+    def dependencies(self, history: Sequence[Statement], names: set[str]) -> tuple[list[Dependency], set[str]]:
+        """The statements that names depend on by gradient, latest first; and the names that must come from before."""
+        needed = set(names)
+        found: list[Dependency] = []
+        for statement in reversed(history):
+            if not set(usage.changes(statement)) & needed:
+                continue
+            dependency = self.dependency(statement)
+            found.append(dependency)
+            if isinstance(statement, cst.SimpleStatementLine):
+                needed -= dependency.stores
+            needed |= dependency.loads
+        return found, needed
+
+    # -- what was computed before -------------------------------------------------------------------------------------
+
+    def history(self, index: int) -> list[Statement]:
+        """What this scope has surely run before a statement of the block at hand; in a loop, not what its earlier turns
+        have bound."""
+        found: list[Statement] = []
+        carried: set[str] = set()
+        for block in reversed(self.blocks):
+            before = block.statements[: index if block is self.blocks[-1] else block.index]
+            found = [s for s in before if not carried & set(usage.changes(s))] + found
+            if block.cyclic:
+                carried |= {name for statement in block.statements for name in usage.changes(statement)}
+        return found
+
+    def replayed(
+        self, history: list[Statement], own: list[Statement], loss: cst.BaseExpression, models: set[Place]
+    ) -> tuple[list[Statement], str]:
+        """Statements of earlier regions that gradients of `models` flow through on their way from the loss; and why
+        they cannot be computed again, if so."""
+        _, needed = self.dependencies(own, set(usage.loads(self.attached(loss))))
+        carrying: set[str] = set()
+        chosen: list[Dependency] = []
+        for dependency in reversed(self.dependencies(history, needed)[0]):
+            if dependency.models & models or dependency.loads & carrying:
+                chosen.append(dependency)
+                carrying |= dependency.stores
+            else:
+                carrying -= dependency.stores
+        problem = ""
+        for dependency in chosen:
+            later = history[history.index(dependency.statement) + 1 :]
+            again = {d.statement for d in chosen}
+            changed = {name for s in later if s not in again for name in usage.changes(s)}
+            inputs = set(usage.loads(dependency.statement)) - carrying
+            if changed & inputs or any(self.stepped(s) & dependency.models for s in later):
+                problem = f"the gradient goes through `{_first_line(dependency.statement)}`, whose inputs have changed"
+        return [dependency.statement for dependency in chosen], problem
+
+    # -- events -------------------------------------------------------------------------------------------------------
+
+    def stepped(self, statement: Statement) -> set[Place]:
+        """The models whose weights a statement changes."""
+        found: set[Place] = set()
+        for call in usage.calls(statement):
+            if isinstance(call.func, cst.Attribute) and call.func.attr.value == "step":
+                kind = self.kind_of(call.func.value)
+                if isinstance(kind, Optimizer):
+                    found |= {self.root(place) for place in kind.models}
+        return found
+
+    def zeroed(self, statement: Statement) -> set[Place]:
+        """The models whose gradients a statement clears, if it surely runs."""
+        if isinstance(statement, cst.With):
+            return {place for inner in suites.suite_of(statement.body.body) for place in self.zeroed(inner)}
+        if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1:
+            leaf = self.zeroed_leaf(statement.body[0])
+            if leaf is not None:
+                return {leaf}
+        func = method_call_of(statement, "zero_grad")
+        kind = self.kind_of(func.value) if func is not None else None
+        if isinstance(kind, Optimizer):
+            return {self.root(place) for place in kind.models}
+        if isinstance(kind, Model) and kind.place is not None:
+            return {self.root(kind.place)}
+        return set()
+
+    def zeroed_leaf(self, small: cst.BaseSmallStatement) -> Place | None:
+        """The tensor of which `w.grad = None` or `w.grad.zero_()` clears the gradient."""
+        gradient: cst.BaseExpression | None = None
+        if isinstance(small, cst.Assign) and nodes.dotted(small.value) == "None":
+            target = small.targets[0].target
+            gradient = target if isinstance(target, cst.Attribute) else None
+        elif isinstance(small, cst.Expr) and isinstance(small.value, cst.Call):
+            func = small.value.func
+            if isinstance(func, cst.Attribute) and func.attr.value == "zero_":
+                gradient = func.value
+                if isinstance(gradient, cst.Attribute) and gradient.attr.value == "data":
+                    gradient = gradient.value
+        if not isinstance(gradient, cst.Attribute) or gradient.attr.value != "grad":
+            return None
+        kind = self.kind_of(gradient.value)
+        return self.root(kind.place) if isinstance(kind, Leaf) else None
+
+    def differentiates(self, statement: Statement, before: Sequence[Statement]) -> set[Place]:
+        """The models whose gradients a statement adds to."""
+        receiver = method_call_of(statement, "backward")
+        if receiver is not None:
+            return self.reached(before, receiver.value)
+        backward = [
+            call
+            for call in usage.calls(statement)
+            if isinstance(call.func, cst.Attribute) and call.func.attr.value == "backward"
+        ]
+        if not backward or isinstance(statement, cst.FunctionDef | cst.ClassDef):
+            return set()
+        found = self.models_called(statement) | self.leaves_in(set(usage.loads(statement)))
+        for call in backward:
+            assert isinstance(call.func, cst.Attribute)
+            found |= self.reached(before, call.func.value)
+        return found
+
+    def cleared(self, models: set[Place], start: int, end: int) -> bool:
+        """Whether the gradients of models are surely zero before statement `start` of the block at hand, of which the
+        statements up to `end` are an update. Loops are followed around."""
+        for block in reversed(self.blocks):
+            own = block is self.blocks[-1]
+            first, last = (start, end) if own else (block.index, block.index + 1)
+            met = self._met(block.statements[:first], models)
+            if met is not None:
+                return met
+            if block.cyclic:
+                return self._met(block.statements[last:], models) is True
+        return True
+
+    def _met(self, statements: Sequence[Statement], models: set[Place]) -> bool | None:
+        """What is met first going back: True for the clearing of all of their gradients, False for a backward pass."""
+        left = set(models)
+        for number in range(len(statements) - 1, -1, -1):
+            left -= self.zeroed(statements[number])
+            if not left:
+                return True
+            if self.differentiates(statements[number], statements[:number]) & left:
+                return False
+        return None
+
+
+class _Detached(cst.CSTTransformer):
+    def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> cst.BaseExpression:
+        return cst.Name("None") if original_node.attr.value == "data" else updated_node
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
+        func = original_node.func
+        detaching = isinstance(func, cst.Attribute) and func.attr.value in _DETACHING
+        return cst.Name("None") if detaching else updated_node
+
+
+def _first_line(statement: Statement) -> str:
+    return cst.Module([statement.with_changes(leading_lines=[])]).code.strip().splitlines()[0]

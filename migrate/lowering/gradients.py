@@ -1,0 +1,85 @@
+"""The gradients inside a step function: their names, their sums, how they are clipped and applied."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from migrate import nodes, suites
+from migrate.kinds import Optimizer, Place
+from migrate.lowering.loss_function import LossFunctions, TracedLoss
+from migrate.lowering.region import Clip
+from migrate.nodes import Expr, Statement
+from migrate.script import GRADS, OPT_STATE, PARAMS, State
+
+
+class Gradients:
+    """The gradients of one step. Those of models that are not stepped here wait outside, and are added to."""
+
+    def __init__(self, scope: LossFunctions, losses: Sequence[TracedLoss], stepped: set[Place]) -> None:
+        self.scope = scope
+        states = list(dict.fromkeys(state for traced in losses for state in traced.trained))
+        self.stepped = [state for state in states if scope.root(state.place) in stepped]
+        self.waiting = [State(GRADS, state.place) for state in states if state not in self.stepped]
+        alone = len(states) == 1 and "grads" not in scope.unit.taken and bool(self.stepped)
+        self.names = {state: "grads" if alone else scope.state_name(State(GRADS, state.place)) for state in states}
+        self.met: set[State] = set()
+        self.sums: dict[str, Expr] = {}
+
+    def target(self, traced: TracedLoss) -> str:
+        """Where a loss function's gradients go."""
+        names = [
+            self.names[state] if state in self.stepped and state not in self.met else f"new_{self.names[state]}"
+            for state in traced.trained
+        ]
+        return names[0] if len(names) == 1 else f"({', '.join(names)})"
+
+    def added(self, traced: TracedLoss) -> list[Statement]:
+        """Adds them to what there was before."""
+        made: list[Statement] = []
+        for state in traced.trained:
+            name = self.names[state]
+            if state in self.stepped and state not in self.met:
+                self.met.add(state)
+                continue
+            total = nodes.expression(f"jax.tree.map(jnp.add, {name}, new_{name})")
+            if state in self.stepped or name in self.sums:
+                made.append(nodes.statement(f"{name} = {{total}}", total=total))
+            else:
+                self.sums[name] = total
+        return made
+
+    def of(self, models: Sequence[Place], what: str = GRADS) -> str:
+        """The gradients (or the parameters) of several models as one tree."""
+        roots = [self.scope.root(place) for place in models]
+        found = [state for root in roots for state in self.names if self.scope.root(state.place) == root]
+        names = [self.names[state] if what == GRADS else self.scope.state_name(state) for state in found]
+        return names[0] if len(names) == 1 else f"({', '.join(names)})"
+
+    def clipped(self, bound: str, clip: Clip) -> Statement:
+        """`grads, norm = clip_grad_norm(grads, 1.0)`."""
+        self.scope.unit.use_snippet(clip.snippet)
+        grads = self.of(clip.models)
+        target = f"{grads}, {bound}" if clip.norm else grads
+        call = nodes.call(clip.snippet, nodes.expression(grads), *clip.arguments)
+        return nodes.statement(f"{target} = {{call}}", call=call)
+
+    def update(self, kind: Optimizer, step: Statement) -> list[Statement]:
+        """The step of one optimizer."""
+        opt_state, optimizer = self.scope.state_name(State(OPT_STATE, kind.place)), kind.place.short
+        params, grads = self.of(kind.models, PARAMS), self.of(kind.models)
+        update = nodes.statement(f"updates, {opt_state} = {optimizer}.update({grads}, {opt_state}, {params})")
+        return [
+            suites.commented(update, step),
+            nodes.statement(f"{params.strip('()')} = optax.apply_updates({params}, updates)"),
+        ]
+
+    def outputs(self, optimizers: Sequence[Optimizer], stats: Sequence[State]) -> list[State]:
+        """The state that the step returns: each optimizer's parameters, batch statistics, optimizer states, gradients
+        that wait."""
+        found = [*self.stepped, *stats, *(State(OPT_STATE, kind.place) for kind in optimizers), *self.waiting]
+        return list(dict.fromkeys(found))
+
+    def result(self, state: State) -> Expr:
+        """What is returned of a piece of state."""
+        name = self.scope.state_name(state)
+        return self.sums.get(name, nodes.name(name))
