@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from weight_port.apply import port_state_dict, unport_tree
     from weight_port.checkpoint import Checkpoint, TensorInfo, open_checkpoint
     from weight_port.errors import PortError
+    from weight_port.optimizer_state import read_optimizer_state
+    from weight_port.optimizer_to_optax import to_optax
+    from weight_port.optimizer_to_torch import as_tensors, to_torch
     from weight_port.port import port_weights
     from weight_port.report import PortReport
 
@@ -20,9 +23,13 @@ _HOMES = {
     "PortError": "errors",
     "PortReport": "report",
     "TensorInfo": "checkpoint",
+    "as_tensors": "optimizer_to_torch",
     "open_checkpoint": "checkpoint",
     "port_state_dict": "apply",
     "port_weights": "port",
+    "read_optimizer_state": "optimizer_state",
+    "to_optax": "optimizer_to_optax",
+    "to_torch": "optimizer_to_torch",
     "unport_tree": "apply",
 }
 
@@ -31,9 +38,13 @@ __all__ = [
     "PortError",
     "PortReport",
     "TensorInfo",
+    "as_tensors",
     "open_checkpoint",
     "port_state_dict",
     "port_weights",
+    "read_optimizer_state",
+    "to_optax",
+    "to_torch",
     "unport_tree",
 ]
 

@@ -97,4 +97,15 @@ CODES: dict[str, Code] = {
         "The torch shape cannot be told from the Flax one, since a reshape came first. State it in the manifest as "
         '"torch_shape".',
     ),
+    "WPT120": Code(
+        "Whose optimizer state?",
+        "Torch keys an optimizer's state by the index of a parameter in the order of its groups. State the names in "
+        "that order, by group where there are several: [name for name, _ in model.named_parameters()] where the "
+        "optimizer was given model.parameters(). An optimizer made from named_parameters() keeps the names itself.",
+    ),
+    "WPT121": Code(
+        "An optimizer state that the other side cannot hold",
+        "The chain has no place for what torch keeps, or its mathematics differ (amsgrad, NAdam, a momentum under a "
+        "schedule): the run would go on as another optimizer. Build the chain that matches, or start its state anew.",
+    ),
 }

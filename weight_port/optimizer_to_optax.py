@@ -1,0 +1,194 @@
+"""Fill the state of an optax chain with what a torch optimizer kept: see `weight_port.optimizer_state`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from migrate.manifest import ModelWeights
+from weight_port.apply import port_state_dict
+from weight_port.errors import fail
+from weight_port.optimizer_state import (
+    COUNTS,
+    DECISIVE,
+    FIELDS,
+    REFUSED,
+    Entries,
+    Group,
+    Names,
+    after_rate,
+    each_optional,
+    is_scalar,
+    is_tensor,
+    leaf_path,
+    named,
+    parameters_of,
+)
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """What filling a state found: the new state, how many trees were filled, and notes in words."""
+
+    state: Any
+    filled: int
+    notes: tuple[str, ...]
+
+
+def to_optax(
+    torch_state: Mapping[str, Any],
+    model: ModelWeights,
+    template: Any,
+    *,
+    names: Names | None = None,
+    schedule_step: int | None = None,
+) -> Resumed:
+    """Fills `template`, the `init(params)` of the matching chain, with torch's optimizer state.
+
+    torch_state: `optimizer.state_dict()` with arrays (see `read_optimizer_state`). names: the names of the parameters
+    in the order in which torch was given them, by group where there are several; not needed where the state dict has
+    `param_names`. schedule_step: how often the schedule was stepped, where that is not once a step.
+
+    Raises PortError: WPT120 where names are missing or do not fit, WPT121 where the chain cannot hold what torch kept,
+    WPT1xx where a tensor does not fit its weight.
+    """
+    groups = named(torch_state, names)
+    entries = {
+        name: torch_state["state"].get(index, {}) for group in groups for index, name in group.names
+    }  # parameters that never had a gradient have no entry
+    filler = _Filler(entries, groups, model, schedule_step)
+    state = filler.fill(template)
+    kept = {key for entry in entries.values() for key, value in entry.items() if is_tensor(value) or key in DECISIVE}
+    lost = kept - filler.used
+    for key in sorted(lost & DECISIVE.keys()):
+        fail("WPT121", f"the optax state has no place for {key}: {DECISIVE[key]}", "Build the chain that matches.")
+    if not filler.filled and any(entries.values()):
+        fail("WPT121", "the optax state holds none of what torch kept", "Build the chain that matches.")
+    notes = [f"{key} is not carried over" for key in sorted(lost)]
+    idle = [name for name, entry in entries.items() if not entry]
+    if idle:
+        notes.append(f"no state yet, left as it is: {', '.join(idle[:5])}{' ...' if len(idle) > 5 else ''}")
+    return Resumed(state, filler.filled, tuple(notes))
+
+
+class _Filler:
+    """Walks an optax state and fills what it knows."""
+
+    def __init__(self, entries: Entries, groups: list[Group], model: ModelWeights, schedule_step: int | None) -> None:
+        self.entries, self.groups, self.schedule_step = entries, groups, schedule_step
+        self.model = parameters_of(model)
+        self.used: set[str] = set()
+        self.filled = 0
+
+    def fill(self, node: Any, scaled: bool = False) -> Any:
+        """The node with torch's state in it. `scaled`: whether its momentum is taken of updates times -lr."""
+        kind = type(node).__name__
+        if kind in REFUSED:
+            fail("WPT121", f"{kind} cannot be filled: {REFUSED[kind]}")
+        if kind == "ScaleByScheduleState":
+            return node._replace(count=self._like(node.count, self._schedule_step()))
+        if hasattr(node, "_fields"):
+            return self._fields(node, kind, scaled)
+        if isinstance(node, tuple):
+            return tuple(self.fill(child, after_rate(node[:i])) for i, child in enumerate(node))
+        if isinstance(node, Mapping):
+            return cast(Any, type(node))({name: self.fill(child) for name, child in node.items()})
+        return node
+
+    def _fields(self, node: Any, kind: str, scaled: bool) -> Any:
+        sources = FIELDS.get(kind, {})
+        filled = {}
+        for field, value in zip(node._fields, node, strict=True):
+            own = (field,) if any(field in entry and is_tensor(entry[field]) for entry in self.entries.values()) else ()
+            wanted = sources.get(field, own)
+            if wanted:
+                filled[field] = self._tree(value, wanted, scaled=scaled and kind == "TraceState")
+            elif field in COUNTS and is_scalar(value):
+                filled[field] = self._like(value, self._step())
+            elif field == "hyperparams":
+                filled[field] = self._hyperparameters(value)
+            else:
+                filled[field] = self.fill(value)
+        return type(node)(**filled)
+
+    def _tree(self, tree: Any, wanted: tuple[str, ...], *, scaled: bool) -> Any:
+        """A tree of the shape of the parameters with torch's tensors of one kind in the place of its own."""
+        import jax
+
+        kind = next((key for key in wanted if any(key in entry for entry in self.entries.values())), None)
+        if kind is None:
+            return tree
+        tensors = {
+            name: np.asarray(entry[kind]) * (self._scale(name) if scaled else 1)
+            for name, entry in self.entries.items()
+            if entry.get(kind) is not None
+        }
+        flat = _flat(port_state_dict(tensors, each_optional(self.model)))
+        self.used.add(kind)
+        self.filled += 1
+
+        def leaf(path: Any, old: Any) -> Any:
+            found = flat.get(leaf_path(path)) if leaf_path(path) in flat else flat.get(f"params/{leaf_path(path)}")
+            if found is None:
+                return old
+            if tuple(found.shape) != tuple(old.shape):
+                fail(
+                    "WPT103",
+                    f"{kind} of {leaf_path(path)} has the shape {found.shape}; the optax state has {old.shape}",
+                )
+            return _as(old, found)
+
+        return jax.tree_util.tree_map_with_path(leaf, tree)
+
+    def _scale(self, name: str) -> float:
+        """optax's rmsprop keeps the momentum of updates that are multiplied by -lr already; torch multiplies later."""
+        group = next(group for group in self.groups if name in (own for _, own in group.names))
+        rate = float(group.settings["lr"])
+        if float(group.settings.get("initial_lr", rate)) != rate:
+            fail("WPT121", "RMSprop's momentum under a schedule: torch scales it by today's rate, optax by each day's")
+        return -rate
+
+    def _step(self) -> int:
+        steps = {int(entry["step"]) for entry in self.entries.values() if "step" in entry}
+        if len(steps) > 1:
+            fail("WPT121", f"the parameters took {min(steps)} to {max(steps)} steps; optax keeps one count for all")
+        return steps.pop() if steps else self.schedule_step or 0
+
+    def _schedule_step(self) -> int:
+        if self.schedule_step is None and not any("step" in entry for entry in self.entries.values()):
+            fail("WPT120", "the optimizer keeps no step count, but the chain has a schedule", "State schedule_step=.")
+        return self._step() if self.schedule_step is None else self.schedule_step
+
+    def _hyperparameters(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """`inject_hyperparams`: the rate as torch has it now, where it is one."""
+        rates = {float(group.settings["lr"]) for group in self.groups if "lr" in group.settings}
+        filled = dict(values)
+        if "learning_rate" in filled and rates:
+            if len(rates) > 1:
+                fail("WPT121", f"the groups have the rates {sorted(rates)}; the chain has one learning_rate")
+            filled["learning_rate"] = self._like(filled["learning_rate"], rates.pop())
+        return filled
+
+    @staticmethod
+    def _like(old: Any, value: float) -> Any:
+        return _as(old, np.asarray(value, dtype=getattr(old, "dtype", None)))
+
+
+def _as(old: Any, new: np.ndarray) -> Any:
+    """The new values as the old's kind of array, in its type."""
+    import jax
+    import jax.numpy as jnp
+
+    if isinstance(old, jax.Array):
+        return jnp.asarray(new, old.dtype)
+    return np.asarray(new, getattr(old, "dtype", None))
+
+
+def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, np.ndarray]:
+    flat: dict[str, np.ndarray] = {}
+    for name, value in tree.items():
+        flat |= _flat(value, f"{prefix}{name}/") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
+    return flat
