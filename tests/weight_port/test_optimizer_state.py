@@ -254,7 +254,7 @@ def test_the_guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = Torch(lambda p: torch.optim.Adam(p, lr=1e-2))
     run.run(0, 2)
     torch.save({"model": run.model.state_dict(), "optimizer": run.optimizer.state_dict()}, "last.pt")
-    manifests.write(Manifest((WEIGHTS,)), Path("weights.json"))
+    manifests.write(Manifest("train.py", "linen", (WEIGHTS,)), Path("weights.json"))
     guide = (Path(__file__).parents[2] / "docs" / "guides" / "optimizer-state.md").read_text()
     scope: dict[str, Any] = {"Net": Net}
     blocks = re.findall(r"^```python\n(.*?)^```$", guide, re.DOTALL | re.MULTILINE)
