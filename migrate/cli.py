@@ -192,6 +192,29 @@ def parity(
     report: Annotated[
         Path | None, typer.Option("--report", help="Write a page (.html) or the figures (.json).")
     ] = None,
+    float64: Annotated[
+        bool, typer.Option("--float64/--no-float64", help="Also run both sides in float64: the verdict on semantics.")
+    ] = True,
+    model: Annotated[
+        str | None, typer.Option("--model", metavar="FILE.py:CLASS", help="Compare a torch model by itself.")
+    ] = None,
+    jax: Annotated[
+        str | None, typer.Option("--jax", metavar="FILE.py:CLASS", help="Its Flax model (default: rewritten afresh).")
+    ] = None,
+    weights: Annotated[
+        Path | None,
+        typer.Option("--weights", help="A torch checkpoint for --model (default: initial weights)."),
+    ] = None,
+    args: Annotated[
+        str, typer.Option("--args", help="Arguments of the model's constructor, as in: '3, hidden=64'.")
+    ] = "",
+    inputs: Annotated[
+        str, typer.Option("--inputs", help="What the model is fed, as in: 'float32[2, 3, 32, 32], ids=int64[2] < 10'.")
+    ] = "",
+    recipe: Annotated[
+        Path | None,
+        typer.Option("--recipe", help="Python with inputs(random), arguments(), torch_model(cls), jax_model(cls)."),
+    ] = None,
     d: Annotated[
         int | None, typer.Option("--d", min=1, help="Compare a d x d matmul of both with an exact reference.")
     ] = None,
@@ -203,13 +226,17 @@ def parity(
     if d is not None:
         _matmul(d)
         return
+    if model is not None:
+        from parity.cli import compare_model
+
+        raise typer.Exit(compare_model(model, jax, weights, manifest, args, inputs, recipe, report, float64))
     if script is None:
         _fail("name the script to compare, or ask for a matmul with --d 4096")
     if not script.is_file():
         _fail(f"{script}: no such file")
     from parity.cli import compare
 
-    raise typer.Exit(compare(script, rewritten, manifest, steps, list(context.args), prelude, report))
+    raise typer.Exit(compare(script, rewritten, manifest, steps, list(context.args), prelude, report, float64))
 
 
 def _matmul(d: int) -> None:

@@ -6,6 +6,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
@@ -13,6 +14,9 @@ from migrate import manifest as manifests
 from migrate.diagnostics import ExitCode, Fatal
 from migrate.pipeline import convert
 from migrate.source import load, write_whole
+
+if TYPE_CHECKING:
+    from parity.compare import ParityResult
 
 
 def compare(
@@ -23,6 +27,7 @@ def compare(
     argv: Sequence[str],
     prelude: Path | None,
     page: Path | None,
+    float64: bool = True,
 ) -> int:
     """Compares a script with its rewrite, which is made afresh where none is named; returns the exit code."""
     with tempfile.TemporaryDirectory(prefix="migrate-") as folder:
@@ -35,7 +40,7 @@ def compare(
         elif manifest is None:
             manifest = rewritten.parent / "weights.json"
         assert manifest is not None
-        return compared(script, rewritten, manifest, steps, argv, prelude, page)
+        return compared(script, rewritten, manifest, steps, argv, prelude, page, float64)
 
 
 def rewrite(script: Path, folder: Path, manifest: Path | None) -> tuple[Path, Path]:
@@ -58,11 +63,45 @@ def compared(
     argv: Sequence[str],
     prelude: Path | None,
     page: Path | None,
+    float64: bool,
 ) -> int:
-    from parity import report
     from parity.compare import compare_script
 
-    result = compare_script(script, rewritten, manifest, steps=steps, argv=argv, prelude=prelude)
+    result = compare_script(script, rewritten, manifest, steps=steps, argv=argv, prelude=prelude, float64=float64)
+    return shown(result, page)
+
+
+def compare_model(
+    model: str,
+    jax: str | None,
+    weights: Path | None,
+    manifest: Path | None,
+    arguments: str,
+    inputs: str,
+    recipe: Path | None,
+    page: Path | None,
+    float64: bool,
+) -> int:
+    """Compares a model file with its rewrite, or with a Flax model; returns the exit code."""
+    from parity import subject
+
+    result = subject.compare_model(
+        model,
+        jax,
+        weights=weights,
+        manifest=manifest,
+        arguments=arguments,
+        inputs=inputs,
+        recipe=recipe,
+        float64=float64,
+    )
+    return shown(result, page)
+
+
+def shown(result: ParityResult, page: Path | None) -> int:
+    """Prints a result, writes its page, answers with its exit code."""
+    from parity import report
+
     console = Console()
     report.render(result, console)
     if page is not None:

@@ -9,11 +9,12 @@ import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from migrate import manifest as manifests
-from parity import ladder, workdir
+from parity import answers, ladder, tolerance, workdir
+from parity.answers import Answer, Ladder
 from parity.codes import ParityError
 from parity.ladder import Rung, Sides, StepRow, Verdict
 from parity.record import Recording, RunConfig
@@ -39,6 +40,8 @@ class ParityResult:
     requested_steps: int = 0
     versions: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
+    verdicts: tuple[Answer, ...] = ()
+    float64: Ladder | None = None
 
 
 def compare_script(
@@ -52,12 +55,14 @@ def compare_script(
     workdir: Path | None = None,
     timeout: float = TIMEOUT,
     perturbed_runs: int = PERTURBED_RUNS,
+    float64: bool = True,
 ) -> ParityResult:
     """Run both scripts for `steps` losses from the same weights and compare what they did. Never raises for bad input.
 
     Each side runs in a copy of the script's folder with `argv` as its arguments. `prelude` is a Python file that runs
     before the script on both sides. The copies and recordings are kept under `workdir`, or else deleted. `timeout` is
     in seconds, for each run. `perturbed_runs` further torch runs measure how far torch is from itself.
+    With `float64` both sides run once more in that type, which decides whether they mean the same.
     """
     started = time.monotonic()
     script, rewritten, manifest = Path(script), Path(rewritten), Path(manifest)
@@ -69,7 +74,16 @@ def compare_script(
                 base = Path(workdir)
                 base.mkdir(parents=True, exist_ok=True)
             run = _Run(
-                script, rewritten, manifest, steps, tuple(argv), prelude, base.resolve(), timeout, perturbed_runs
+                script,
+                rewritten,
+                manifest,
+                steps,
+                tuple(argv),
+                prelude,
+                base.resolve(),
+                timeout,
+                perturbed_runs,
+                float64,
             )
             return run.result(started)
     except ParityError as error:
@@ -97,6 +111,7 @@ class _Run:
     base: Path
     timeout: float
     perturbed_runs: int
+    float64: bool
 
     def result(self, started: float) -> ParityResult:
         manifest = self._check_inputs()
@@ -114,7 +129,26 @@ class _Run:
         finally:
             ours.end()
         sides = Sides(torch_side, jax_side, tuple(run for run in perturbed if run.losses), manifest)
-        return self._judge(sides, started)
+        result = self._judge(sides, started)
+        if not self.float64 or not result.rungs:
+            return result
+        return _with_semantics(result, sides, *self._wide(sides), started)
+
+    def _wide(self, sides: Sides) -> tuple[Ladder, Recording | None]:
+        """The climb in float64, and what torch did there; never an error: what cannot run decides nothing."""
+        try:
+            theirs = self._start("torch-float64", self._config("torch-float64", dtype="float64")).recording()
+            if theirs.error and not theirs.losses:
+                return Ladder(undecided=f"torch in float64 {self._told('torch-float64', theirs)}"), None
+            ours = self._start("jax-float64", self._config("jax-float64", dtype="float64")).recording()
+            if ours.error and not ours.losses:
+                return Ladder(undecided=f"the rewrite in float64 {self._told('jax-float64', ours)}"), theirs
+            if len(theirs.losses) < len(sides.torch.losses):
+                return Ladder(undecided=f"torch took {len(theirs.losses)} steps in float64"), theirs
+            wide = Sides(theirs, ours, sides.perturbed, sides.manifest, tolerance.FLOAT64)
+            return Ladder(tuple(ladder.climb(wide)), tuple(ladder.step_table(wide))), theirs
+        except ParityError as error:
+            return Ladder(undecided=str(error)), None
 
     def _perturbed(self, seed: int) -> Recording:
         """Torch again, with other roundings; every other run with two threads, which changes the order of its sums."""
@@ -134,9 +168,10 @@ class _Run:
         except (manifests.ManifestError, OSError) as error:
             raise ParityError("PAR211", str(error)) from None
 
-    def _config(self, side: str, *, threads: int = 1, perturb: int | None = None) -> RunConfig:
+    def _config(self, side: str, *, threads: int = 1, perturb: int | None = None, dtype: str = "float32") -> RunConfig:
         folder = self.base / side / "run"
-        overlay = self.rewritten.resolve() if side == "jax" else None
+        ours = side.startswith("jax")
+        overlay = self.rewritten.resolve() if ours else None
         copy = workdir.copy_for_run(self.script.resolve(), folder, overlay)
         return RunConfig(
             script=str(copy),
@@ -147,14 +182,15 @@ class _Run:
             prelude=str(self.prelude.resolve()) if self.prelude else None,
             threads=threads,
             perturb=perturb,
-            manifest=str(self.manifest.resolve()) if side == "jax" else None,
-            torch_recording=str(self.base / "torch" / "recording") if side == "jax" else None,
+            dtype=dtype,
+            manifest=str(self.manifest.resolve()) if ours else None,
+            torch_recording=str(self.base / side.replace("jax", "torch") / "recording") if ours else None,
         )
 
     def _start(self, side: str, config: RunConfig) -> _Child:
         path = self.base / side / "config.json"
         config.write(path)
-        module = "parity.run_jax" if side == "jax" else "parity.run_torch"
+        module = "parity.run_jax" if side.startswith("jax") else "parity.run_torch"
         with open(self.base / side / "stdout.txt", "wb") as out, open(self.base / side / "stderr.txt", "wb") as err:
             process = subprocess.Popen(
                 [sys.executable, "-m", module, str(path)],
@@ -213,6 +249,20 @@ class _Run:
             versions=theirs.versions | ours.versions,
             seconds=time.monotonic() - started,
         )
+
+
+def _with_semantics(
+    result: ParityResult, sides: Sides, wide: Ladder, oracle: Recording | None, started: float
+) -> ParityResult:
+    """The result with its three answers. What float64 cannot decide is left to float32, and said."""
+    verdicts = answers.answers(result, wide, sides, oracle)
+    differing = wide.differing
+    seconds = time.monotonic() - started
+    result = replace(result, verdicts=verdicts, float64=wide, seconds=seconds)
+    if differing is None or result.exit_code:
+        return result
+    first = f"{differing.code}: {differing.first} (in float64)"
+    return replace(result, passed=False, exit_code=1, first_difference=first, code=differing.code)
 
 
 @dataclass(frozen=True)

@@ -79,6 +79,7 @@ class Sides:
     jax: Recording
     perturbed: tuple[Recording, ...]
     manifest: Manifest
+    precision: tolerance.Precision = tolerance.FLOAT32
     notes: list[str] = field(default_factory=list)
 
 
@@ -155,7 +156,7 @@ def _output_rows(sides: Sides, class_name: str, model: str) -> list[Row]:
         if path not in flax_of or other is None:
             skipped.append(f"{model}.{path}")
             continue
-        limit = tolerance.output_limit(_spread(value, [run.get(key) for run in perturbed]))
+        limit = tolerance.output_limit(_spread(value, [run.get(key) for run in perturbed]), sides.precision)
         layouts = [layout for layout in _layouts(other) if layout.shape == value.shape]
         shown = f"output of {model}.{path}" if path else _whole(model)
         if layouts:
@@ -166,6 +167,17 @@ def _output_rows(sides: Sides, class_name: str, model: str) -> list[Row]:
             note = f"its shape is {value.shape} in torch and {other.shape} in JAX"
             rows.append(Row(shown, math.inf, limit, "", note))
     return _without_layout_differences(rows, model)
+
+
+def whole_outputs(sides: Sides, oracle: Recording | None) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """What whole models returned: torch, the rewrite, and torch in float64, where all three have it."""
+    for class_name, model in _models(sides, sides.jax.outputs):
+        theirs, ours = tensors_of(sides.torch.outputs, model), tensors_of(sides.jax.outputs, class_name)
+        exact = tensors_of(oracle.outputs, model) if oracle else theirs
+        for key in [key for key in theirs if key.startswith("|") and key in ours and key in exact]:
+            layouts = [x for x in _layouts(ours[key]) if x.shape == theirs[key].shape == exact[key].shape]
+            if layouts:
+                yield theirs[key], min(layouts, key=lambda x, y=theirs[key]: relative(y, x)), exact[key]
 
 
 def _whole(model: str) -> str:
@@ -215,17 +227,23 @@ def _gradient_rows(sides: Sides, step: int) -> list[Row]:
             if path in reference and reference[path].shape == value.shape:
                 label = f"gradient of {model}.{names.torch_name(weights, path)} at step {step}"
                 spread = _spread(reference[path], [run.get(path) for run in perturbed])
-                rows.append(_gradient_row(label, path, reference[path], value, spread, largest))
+                rows.append(_gradient_row(label, path, reference[path], value, spread, largest, sides.precision))
     return rows
 
 
 def _gradient_row(
-    label: str, path: str, reference: np.ndarray, value: np.ndarray, spread: float, largest: float
+    label: str,
+    path: str,
+    reference: np.ndarray,
+    value: np.ndarray,
+    spread: float,
+    largest: float,
+    precision: tolerance.Precision,
 ) -> Row:
     size = rms(reference)
     if size == 0 and largest > 0:  # no gradient in torch: what the other side has is measured by the model's largest
-        return Row(label, rms(value) / largest, tolerance.GRADIENT_ULPS * tolerance.ULP, path)
-    return Row(label, relative(reference, value), tolerance.gradient_limit(spread, size, largest), path)
+        return Row(label, rms(value) / largest, tolerance.GRADIENT_ULPS * precision.negligible, path)
+    return Row(label, relative(reference, value), tolerance.gradient_limit(spread, size, largest, precision), path)
 
 
 def _ported_gradients(sides: Sides, weights: names.ModelWeights, model: str, grads: Tensors) -> Tensors:
@@ -271,16 +289,25 @@ def _state_rows(sides: Sides, class_name: str, model: str, step: int) -> Iterato
     except ParityError as error:
         sides.notes.append(f"the state of {model} could not be brought into the rewrite's layout: {error}")
         return
+    updates = {path: after[path].astype(np.float64) - before[path] for path in after if path.startswith("params/")}
+    largest = max(map(rms, updates.values()), default=0.0)
     for path, value in tensors_of(sides.jax.states[step], class_name).items():
         if path not in after or after[path].shape != value.shape or not np.issubdtype(value.dtype, np.floating):
             continue
         update = after[path].astype(np.float64) - before[path]
         spread = _spread(update, [end[path].astype(np.float64) - start[path] for start, end in perturbed])
-        limit = tolerance.update_limit(spread, rms(after[path]), rms(update), learnt=path.startswith("params/"))
+        limit = tolerance.update_limit(
+            spread,
+            rms(after[path]),
+            rms(update),
+            learnt=path.startswith("params/"),
+            largest=largest,
+            precision=sides.precision,
+        )
         label = f"{model}.{names.torch_name(weights, path)} before step {step}"
         drift = relative(update, value.astype(np.float64) - before[path])
         if not np.any(update):  # frozen in torch: the weight itself must not have moved
-            drift, limit = relative(after[path], value), tolerance.ULP
+            drift, limit = relative(after[path], value), sides.precision.ulp
         yield Row(label, drift, limit, path)
 
 
@@ -304,9 +331,8 @@ def _loss_note(step: StepRow) -> str:
 def step_table(sides: Sides) -> list[StepRow]:
     """One row for each step that both sides took."""
     runs = [run.losses for run in sides.perturbed]
-    figures = zip(
-        tolerance.loss_limits(sides.torch.losses, runs), tolerance.spreads(sides.torch.losses, runs), strict=True
-    )
+    limits = tolerance.loss_limits(sides.torch.losses, runs, sides.precision)
+    figures = zip(limits, tolerance.spreads(sides.torch.losses, runs), strict=True)
     return [
         StepRow(step, ours, theirs, relative_scalar(ours, theirs), spread, limit.relative, limit.decides)
         for step, ours, theirs, (limit, spread) in zip(

@@ -41,6 +41,8 @@ class RunConfig:
     seed: int = 0
     # torch only: move each initial weight by one unit in the last place, up or down, by this seed
     perturb: int | None = None
+    # compute in this type: "float32" is what the script says, "float64" widens whatever is narrower
+    dtype: str = "float32"
     # jax only
     manifest: str | None = None
     torch_recording: str | None = None

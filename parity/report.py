@@ -44,6 +44,9 @@ def render(result: ParityResult, console: Console) -> None:
         console.print(_rung_table(result.rungs))
     if result.steps:
         console.print(_step_table(result.steps))
+    for answer in result.verdicts:
+        text = Text(f"{answer.question:10} ").append(f"{answer.verdict:13}", _MARKS[answer.verdict])
+        console.print(text.append(answer.detail))
     for note in result.notes:
         console.print(Text(f"note: {note}", style="yellow"))
     for error in result.errors:

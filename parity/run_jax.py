@@ -18,13 +18,14 @@ import flax
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+import ml_dtypes
 import numpy as np
 import optax  # noqa: F401  imported before the patches, so that its own jitted functions stay as they are
 from flax.core import FrozenDict, freeze, unfreeze
 from flax.traverse_util import flatten_dict, unflatten_dict
 
 from migrate import manifest as manifests
-from parity import child, draws_jax
+from parity import child, draws_jax, float64_jax
 from parity.codes import ParityError
 from parity.names import weights_for
 from parity.record import GRADIENT_STEPS, STATE_STEPS, Recording, RunConfig, Stop, wanted
@@ -37,7 +38,7 @@ def _flat(tree: Any) -> dict[str, Any]:
 
 def _array(value: Any) -> np.ndarray:
     value = np.asarray(value)
-    return value.astype(np.float32) if value.dtype == jnp.bfloat16 else value.copy()
+    return value.astype(np.float32) if value.dtype == ml_dtypes.bfloat16 else value.copy()
 
 
 def _models_of(tensors: dict[str, Any]) -> set[str]:
@@ -124,10 +125,11 @@ class Watcher:
             if fun is None:
                 return functools.partial(jit, **options)
             compiled = original(fun, **options)
+            enter = float64_jax.widened_arguments(compiled) if self.config.dtype == "float64" else compiled
 
             @functools.wraps(fun)
             def call(*args: Any, **kwargs: Any) -> Any:
-                return self._outermost(compiled, *args, **kwargs)
+                return self._outermost(enter, *args, **kwargs)
 
             for name in ("lower", "trace", "eval_shape", "clear_cache"):
                 if hasattr(compiled, name):
@@ -266,12 +268,14 @@ class Watcher:
             self.recording.outputs[name] = _array(value)
 
 
-def _run_torch_data() -> None:
+def _run_torch_data(wide: bool) -> None:
     """A rewritten script may load its data with torch: its draws get the same stand-in, its seed the same start."""
     import torch
 
-    from parity import draws_torch
+    from parity import draws_torch, float64_torch
 
+    if wide:
+        float64_torch.install()
     draws_torch.install()
     torch.set_num_threads(1)
 
@@ -280,10 +284,13 @@ def main(config_path: str) -> int:
     config = RunConfig.read(config_path)
     assert config.manifest and config.torch_recording
     torch_side = Recording.load(Path(config.torch_recording))
-    _run_torch_data()
+    wide = config.dtype == "float64"
+    _run_torch_data(wide)
     import torch
 
     torch.manual_seed(config.seed)
+    if wide:
+        float64_jax.install()
     draws_jax.install()
     watcher = Watcher(config, Weights(config.manifest, torch_side))
     watcher.install()

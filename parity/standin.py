@@ -59,27 +59,32 @@ def uniform01(shape: Sequence[int]) -> np.ndarray:
     return ((bits >> np.uint64(41)).astype(np.float64) + 0.5) * 2.0**-23
 
 
+def _float32(values: np.ndarray) -> np.ndarray:
+    """Rounded, so that a run in float64 starts from the numbers that a run in float32 has."""
+    return values.astype(np.float32).astype(np.float64)
+
+
 def uniform(shape: Sequence[int], low: float = 0.0, high: float = 1.0) -> np.ndarray:
     return low + (high - low) * uniform01(shape)
 
 
 def normal(shape: Sequence[int], mean: float = 0.0, std: float = 1.0) -> np.ndarray:
-    return mean + std * ndtri(uniform01(shape))
+    return mean + std * _float32(ndtri(uniform01(shape)))
 
 
 def truncated_normal(shape: Sequence[int], lower: float, upper: float) -> np.ndarray:
     """Standard normal restricted to [lower, upper]."""
     low, high = ndtr(lower), ndtr(upper)
-    return np.clip(ndtri(low + (high - low) * uniform01(shape)), lower, upper)
+    return np.clip(_float32(ndtri(low + (high - low) * uniform01(shape))), lower, upper)
 
 
 def exponential(shape: Sequence[int]) -> np.ndarray:
     """Rate 1, as -log(u); `gumbel` is minus its logarithm, the way `torch.nn.functional.gumbel_softmax` builds it."""
-    return -np.log(uniform01(shape))
+    return _float32(-np.log(uniform01(shape)))
 
 
 def gumbel(shape: Sequence[int]) -> np.ndarray:
-    return -np.log(exponential(shape))
+    return _float32(-np.log(exponential(shape)))
 
 
 def bernoulli(shape: Sequence[int], p: float | np.ndarray = 0.5) -> np.ndarray:

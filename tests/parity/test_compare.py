@@ -30,6 +30,7 @@ def _project(tmp_path: Path, name: str, *edits: tuple[str, str, str]) -> Path:
 
 def _compare(folder: Path, **options) -> ParityResult:
     options.setdefault("perturbed_runs", 1)
+    options.setdefault("float64", False)
     before = sorted(path.relative_to(folder) for path in folder.rglob("*"))
     result = compare_script(folder / "train.py", folder / "train_jax.py", folder / "weights.json", **options)
     assert sorted(path.relative_to(folder) for path in folder.rglob("*")) == before, (

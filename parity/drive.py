@@ -1,0 +1,80 @@
+"""What the drivers of both frameworks share: loading the file, the recipe, the arguments, the order of outputs."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from parity import inputs as model_inputs
+from parity.codes import ParityError
+from parity.subject import Subject
+
+
+def imported(file: str) -> ModuleType:
+    """A file as a module of its own name; a file named like a package that is loaded (torch.py) under another."""
+    name = Path(file).stem
+    name = f"{name}_model" if name in sys.modules else name
+    spec = importlib.util.spec_from_file_location(name, Path(file).resolve())
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+class Driven:
+    """The class, its constructor's arguments and its inputs."""
+
+    def __init__(self, config: str) -> None:
+        self.subject = Subject.read(config)
+        module = imported(self.subject.file)
+        self.cls = getattr(module, self.subject.model, None)
+        if self.cls is None:
+            raise ParityError("PAR211", f"{self.subject.file} has no {self.subject.model}")
+        self.recipe: Any = imported(self.subject.recipe) if self.subject.recipe else None
+
+    def model(self, framework: str) -> Any:
+        build = getattr(self.recipe, f"{framework}_model", None)
+        if build is not None:
+            return build(self.cls)
+        args, kwargs = self._arguments()
+        return self.cls(*args, **kwargs)
+
+    def _arguments(self) -> tuple[list[Any], dict[str, Any]]:
+        if hasattr(self.recipe, "arguments"):
+            return self.recipe.arguments()
+        try:
+            call = ast.parse(f"f({self.subject.arguments})", mode="eval").body
+            assert isinstance(call, ast.Call)
+            keywords = {str(k.arg): ast.literal_eval(k.value) for k in call.keywords}
+            return [ast.literal_eval(arg) for arg in call.args], keywords
+        except (SyntaxError, ValueError) as error:
+            raise ParityError("PAR211", f"--args {self.subject.arguments!r}: {error}; use --recipe") from None
+
+    def inputs(self) -> tuple[list[np.ndarray], dict[str, np.ndarray]]:
+        if hasattr(self.recipe, "inputs"):
+            made = self.recipe.inputs(np.random.RandomState(self.subject.seed))
+            return ([], made) if isinstance(made, dict) else (list(made), {})
+        return model_inputs.arrays(model_inputs.parse(self.subject.inputs), self.subject.seed)
+
+
+def leaves(output: Any) -> Iterator[Any]:
+    """The arrays of an output in an order that both frameworks share: dictionaries by key."""
+    if hasattr(output, "keys") and hasattr(output, "__getitem__"):
+        for key in sorted(output.keys()):
+            yield from leaves(output[key])
+    elif isinstance(output, (list, tuple)):
+        for item in output:
+            yield from leaves(item)
+    elif hasattr(output, "dtype"):
+        yield output
+    elif hasattr(output, "__dataclass_fields__"):
+        for name in output.__dataclass_fields__:
+            yield from leaves(getattr(output, name))

@@ -1,0 +1,137 @@
+"""A model file alone, as a pair of scripts: each builds the model and takes a few steps of gradient descent with it.
+
+So a model is judged by the ladder that judges scripts. Step 1 runs in eval mode, 2 and 3 in train mode, 4 in eval mode
+again with the buffers that training left. The loss is the mean squared distance of every output to a stand-in.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from migrate import manifest as manifests
+from migrate.diagnostics import Fatal
+from migrate.pipeline import convert
+from migrate.source import load, write_whole
+from parity import inputs as model_inputs
+from parity import workdir
+from parity.codes import ParityError
+from parity.compare import ParityResult, compare_script
+
+MODES = (False, True, True, False)  # training, at each step
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What a driver is told. `file` lies beside the driver; `recipe` may say how to build and to feed the model."""
+
+    file: str
+    model: str
+    arguments: str = ""
+    inputs: str = ""
+    recipe: str | None = None
+    weights: str | None = None
+    seed: int = 0
+
+    @staticmethod
+    def read(path: str | Path) -> Subject:
+        return Subject(**json.loads(Path(path).read_text(encoding="utf-8")))
+
+
+def split(place: str, what: str) -> tuple[Path, str]:
+    """ "nets/vit.py:ViT" as file and class."""
+    file, _, name = place.rpartition(":")
+    if not file or not name.isidentifier():
+        raise ParityError("PAR211", f"{what} {place}: name a file and a class, as in models.py:Net")
+    if not Path(file).is_file():
+        raise ParityError("PAR211", f"{file}: no such file")
+    return Path(file), name
+
+
+def compare_model(
+    model: str,
+    jax: str | None = None,
+    *,
+    weights: Path | None = None,
+    manifest: Path | None = None,
+    arguments: str = "",
+    inputs: str = "",
+    recipe: Path | None = None,
+    seed: int = 0,
+    **options: object,
+) -> ParityResult:
+    """Compare a torch model with a Flax model, or with what the rewriter makes of it. Never raises for bad input."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="parity-") as folder:
+            subject = Subject(
+                "", "", arguments, inputs, _absolute(recipe, "recipe"), _absolute(weights, "weights"), seed
+            )
+            return _compare(model, jax, manifest, subject, Path(folder), options)
+    except ParityError as error:
+        shown = jax or "its rewrite"
+        return ParityResult(model, shown, False, error.exit_code, code=error.code, errors=(str(error),))
+
+
+def _absolute(path: Path | None, what: str) -> str | None:
+    if path is not None and not path.is_file():
+        raise ParityError("PAR211", f"{path}: no such {what}")
+    return str(path.resolve()) if path else None
+
+
+def _compare(
+    model: str, jax: str | None, manifest: Path | None, subject: Subject, base: Path, options: dict[str, object]
+) -> ParityResult:
+    theirs, class_name = split(model, "--model")
+    if not subject.inputs and subject.recipe is None:
+        raise ParityError("PAR211", "say what the model is fed: --inputs 'float32[2, 3, 32, 32]', or --recipe FILE.py")
+    model_inputs.parse(subject.inputs)
+    torch_folder, jax_folder = base / "torch", base / "jax"
+    workdir.copy_folder(theirs.resolve().parent, torch_folder)
+    if jax is None:
+        ours, jax_class = _rewritten(theirs, jax_folder), class_name
+        manifest = manifest or jax_folder / "weights.json"
+    else:
+        ours, jax_class = split(jax, "--jax")
+        workdir.copy_folder(ours.resolve().parent, jax_folder)
+        manifest = manifest or ours.parent / "weights.json"
+    script = _driver(torch_folder, "torch", replace(subject, file=theirs.name, model=class_name))
+    rewritten = _driver(jax_folder, "jax", replace(subject, file=ours.name, model=jax_class))
+    chosen = base / "weights.json"
+    _choose(manifest, class_name, jax_class, chosen)
+    result = compare_script(script, rewritten, chosen, steps=len(MODES), **options)  # type: ignore[arg-type]
+    return replace(result, script=model, rewritten=jax or f"{model}, rewritten")
+
+
+def _rewritten(file: Path, folder: Path) -> Path:
+    try:
+        conversion = convert(load(file))
+    except Fatal as error:
+        raise ParityError("PAR211", str(error.diagnostic)) from None
+    folder.mkdir()
+    target = folder / f"{file.stem}_jax.py"
+    write_whole(target, conversion.text)
+    manifests.write(conversion.manifest, folder / "weights.json")
+    return target
+
+
+def _choose(manifest: Path, torch_class: str, jax_class: str, target: Path) -> None:
+    """The manifest's entry for the model, under the name of the Flax class."""
+    try:
+        whole = manifests.read(manifest)
+    except (manifests.ManifestError, OSError) as error:
+        raise ParityError("PAR211", str(error)) from None
+    named = [m for name in (torch_class, jax_class) for m in whole.models if m.name == name] or list(whole.models)
+    if len({m.name for m in named}) != 1 and not any(m.name in (torch_class, jax_class) for m in named):
+        known = ", ".join(m.name for m in whole.models) or "none"
+        raise ParityError("PAR205", f"{manifest} does not describe the model {torch_class} (it describes: {known})")
+    manifests.write(replace(whole, models=(replace(named[0], name=jax_class),)), target)
+
+
+def _driver(folder: Path, framework: str, subject: Subject) -> Path:
+    config = folder / "parity_subject.json"
+    config.write_text(json.dumps(asdict(subject)), encoding="utf-8")
+    script = folder / f"parity_{framework}_driver.py"
+    write_whole(script, f'from parity import drive_{framework}\n\ndrive_{framework}.drive("parity_subject.json")\n')
+    return script
