@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 
 import libcst as cst
@@ -118,21 +119,28 @@ class _Names(cst.CSTVisitor):
             target.visit(self)
 
 
-def _names(nodes: cst.CSTNode | Iterable[cst.CSTNode]) -> _Names:
+_REMEMBERED = 30_000  # pieces of code: the same statements are asked about again and again
+
+
+@functools.lru_cache(_REMEMBERED)
+def _names_of(node: cst.CSTNode) -> tuple[tuple[str, ...], tuple[str, ...]]:
     found = _Names()
-    for node in [nodes] if isinstance(nodes, cst.CSTNode) else nodes:
-        node.visit(found)
-    return found
+    node.visit(found)
+    return tuple(found.loads), tuple(found.stores)
+
+
+def _several(nodes: cst.CSTNode | Iterable[cst.CSTNode]) -> Iterable[cst.CSTNode]:
+    return [nodes] if isinstance(nodes, cst.CSTNode) else nodes
 
 
 def loads(nodes: cst.CSTNode | Iterable[cst.CSTNode]) -> list[str]:
     """The plain names read in `nodes`, in order, with repeats (names bound by an inner function or lambda left out)."""
-    return _names(nodes).loads
+    return [name for node in _several(nodes) for name in _names_of(node)[0]]
 
 
 def stores(nodes: cst.CSTNode | Iterable[cst.CSTNode]) -> list[str]:
     """The plain names bound in `nodes`, in order, with repeats."""
-    return _names(nodes).stores
+    return [name for node in _several(nodes) for name in _names_of(node)[1]]
 
 
 class _Changes(cst.CSTVisitor):
@@ -167,9 +175,14 @@ class _Changes(cst.CSTVisitor):
 
 def changes(node: cst.CSTNode) -> list[str]:
     """The plain names that a piece of code binds, and those of what it changes in place."""
+    return [*stores(node), *_changes_of(node)]
+
+
+@functools.lru_cache(_REMEMBERED)
+def _changes_of(node: cst.CSTNode) -> tuple[str, ...]:
     visitor = _Changes()
     node.visit(visitor)
-    return [*stores(node), *visitor.found]
+    return tuple(visitor.found)
 
 
 class _Calls(cst.CSTVisitor):
@@ -183,9 +196,14 @@ class _Calls(cst.CSTVisitor):
 
 def calls(node: cst.CSTNode) -> list[cst.Call]:
     """The calls in a node, outer ones first."""
+    return list(_calls_of(node))
+
+
+@functools.lru_cache(_REMEMBERED)
+def _calls_of(node: cst.CSTNode) -> tuple[cst.Call, ...]:
     visitor = _Calls()
     node.visit(visitor)
-    return visitor.found
+    return tuple(visitor.found)
 
 
 def target_names(target: cst.CSTNode) -> list[str]:

@@ -55,6 +55,8 @@ class RegionFinding(GradientFlow):
             return None
         loss = _loss(statements[first])
         assert loss is not None
+        if index != first and not self.starts(statements[index]):
+            return None
         body = self.traced(statements[index : first + 1]) & _slice(statements[index:first], loss)
         if min(body, default=first - index) != 0:
             return None
@@ -63,6 +65,10 @@ class RegionFinding(GradientFlow):
             return self.sorted_region(statements, index, backwards, steps)
         self.mark_accumulated(self.reached(self.history(first), loss))
         return self.sorted_region(statements, index, [first], [])
+
+    def starts(self, statement: Statement) -> bool:
+        """Whether a statement goes through a model, or takes a tensor that gradients are taken of."""
+        return bool(self.models_called(statement) or self.leaves_in(set(usage.loads(statement))))
 
     def phase(self, statements: Sequence[Statement], first: int) -> tuple[list[int], list[int]]:
         """The backward passes from the first one on, and the optimizer steps that follow them in the same block."""
@@ -200,7 +206,7 @@ class RegionFinding(GradientFlow):
         found: set[int] = set()
         for number, statement in enumerate(statements):
             loads = set(usage.loads(statement))
-            if self.models_called(statement) or names & loads or self.leaves_in(loads):
+            if names & loads or self.starts(statement):
                 found.add(number)
                 if not has_host_effects(statement):
                     names |= set(usage.changes(statement))
