@@ -183,6 +183,14 @@ CODES: dict[str, Code] = _codes(
         Severity.NOTE,
     ),
     Code(
+        "MIG502",
+        "bfloat16 in place of float16",
+        "nothing to do where the hardware has bfloat16",
+        "Under autocast the layers of the output compute in bfloat16, which has the range of float32, so that the loss "
+        "needs no scaling: gradient scalers disappear. Where the script chooses the dtype as it runs, choose bfloat16.",
+        Severity.NOTE,
+    ),
+    Code(
         "MIG900",
         "internal error",
         "please report it with the file",

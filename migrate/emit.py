@@ -16,6 +16,7 @@ from migrate.nodes import Statement
 from migrate.source import SourceFile
 
 _SNIPPETS = Path(__file__).parent / "snippets"
+_REPLACED = {"torch", "accelerate", "contextlib"}  # packages of which an output keeps only what it uses
 _BLANK = cst.EmptyLine(indent=False)
 
 # name in the code: its import. Standard library first, as people order them.
@@ -115,7 +116,7 @@ def _with_imports(body: list[Statement]) -> list[Statement]:
     for number, statement in enumerate(body):
         if number == first:
             position = len(kept)
-        if _is_import(statement) and "torch" in _roots(statement):
+        if _is_import(statement) and _REPLACED & _roots(statement):
             left = _still_used(statement, used)
             if left is None:
                 continue

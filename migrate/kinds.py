@@ -99,6 +99,26 @@ class Device(Kind):
     """A device, or a string that names one: it disappears."""
 
 
+@dataclass(frozen=True)
+class Autocast(Kind):
+    """A context that sets the precision of layers: its value is their dtype, or None. `off`: it switches one off."""
+
+    off: bool = False
+
+
+@dataclass(frozen=True)
+class Scaler(Kind):
+    """A gradient scaler: it disappears."""
+
+
+@dataclass(frozen=True)
+class Accelerator(Kind):
+    """An `accelerate.Accelerator`: it disappears, and what it is asked for is said in JAX."""
+
+
+VANISHING = (Device, Scaler, Accelerator)  # kinds of arguments that are left out
+
+
 @dataclass(frozen=True, order=True)
 class Place:
     """Where an object with state lives: a variable `name` of the function `scope` ("" for the module), or an attribute
@@ -297,6 +317,8 @@ def join(a: Kind, b: Kind) -> Kind:
     for one, other in ((a, b), (b, a)):
         if isinstance(one, Plain) and one.what == "None" and isinstance(other, Tensor):
             return replace(other, optional=True)
+        if isinstance(one, Plain) and one.what == "None" and isinstance(other, Scaler):
+            return other
         if isinstance(one, Number) and isinstance(other, Tensor):
             return replace(other, rank=-1)  # a running sum that starts at 0
     if isinstance(a, Items) and isinstance(b, Items):

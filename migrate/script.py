@@ -151,6 +151,7 @@ class Script:
     wanted: set[int] = field(default_factory=set)  # bindings of loader batches that jax code uses
     kept: set[int] = field(default_factory=set)  # bindings of loader batches that torch code uses
     initialisers: set[str] = field(default_factory=set)  # functions given to `model.apply`
+    half: set[str] = field(default_factory=set)  # module classes that are called under autocast
     device_used: set[str] = field(default_factory=set)  # devices that are used for more than placing tensors
     found_device_used: set[str] = field(default_factory=set)
     examples: dict[Place, Example] = field(default_factory=dict)
@@ -182,6 +183,17 @@ class Script:
         """Where the model is an nn.Sequential made in place: what is known of it as a module."""
         facts = self.classes.get(cls)
         return facts.inline if facts else None
+
+    def with_submodules(self, cls: str) -> set[str]:
+        """A module class with those of its submodules, and of theirs."""
+        found: set[str] = set()
+        waiting = [cls]
+        while waiting:
+            name = waiting.pop()
+            if name not in found and name in self.classes:
+                found.add(name)
+                waiting += [inner for node in self._nodes(name) for inner in classes_in(node)]
+        return found
 
     def trains(self, cls: str) -> bool:
         """Whether a module of the class behaves differently in train mode."""

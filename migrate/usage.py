@@ -206,6 +206,22 @@ def _calls_of(node: cst.CSTNode) -> tuple[cst.Call, ...]:
     return tuple(visitor.found)
 
 
+class _Attributes(cst.CSTVisitor):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def visit_Attribute(self, node: cst.Attribute) -> None:
+        self.found.append(node.attr.value)
+
+
+def attributes(node: cst.CSTNode) -> list[str]:
+    """The names of the attributes that are read in a node, in order."""
+    visitor = _Attributes()
+    node.visit(visitor)
+    return visitor.found
+
+
 def target_names(target: cst.CSTNode) -> list[str]:
     """The plain names that an assignment target binds, nested ones too; starred ones are left out."""
     if isinstance(target, cst.Name):

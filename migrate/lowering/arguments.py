@@ -8,7 +8,7 @@ import libcst as cst
 
 from migrate import layouts, nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Device, Host, Tensor
+from migrate.kinds import VANISHING, Host, Tensor
 from migrate.lowering.state import StateAccess
 from migrate.rules.rule import Call, Parameter, Value
 from migrate.script import (
@@ -29,7 +29,7 @@ class Arguments(StateAccess):
         made = []
         for arg in args:
             value = self.expr(arg.value)
-            if isinstance(value.kind, Device):
+            if isinstance(value.kind, VANISHING):
                 continue
             kept = isinstance(value.kind, Host | Tensor)
             made.append(arg.with_changes(value=layouts.first(value) if kept else arg.value))
@@ -38,7 +38,7 @@ class Arguments(StateAccess):
     def array_args(self, args: Sequence[cst.Arg]) -> list[cst.Arg]:
         """Arguments that JAX code takes; devices are left out."""
         values = [(arg, self.array(arg.value)) for arg in args]
-        return [arg.with_changes(value=layouts.first(v)) for arg, v in values if not isinstance(v.kind, Device)]
+        return [arg.with_changes(value=layouts.first(v)) for arg, v in values if not isinstance(v.kind, VANISHING)]
 
     def pass_kinds(self, facts: FunctionFacts, args: Sequence[cst.Arg], values: Sequence[Value]) -> None:
         """Notes what the parameters of a method, after `self`, are called with."""

@@ -7,6 +7,7 @@ import libcst as cst
 from migrate import layouts, nodes, suites, usage
 from migrate.diagnostics import Unsupported
 from migrate.kinds import (
+    Accelerator,
     Device,
     Items,
     ListNode,
@@ -15,6 +16,7 @@ from migrate.kinds import (
     Number,
     Optimizer,
     ParameterGroup,
+    Scaler,
     Scheduler,
     SelfModule,
     Tensor,
@@ -77,6 +79,10 @@ class Assignments(Setup, Initialisation, DataLoading, UserCalls, OptimizerStatem
             raise Unsupported("MIG401", "an optimizer that has no name of its own")
         if isinstance(kind, ParameterGroup):
             self.bind(targets[0], kind)
+            return []
+        if isinstance(kind, Scaler | Accelerator) and all(nodes.dotted(target) for target in targets):
+            for target in targets:
+                self.bind(target, kind)
             return []
         if isinstance(kind, Device) and all(nodes.dotted(target) for target in targets):
             for target in targets:

@@ -8,6 +8,7 @@ from migrate import layouts, nodes
 from migrate.diagnostics import Unsupported
 from migrate.kinds import (
     UNKNOWN,
+    Accelerator,
     Device,
     Function,
     Host,
@@ -23,6 +24,7 @@ from migrate.kinds import (
     Optimizer,
     Parameters,
     Plain,
+    Scaler,
     Scheduler,
     SelfModule,
     Tensor,
@@ -76,6 +78,8 @@ class Calls(TorchCalls, Models, Expressions, UserCalls):
 
     def expr_Call(self, node: cst.Call) -> Value:
         func = node.func
+        if self.is_contextlib(node):
+            return self.torch_contextlib_nullcontext(node)
         self.refuse_frozen(nodes.dotted(func) or "")
         if isinstance(func, cst.Attribute):
             if isinstance(func.value, cst.Call) and nodes.dotted(func.value.func) == "super":
@@ -98,6 +102,10 @@ class Calls(TorchCalls, Models, Expressions, UserCalls):
             return self.torch_call(f"{kind.name}.{method}", node)
         if isinstance(kind, Tensor):
             return self.tensor_call(f"Tensor.{method}", node, base)
+        if isinstance(kind, Accelerator):
+            return self.accelerator_method(node, method)
+        if isinstance(kind, Scaler):
+            return self.scaler_method(node, method)
         if isinstance(kind, Host):
             return self.host_method(node, func, base)
         if isinstance(kind, SelfModule):
@@ -163,7 +171,11 @@ class Calls(TorchCalls, Models, Expressions, UserCalls):
         if isinstance(kind, SelfModule):
             return Value(node.with_changes(args=self.array_args(node.args)), UNKNOWN)
         if isinstance(kind, Loss):
-            return Value(node.with_changes(func=callee.node, args=self.array_args(node.args)), Tensor("float", 0))
+            args = self.array_args(node.args)
+            if self.precision is not None and args:
+                first = Value(args[0].value, Tensor("float"))
+                args[0] = args[0].with_changes(value=self.at_full_precision("cross_entropy", first).node)
+            return Value(node.with_changes(func=callee.node, args=args), Tensor("float", 0))
         name = nodes.dotted(node.func)
         if isinstance(node.func, cst.Name) and self.env.lookup(node.func.value) is None:
             return self.builtin_call(node, node.func.value)

@@ -19,7 +19,7 @@ from migrate.kinds import (
     TorchName,
 )
 from migrate.lowering.functions import Functions
-from migrate.lowering.setup import Setup
+from migrate.lowering.setup import Setup, own_fields
 from migrate.nodes import Statement
 from migrate.qualified import inside
 from migrate.script import (
@@ -97,8 +97,8 @@ class Classes(Setup, Functions):
                     body.append(self.method(facts, statement))
             else:
                 body.append(statement)
-        if init is None and self.script.trains(name):
-            body = suites.after_docstring(body, [nodes.statement("training: bool = False")])
+        if init is None:
+            body = suites.after_docstring(body, own_fields(self.script, name))
         if not body:
             body = [nodes.statement("pass")]
         bases = [cst.Arg(nodes.expression("nn.Module"))]

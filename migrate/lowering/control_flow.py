@@ -10,18 +10,20 @@ from migrate import layouts, nodes, suites, usage
 from migrate.diagnostics import Unsupported
 from migrate.kinds import (
     UNKNOWN,
+    Autocast,
     Device,
     Tensor,
 )
 from migrate.lowering.data_loading import DataLoading
 from migrate.lowering.elements import loop_kind
 from migrate.lowering.optimizer_statements import OptimizerStatements
-from migrate.lowering.scope import is_grad_mode
+from migrate.lowering.precision import Precision
+from migrate.lowering.scope import NextTurn, is_grad_mode
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
 
 
-class ControlFlow(DataLoading, OptimizerStatements):
+class ControlFlow(Precision, DataLoading, OptimizerStatements):
     """Branches, loops, and `with` and `try` blocks."""
 
     def settle(self, body: Sequence[cst.CSTNode]) -> list[Statement]:
@@ -97,7 +99,7 @@ class ControlFlow(DataLoading, OptimizerStatements):
             return self.converted([node.target])
 
         before, self.before = self.before, []
-        with self.then(node.body.body):
+        with self.then(NextTurn(node.body.body)):
             body = self.loop_body(node.body, bind)
         self.before = before
         orelse = node.orelse and node.orelse.with_changes(
@@ -111,23 +113,28 @@ class ControlFlow(DataLoading, OptimizerStatements):
         test = self.expr(node.test)
         if isinstance(test.kind, Tensor) and self.context in ("forward", "region"):
             raise Unsupported("MIG401", f"`while {nodes.code(node.test)}` depends on the values of a tensor")
-        with self.then(node.body.body):
+        with self.then(NextTurn(node.body.body)):
             body = self.loop_body(node.body, list)
         return [*settled, node.with_changes(test=layouts.first(test), body=suites.block_of(node.body, body))]
 
     def statement_With(self, node: cst.With) -> list[Statement]:
         items = []
+        precision: Value | None = None
         for item in node.items:
             name = self.torch_name(item.item.func) if isinstance(item.item, cst.Call) else None
             if is_grad_mode(name):
                 continue
             value = self.expr(item.item)
+            if isinstance(value.kind, Autocast):
+                precision = value
+                continue
             if isinstance(value.kind, Device):
                 continue
             if item.asname is not None:
                 self.bind(item.asname.name, UNKNOWN)
             items.append(item.with_changes(item=layouts.first(value), comma=cst.MaybeSentinel.DEFAULT))
-        body = self.suite(node.body.body)
+        with self.under(precision):
+            body = self.suite(node.body.body)
         if not items:
             return suites.with_comments(body, node) if body else []
         return [node.with_changes(items=items, body=suites.block_of(node.body, body))]

@@ -10,6 +10,7 @@ from migrate import layouts, nodes
 from migrate.diagnostics import Unsupported
 from migrate.kinds import (
     UNKNOWN,
+    Accelerator,
     Device,
     DType,
     Function,
@@ -27,6 +28,7 @@ from migrate.kinds import (
     TorchName,
     Weight,
 )
+from migrate.lowering.accelerated import Accelerated
 from migrate.lowering.elements import part_kind
 from migrate.lowering.imports import Imports
 from migrate.lowering.scope import HOST_CONTEXTS
@@ -37,7 +39,7 @@ from migrate.rules.rule import Value
 _NUMBERS = (cst.Integer, cst.Float, cst.Imaginary)
 
 
-class Expressions(Imports):
+class Expressions(Accelerated, Imports):
     """Expressions, by their type."""
 
     def expr(self, node: Expr) -> Value:
@@ -88,6 +90,8 @@ class Expressions(Imports):
             return self.torch_value(f"{base.kind.name}.{attribute}", node)
         if isinstance(base.kind, ProjectModule):
             return self.project_attribute(node, base.kind, attribute)
+        if isinstance(base.kind, Accelerator):
+            return self.accelerator_attribute(attribute)
         if isinstance(base.kind, SelfModule):
             return self.self_attribute(node, base.kind, attribute)
         if isinstance(base.kind, Tensor | Weight):

@@ -16,6 +16,7 @@ from migrate.nodes import Statement
 from migrate.qualified import is_module, path_of
 
 _TORCH = ("torch", "torchvision", "torchtext", "torchaudio")
+_SERVED = ("contextlib.nullcontext", "accelerate.Accelerator")  # served as torch's own names are
 
 
 class Imports(Binding):
@@ -50,7 +51,11 @@ class Imports(Binding):
             return [line]
         if scope is None:
             for alias in small.names:
-                self.env.kinds[alias.evaluated_alias or alias.evaluated_name] = Plain("imported")
+                name = f"{module}.{alias.evaluated_name}"
+                served = name in _SERVED and self.unit.imports_torch
+                self.env.kinds[alias.evaluated_alias or alias.evaluated_name] = (
+                    TorchName(name) if served else Plain("imported")
+                )
             return [line]
         return self.from_project(line, small, small.names, scope)
 

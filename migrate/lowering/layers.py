@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import libcst as cst
 
@@ -10,8 +11,8 @@ from migrate import layouts, nodes, usage
 from migrate.diagnostics import Unsupported
 from migrate.kinds import (
     UNKNOWN,
+    VANISHING,
     ClassNode,
-    Device,
     Items,
     Kind,
     LayerNode,
@@ -27,6 +28,7 @@ from migrate.kinds import (
 from migrate.layers.layer import Layer
 from migrate.layers.table import TABLE
 from migrate.lowering.arguments import Arguments, argument_names, placed
+from migrate.lowering.precision import CASTING
 from migrate.nodes import Expr
 from migrate.optimizers import LOSSES
 from migrate.rules.catalogue import RULES
@@ -66,7 +68,16 @@ class Layers(Arguments):
             facts.own_stats |= any(weight.collection == "batch_stats" for weight in weights)
             if layer.draws and trains:
                 facts.own_draws.add("dropout")
+            value = self.in_precision(value)
         return Value(self.with_snippets(value.node, layer.snippets), value.kind)
+
+    def in_precision(self, value: Value) -> Value:
+        """A layer that autocast runs in lower precision, where its class is called under one."""
+        made = value.node
+        if self.cls not in self.script.half or not isinstance(made, cst.Call) or nodes.dotted(made.func) not in CASTING:
+            return value
+        own = nodes.arguments([], {"dtype": nodes.expression("self.dtype")})
+        return replace(value, node=made.with_changes(args=[*made.args, *own]))
 
     def with_snippets(self, node: Expr, names: Sequence[str]) -> Expr:
         """A constructor that uses snippets, which get another name where the script uses theirs for something else."""
@@ -172,15 +183,14 @@ class Layers(Arguments):
             if name:
                 merge(facts.field_kinds, name, _frozen(value.kind))
                 self.note_type(arg.value, facts.field_types.get(name, ""))
-            if not isinstance(value.kind, Device):
+            if not isinstance(value.kind, VANISHING):
                 args.append(arg.with_changes(value=_hashable(value)))
         made = node.with_changes(func=callee.node, args=args)
         if not self.cls:
             return Value(made, Model(kind.cls))
-        if self.script.trains(kind.cls):
-            made = made.with_changes(
-                args=[*args, *nodes.arguments([], {"training": nodes.expression("self.training")})]
-            )
+        inherited = {"training": self.script.trains(kind.cls), "dtype": kind.cls in self.script.half}
+        own = {name: nodes.expression(f"self.{name}") for name, wanted in inherited.items() if wanted}
+        made = made.with_changes(args=[*args, *nodes.arguments([], own)])
         return Value(made, Module((ClassNode(kind.cls),)))
 
 

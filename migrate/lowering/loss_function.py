@@ -13,6 +13,7 @@ from migrate.kinds import Function, Host, Kind, ModuleClass, Plain, ProjectModul
 from migrate.lowering.merging import merged_outputs
 from migrate.lowering.models import Models
 from migrate.lowering.region import Part, Region, Tracing
+from migrate.lowering.scope import NextTurn
 from migrate.nodes import Expr, Statement
 from migrate.qualified import file_of
 from migrate.script import BATCH_STATS, PARAMS, State
@@ -80,13 +81,15 @@ class LossFunctions(Models):
         """The statements and the loss, lowered in this scope of the region."""
         made: list[Statement] = []
         assert self.region is not None
+        outside = self.precision
         for statement in part.body:
             self.region.replaying = any(statement is replayed for replayed in part.replayed)
             self.before = []
+            self.precision = self.unit.precisions.get(statement, outside)
             lowered = self.statement(statement)
             made += suites.with_comments([*self.before, *lowered], statement)
         self.region.replaying = False
-        self.before = []
+        self.before, self.precision = [], outside
         loss = self.node(part.loss)
         made += self.before
         return _tidied(made), loss
@@ -114,7 +117,7 @@ class LossFunctions(Models):
         """Whether the value that a name has now is read by what follows."""
         for statements in self.following:
             access = usage.first_access(statements, name)
-            if access:
+            if access == "load" or (access and not isinstance(statements, NextTurn)):
                 return access == "load"
         if self.context == "module":
             own = [facts for facts in self.script.functions.values() if file_of(facts.qualname) == self.unit.scope]

@@ -9,7 +9,7 @@ import libcst as cst
 from migrate import layouts, nodes, usage
 from migrate.diagnostics import Unsupported
 from migrate.kinds import (
-    Device,
+    VANISHING,
     Kind,
     Model,
     Parameters,
@@ -17,7 +17,8 @@ from migrate.kinds import (
     StateDict,
     Tensor,
 )
-from migrate.lowering.arguments import Arguments, placed
+from migrate.lowering.arguments import placed
+from migrate.lowering.precision import Precision
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
 from migrate.script import (
@@ -30,7 +31,7 @@ from migrate.script import (
 _SAME = ("to", "cuda", "cpu", "float", "compile", "requires_grad_", "share_memory")
 
 
-class Models(Arguments):
+class Models(Precision):
     """Forward passes and methods of models."""
 
     def mode(self, model: Model) -> str:
@@ -198,8 +199,18 @@ class Models(Arguments):
         extra: dict[str, Expr] = {"method": nodes.expression(f'"{method}"')} if method else {}
         if streams:
             extra["rngs"] = nodes.dict_of(streams)
-        function = cst.Attribute(_applied(node, mode), cst.Name("apply"))
+        function = cst.Attribute(self.applied(node, kind, mode), cst.Name("apply"))
         return cst.Call(function, [cst.Arg(self.variables(kind)), *args, *nodes.arguments([], extra)])
+
+    def applied(self, node: Expr, kind: Model, mode: str) -> Expr:
+        """The model as it is applied: a copy in its mode, and in the precision in force."""
+        changes: dict[str, Expr] = {"training": nodes.name("True")} if mode == "train" else {}
+        if self.precision is not None:
+            self.lowered_class(kind.cls)
+            changes["dtype"] = self.precision
+            if self.region is not None:
+                self.region.constants |= self.constants_of_precision()
+        return nodes.call(cst.Attribute(node, cst.Name("clone")), **changes) if changes else node
 
     def eval_step(self, node: Expr, kind: Model, mode: str) -> tuple[str, list[Expr]]:
         """The jitted forward pass of a model: its name, and the arguments that come before the inputs."""
@@ -207,9 +218,11 @@ class Models(Arguments):
         stats = self.stats_of(kind)
         state = [State(PARAMS, kind.place)] + ([State(BATCH_STATS, kind.place)] if stats else [])
         params = ["params", *(["batch_stats"] if stats else [])]
-        shared = self.is_global(kind.place)
+        shared = self.is_global(kind.place) and self.precision is None
+        if self.precision is not None:
+            node = self.applied(node, kind, "eval")
         model = kind.place.name if shared else "model"
-        applied = nodes.code(_applied(nodes.name(model), mode))
+        applied = nodes.code(_in_mode(nodes.name(model), mode))
         variables = "{" + ", ".join(f'"{name}": {name}' for name in params) + "}"
         several = shared and len({found.name for found in self.script.places}) > 1
         wanted = ("eval_step" if mode == "eval" else "forward") + (f"_{model}" if several else "")
@@ -268,12 +281,12 @@ class Models(Arguments):
         values = [self.array(arg.value) for arg in node.args]
         self.pass_kinds(facts, node.args, values)
         lowered = zip(placed(node.args, values), values, strict=True)
-        args = [arg for arg, value in lowered if not isinstance(value.kind, Device)]
+        args = [arg for arg, value in lowered if not isinstance(value.kind, VANISHING)]
         mode = self.mode(kind)
         applied = self.plain_apply(base.node, kind, mode, args, self.streams(kind, mode, method=True), method)
         return Value(applied, facts.result)
 
 
-def _applied(node: Expr, mode: str) -> Expr:
+def _in_mode(node: Expr, mode: str) -> Expr:
     """The model as it is applied: in train mode a copy that says so."""
     return nodes.call(cst.Attribute(node, cst.Name("clone")), training=nodes.name("True")) if mode == "train" else node

@@ -7,12 +7,15 @@ from dataclasses import replace
 import libcst as cst
 
 from migrate import layouts, nodes
+from migrate.diagnostics import Unsupported
 from migrate.kinds import (
     UNKNOWN,
+    Autocast,
     Device,
     Host,
     Items,
     Kind,
+    Model,
     Number,
     Plain,
     Tensor,
@@ -93,7 +96,15 @@ class Operators(Scope):
         test = self.node(node.test)
         if _device_string(node.body) and _device_string(node.orelse):
             return Value(nodes.expression("jax.default_backend()"), Device())
+        if {type(body.kind), type(orelse.kind)} in ({Autocast, Plain}, {Autocast, Kind}):
+            raise Unsupported("MIG302", f"{nodes.code(node)}: autocast or something else")
         made = node.with_changes(test=test, body=layouts.first(body), orelse=layouts.first(orelse))
+        if (
+            isinstance(body.kind, Model)
+            and body.kind == orelse.kind
+            and nodes.code(made.body) == nodes.code(made.orelse)
+        ):
+            return body  # model.module if distributed else model
         return Value(made, join(body.kind, orelse.kind))
 
 

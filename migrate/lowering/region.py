@@ -81,6 +81,7 @@ class Tracing:
     first_key: int = 0
     replaying: bool = False  # what is lowered has been computed before: it must change no state, and draw nothing
     inside: frozenset[str] = frozenset()  # names that the loss function binds
+    constants: set[str] = field(default_factory=set)  # names that jit must know: those that a precision is written with
     cut: dict[str, Value] = field(default_factory=dict)  # inputs cut out of arrays: `x[i : i + n]`
 
     def read(self, state: State) -> None:

@@ -208,7 +208,9 @@ def _fingerprint(script: Script) -> str:
     """What is known, as text that changes when it does (origins and node identities left out)."""
     parts = [repr(sorted(script.places.items())), repr(script.parameters_of), repr(sorted(script.optimizers.items()))]
     parts += [repr(sorted(map(repr, group))) for group in (script.scheduled, script.accumulated)]
-    parts += [repr(sorted(map(repr, group))) for group in (script.zeroed_first, script.leaves, script.inspected)]
+    parts += [
+        repr(sorted(map(repr, group))) for group in (script.zeroed_first, script.leaves, script.inspected, script.half)
+    ]
     parts += [repr(len(group)) for group in (script.host_sites, script.wanted, script.kept)]
     parts += [
         repr(sorted(script.found_device_used | script.initialisers)),

@@ -55,6 +55,10 @@ def stops_gradients(name: str | None) -> bool:
     return name in ("torch.no_grad", "torch.inference_mode")
 
 
+class NextTurn(tuple[cst.CSTNode, ...]):
+    """The body of a loop as what may follow its end: the loop may also be over by then."""
+
+
 HOST_CONTEXTS = ("module", "function", "method")  # where statements run as they stand, not inside a traced function
 
 
@@ -62,7 +66,7 @@ HOST_CONTEXTS = ("module", "function", "method")  # where statements run as they
 class Block:
     """A block that is being lowered: its statements, and which of them. `cyclic`: it runs again and again."""
 
-    statements: Sequence[Statement]
+    statements: list[Statement]
     index: int = 0
     cyclic: bool = False
 
@@ -107,6 +111,7 @@ class Scope:
         self.changed_modes: set[Place] = set()  # models whose mode this scope sets
         self.bound_attributes: set[str] = set()  # attributes of self that this method sets
         self.captured: set[Place] = set()  # models whose weights an object has taken over
+        self.precision: Expr | None = None  # the dtype that an autocast around gives to layers
         self.making_optimizer = False  # its parameters are named, not read
         self.ran_key = False  # whether a seed has made the key already
         self.module_needs_key = False

@@ -25,6 +25,7 @@ from migrate.lowering.scope import Scope
 from migrate.nodes import Expr, Statement
 from migrate.script import (
     ClassFacts,
+    Script,
     merge,
 )
 
@@ -55,8 +56,7 @@ class Setup(Initializers, ModuleWeights, ModuleLists):
             nodes.statement(f"{name} = self.{name}") for name in facts.fields if name in rebound
         ]
         fields: list[Statement] = [self.field(facts, parameter, inner) for parameter in parameters]
-        if self.script.trains(facts.name):
-            fields.append(nodes.statement("training: bool = False"))
+        fields += own_fields(self.script, facts.name)
         return _with_setup(init, fields, [*rebinds, *made])
 
     def field(self, facts: ClassFacts, parameter: cst.Param, inner: Scope) -> cst.SimpleStatementLine:
@@ -137,6 +137,12 @@ class Setup(Initializers, ModuleWeights, ModuleLists):
         if path == "self.add_module":
             raise Unsupported("MIG201", "add_module")
         return None
+
+
+def own_fields(script: Script, cls: str) -> list[Statement]:
+    """The fields that every module of a class has for what torch keeps as hidden state: its mode, its precision."""
+    wanted = {"training: bool = False": script.trains(cls), "dtype: Any = None": cls in script.half}
+    return [nodes.statement(text) for text, has in wanted.items() if has]
 
 
 def _is_super_init(statement: Statement) -> bool:

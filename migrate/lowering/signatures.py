@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import libcst as cst
 
-from migrate.kinds import Device
+from migrate.kinds import VANISHING
 from migrate.script import KEY, FunctionFacts, State
 
 
@@ -18,7 +18,7 @@ def parameter_order(facts: FunctionFacts, name_of: Callable[[State], str]) -> li
     order = [name_of(state) for state in others if state.place.scope != facts.qualname]
     for parameter in facts.node.params.params:
         name = parameter.name.value
-        if isinstance(facts.params.get(name), Device):
+        if isinstance(facts.params.get(name), VANISHING):
             continue
         if parameter.default is not None:
             order, keys = [*order, *keys], []

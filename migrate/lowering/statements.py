@@ -18,13 +18,14 @@ from migrate.lowering.control_flow import ControlFlow
 from migrate.lowering.expression_statements import ExpressionStatements
 from migrate.lowering.finding import RegionFinding
 from migrate.lowering.merging import merged_outputs
+from migrate.lowering.plain_terms import PlainTerms
 from migrate.lowering.region import Region
 from migrate.lowering.scope import Block
 from migrate.lowering.step_function import StepFunctions
 from migrate.nodes import Statement
 
 
-class Statements(ExpressionStatements, Classes, Assignments, StepFunctions, ControlFlow, RegionFinding):
+class Statements(PlainTerms, ExpressionStatements, Classes, Assignments, StepFunctions, ControlFlow, RegionFinding):
     """Blocks, and the statements in them."""
 
     def suite(self, body: Sequence[cst.CSTNode], cyclic: bool = False) -> list[Statement]:
@@ -45,20 +46,20 @@ class Statements(ExpressionStatements, Classes, Assignments, StepFunctions, Cont
     ) -> Iterator[tuple[int, Statement, list[Statement]]]:
         """Lowers a block region by region and statement by statement: the position, the original, what it became.
         `anchored`: this is the whole file, and functions made for the output go before the statement at hand."""
-        index = 0
-        block = Block(statements, cyclic=cyclic)
+        block = Block(list(statements), cyclic=cyclic)
+        positions = list(range(len(statements)))
         self.blocks.append(block)
         try:
-            while index < len(statements):
+            while self.say_plainly(block, positions):
+                index = block.index
                 if anchored:
-                    self.unit.anchor = index
-                block.index = index
-                region = self.region_at(statements, index)
+                    self.unit.anchor = positions[index]
+                region = self.region_at(block.statements, index)
                 width = len(region.statements) if region is not None else 1
-                with self.then(statements[index + width :]):
-                    lowered = self.guarded(statements[index], region)
-                yield index, statements[index], lowered + self.late_inits()
-                index += width
+                with self.then(block.statements[index + width :]):
+                    lowered = self.guarded(block.statements[index], region)
+                yield positions[index], block.statements[index], lowered + self.late_inits()
+                block.index = index + width
         finally:
             self.blocks.pop()
 
@@ -66,6 +67,8 @@ class Statements(ExpressionStatements, Classes, Assignments, StepFunctions, Cont
         """One statement, or the update region that starts there; what cannot be lowered stays as a comment above an
         exception that names the code."""
         outer, self.before = self.before, []
+        precision = self.precision
+        self.precision = self.unit.precisions.get(original, precision)
         try:
             made = self.statement(original) if region is None else self.lower_region(region)
             if self.before and made and made[0].leading_lines == original.leading_lines:
@@ -81,7 +84,7 @@ class Statements(ExpressionStatements, Classes, Assignments, StepFunctions, Cont
                 self.env.kinds[name] = UNKNOWN
                 self.env.definitions.pop(name, None)
         finally:
-            self.before = outer
+            self.before, self.precision = outer, precision
         refused = bool(made) and suites.comments(made[0]) != suites.comments(original)
         return made if refused else suites.with_comments(made, original)
 

@@ -10,7 +10,7 @@ import libcst as cst
 
 from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
-from migrate.kinds import UNKNOWN, Function, Kind, Loss, Model, Number, Optimizer, Plain, Tensor
+from migrate.kinds import UNKNOWN, Autocast, DType, Function, Kind, Loss, Model, Number, Optimizer, Plain, Tensor
 from migrate.lowering.clipping import Clipping
 from migrate.lowering.gradients import Gradients
 from migrate.lowering.loss_function import LossFunctions, TracedLoss, reads_first
@@ -19,6 +19,7 @@ from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
 from migrate.script import OPT_STATE, PARAMS, State
 
+_STATIC = (Loss, Function, Plain, Model, Optimizer, Autocast, DType)
 _MADE_BY_STEP = {"updates", "keys", "mutated"}
 _SHAPE_FUNCTIONS = ("reshape", "range", "arange", "zeros", "ones", "split", "broadcast_to", "tile")
 
@@ -34,6 +35,7 @@ class Step:
     donated: list[str]
     lifted: dict[str, tuple[Expr, Kind]]  # name -> the attribute that it stands for
     draws: bool
+    constants: frozenset[str] = frozenset()  # names that jit must know
 
 
 @dataclass(frozen=True)
@@ -126,7 +128,9 @@ class StepFunctions(LossFunctions, Clipping):
         body.append(nodes.statement("return {results}", results=nodes.tuple_of(results, parentheses=False)))
         names = [self.state_name(state) for state in outputs]
         wanted = self.step_name(optimizers) if optimizers else "forward_backward"
-        return self.step_call(Step(wanted, body, states, names, names, lifted, tracing.keys > 0), taken)
+        return self.step_call(
+            Step(wanted, body, states, names, names, lifted, tracing.keys > 0, frozenset(tracing.constants)), taken
+        )
 
     def kept_metrics(self, metrics: list[tuple[str, Expr]], rebound: set[str]) -> list[Statement]:
         """Gives what later loss functions of the same step bind again a name of its own."""
@@ -219,12 +223,13 @@ class StepFunctions(LossFunctions, Clipping):
                 continue
             if name in step.lifted:
                 node, kind = step.lifted[name]
-                (statics if isinstance(kind, Loss | Function | Model) else inputs)[name] = node
+                static = isinstance(kind, Loss | Function | Model) or name in step.constants
+                (statics if static else inputs)[name] = node
             elif self.reachable(name):
                 continue
             elif name not in bound:
                 kind = self.kind_of_name(name)
-                static = isinstance(kind, Loss | Function | Plain | Model | Optimizer)
+                static = isinstance(kind, _STATIC) or name in step.constants
                 if static or (isinstance(kind, Number) and _makes_shapes(step.body, name)):
                     statics[name] = nodes.name(name)
                 else:

@@ -25,6 +25,7 @@ from migrate.lowering.data_loading import DataLoading
 from migrate.lowering.elements import kinds_in
 from migrate.lowering.layers import FUNCTIONAL_LAYERS, Layers
 from migrate.lowering.optimizers import Optimizers
+from migrate.lowering.precision import Precision
 from migrate.lowering.scope import is_data_api
 from migrate.lowering.typed_tensors import TypedTensors, tensor_type
 from migrate.machine import DEVICES, QUERIES, WRAPPERS
@@ -37,7 +38,7 @@ from migrate.rules.rule import Rule, Value, result_kind
 _PASS_THROUGH = ("Tensor.cuda", "Tensor.cpu", "Tensor.requires_grad_", "Tensor.retain_grad", "Tensor.pin_memory")
 
 
-class TorchCalls(Layers, Optimizers, DataLoading, TypedTensors):
+class TorchCalls(Precision, Layers, Optimizers, DataLoading, TypedTensors):
     """Rules, and names with a meaning of their own."""
 
     def torch_call(self, name: str, node: cst.Call) -> Value:
@@ -109,6 +110,10 @@ class TorchCalls(Layers, Optimizers, DataLoading, TypedTensors):
         else:
             call.bound = {name: at_first(value) for name, value in call.bound.items()}
             call.rest = [at_first(value) for value in call.rest]
+        call.bound = {
+            name: self.at_full_precision(api, value) if number == 0 else value
+            for number, (name, value) in enumerate(call.bound.items())
+        }
         made = rule.function(call)
         if not isinstance(made, Value):
             made = Value(made, result_kind(rule, call.bound))

@@ -88,6 +88,12 @@ class Unit:
     imports_torch: bool = False
     attached: dict[cst.CSTNode, cst.CSTNode] = field(default_factory=dict)  # code -> the code that gradients see
     refused: set[str] = field(default_factory=set)  # names that refused statements would have bound
+    plain: dict[Statement, Statement] = field(default_factory=dict)  # statements in plain terms; kept between rounds
+    precisions: dict[Statement, cst.BaseExpression | None] = field(default_factory=dict)  # of autocast around them
+
+    def stands_for(self, made: Statement, original: Statement) -> None:
+        """A statement that is lowered in place of one of the input stands at its place."""
+        self.source.positions[made] = self.source.positions[original]
 
     def report(self, error: Unsupported, node: cst.CSTNode) -> None:
         """Adds a finding at the place of a node of the input, unless lowering is `discarding`."""

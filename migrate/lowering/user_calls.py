@@ -6,7 +6,7 @@ import libcst as cst
 
 from migrate import layouts, nodes, suites
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Device, Function, Host, Kind, Model, Never, Optimizer, Place, Scheduler
+from migrate.kinds import VANISHING, Function, Host, Kind, Model, Never, Optimizer, Place, Scheduler
 from migrate.lowering.arguments import Arguments, argument_names
 from migrate.lowering.binding import Binding
 from migrate.lowering.signatures import parameter_order
@@ -32,7 +32,7 @@ class UserCalls(Arguments, Binding):
             if name:
                 bound[name] = arg.value
                 self.pass_kind(facts, name, value.kind)
-                if isinstance(facts.params.get(name), Device):
+                if isinstance(facts.params.get(name), VANISHING):
                     continue
             self.use(arg.value, value)
             followed.append(name)

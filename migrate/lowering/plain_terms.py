@@ -1,0 +1,137 @@
+"""Loss scaling and `accelerate` in torch's plain terms, so that an update region is found in one shape.
+
+`scaler.scale(loss).backward()` and `accelerator.backward(loss)` are `loss.backward()`; `scaler.step(optimizer)` is
+`optimizer.step()`; a block that does nothing but set a precision is its statements.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from migrate import nodes, suites
+from migrate.diagnostics import Unsupported
+from migrate.kinds import Accelerator, Scaler
+from migrate.lowering.precision import Precision
+from migrate.lowering.region import call_of
+from migrate.lowering.scope import Block
+from migrate.nodes import Expr, Statement
+
+
+class PlainTerms(Precision):
+    """Statements that say the same in other words."""
+
+    def say_plainly(self, block: Block, positions: list[int]) -> bool:
+        """Puts the statements of a block that are still to come into plain terms, in place, as far as is known by now;
+        `positions` says for each which statement of the input it is. Returns whether there are any."""
+        start = block.index
+        left = zip(block.statements[start:], positions[start:], strict=True)
+        made = [(self.plain(statement), position) for statement, position in left]
+        block.statements[start:] = [plain for each, _ in made for plain in each]
+        positions[start:] = [position for each, position in made for _ in each]
+        return start < len(block.statements)
+
+    def plain(self, statement: Statement) -> list[Statement]:
+        """One statement in plain terms; itself where it is plain already."""
+        if isinstance(statement, cst.With):
+            return self.plain_block(statement)
+        if isinstance(statement, cst.If):
+            return self.plain_branch(statement)
+        call = call_of(statement)
+        if (
+            call is None
+            or not isinstance(call.func, cst.Attribute)
+            or not isinstance(statement, cst.SimpleStatementLine)
+        ):
+            return [statement]
+        said = self.plain_call(call, call.func)
+        if said is call:
+            return [statement]
+        if said is None:
+            return []
+        known = self.unit.plain.get(statement)
+        if known is None:
+            known = statement.with_changes(body=[cst.Expr(said)])
+            self.unit.stands_for(known, statement)
+            self.unit.plain[statement] = known
+        return [known]
+
+    def plain_branch(self, branch: cst.If) -> list[Statement]:
+        """The statements that are left of a branch on something that disappears: a gradient scaler, for example."""
+        decided = self.decided(branch.test)
+        if decided is None:
+            return [branch]
+        taken: cst.BaseCompoundStatement | cst.Else | None = (
+            branch if decided or branch.orelse is None else branch.orelse
+        )
+        if isinstance(taken, cst.If) and taken is not branch:
+            return self.plain(taken)
+        return [plain for statement in suites.suite_of(taken.body.body) for plain in self.plain(statement)]
+
+    def decided(self, test: Expr) -> bool | None:
+        """The truth of a test on what disappears; None for other tests."""
+        if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+            inner = self.decided(test.expression)
+            return None if inner is None else not inner
+        if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
+            operator, right = test.comparisons[0].operator, test.comparisons[0].comparator
+            if nodes.is_literal(right, None) and isinstance(self.kind_of(test.left), Scaler):
+                return isinstance(operator, cst.Is | cst.Equal)
+        if isinstance(test, cst.Attribute) and isinstance(self.kind_of(test.value), Accelerator):
+            return True if test.attr.value == "sync_gradients" else None
+        return False if isinstance(self.kind_of(test), Scaler) else None
+
+    def plain_call(self, call: cst.Call, func: cst.Attribute) -> cst.Call | None:
+        """A call in plain terms: itself where it is plain, None where it does nothing."""
+        kind, method = self.kind_of(func.value), func.attr.value
+        if method == "backward" and isinstance(func.value, cst.Call):  # scaler.scale(loss).backward()
+            scale = func.value.func
+            scaled = isinstance(scale, cst.Attribute) and scale.attr.value == "scale"
+            if scaled and isinstance(scale, cst.Attribute) and isinstance(self.kind_of(scale.value), Scaler):
+                return call.with_changes(func=func.with_changes(value=func.value.args[0].value))
+        if isinstance(kind, Scaler):
+            if method == "step" and len(call.args) == 1:
+                return _method(call.args[0].value, "step")
+            if method in ("unscale_", "update", "load_state_dict"):
+                return None
+            if method == "step":
+                raise Unsupported("MIG401", f"{nodes.code(call)}: a step with arguments")
+        if isinstance(kind, Accelerator):
+            if method == "backward" and len(call.args) == 1:
+                return _method(call.args[0].value, "backward")
+            if method in ("wait_for_everyone", "end_training", "init_trackers", "free_memory"):
+                return None
+            if method in ("clip_grad_norm_", "clip_grad_value_"):
+                return call.with_changes(func=nodes.expression(f"torch.nn.utils.{method}"))
+        return call
+
+    def plain_block(self, block: cst.With) -> list[Statement]:
+        """The statements of a block that sets nothing but a precision, each with its precision noted."""
+        if not all(self.is_neutral_context(item.item) for item in block.items):
+            return [block]
+        precision, off = self.precision, False
+        for item in block.items:
+            value = self.expr(item.item)
+            with self.under(value):
+                off |= precision is not None and self.precision is None
+                precision = self.precision
+        inner = suites.suite_of(block.body.body)
+        first = self.unit.plain.get(block)
+        if first is None:
+            first = inner[0].with_changes(leading_lines=[*block.leading_lines, *suites.comments(inner[0])])
+            self.unit.stands_for(first, inner[0])
+            self.unit.plain[block] = first
+        made = [first, *inner[1:]]
+        for statement in made:
+            self.unit.precisions[statement] = precision
+        return [plain for statement in made for plain in self._carried(statement, precision)]
+
+    def _carried(self, statement: Statement, precision: Expr | None) -> list[Statement]:
+        """A statement of the block in plain terms, with the same precision."""
+        made = self.plain(statement)
+        for plain in made:
+            self.unit.precisions.setdefault(plain, precision)
+        return made
+
+
+def _method(receiver: Expr, name: str) -> cst.Call:
+    return cst.Call(cst.Attribute(receiver, cst.Name(name)))
