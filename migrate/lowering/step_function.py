@@ -246,6 +246,7 @@ def _joined(tracings: Sequence[Tracing]) -> Tracing:
         for state in one.states:
             made.read(state)
         made.cut |= one.cut
+        made.constants |= one.constants
     return made
 
 

@@ -106,6 +106,10 @@ SOURCES["MIG403"] = (
     + MODES,
     "    loss = model(x).sum()",
 )
+SOURCES["MIG502"] = (
+    LOOP.replace("    loss = model(x).sum()", "    with torch.cuda.amp.autocast():\n        loss = model(x).sum()"),
+    "    with torch.cuda.amp.autocast():",
+)
 
 
 def diagnostics(source: str) -> tuple[Diagnostic, ...]:

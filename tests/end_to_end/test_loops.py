@@ -1,0 +1,60 @@
+"""Training loops as people write them: the golden scripts that train, run by both frameworks from the same weights."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+
+from parity.compare import compare_script
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+STEPS = 4
+
+
+@pytest.mark.parametrize("feature", ["accelerate", "devices"])
+def test_losses_are_torchs(feature: str) -> None:
+    folder = GOLDEN / feature
+    result = compare_script(
+        folder / "before.py", folder / "after.py", folder / "weights.json", steps=STEPS, perturbed_runs=1
+    )
+    assert result.exit_code == 0, (result.first_difference, result.errors)
+    assert len(result.steps) == STEPS
+
+
+def definitions(feature: str, name: str) -> dict[str, Any]:
+    """The classes and functions of a golden script, without its training."""
+    tree = ast.parse((GOLDEN / feature / name).read_text(encoding="utf-8"))
+    kept = (ast.Import, ast.ImportFrom, ast.ClassDef, ast.FunctionDef)
+    tree.body = [node for node in tree.body if isinstance(node, kept) and "optimizer" not in ast.unparse(node)]
+    names: dict[str, Any] = {"__name__": name}
+    exec(compile(tree, name, "exec"), names)
+    return names
+
+
+def test_mixed_precision_computes_in_bfloat16() -> None:
+    """Both round operands to bfloat16, whose spacing is 2**-8; sums of at most 16 products round once more."""
+    theirs = definitions("mixed_precision", "before.py")["Net"](16)
+    ours = definitions("mixed_precision", "after.py")["Net"](16)
+    weights = {name: value.detach().numpy() for name, value in theirs.state_dict().items()}
+    layers = ("hidden", "head")
+    params = {name: {"kernel": weights[f"{name}.weight"].T, "bias": weights[f"{name}.bias"]} for name in layers}
+    x = np.random.default_rng(0).normal(size=(32, 8)).astype(np.float32)
+    with torch.autocast("cpu", dtype=torch.bfloat16), torch.no_grad():
+        expected = theirs(torch.from_numpy(x))
+    made = ours.clone(dtype=jnp.bfloat16).apply({"params": params}, x)
+    exact = ours.apply({"params": params}, x)
+    assert expected.dtype is torch.bfloat16
+    assert made.dtype == jnp.bfloat16
+    assert exact.dtype == jnp.float32
+    scale = float(np.abs(exact).max())
+    np.testing.assert_allclose(np.float32(made), expected.float().numpy(), rtol=0, atol=2 * 2**-8 * scale)
+    assert np.abs(np.float32(made) - exact).max() > 2**-12 * scale  # it is not float32
+    made = ours.clone(dtype=jnp.bfloat16).init(jax.random.key(0), x)
+    assert all(leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(made))
