@@ -216,16 +216,35 @@ def parity(
         typer.Option("--recipe", help="Python with inputs(random), arguments(), torch_model(cls), jax_model(cls)."),
     ] = None,
     d: Annotated[
-        int | None, typer.Option("--d", min=1, help="Compare a d x d matmul of both with an exact reference.")
+        list[str] | None,
+        typer.Option("--d", help="Compare d x d matrix products with a proved reference: 64, 64,256 or 64..4096."),
     ] = None,
+    k: Annotated[int, typer.Option("--k", min=1, help="The inner size of those products.")] = 4,
+    dtype: Annotated[str, typer.Option("--dtype", help="Their type: float32, bfloat16, float16.")] = "float32",
+    seed: Annotated[int, typer.Option("--seed", min=0, help="The seed of what is drawn.")] = 0,
+    dist: Annotated[
+        str, typer.Option("--dist", help="How they are drawn: normal, uniform, positive, lognormal.")
+    ] = "normal",
+    precision: Annotated[
+        str | None,
+        typer.Option("--precision", help="Their precision=: default, high or highest."),
+    ] = None,
+    emulate: Annotated[
+        list[str] | None, typer.Option("--emulate", help="Also what an accelerator would compute: tpu, tf32.")
+    ] = None,
+    reference: Annotated[
+        str, typer.Option("--reference", help="proved (fast), or mpmath for every entry (slow).")
+    ] = "proved",
 ) -> None:
     """Runs a script and its rewrite from the same weights on the same data, and compares them step by step.
 
     Arguments of the script follow `--`. Exit code 0: equal within the stated tolerance; 1: not; 2: could not run.
     """
-    if d is not None:
-        _matmul(d)
-        return
+    if d:
+        from parity.cli import matmul
+
+        study = {"ds": d, "k": k, "dtype": dtype, "seed": seed, "dist": dist, "precision": precision}
+        raise typer.Exit(matmul({**study, "emulations": tuple(emulate or ()), "reference": reference}, report))
     if model is not None:
         from parity.cli import compare_model
 
@@ -237,12 +256,6 @@ def parity(
     from parity.cli import compare
 
     raise typer.Exit(compare(script, rewritten, manifest, steps, list(context.args), prelude, report, float64))
-
-
-def _matmul(d: int) -> None:
-    from parity.cli import matmul
-
-    raise typer.Exit(matmul(d))
 
 
 @app.command()

@@ -114,10 +114,25 @@ def shown(result: ParityResult, page: Path | None) -> int:
     return result.exit_code
 
 
-def matmul(d: int) -> int:
-    """Compares a d x d matmul of both frameworks with a high-precision reference."""
-    from parity import matmul as product
+def matmul(study: dict[str, object], page: Path | None) -> int:
+    """Compares matrix products of both frameworks with a proved reference; returns the exit code."""
+    from parity import matmul as products
+    from parity import matmul_report
+    from parity.codes import ParityError
 
-    result = product.matmul_parity(d)
-    product.render(result, Console())
-    return int(ExitCode.DONE)
+    console = Console()
+    try:
+        ds = products.parse_ds(study.pop("ds"))  # type: ignore[arg-type]
+        results = products.run(products.Study(ds, **study))  # type: ignore[arg-type]
+        for result in results:
+            matmul_report.render(result, console)
+        if len(results) > 1:
+            matmul_report.render_growth(results, console)
+        if page is not None:
+            matmul_report.save(results, page)
+            console.print(f"report: {page}")
+    except (ParityError, OSError) as error:
+        print(error, file=sys.stderr)
+        return int(ExitCode.UNUSABLE)
+    proved = all(result.freivalds is not False and result.mpmath_error <= 1 for result in results)
+    return int(ExitCode.DONE if proved else ExitCode.FINDINGS)
