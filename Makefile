@@ -20,7 +20,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 DEMO := build/demo
 SAMPLE := samples/mnist_cnn/train.py
 
-.PHONY: demo test check bench docs clean
+.PHONY: demo test check bench bench-huge docs clean
 .DEFAULT_GOAL := test
 
 $(STAMP): pyproject.toml constraints.txt
@@ -54,6 +54,11 @@ test: check
 
 bench: $(STAMP)
 	@$(BIN)/python -m tests.bench
+	@$(BIN)/python -m tests.bench.porting
+
+# A 20 GB sharded checkpoint (sparse files) ported with 1 GB of memory to allocate; writes 20 GB.
+bench-huge: $(STAMP)
+	@$(BIN)/python -m tests.bench.porting --huge 20
 
 docs: $(STAMP)
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir build/site

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
-from migrate.layers.moves import Move, Shape, from_json, shape_after, shapes_between
+from migrate.layers.moves import Move, Piece, Shape, Stack, cut, from_json, piece_from_json, shape_after, shapes_between
 
 FORMAT, VERSION = "migrate-weights", 1
 WILDCARD = re.compile(r"\{(\d+)\}")
@@ -36,6 +36,10 @@ class Leaf:
     leaf's, with None for a length not known statically, and None as a whole when not even the rank is. ``dtype`` None
     keeps the stored type. ``torch_shape`` is needed only to go back through a leading reshape, which the output's shape
     does not determine.
+
+    ``take`` is the piece of the torch tensor that is moved, ``put`` the piece of the Flax leaf that it fills; each is
+    a piece of the one before it, and empty for the whole. The leaves that share a torch key, or a Flax path, must take
+    all of the one and fill all of the other, once. ``shape`` and ``torch_shape`` are those of the wholes.
     """
 
     flax: str
@@ -45,6 +49,18 @@ class Leaf:
     dtype: str | None = None
     optional: bool = False
     torch_shape: Shape | None = None
+    take: tuple[Piece, ...] = ()
+    put: tuple[Piece, ...] = ()
+
+    @property
+    def moved_shape(self) -> Shape | None:
+        """What is known of the shape of the piece after the moves."""
+        return cut(self.put, self.shape)
+
+    @property
+    def taken_shape(self) -> Shape | None:
+        """What is known of the shape of the piece before the moves."""
+        return cut(self.take, self.torch_shape)
 
 
 @dataclass(frozen=True)
@@ -158,6 +174,9 @@ def _leaf_json(leaf: Leaf) -> dict[str, Any]:
         entry["optional"] = True
     if leaf.torch_shape is not None:
         entry["torch_shape"] = leaf.torch_shape
+    for name, pieces in (("take", leaf.take), ("put", leaf.put)):
+        if pieces:
+            entry[name] = [piece.to_json() for piece in pieces]
     return entry
 
 
@@ -209,12 +228,17 @@ def _model(data: object, where: str) -> ModelWeights:
 
 
 def _leaf(data: object, where: str) -> Leaf:
-    known = ("shape", "dtype", "optional", "torch_shape")
+    known = ("shape", "dtype", "optional", "torch_shape", "take", "put")
     fields = _object(data, where, required=("flax", "torch", "moves"), optional=known)
     flax, torch = _text(fields["flax"], f"{where}.flax"), _text(fields["torch"], f"{where}.torch")
     if len(flax.split("/")) < 2 or "" in flax.split("/"):
         _fail(f"{where}.flax", f"{flax!r} is not a collection and a path, such as 'params/conv1/kernel'")
-    _same_wildcards(torch, flax, where)
+    take, put = (
+        tuple(_piece(piece, place) for piece, place in _items(fields.get(name, []), f"{where}.{name}"))
+        for name in ("take", "put")
+    )
+    ends = [f"{{{piece.index}}}" for piece in put if isinstance(piece, Stack)]
+    _same_wildcards(torch, flax + "".join(ends), where)
     leaf = Leaf(
         flax=flax,
         torch=torch,
@@ -223,13 +247,17 @@ def _leaf(data: object, where: str) -> Leaf:
         dtype=None if fields.get("dtype") is None else _text(fields["dtype"], f"{where}.dtype"),
         optional=fields.get("optional", False),
         torch_shape=_shape(fields.get("torch_shape"), f"{where}.torch_shape"),
+        take=take,
+        put=put,
     )
+    if any(piece.to_json()[0] in ("stack", "add") for piece in take):
+        _fail(f"{where}.take", "only a part or a slice can be taken of a torch tensor")
     if type(leaf.optional) is not bool:
         _fail(f"{where}.optional", f"expected true or false, not {leaf.optional!r}")
     try:
-        shapes_between(leaf.moves, leaf.torch_shape, leaf.shape)
-        if leaf.torch_shape is not None:
-            shape_after(leaf.moves, leaf.torch_shape)
+        shapes_between(leaf.moves, leaf.taken_shape, leaf.moved_shape)
+        if leaf.taken_shape is not None:
+            shape_after(leaf.moves, leaf.taken_shape)
     except ValueError as error:
         _fail(where, f"the moves do not lead to the shape: {error}")
     return leaf
@@ -238,6 +266,13 @@ def _leaf(data: object, where: str) -> Leaf:
 def _move(data: object, where: str) -> Move:
     try:
         return from_json(data)
+    except ValueError as error:
+        _fail(where, str(error))
+
+
+def _piece(data: object, where: str) -> Piece:
+    try:
+        return piece_from_json(data)
     except ValueError as error:
         _fail(where, str(error))
 

@@ -1,41 +1,111 @@
-"""Carry out a plan, tensor by tensor."""
+"""Carry out a plan: in memory, or as a stream of bytes that needs little of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from migrate.layers.moves import Flip, Move, Permute
 from migrate.manifest import ModelWeights
 from weight_port.dtypes import is_float
 from weight_port.errors import Problem, fail, raise_all
-from weight_port.plan import Plan, Step, plan_port, plan_unport
+from weight_port.outputs import Window
+from weight_port.plan import Plan, Source, Step, plan_port, plan_unport
 from weight_port.regions import TensorInfo
+from weight_port.views import LARGEST_SLAB, SLAB, Scratch, copy, in_order, moved, same_bits, slabs
+
+Read = Callable[[str], np.ndarray]
 
 
-def apply_moves(array: np.ndarray, moves: Iterable[Move]) -> np.ndarray:
-    """The array after the moves: a view where they allow it, else (a reshape of permuted axes) a copy."""
-    for move in moves:
-        if isinstance(move, Permute):
-            array = array.transpose(move.axes)
-        elif isinstance(move, Flip):
-            array = np.flip(array, move.axes)
-        else:
-            array = array.reshape(move.dims)
-    return array
+def run_step(step: Step, read: Read) -> np.ndarray:
+    """One output of a plan, in memory. Raises PortError WPT106 where its type cannot hold the values."""
+    if len(step.sources) == 1 and not step.sources[0].put:
+        array = _piece(step.sources[0], read)
+        return array if array.dtype == step.after.dtype else _convert(array, step)
+    return np.concatenate([part.copy() for part in stream_step(step, read)] or [np.empty(0, step.after.dtype)]).reshape(
+        step.after.shape
+    )
 
 
-def run_step(step: Step, read: Callable[[str], np.ndarray]) -> np.ndarray:
-    """One output of a plan. Raises PortError WPT106 where its type cannot hold the values."""
-    array = apply_moves(read(step.source), step.moves)
-    return array if array.dtype == step.after.dtype else _convert(array, step)
+def stream_step(
+    step: Step, read: Read, window: Window | None = None, scratch: Scratch | None = None
+) -> Iterator[np.ndarray]:
+    """The bytes of one output in row-major order: flat arrays, each good until the next is asked for.
+
+    What it needs of memory does not grow with the tensor. window: only that part of the output.
+    """
+    scratch = scratch or Scratch()
+    parts = _joined(step, read, window, scratch) if step.sources[0].put else _single(step, read, window, scratch)
+    for part in parts:
+        yield part if part.dtype == step.after.dtype else _convert(part, step)
 
 
-def check_ties(plan: Plan, read: Callable[[str], np.ndarray]) -> None:
+def _single(step: Step, read: Read, window: Window | None, scratch: Scratch) -> Iterator[np.ndarray]:
+    source = step.sources[0]
+    if source.key is None:
+        yield from slabs(np.broadcast_to(np.zeros((), step.after.dtype), step.after.shape), scratch)
+    elif window is None:
+        taken = read(source.key)[source.take] if source.take else read(source.key)
+        yield from slabs(in_order(taken, source.moves), scratch)
+    else:
+        yield from slabs(_piece(source, read)[window], scratch)
+
+
+def _joined(step: Step, read: Read, window: Window | None, scratch: Scratch) -> Iterator[np.ndarray]:
+    """Rows of the output, as many as fit the scratch, filled from every source that reaches into them."""
+    shape = step.after.shape
+    pieces = [(source, _piece(source, read)) for source in step.sources]
+    window = window or tuple(slice(0, length) for length in shape)
+    lengths = [s.stop - s.start for s in window]
+    dtype = pieces[0][1].dtype
+    row = int(np.prod(lengths[1:], dtype=np.int64)) * dtype.itemsize
+    rows = max(1, min(max(SLAB // max(row, 1), 128), LARGEST_SLAB // max(row, 1)))
+    for start in range(window[0].start, window[0].stop, rows):
+        stop = min(start + rows, window[0].stop)
+        out = scratch.array((stop - start, *lengths[1:]), dtype)
+        filled: set[str] = set()
+        for source, piece in pieces:
+            overlap = _overlap(source, shape, (slice(start, stop), *window[1:]))
+            if overlap is None:
+                continue
+            there, here = overlap
+            target = out[there]
+            if step.added and str(source.put) in filled:
+                target += piece[here]
+            else:
+                copy(target, piece[here])
+            filled.add(str(source.put))
+        yield out.reshape(-1)
+
+
+def _overlap(source: Source, shape: tuple[int, ...], window: Window) -> tuple[Any, Any] | None:
+    """Where a source's piece lies within a window of the output, and which part of the piece that is."""
+    there: list[Any] = []
+    here: list[slice] = []
+    for entry, w in zip(source.put or tuple(slice(0, n) for n in shape), window, strict=True):
+        if isinstance(entry, int):
+            if not w.start <= entry < w.stop:
+                return None
+            there.append(entry - w.start)
+            continue
+        start, stop = max(entry.start, w.start), min(entry.stop, w.stop)
+        if start >= stop:
+            return None
+        there.append(slice(start - w.start, stop - w.start))
+        here.append(slice(start - entry.start, stop - entry.start))
+    return tuple(there), tuple(here)
+
+
+def _piece(source: Source, read: Read) -> np.ndarray:
+    assert source.key is not None
+    array = read(source.key)
+    return moved(array[source.take] if source.take else array, source.moves)
+
+
+def check_ties(plan: Plan, read: Read) -> None:
     """Compare the tensors that are to be one, bit for bit. Raises PortError WPT105."""
-    differing = [(tied, same) for tied, same in plan.ties if not _same_bits(read(tied), read(same))]
+    differing = [(tied, same) for tied, same in plan.ties if not same_bits(read(tied), read(same))]
     problems = [Problem("WPT105", f"{tied} and {same} are to be one tensor, but differ") for tied, same in differing]
     raise_all(problems, f"the checkpoint does not fit the manifest's {plan.model}")
 
@@ -45,9 +115,9 @@ def port_state_dict(state: Mapping[str, np.ndarray], model: ModelWeights) -> dic
 
     Strict both ways: raises PortError (WPT1xx) where a key is not used or a leaf not filled. The arrays are new.
     """
-    plan = plan_port(model, _infos(state))
+    plan = plan_port(model, infos(state))
     check_ties(plan, state.__getitem__)
-    return _nest({step.target: _fresh(run_step(step, state.__getitem__)) for step in plan.steps})
+    return nest({step.target: _fresh(run_step(step, state.__getitem__)) for step in plan.steps})
 
 
 def unport_tree(tree: Mapping[str, Any], model: ModelWeights) -> dict[str, np.ndarray]:
@@ -55,13 +125,17 @@ def unport_tree(tree: Mapping[str, Any], model: ModelWeights) -> dict[str, np.nd
 
     The arrays are new; a tied key has the same array as its fellow. Keys that the manifest calls unused are absent.
     """
-    flat = _flatten(tree)
-    plan = plan_unport(model, _infos(flat))
-    state = {step.target: _fresh(run_step(step, flat.__getitem__)) for step in plan.steps}
+    flat = flatten(tree)
+    plan = plan_unport(model, infos(flat))
+    state = {step.target: _fresh(_any(step, flat.__getitem__)) for step in plan.steps}
     return state | {tied: state[same] for tied, same in plan.ties}
 
 
-def _infos(arrays: Mapping[str, Any]) -> dict[str, TensorInfo]:
+def _any(step: Step, read: Read) -> np.ndarray:
+    return np.zeros(step.after.shape, step.after.dtype) if step.source == "" else run_step(step, read)
+
+
+def infos(arrays: Mapping[str, Any]) -> dict[str, TensorInfo]:
     return {name: TensorInfo(tuple(array.shape), np.dtype(array.dtype)) for name, array in arrays.items()}
 
 
@@ -69,7 +143,8 @@ def _fresh(array: np.ndarray) -> np.ndarray:
     return np.array(array, order="C")
 
 
-def _nest(flat: Mapping[str, np.ndarray]) -> dict[str, Any]:
+def nest(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """``{"params/fc/kernel": x}`` as ``{"params": {"fc": {"kernel": x}}}``."""
     tree: dict[str, Any] = {}
     for path, array in flat.items():
         *parents, name = path.split("/")
@@ -80,11 +155,12 @@ def _nest(flat: Mapping[str, np.ndarray]) -> dict[str, Any]:
     return tree
 
 
-def _flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, np.ndarray]:
+def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, np.ndarray]:
+    """The inverse of `nest`."""
     flat: dict[str, np.ndarray] = {}
     for name, value in tree.items():
         if isinstance(value, Mapping):
-            flat |= _flatten(value, f"{prefix}{name}/")
+            flat |= flatten(value, f"{prefix}{name}/")
         else:
             flat[f"{prefix}{name}"] = np.asarray(value)
     return flat
@@ -94,17 +170,9 @@ def _convert(array: np.ndarray, step: Step) -> np.ndarray:
     with np.errstate(over="ignore", invalid="ignore"):
         converted = array.astype(step.after.dtype)
         if is_float(array.dtype):
-            kept = np.array_equal(np.isfinite(converted.astype(np.float64)), np.isfinite(array.astype(np.float64)))
+            kept = np.array_equal(np.isfinite(converted), np.isfinite(array))
         else:
             kept = np.array_equal(converted.astype(array.dtype), array)
     if not kept:
         fail("WPT106", f"{step.source}: {step.after.dtype} cannot hold all of its values (they are {array.dtype})")
     return converted
-
-
-def _same_bits(one: np.ndarray, other: np.ndarray) -> bool:
-    """NaNs included; shapes and types are known to be equal."""
-    size = one.dtype.itemsize
-    if size > 8:  # complex128
-        return one.tobytes() == other.tobytes()
-    return bool((one.view(f"u{size}") == other.view(f"u{size}")).all())

@@ -97,6 +97,11 @@ CODES: dict[str, Code] = {
         "The torch shape cannot be told from the Flax one, since a reshape came first. State it in the manifest as "
         '"torch_shape".',
     ),
+    "WPT108": Code(
+        "Pieces that do not make up the whole",
+        "Where several leaves take parts of one tensor, or several tensors fill one leaf, the parts must be all of it "
+        "and must not overlap. A stack needs every number from 0 on.",
+    ),
     "WPT120": Code(
         "Whose optimizer state?",
         "Torch keys an optimizer's state by the index of a parameter in the order of its groups. State the names in "

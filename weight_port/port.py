@@ -4,117 +4,181 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import numpy as np
 
 from migrate import manifest as manifests
+from migrate.manifest import ModelWeights, Unused
 from weight_port import store
-from weight_port.apply import check_ties, run_step
+from weight_port.apply import check_ties, stream_step
 from weight_port.checkpoint import open_checkpoint
 from weight_port.dtypes import DTYPES, is_float
 from weight_port.errors import PortError, fail
-from weight_port.plan import Plan, choose_model, plan_port, plan_unport
+from weight_port.orbax_files import Mesh
+from weight_port.outputs import Outputs, Window
+from weight_port.plan import DtypeRule, Plan, choose_model, plan_port, plan_unport
 from weight_port.regions import TensorInfo
 from weight_port.report import PortReport
+from weight_port.views import Scratch
 
-__all__ = ["PortError", "PortReport", "port_weights"]
+__all__ = ["Planned", "PortError", "PortReport", "plan_files", "port_weights"]
 
 
 @dataclass(frozen=True)
-class _Source:
-    """Tensors by name, a function that reads one, and one that lets its memory go."""
+class Planned:
+    """A port that was checked and not yet carried out. ``read`` gives a source tensor, ``release`` lets it go."""
 
+    plan: Plan
+    model: ModelWeights
     tensors: Mapping[str, TensorInfo]
     read: Callable[[str], np.ndarray]
     release: Callable[[str], None]
+    notes: tuple[str, ...]
+    reverse: bool
+
+    def outputs(self, progress: Callable[[int], None] = lambda nbytes: None) -> Outputs:
+        """What is to be written; ``progress`` is told of every part that was."""
+        steps = {step.target: step for step in self.plan.steps}
+        infos = {step.target: step.after for step in self.plan.steps}
+        same_as = dict(self.plan.ties) if self.reverse else {}
+        infos |= {tied: infos[same] for tied, same in same_as.items()}
+        scratch = Scratch()
+
+        def stream(name: str, window: Window | None) -> Iterator[np.ndarray]:
+            step = steps[same_as.get(name, name)]
+            for part in stream_step(step, self.read, window, scratch):
+                yield part
+                progress(part.nbytes)
+            for source in step.sources:
+                if source.key is not None:
+                    self.release(source.key)
+
+        return Outputs(infos, stream, same_as)
 
 
 def port_weights(
     source: str | Path,
-    manifest: str | Path,
+    manifest: str | Path | manifests.Manifest,
     out: str | Path | None,
     *,
     model: str | None = None,
     key: str | None = None,
     reverse: bool = False,
     dtype: str | None = None,
+    dtype_rules: Sequence[tuple[str, str]] = (),
+    allow_unused: Sequence[str] = (),
+    allow_missing: Sequence[str] = (),
+    shard_size: int | None = None,
+    mesh: str | Path | None = None,
+    resume: bool = False,
     dry_run: bool = False,
+    progress: Callable[[int, int], None] | None = None,
 ) -> PortReport:
     """Write the weights of the torch checkpoint ``source`` as Flax weights to ``out``, or the other way if ``reverse``.
 
-    The endings of the names tell the formats. Bits are kept unless ``dtype`` ("float32", "bfloat16", ...) asks for
-    another type of the floating-point weights. model: the class, where the manifest describes several. key: which
-    state dict, where the checkpoint holds several. dry_run: check everything but write nothing; ``out`` may be None.
+    The endings of the names tell the formats; an ``out`` without an ending is a folder: Orbax, or safetensors where
+    it goes back to torch or a ``shard_size`` (bytes) is given. Bits are kept unless ``dtype`` ("float32", "bfloat16",
+    ...) asks for another type of the floating-point weights; ``dtype_rules`` are pairs of a pattern of output names
+    and a type, the first that fits counts and "keep" keeps. model: the class, where the manifest describes several.
+    key: which state dict, where the checkpoint holds several. allow_unused, allow_missing: patterns of keys that
+    nothing needs to use and of leaves that nothing needs to fill. mesh: a file that says how devices share the leaves.
+    resume: keep what is finished when interrupted, and go on from it. dry_run: check everything but write nothing;
+    ``out`` may be None. progress: called with the bytes written and the bytes in all.
 
-    Tensors pass one at a time, whatever the checkpoint's size. Raises PortError; nothing is written then.
+    Tensors pass a few megabytes at a time, whatever the checkpoint's size. Raises PortError; nothing is written then.
     """
     began = time.perf_counter()
     source, target = Path(source), None if out is None else Path(out)
-    wanted = _dtype(dtype)
+    rule = dtype_rule(dtype, dtype_rules)
+    options = store.Options({}, shard_size, Mesh.read(Path(mesh)) if mesh else None, resume)
     if target is None and not dry_run:
         fail("WPT009", "no output was named", "Give one, or check only by --dry-run.")
     if target is not None:
-        store.check_output(target, store.TORCH_FORMATS if reverse else store.FLAX_FORMATS)
-        _keep_inputs(target, (source, Path(manifest)))
-    weights = _read_manifest(Path(manifest))
-    chosen = choose_model(weights.models, model)
-    if reverse:
-        tensors, read = store.read(source)
-        data, notes = _Source(tensors, read, lambda name: None), _notes_on_unused(chosen)
-        plan = plan_unport(chosen, tensors, dtype=wanted)
-    else:
-        names = [leaf.torch for leaf in chosen.leaves] + [entry.torch for entry in chosen.unused]
-        checkpoint = open_checkpoint(source, key=key, expected=names)
-        data, notes = _Source(checkpoint, checkpoint.read, checkpoint.release), checkpoint.notes()
-        plan = plan_port(chosen, checkpoint, opaque=checkpoint.opaque, dtype=wanted)
-        check_ties(plan, checkpoint.read)
-        notes += _notes_on_width(plan)
+        inputs = (source,) if isinstance(manifest, manifests.Manifest) else (source, Path(manifest))
+        _keep_inputs(target, inputs)
+        store.check_output(target, reverse, options)
+    weights = manifest if isinstance(manifest, manifests.Manifest) else read_manifest(Path(manifest))
+    planned = plan_files(
+        source, choose_model(weights.models, model), key=key, reverse=reverse, dtype=rule,
+        allow_unused=allow_unused, allow_missing=allow_missing,
+    )  # fmt: skip
     if target is not None and not dry_run:
+        digest = hashlib.sha256(manifests.dumps(weights).encode()).hexdigest()
         metadata = {
             "format": "pt" if reverse else "flax",
-            "migrate_manifest_sha256": hashlib.sha256(manifests.dumps(weights).encode()).hexdigest(),
-            "migrate_model": chosen.name,
+            "migrate_manifest_sha256": digest,
+            "migrate_model": planned.model.name,
             "migrate_source": source.name,
         }
-        outputs = {step.target: step.after for step in plan.steps}
-        outputs |= {tied: outputs[same] for tied, same in plan.ties} if reverse else {}
-        store.write(target, outputs, _reader(plan, data, repeat=reverse), metadata)
-    written = None if dry_run else target
-    return PortReport.of(plan, source, written, reverse=reverse, notes=notes, seconds=time.perf_counter() - began)
+        total, done = planned.outputs().nbytes, 0
+
+        def advance(nbytes: int) -> None:
+            nonlocal done
+            done += nbytes
+            if progress is not None:
+                progress(done, total)
+
+        outputs = planned.outputs(advance)
+        mark = _fingerprint(source, digest, outputs, options)
+        options = replace(options, metadata=metadata, fingerprint=mark, skipped=advance)
+        store.write(target, outputs, options, reverse=reverse)
+    written, seconds = None if dry_run else target, time.perf_counter() - began
+    return PortReport.of(planned.plan, source, written, reverse=reverse, notes=planned.notes, seconds=seconds)
 
 
-def _reader(plan: Plan, source: _Source, *, repeat: bool) -> Callable[[str], np.ndarray]:
-    """A function that gives each output when asked, and lets the one before it go. Tied outputs are one array."""
-    steps = {step.target: step for step in plan.steps}
-    same_as = dict(plan.ties) if repeat else {}
-    shared: dict[str, np.ndarray] = {}
-    last: list[str] = []
+def plan_files(
+    source: Path,
+    model: ModelWeights,
+    *,
+    key: str | None = None,
+    reverse: bool = False,
+    dtype: DtypeRule | None = None,
+    allow_unused: Sequence[str] = (),
+    allow_missing: Sequence[str] = (),
+) -> Planned:
+    """Open the source and plan its port. Raises PortError."""
+    leaves = [
+        replace(leaf, optional=leaf.optional or any(fnmatchcase(leaf.flax, pattern) for pattern in allow_missing))
+        for leaf in model.leaves
+    ]
+    model = replace(model, leaves=tuple(leaves))
+    if reverse:
+        tensors, read = store.read(source)
+        plan = plan_unport(model, tensors, dtype=dtype)
+        return Planned(plan, model, tensors, read, lambda name: None, _notes_on_unused(model), True)
+    names = [leaf.torch for leaf in model.leaves] + [entry.torch for entry in model.unused]
+    checkpoint = open_checkpoint(source, key=key, expected=names)
+    allowed = [name for name in checkpoint if any(fnmatchcase(name, pattern) for pattern in allow_unused)]
+    unused = tuple(Unused(name, "allowed by --allow-unused") for name in allowed)
+    plan = plan_port(replace(model, unused=model.unused + unused), checkpoint, opaque=checkpoint.opaque, dtype=dtype)
+    check_ties(plan, checkpoint.read)
+    notes = checkpoint.notes() + _notes_on_width(plan) + _notes_on_sums(plan)
+    return Planned(plan, model, checkpoint, checkpoint.read, checkpoint.release, notes, False)
 
-    def read(name: str) -> np.ndarray:
-        while last:
-            source.release(last.pop())
-        name = same_as.get(name, name)
-        if name in shared:
-            return shared[name]
-        last.append(steps[name].source)
-        array = run_step(steps[name], source.read)
-        if name in same_as.values():
-            shared[name] = array
-        return array
 
-    return read
-
-
-def _read_manifest(path: Path) -> manifests.Manifest:
+def read_manifest(path: Path) -> manifests.Manifest:
+    """The manifest in a file. Raises PortError WPT001 or WPT007."""
     try:
         return manifests.read(path)
     except manifests.ManifestError as error:
         fail("WPT007", str(error))
     except OSError as error:
         fail("WPT001", f"cannot open {path}: {error.strerror or error}")
+
+
+def dtype_rule(dtype: str | None, rules: Sequence[tuple[str, str]] = ()) -> DtypeRule:
+    """The type that each output gets; None where it keeps its own. Raises PortError WPT009."""
+    default = _dtype(dtype)
+    chosen = [(pattern, None if name == "keep" else _dtype(name)) for pattern, name in rules]
+
+    def rule(name: str) -> np.dtype | None:
+        return next((wanted for pattern, wanted in chosen if fnmatchcase(name, pattern)), default)
+
+    return rule
 
 
 def _dtype(name: str | None) -> np.dtype | None:
@@ -124,13 +188,21 @@ def _dtype(name: str | None) -> np.dtype | None:
     return None if name is None else DTYPES[name]
 
 
+def _fingerprint(source: Path, digest: str, outputs: Outputs, options: store.Options) -> str:
+    """What must be the same for a later run to go on where an earlier one stopped."""
+    files = sorted(source.rglob("*") if source.is_dir() else source.parent.glob(f"{source.name.split('.')[0]}*"))
+    facts = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files if path.is_file()]
+    shapes = [(name, info.shape, info.dtype.name) for name, info in outputs.infos.items()]
+    return hashlib.sha256(repr((facts, digest, shapes, options.shard_size, options.mesh)).encode()).hexdigest()
+
+
 def _keep_inputs(out: Path, inputs: tuple[Path, ...]) -> None:
     for path in inputs:
         if out.exists() and path.exists() and out.samefile(path):
             fail("WPT009", f"the output {out} is an input", "An input is never overwritten; choose another name.")
 
 
-def _notes_on_unused(model: manifests.ModelWeights) -> tuple[str, ...]:
+def _notes_on_unused(model: ModelWeights) -> tuple[str, ...]:
     names = [entry.torch for entry in model.unused]
     if not names:
         return ()
@@ -142,6 +214,13 @@ def _notes_on_width(plan: Plan) -> tuple[str, ...]:
     if not wide:
         return ()
     return (f"{' and '.join(wide)} are kept in the file; JAX narrows them on loading unless jax_enable_x64 is set",)
+
+
+def _notes_on_sums(plan: Plan) -> tuple[str, ...]:
+    summed = [step.target for step in plan.steps if step.added]
+    if not summed:
+        return ()
+    return (f"{len(summed)} leaves are sums of two tensors ({summed[0]}); the way back gives the sum and a zero",)
 
 
 _WIDE = ("float64", "int64", "uint64", "complex128")

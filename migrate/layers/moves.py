@@ -159,6 +159,162 @@ def from_json(data: object) -> Move:
     return KINDS[name](tuple(numbers))
 
 
+# --- parts: which piece of a tensor takes part ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Part:
+    """The ``index``-th of ``count`` equal parts along ``axis``, counted from 0.
+
+    >>> Part(0, 2, 3).cut((12, 4))                  # the value projection of a fused query, key, value
+    (4, 4)
+    """
+
+    axis: int
+    index: int
+    count: int
+
+    def __post_init__(self) -> None:
+        if self.axis < 0 or not 0 <= self.index < self.count:
+            raise ValueError(f"part needs an axis, an index and a count above it, not {self.to_json()[1:]}")
+
+    def cut(self, shape: Shape) -> Shape:
+        """The shape of the part. Raises ValueError when the axis is not there or does not divide."""
+        length = _length(self, shape)
+        if length is not None and length % self.count:
+            raise ValueError(f"{show(shape)} has no {self.count} equal parts along axis {self.axis}")
+        return _with(shape, self.axis, None if length is None else length // self.count)
+
+    def whole(self, shape: Shape) -> Shape:
+        """The shape of the whole, from the part's."""
+        length = _length(self, shape)
+        return _with(shape, self.axis, None if length is None else length * self.count)
+
+    def bounds(self, length: int) -> tuple[int, int]:
+        """Where the part begins and ends in an axis of this length."""
+        return length // self.count * self.index, length // self.count * (self.index + 1)
+
+    def to_json(self) -> list[str | int]:
+        return ["part", self.axis, self.index, self.count]
+
+
+@dataclass(frozen=True)
+class Slice:
+    """The places from ``start`` up to ``stop`` along ``axis``: parts of different lengths."""
+
+    axis: int
+    start: int
+    stop: int
+
+    def __post_init__(self) -> None:
+        if self.axis < 0 or not 0 <= self.start < self.stop:
+            raise ValueError(f"slice needs an axis, a start and a stop above it, not {self.to_json()[1:]}")
+
+    def cut(self, shape: Shape) -> Shape:
+        """The shape of the part. Raises ValueError when it reaches outside."""
+        length = _length(self, shape)
+        if length is not None and self.stop > length:
+            raise ValueError(f"{show(shape)} has no place {self.stop} along axis {self.axis}")
+        return _with(shape, self.axis, self.stop - self.start)
+
+    def whole(self, shape: Shape) -> Shape:
+        """The shape of the whole, from the part's; how far it goes beyond the part is not known."""
+        return _with(shape, self.axis, None)
+
+    def bounds(self, length: int) -> tuple[int, int]:
+        return self.start, self.stop
+
+    def to_json(self) -> list[str | int]:
+        return ["slice", self.axis, self.start, self.stop]
+
+
+@dataclass(frozen=True)
+class Stack:
+    """One place along a new ``axis``: that with the number which the wildcard ``index`` stands for.
+
+    Layers that are scanned over have their weights stacked so.
+    """
+
+    axis: int
+    index: str
+
+    def __post_init__(self) -> None:
+        if self.axis < 0 or not self.index.isdecimal():
+            raise ValueError(f'stack needs an axis and a wildcard such as "{{0}}", not {self.to_json()[1:]}')
+
+    def cut(self, shape: Shape) -> Shape:
+        """The shape of the part: one axis less."""
+        _length(self, shape)
+        return shape[: self.axis] + shape[self.axis + 1 :]
+
+    def whole(self, shape: Shape) -> Shape:
+        if self.axis > len(shape):
+            raise ValueError(f"stack {self.axis} needs {self.axis} axes, the shape is {show(shape)}")
+        return (*shape[: self.axis], None, *shape[self.axis :])
+
+    def to_json(self) -> list[str | int]:
+        return ["stack", self.axis, f"{{{self.index}}}"]
+
+
+@dataclass(frozen=True)
+class Add:
+    """Added to what else goes there: torch has two biases in a recurrent cell where Flax has one.
+
+    The way back gives the sum to the first and zeros to the others.
+    """
+
+    def cut(self, shape: Shape) -> Shape:
+        return shape
+
+    def whole(self, shape: Shape) -> Shape:
+        return shape
+
+    def to_json(self) -> list[str | int]:
+        return ["add"]
+
+
+Piece: TypeAlias = Part | Slice | Stack | Add
+PIECES: dict[str, type[Part] | type[Slice] | type[Stack] | type[Add]] = {
+    "part": Part, "slice": Slice, "stack": Stack, "add": Add,
+}  # fmt: skip
+
+
+def piece_from_json(data: object) -> Piece:
+    """The piece written as ``["part", 0, 2, 3]``. Raises ValueError that says what is wrong."""
+    forms = '["part", axis, index, count], ["slice", axis, start, stop], ["stack", axis, "{0}"] or ["add"]'
+    if not isinstance(data, list) or not data or data[0] not in PIECES:
+        raise ValueError(f"a piece is one of {forms}")
+    name, *rest = data
+    numbers = rest[:1] if name == "stack" else rest
+    if len(rest) != {"part": 3, "slice": 3, "stack": 2, "add": 0}[name] or not all(type(n) is int for n in numbers):
+        raise ValueError(f"a piece is one of {forms}")
+    if name == "stack":
+        if not isinstance(rest[1], str) or not rest[1].startswith("{") or not rest[1].endswith("}"):
+            raise ValueError(f"a piece is one of {forms}")
+        return Stack(rest[0], rest[1][1:-1])
+    return PIECES[name](*rest)
+
+
+def cut(pieces: Sequence[Piece], shape: Shape | None) -> Shape | None:
+    """The shape of a piece of a piece of ``shape``, None where that is not known."""
+    for piece in pieces:
+        shape = None if shape is None else piece.cut(shape)
+    return shape
+
+
+def _length(piece: Part | Slice | Stack, shape: Shape) -> int | None:
+    if piece.axis >= len(shape):
+        raise ValueError(f"{piece.to_json()[0]} needs an axis {piece.axis}, the shape is {show(shape)}")
+    return shape[piece.axis]
+
+
+def _with(shape: Shape, axis: int, length: int | None) -> Shape:
+    return (*shape[:axis], length, *shape[axis + 1 :])
+
+
+# --- sequences of moves -----------------------------------------------------------------------------------------------
+
+
 def shape_after(moves: Sequence[Move], shape: Shape) -> Shape:
     """The shape after all moves. Raises ValueError at the first that does not apply."""
     for move in moves:

@@ -10,7 +10,7 @@ from migrate.layers import moves
 from migrate.layers.moves import Flip, Permute, Reshape
 from migrate.manifest import Leaf, ModelWeights
 from weight_port import port_state_dict, unport_tree
-from weight_port.apply import apply_moves
+from weight_port.views import moved as apply_moves
 
 
 @st.composite

@@ -236,9 +236,9 @@ def test_tensors_pass_one_by_one(tmp_path, kind, suffix):
 
 
 def test_a_tensor_larger_than_a_slab_is_never_in_memory_whole(tmp_path, monkeypatch):
-    from weight_port import store
+    from weight_port import views
 
-    monkeypatch.setattr(store, "SLAB", 2**18)
+    monkeypatch.setattr(views, "SLAB", 2**18)
     torch.save({"w": torch.arange(2.0**21).reshape(2048, 1024)}, tmp_path / "m.pt")  # 8 MiB
     model = ModelWeights("Net", (Leaf("params/kernel", "w", SWAP, (1024, 2048)),))
     manifests.write(Manifest("train.py", "linen", (model,)), tmp_path / "weights.json")
@@ -249,7 +249,7 @@ def test_a_tensor_larger_than_a_slab_is_never_in_memory_whole(tmp_path, monkeypa
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert peak < 2**20
+    assert peak < 2**21  # a slab has at least 128 rows, here 1 MiB
     np.testing.assert_array_equal(
         load_file(tmp_path / "f.safetensors")["params/kernel"], np.arange(2.0**21, dtype="f").reshape(2048, 1024).T
     )

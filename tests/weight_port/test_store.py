@@ -10,7 +10,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from weight_port import PortError, TensorInfo, store
+from weight_port import PortError, TensorInfo, msgpack_files, store, views
+from weight_port.outputs import Outputs
+from weight_port.views import slabs
 
 FLAX = {
     "params/conv/kernel": np.arange(24, dtype=np.float32).reshape(2, 3, 4).transpose(2, 0, 1),
@@ -32,8 +34,10 @@ def infos(arrays) -> dict[str, TensorInfo]:
     return {name: TensorInfo(array.shape, array.dtype) for name, array in arrays.items()}
 
 
-def write(path, arrays, metadata=()) -> None:
-    store.write(path, infos(arrays), arrays.__getitem__, dict(metadata))
+def write(path, arrays, metadata=(), same_as=None) -> None:
+    store.write(
+        path, Outputs.of(arrays) if same_as is None else Outputs.of(arrays, same_as), store.Options(dict(metadata))
+    )
 
 
 def same(one, other) -> bool:
@@ -94,7 +98,7 @@ def test_msgpack_of_every_length(tmp_path):
 
 
 def test_msgpack_splits_large_arrays_as_flax_does(tmp_path, monkeypatch):
-    monkeypatch.setattr(store, "CHUNK", 100)
+    monkeypatch.setattr(msgpack_files, "CHUNK", 100)
     monkeypatch.setattr(flax.serialization, "MAX_CHUNK_SIZE", 100)
     arrays = {"params/x": np.arange(120.0).reshape(10, 12).T, "params/y": np.arange(12.0), "params/z": np.ones(2)}
     write(tmp_path / "w.msgpack", arrays)
@@ -113,21 +117,24 @@ def test_npz_is_that_of_numpy(tmp_path):
 def test_torch_reads_its_own(tmp_path, suffix):
     arrays = dict((FLAX | EXTENDED).items())
     arrays["tied"] = arrays["params/conv/bias"]
-    write(tmp_path / f"w{suffix}", arrays)
+    write(tmp_path / f"w{suffix}", arrays, same_as={"tied": "params/conv/bias"})
     state = torch.load(tmp_path / f"w{suffix}", weights_only=True)
     assert list(state) == list(arrays)
     assert all(equal(tensor, arrays[name]) for name, tensor in state.items())
     assert state["tied"].data_ptr() == state["params/conv/bias"].data_ptr()
 
 
-@pytest.mark.parametrize(("limit", "strip"), [(16, 1), (64, 2), (1000, 128)])
-def test_slabs_are_the_row_major_bytes(monkeypatch, limit, strip):
-    monkeypatch.setattr(store, "SLAB", limit)
-    monkeypatch.setattr(store, "STRIP", strip)
-    for array in (*FLAX.values(), *EXTENDED.values(), np.arange(4, dtype=np.complex128).reshape(2, 2).T):
-        pieces = list(store.slabs(array))
-        assert b"".join(pieces) == array.tobytes()
-        assert all(piece.nbytes <= limit for piece in pieces)
+@pytest.mark.parametrize(("limit", "tile"), [(16, (1, 2)), (64, (2, 4)), (1000, (3, 5)), (2**22, (128, 256))])
+def test_slabs_are_the_row_major_bytes(monkeypatch, limit, tile):
+    monkeypatch.setattr(views, "SLAB", limit)
+    monkeypatch.setattr(views, "LARGEST_SLAB", limit)
+    monkeypatch.setattr(views, "TILE", tile)
+    wide = np.arange(60 * 70 * 8, dtype=np.float32).reshape(60, 70, 8)
+    more = (wide.transpose(2, 1, 0), wide[::-1, :, ::2].transpose(1, 0, 2), np.broadcast_to(wide[0, 0], (9, 8)).T)
+    for array in (*FLAX.values(), *EXTENDED.values(), np.arange(4, dtype=np.complex128).reshape(2, 2).T, *more):
+        pieces = [piece.copy() for piece in slabs(array)]
+        assert b"".join(piece.tobytes() for piece in pieces) == array.tobytes()
+        assert all(piece.nbytes <= limit for piece in pieces) and all(piece.ndim == 1 for piece in pieces)
 
 
 def fails(code: str, *words: str):
@@ -162,7 +169,7 @@ def test_nothing_half_written_is_left(tmp_path):
         return FLAX[name]
 
     with fails("WPT106", "stop"):
-        store.write(tmp_path / "w.npz", infos(FLAX), read, {})
+        store.write(tmp_path / "w.npz", Outputs(infos(FLAX), lambda name, _: slabs(read(name))), store.Options({}))
     assert os.listdir(tmp_path) == ["w.npz"] and (tmp_path / "w.npz").read_text() == "old"
 
 
