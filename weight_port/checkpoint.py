@@ -11,7 +11,7 @@ import numpy as np
 
 from weight_port.errors import PortError, fail
 from weight_port.regions import Stored, TensorInfo, check_expanded
-from weight_port.safetensors_files import read_safetensors
+from weight_port.safetensors_files import read_safetensors, unique
 from weight_port.state_dicts import choose, common_prefixes, strip
 from weight_port.torch_files import locate, read_torch
 
@@ -116,10 +116,14 @@ def _open_one(path: Path, head: bytes, key: str | None) -> Checkpoint:
 def _open_index(path: Path) -> Checkpoint:
     """The shards of a Hugging Face index, as one checkpoint. Only files beside the index are opened."""
     try:
-        weight_map = json.loads(path.read_bytes())["weight_map"]
-        files = {str(name): Path(file).name for name, file in weight_map.items()}
-    except (ValueError, KeyError, TypeError, AttributeError):
-        fail("WPT002", f'{path} is not the index of a sharded checkpoint: it has no "weight_map"')
+        weight_map = json.loads(path.read_bytes(), object_pairs_hook=unique)["weight_map"]
+        files = {str(name): str(file) for name, file in weight_map.items()}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        why = f": {error}" if "twice" in str(error) else ': it has no "weight_map"'
+        fail("WPT002", f"{path} is not the index of a sharded checkpoint{why}")
+    for file in files.values():
+        if file in ("", ".", "..") or file != Path(file).name or "\\" in file or "\0" in file:
+            fail("WPT003", f"{path} names the shard {file!r}, which does not lie beside it", "No other folder is read.")
     shards = {file: _open_shard(path, file) for file in dict.fromkeys(files.values())}
     for name, file in files.items():
         if name not in shards[file].stored:

@@ -9,11 +9,17 @@ from __future__ import annotations
 import io
 import pickle
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import IO, Any, ClassVar
 
 from weight_port.dtypes import DTYPES, STORAGES
+
+# What one pickle may use. A checkpoint of 100,000 tensors with its optimizer has a tenth of it.
+INSTRUCTIONS = 20_000_000
+MEMO = 10_000_000
+DEPTH = 10_000
+RANK = 64  # axes of a tensor; torch has no more
 
 
 @dataclass(frozen=True)
@@ -93,6 +99,8 @@ def _tensor(storage: Any, offset: Any, shape: Any, stride: Any, dtype: str | Non
     numbers = (offset, *shape, *stride)
     if not isinstance(storage, StorageRef):
         return _opaque_class("torch", "tensor without a stored block")()
+    if len(shape) > RANK:
+        raise pickle.UnpicklingError(f"a tensor of {len(shape)} axes")
     if len(shape) != len(stride) or not all(type(n) is int and n >= 0 for n in numbers):
         raise pickle.UnpicklingError(f"a tensor with offset, shape and strides {offset}, {shape}, {stride}")
     if metadata:  # {"conj": True} or {"neg": True}: the stored numbers are not the tensor's
@@ -118,16 +126,30 @@ def _rebuild_from_type(function: Any, _type: Any, args: Any, *_state: Any) -> An
     return function(*args) if isinstance(function, _Allowed) else _opaque_class("torch", "tensor subclass")()
 
 
+def _ordered(pairs: Iterable[tuple[Any, Any]] = ()) -> OrderedDict[Any, Any]:
+    pairs = list(pairs)
+    for key, _ in pairs:
+        check_key(key)
+    return OrderedDict(pairs)
+
+
+def _set(items: Iterable[Any] = ()) -> frozenset[Any]:
+    items = list(items)
+    for item in items:
+        check_key(item)
+    return frozenset(items)
+
+
 def _first(value: Any, *_: Any) -> Any:
     return value
 
 
 # Everything else is opaque. The functions only build references; none of them touches a file or another module.
 _GLOBALS: dict[tuple[str, str], Any] = {
-    ("collections", "OrderedDict"): OrderedDict,
-    ("builtins", "set"): set,
-    ("builtins", "frozenset"): frozenset,
-    ("__builtin__", "set"): set,
+    ("collections", "OrderedDict"): _Allowed(_ordered),
+    ("builtins", "set"): _Allowed(_set),
+    ("builtins", "frozenset"): _Allowed(_set),
+    ("__builtin__", "set"): _Allowed(_set),
     ("torch", "Size"): _Allowed(tuple),
     ("torch._utils", "_rebuild_tensor"): _Allowed(_tensor),
     ("torch._utils", "_rebuild_tensor_v2"): _Allowed(_tensor_v2),
@@ -143,10 +165,31 @@ def _opaque_class(module: str, name: str) -> type[Opaque]:
     return type(name.rpartition(".")[2] or "Opaque", (Opaque,), {"origin": f"{module}.{name}"})
 
 
-class _Unpickler(pickle.Unpickler):
-    """Never imports: ``find_class`` is the only door through which a pickle reaches a name, and this is all of it."""
+class _Unpickler(pickle._Unpickler):
+    """Never imports: ``find_class`` is the only door through which a pickle reaches a name, and this is all of it.
 
+    Python's own unpickler rather than the one in C, since this one can be counted and stopped.
+    """
+
+    dispatch: ClassVar[dict[int, Any]] = dict(pickle._Unpickler.dispatch)
     storages: dict[str, StorageRef]
+    memo: dict[int, Any]
+    metastack: list[Any]
+    stack: list[Any]
+
+    def load(self) -> Any:
+        self._instructions = 0
+        return super().load()
+
+    def count(self) -> None:
+        """One more instruction. Raises UnpicklingError when the budget is spent."""
+        self._instructions += 1
+        if self._instructions > INSTRUCTIONS:
+            raise pickle.UnpicklingError(f"it has more than {INSTRUCTIONS:,} instructions")
+        if len(self.memo) > MEMO:
+            raise pickle.UnpicklingError(f"it keeps more than {MEMO:,} objects")
+        if len(self.metastack) > DEPTH:
+            raise pickle.UnpicklingError(f"it nests deeper than {DEPTH:,}")
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) in _GLOBALS:
@@ -169,6 +212,64 @@ class _Unpickler(pickle.Unpickler):
         if any(part is not None for part in view):
             return _opaque_class("torch", "storage that is a view")()
         return self.storages.setdefault(key, StorageRef(key, dtype.name, numel))
+
+
+def _counted(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def run(unpickler: Any) -> Any:
+        unpickler.count()
+        return function(unpickler)
+
+    return run
+
+
+def _checked(function: Callable[[Any], Any], keys: Callable[[Any], Iterable[Any]]) -> Callable[[Any], Any]:
+    """An instruction that hashes objects, after a look at them: the hash of nested tuples may take for ever."""
+
+    def run(unpickler: Any) -> Any:
+        for key in keys(unpickler):
+            check_key(key)
+        return function(unpickler)
+
+    return run
+
+
+def check_key(key: Any, depth: int = 0) -> None:
+    """Raise UnpicklingError for an object whose hash might take long."""
+    if isinstance(key, tuple | frozenset):
+        if depth > 3 or len(key) > 64:
+            raise pickle.UnpicklingError("a key that is a tuple of tuples")
+        for part in key:
+            check_key(part, depth + 1)
+
+
+_PLAIN_BUILD: Callable[[Any], None] = pickle._Unpickler.dispatch[pickle.BUILD[0]]
+
+
+def _build(unpickler: Any) -> None:
+    """BUILD sets attributes: of placeholders and plain containers, never of a tensor or a type."""
+    if isinstance(unpickler.stack[-2], TensorRef | StorageRef | _DType):
+        unpickler.stack.pop()
+        return
+    _PLAIN_BUILD(unpickler)
+
+
+def _dispatch() -> None:
+    table = _Unpickler.dispatch
+    checks: dict[bytes, Callable[[Any], Iterable[Any]]] = {
+        pickle.SETITEM: lambda u: u.stack[-2:-1],
+        pickle.SETITEMS: lambda u: u.stack[::2],
+        pickle.DICT: lambda u: u.stack[::2],
+        pickle.ADDITEMS: lambda u: u.stack,
+        pickle.FROZENSET: lambda u: u.stack,
+    }
+    for code, keys in checks.items():
+        table[code[0]] = _checked(table[code[0]], keys)
+    table[pickle.BUILD[0]] = _build
+    for code, function in list(table.items()):
+        table[code] = _counted(function)
+
+
+_dispatch()
 
 
 def load(file: IO[bytes], storages: dict[str, StorageRef] | None = None) -> Any:

@@ -22,8 +22,10 @@ def read_safetensors(path: Path) -> tuple[dict[str, Stored], dict[str, str]]:
     if length > HEADER_LIMIT or 8 + length > len(file):
         fail("WPT003", f"{path} is damaged: it ends within its header", "Was it cut off? Fetch or copy it again.")
     try:
-        header = json.loads(file[8 : 8 + length])
+        header = json.loads(file[8 : 8 + length], object_pairs_hook=unique)
         metadata = header.pop("__metadata__", {})
+        if not all(type(n) is int for entry in header.values() for n in entry["data_offsets"]):
+            raise ValueError("an offset is not a whole number")
         spans = sorted((*entry["data_offsets"], name) for name, entry in header.items())
         end = 0
         for start, stop, name in spans:
@@ -38,10 +40,19 @@ def read_safetensors(path: Path) -> tuple[dict[str, Stored], dict[str, str]]:
         fail("WPT003", f"{path} is damaged: {error}")
 
 
+def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object, refused where a name stands twice: two readers could see two different files."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"the name {next(name for name in names if names.count(name) > 1)!r} stands twice")
+    return found
+
+
 def _stored(name: str, entry: Mapping[str, Any], file: Any, base: int) -> Stored:
     if entry["dtype"] not in SAFETENSORS or SAFETENSORS[entry["dtype"]] not in DTYPES:
         fail("WPT005", f"{name} has the type {entry['dtype']!r}, which numpy cannot hold")
-    if not all(type(n) is int and n >= 0 for n in entry["shape"]):
+    if len(entry["shape"]) > 64 or not all(type(n) is int and n >= 0 for n in entry["shape"]):
         raise ValueError(f"{name} has the shape {entry['shape']}")
     info = TensorInfo(tuple(entry["shape"]), DTYPES[SAFETENSORS[entry["dtype"]]])
     start, stop = entry["data_offsets"]

@@ -17,6 +17,8 @@ WRAPPERS = (
     "_checkpoint_wrapped_module.",
 )  # torch's own names
 PARALLEL = "module."  # put before every key by DataParallel and its like
+HOLDER = "model."  # put before every key by Lightning and other modules that hold the model
+MODULES = 100_000  # of one model; more are there only where modules hold each other
 
 
 @dataclass(frozen=True)
@@ -50,15 +52,22 @@ def choose(saved: Any, key: str | None, where: str) -> StateDict:
     return _state_dict(key, found[key])
 
 
-def _search(node: Any, path: str = "", depth: int = 0, seen: frozenset[int] = frozenset()) -> Iterator[tuple[str, Any]]:
-    """Every mapping that directly holds tensors, innermost where they nest; optimizer states are passed over."""
+def _search(node: Any, path: str = "", depth: int = 0, seen: set[int] | None = None) -> Iterator[tuple[str, Any]]:
+    """Every mapping that directly holds tensors, innermost where they nest; optimizer states are passed over.
+
+    Each object is looked at once: there may be exponentially many ways to it.
+    """
+    seen = set() if seen is None else seen
+    if not isinstance(node, Opaque | list | tuple | Mapping) or depth > DEPTH or id(node) in seen:
+        return
+    seen.add(id(node))
     children = _children(node)
-    if children is None or depth > DEPTH or id(node) in seen or {"state", "param_groups"} <= children.keys():
+    if children is None or {"state", "param_groups"} <= children.keys():
         return
     inner = [
         found
         for name, child in children.items()
-        for found in _search(child, f"{path}.{name}" if path else str(name), depth + 1, seen | {id(node)})
+        for found in _search(child, f"{path}.{name}" if path else str(name), depth + 1, seen)
     ]
     yield from inner
     # a counter or a random state beside the state dict does not make its wrapper one
@@ -82,7 +91,9 @@ def _module_state(node: Opaque) -> dict[str, Any] | None:
         return None
     state: dict[str, Any] = {}
     pending: list[tuple[str, Any, int]] = [("", node, 0)]
-    while pending:
+    for _ in range(MODULES):
+        if not pending:
+            break
         prefix, module, depth = pending.pop()
         inside = module.state if isinstance(module, Opaque) and isinstance(module.state, Mapping) else {}
         passing = inside.get("_non_persistent_buffers_set") or ()
@@ -122,7 +133,8 @@ def _describe(value: Any) -> str:
 def common_prefixes(keys: Iterable[str], expected: Iterable[str] = ()) -> tuple[str, ...]:
     """What wrappers of torch put before and into the keys, in the order in which `strip` takes it off.
 
-    ``module.`` goes only where every key has it and no expected name does: a model may have an attribute of that name.
+    ``module.`` and ``model.`` go only where every key has it and no expected name does: a model may have an
+    attribute of that name. Without names to expect ``model.`` stays.
 
     >>> common_prefixes(["module._orig_mod.fc.weight", "module._orig_mod.fc.bias"])
     ('_orig_mod.', 'module.')
@@ -134,6 +146,10 @@ def common_prefixes(keys: Iterable[str], expected: Iterable[str] = ()) -> tuple[
         while names and all(name.startswith(PARALLEL) for name in names):
             names = [name.removeprefix(PARALLEL) for name in names]
             taken += (PARALLEL,)
+    held = bool(expected and names) and all(name.startswith(HOLDER) for name in names)
+    if held and not any(name.startswith(HOLDER) for name in expected):
+        names = [name.removeprefix(HOLDER) for name in names]
+        taken += (HOLDER,)
     # where two keys would become one they are different weights, and keep their names
     return taken if len(set(names)) == len(names) else ()
 
@@ -145,7 +161,7 @@ def strip(key: str, prefixes: Iterable[str]) -> str:
     'encoder.weight'
     """
     for prefix in prefixes:
-        key = key.removeprefix(prefix) if prefix == PARALLEL else f".{key}".replace(f".{prefix}", ".")[1:]
+        key = key.removeprefix(prefix) if prefix in (PARALLEL, HOLDER) else f".{key}".replace(f".{prefix}", ".")[1:]
     return key
 
 
