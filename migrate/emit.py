@@ -29,6 +29,7 @@ _STANDARD = {
 }
 _THIRD_PARTY = {
     "nn": "import flax.linen as nn",
+    "einops": "import einops",
     "jax": "import jax",
     "jnp": "import jax.numpy as jnp",
     "np": "import numpy as np",

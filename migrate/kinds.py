@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, replace
 
 from migrate.layers.moves import Move
@@ -169,8 +170,22 @@ class BoundWeight:
     collection: str
     leaf: str
     moves: tuple[Move, ...]
-    shape: tuple[int | None, ...]
+    shape: tuple[int | None, ...] | None
     optional: bool = False
+
+
+@dataclass(frozen=True)
+class Passage:
+    """Where a module wants the channels of what it takes, and where it leaves them: "any" (elementwise), "first",
+    "last", or "mixed" where that is not one place. `rank` is that of its input, 0 where unknown."""
+
+    entry: str = "first"
+    exit: str = "first"
+    rank: int = 0
+
+    def joined(self, other: Passage) -> Passage:
+        """What is common to both."""
+        return Passage(_layout(self.entry, other.entry), _layout(self.exit, other.exit), self.rank or other.rank)
 
 
 @dataclass(frozen=True)
@@ -180,37 +195,90 @@ class LayerNode:
     torch: str
     weights: tuple[BoundWeight, ...] = ()
     unused: tuple[tuple[str, str], ...] = ()
+    passage: Passage = Passage()
 
 
 @dataclass(frozen=True)
 class ClassNode:
-    """An instance of a user's module class."""
+    """An instance of a user's module class, whose `forward` takes and returns tensors as torch has them."""
 
     cls: str
+
+    @property
+    def passage(self) -> Passage:
+        """As torch has it."""
+        return Passage()
 
 
 @dataclass(frozen=True)
 class ListNode:
     """Modules by number: a ModuleList ("_") or a Sequential ("/layers_"). `dynamic` where the length is not known: then
-    `children` are the possible elements."""
+    `children` are the possible elements. `keys` where the elements have names in torch: a ModuleDict has them in Flax
+    as well, a Sequential of an OrderedDict has not."""
 
     children: tuple[Node, ...]
     infix: str
     dynamic: bool = False
+    keys: tuple[str, ...] = ()
+    passage: Passage = Passage()
 
 
-Node = LayerNode | ClassNode | ListNode
+@dataclass(frozen=True)
+class ChoiceNode:
+    """One of several modules, or none: which one is told by an argument of the constructor."""
+
+    children: tuple[Node, ...]
+
+    @property
+    def passage(self) -> Passage:
+        """What is common to all."""
+        return passage_of(self.children)
+
+
+Node = LayerNode | ClassNode | ListNode | ChoiceNode
+
+
+def passage_of(nodes: tuple[Node, ...]) -> Passage:
+    """What is common to several modules."""
+    passages = [node.passage for node in nodes]
+    return functools.reduce(Passage.joined, passages) if passages else Passage("any", "any")
 
 
 @dataclass(frozen=True)
 class Module(Kind):
-    """A module inside another one, as one of `options`. `entry` and `exit`: where it wants and leaves the channels
-    ("any", "first", "last"; "mixed" where the options differ). `rank` is that of its input, 0 where unknown."""
+    """A module inside another one, as one of `options`."""
 
     options: tuple[Node, ...]
-    entry: str = "first"
-    exit: str = "first"
-    rank: int = 0
+
+    @property
+    def entry(self) -> str:
+        """Where it wants the channels; see `Passage`."""
+        return passage_of(self.options).entry
+
+    @property
+    def exit(self) -> str:
+        """Where it leaves them."""
+        return passage_of(self.options).exit
+
+    @property
+    def rank(self) -> int:
+        """The rank of its input, 0 where unknown."""
+        return passage_of(self.options).rank
+
+
+@dataclass(frozen=True)
+class Makers(Kind):
+    """What makes a module when it is called, given as a value: one of several torch layers (a `TorchName`) and module
+    classes of the user's (a `ModuleClass`)."""
+
+    options: tuple[Kind, ...]
+
+
+@dataclass(frozen=True)
+class Einops(Kind):
+    """A function or a layer of einops, by name: it takes jax arrays as they are."""
+
+    name: str
 
 
 @dataclass(frozen=True)
@@ -317,7 +385,7 @@ def join(a: Kind, b: Kind) -> Kind:
     for one, other in ((a, b), (b, a)):
         if isinstance(one, Plain) and one.what == "None" and isinstance(other, Tensor):
             return replace(other, optional=True)
-        if isinstance(one, Plain) and one.what == "None" and isinstance(other, Scaler):
+        if isinstance(one, Plain) and one.what == "None" and isinstance(other, Scaler | Module | Makers | ModuleClass):
             return other
         if isinstance(one, Number) and isinstance(other, Tensor):
             return replace(other, rank=-1)  # a running sum that starts at 0
@@ -327,7 +395,10 @@ def join(a: Kind, b: Kind) -> Kind:
         return Items(None, join(a.joined(), b.joined()), a.type)
     if isinstance(a, Module) and isinstance(b, Module):
         options = a.options + tuple(option for option in b.options if option not in a.options)
-        return Module(options, _layout(a.entry, b.entry), _layout(a.exit, b.exit), a.rank or b.rank)
+        return Module(options)
+    if isinstance(a, Makers | ModuleClass) and isinstance(b, Makers | ModuleClass):
+        left, right = (kind.options if isinstance(kind, Makers) else (kind,) for kind in (a, b))
+        return Makers(left + tuple(option for option in right if option not in left))
     if isinstance(a, Plain) and isinstance(b, Plain):
         return Plain()
     return UNKNOWN

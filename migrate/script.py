@@ -8,7 +8,20 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from migrate.kinds import UNKNOWN, BoundWeight, ClassNode, Kind, LayerNode, ListNode, Module, Never, Node, Place, join
+from migrate.kinds import (
+    UNKNOWN,
+    BoundWeight,
+    ChoiceNode,
+    ClassNode,
+    Kind,
+    LayerNode,
+    ListNode,
+    Module,
+    Never,
+    Node,
+    Place,
+    join,
+)
 
 PARAMS, BATCH_STATS, OPT_STATE, GRADS, COUNT, KEY = "params", "batch_stats", "opt_state", "grads", "count", "key"
 STATE_WORDS = {PARAMS, BATCH_STATS, OPT_STATE, GRADS, KEY}  # the variables that hold it
@@ -95,6 +108,12 @@ class ClassFacts:
     name: str
     node: cst.ClassDef | None = None
     inline: Module | None = None
+    bases: list[str] = field(default_factory=list)  # user classes that it inherits from
+    built: set[str] = field(default_factory=set)  # methods that `__init__` runs
+    seen: dict[str, Kind] = field(default_factory=dict)  # attributes that this round has met
+    certain: set[str] = field(default_factory=set)  # attributes that the constructor sets whatever its arguments say
+    rebound: set[str] = field(default_factory=set)  # attributes that it may set twice
+    held: dict[str, str] = field(default_factory=dict)  # attributes kept in a variable until they are final -> its name
     fields: list[str] = field(default_factory=list)
     attributes: dict[str, Kind] = field(default_factory=dict)
     children: dict[str, Node] = field(default_factory=dict)  # attribute -> its modules
@@ -165,6 +184,7 @@ class Script:
     callers: dict[str, list[str]] = field(default_factory=dict)  # function -> scopes that call it
     module_keys: set[str] = field(default_factory=set)  # files whose top-level statements draw
     module_seeds: set[str] = field(default_factory=set)  # files whose top-level statements seed torch
+    made_with: dict[str, set[str]] = field(default_factory=dict)  # torch layers used as values -> arguments they get
     loads: dict[str, int] = field(default_factory=lambda: defaultdict(int))
 
     def _nodes(self, cls: str) -> list[Node]:
@@ -219,7 +239,7 @@ def classes_in(node: Node) -> list[str]:
     """The user classes in a module tree."""
     if isinstance(node, ClassNode):
         return [node.cls]
-    if isinstance(node, ListNode):
+    if isinstance(node, ListNode | ChoiceNode):
         return [cls for child in node.children for cls in classes_in(child)]
     return []
 
@@ -228,7 +248,7 @@ def layers_in(node: Node) -> list[LayerNode]:
     """The torch layers directly in a module tree (not those inside user classes)."""
     if isinstance(node, LayerNode):
         return [node]
-    if isinstance(node, ListNode):
+    if isinstance(node, ListNode | ChoiceNode):
         return [layer for child in node.children for layer in layers_in(child)]
     return []
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from migrate.kinds import BoundWeight, ClassNode, LayerNode, ListNode, Node
+from migrate.kinds import BoundWeight, ChoiceNode, ClassNode, LayerNode, ListNode, Node
+from migrate.layers.moves import Shape
 from migrate.manifest import Leaf, Manifest, ModelWeights, Tie, Unused
 from migrate.qualified import spelled
 from migrate.script import INLINE, ClassFacts, Script, classes_in
@@ -11,12 +12,10 @@ from migrate.script import INLINE, ClassFacts, Script, classes_in
 def manifest_of(script: Script, source: str) -> Manifest:
     """One entry for each class that the script makes a model of; in a file of models alone, for each outermost
     class."""
-    made = list(dict.fromkeys(script.places.values()))
-    if not made:
-        inner = {
-            cls for facts in script.classes.values() for node in facts.children.values() for cls in classes_in(node)
-        }
-        made = [name for name in script.classes if name not in inner]
+    inner = {cls for facts in script.classes.values() for node in facts.children.values() for cls in classes_in(node)}
+    bases = {base for facts in script.classes.values() for base in facts.bases}
+    outermost = [name for name in script.classes if name not in inner | bases and INLINE not in name]
+    made = list(dict.fromkeys([*script.places.values(), *outermost]))
     return Manifest(source, "linen", tuple(_model(script, cls) for cls in made))
 
 
@@ -37,59 +36,84 @@ class _Collected:
         self.inside: list[str] = []
 
     # Each takes the torch and the Flax name of where it is, "" at the top. `depth` counts the lists around it whose
-    # length is not known: the next one's index is written {depth}.
+    # length is not known: the next one's index is written {depth}. `optional`: it is made or not as an argument says.
 
-    def cls(self, name: str, torch: str, flax: str, depth: int) -> None:
+    def cls(self, name: str, torch: str, flax: str, depth: int, optional: bool = False) -> None:
         facts = self.script.classes.get(name)
         if facts is None or name in self.inside:  # a class that holds itself has no finite list of leaves
             return
         self.inside.append(name)
-        self.members(facts, torch, flax, depth)
+        self.members(facts, torch, flax, depth, optional)
         self.inside.pop()
 
-    def members(self, facts: ClassFacts, torch: str, flax: str, depth: int) -> None:
+    def members(self, facts: ClassFacts, torch: str, flax: str, depth: int, optional: bool) -> None:
         for weight in facts.parameters.values():
-            self.weight(weight, torch, flax, depth)
+            self.weight(weight, torch, flax, depth, optional)
         for attribute, node in facts.children.items():
-            renamed = facts.renamed.get(attribute, attribute)
-            self.node(node, _join(torch, ".", attribute), _join(flax, "/", renamed), depth)
+            renamed, inner = facts.renamed.get(attribute, attribute), depth
+            if "{}" in attribute:  # an attribute that `setattr` gives a number
+                attribute, renamed, inner = attribute.format(f"{{{depth}}}"), renamed.format(f"{{{depth}}}"), depth + 1
+            self.node(node, _join(torch, ".", attribute), _join(flax, "/", renamed), inner, optional)
         for buffer, reason in facts.buffers.items():
             self.unused.append(Unused(_join(torch, ".", buffer), reason))
         for key, source in facts.ties.items():
             self.ties.append(Tie(_join(torch, ".", key), _join(torch, ".", source)))
 
-    def node(self, node: Node, torch: str, flax: str, depth: int) -> None:
+    def node(self, node: Node, torch: str, flax: str, depth: int, optional: bool) -> None:
         if isinstance(node, LayerNode):
             for weight in node.weights:
-                self.weight(weight, torch, flax, depth)
+                self.weight(weight, torch, flax, depth, optional)
             self.unused += [Unused(_join(torch, ".", key), reason) for key, reason in node.unused]
         elif isinstance(node, ClassNode):
-            self.cls(node.cls, torch, flax, depth)
+            self.cls(node.cls, torch, flax, depth, optional)
+        elif isinstance(node, ChoiceNode):
+            for child in node.children:
+                self.node(child, torch, flax, depth, True)
         elif node.dynamic:
             index = f"{{{depth}}}"
+            optional = optional or len(node.children) > 1  # of several sorts, none need be there
             for child in node.children:
-                separator = "." if node.infix else ""
-                inner = f"{torch}{separator}{index}" if separator else torch
-                self.node(child, inner, f"{flax}{node.infix}{index}" if node.infix else flax, depth + 1)
+                self.node(child, f"{torch}.{index}".lstrip("."), f"{flax}{node.infix}{index}", depth + 1, optional)
         else:
-            self.numbered(node, torch, flax, depth)
+            self.numbered(node, torch, flax, depth, optional)
 
-    def numbered(self, node: ListNode, torch: str, flax: str, depth: int) -> None:
+    def numbered(self, node: ListNode, torch: str, flax: str, depth: int, optional: bool) -> None:
         number = 0  # a layout move in a Sequential has a place in Flax's list but none in torch's
         for position, child in enumerate(node.children):
             if isinstance(child, LayerNode) and not child.torch:
                 continue
-            self.node(
-                child, f"{torch}.{number}" if torch else str(number), f"{flax}{node.infix}{position}".lstrip("/"), depth
-            )
+            key = node.keys[number] if node.keys else str(number)
+            name = key if node.infix == "_" else str(position)
+            self.node(child, _join(torch, ".", key), f"{flax}{node.infix}{name}".lstrip("/"), depth, optional)
             number += 1
 
-    def weight(self, weight: BoundWeight, torch: str, flax: str, depth: int) -> None:
+    def weight(self, weight: BoundWeight, torch: str, flax: str, depth: int, optional: bool) -> None:
         own, key = (name.replace("{i}", f"{{{depth}}}") for name in (weight.leaf, weight.torch))
         path = _join(_join(weight.collection, "/", flax), "/", own)
-        leaf = Leaf(path, _join(torch, ".", key), weight.moves, weight.shape, optional=weight.optional)
-        if leaf not in self.leaves:
-            self.leaves.append(leaf)
+        leaf = Leaf(path, _join(torch, ".", key), weight.moves, weight.shape, None, weight.optional or optional)
+        for number, known in enumerate(self.leaves):
+            if (known.flax, known.torch, known.moves) == (leaf.flax, leaf.torch, leaf.moves):
+                self.leaves[number] = _covering(known, leaf)
+                return
+        self.leaves.append(leaf)
+
+
+def _covering(one: Leaf, other: Leaf) -> Leaf:
+    """One leaf for two that differ in what is known of them alone: of two alternatives neither is required."""
+    return Leaf(
+        one.flax,
+        one.torch,
+        one.moves,
+        _agreed(one.shape, other.shape),
+        None,
+        one.optional or other.optional,
+    )
+
+
+def _agreed(one: Shape | None, other: Shape | None) -> Shape | None:
+    if one is None or other is None or len(one) != len(other):
+        return None
+    return tuple(a if a == b else None for a, b in zip(one, other, strict=True))
 
 
 def _join(base: str, separator: str, name: str) -> str:

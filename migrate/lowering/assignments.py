@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import libcst as cst
 
 from migrate import layouts, nodes, suites, usage
@@ -18,7 +20,6 @@ from migrate.kinds import (
     ParameterGroup,
     Scaler,
     Scheduler,
-    SelfModule,
     Tensor,
     TorchName,
     join,
@@ -128,6 +129,8 @@ class Assignments(Setup, Initialisation, DataLoading, UserCalls, OptimizerStatem
         self.define(targets, small.value)
         for target in targets:
             self.bind(target, kind, layout)
+        if self.context == "setup":
+            self.note_targets(targets, kind)
         self.share(targets, small.value)
         grows = isinstance(node, cst.Call) and nodes.dotted(node.func) == "jnp.concatenate"
         if self.loops and grows and set(usage.loads(node)) & set(usage.target_names(targets[0])):
@@ -151,14 +154,17 @@ class Assignments(Setup, Initialisation, DataLoading, UserCalls, OptimizerStatem
 
     def stored_target(self, target: cst.AssignTarget) -> cst.AssignTarget:
         """A target with its attribute under the name that it has in the output."""
-        node = target.target
-        if isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name):
-            kind = self.kind_of_name(node.value.value)
-            if isinstance(kind, SelfModule):
-                renamed = self.script.classes[kind.cls].renamed.get(node.attr.value)
-                if renamed:
-                    return target.with_changes(target=node.with_changes(attr=cst.Name(renamed)))
-        return target
+        if self.context not in ("setup", "forward"):
+            return target
+        return target.with_changes(target=self.stored_part(target.target))
+
+    def stored_part(self, node: Any) -> Any:
+        """A part of such a target."""
+        if isinstance(node, cst.Attribute) and nodes.dotted(node.value) == "self":
+            return self.stored_attribute(self.script.classes[self.cls], node)
+        if isinstance(node, cst.Tuple | cst.List):
+            return node.with_changes(elements=[e.with_changes(value=self.stored_part(e.value)) for e in node.elements])
+        return node
 
     def pruned(
         self, line: cst.SimpleStatementLine, small: cst.Assign, target: cst.Tuple, value: Value

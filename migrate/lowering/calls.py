@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate import layouts, nodes
+from migrate import layouts, nodes, usage
 from migrate.diagnostics import Unsupported
 from migrate.kinds import (
     UNKNOWN,
     Accelerator,
     Device,
+    Einops,
     Function,
     Host,
     HostClass,
@@ -17,6 +18,7 @@ from migrate.kinds import (
     Items,
     Kind,
     Loss,
+    Makers,
     Model,
     Module,
     ModuleClass,
@@ -34,11 +36,14 @@ from migrate.kinds import (
     join,
 )
 from migrate.lowering.arguments import placed
+from migrate.lowering.einops_calls import EinopsCalls
 from migrate.lowering.elements import loop_kind
 from migrate.lowering.expressions import Expressions
+from migrate.lowering.makers import MakerValues, is_partial
 from migrate.lowering.models import Models
 from migrate.lowering.torch_calls import TorchCalls
 from migrate.lowering.user_calls import UserCalls
+from migrate.rules.catalogue import RULES
 from migrate.rules.rule import Value
 
 _NUMBER_BUILTINS = {"len", "int", "float", "round", "ord", "bool", "hash", "id", "isinstance"}
@@ -68,12 +73,15 @@ _TORCH_ONLY = frozenset(
     }
 )
 
+# Methods of tensors that strings, lists, dicts and the like have as well.
+_COMMON = frozenset({"index", "count", "split", "copy", "format", "update", "pop", "get", "items", "keys", "values"})
+
 _FROZEN = ("random.", "np.random.", "numpy.random.", "time.")
 
 _MODULE_METHODS = ("parameters", "named_parameters", "modules", "named_modules", "state_dict", "to", "cuda", "apply")
 
 
-class Calls(TorchCalls, Models, Expressions, UserCalls):
+class Calls(TorchCalls, MakerValues, EinopsCalls, Models, Expressions, UserCalls):
     """Where a call goes."""
 
     def expr_Call(self, node: cst.Call) -> Value:
@@ -81,6 +89,13 @@ class Calls(TorchCalls, Models, Expressions, UserCalls):
         if self.is_contextlib(node):
             return self.torch_contextlib_nullcontext(node)
         self.refuse_frozen(nodes.dotted(func) or "")
+        name = self.torch_name(func)
+        if name is not None:
+            return self.torch_call(name, node)
+        if is_partial(func) and node.args:
+            made = self.partial_maker(node, self.expr(node.args[0].value).kind)
+            if made is not None:
+                return made
         if isinstance(func, cst.Attribute):
             if isinstance(func.value, cst.Call) and nodes.dotted(func.value.func) == "super":
                 return Value(node.with_changes(args=self.plain_args(node.args)), UNKNOWN)
@@ -146,7 +161,14 @@ class Calls(TorchCalls, Models, Expressions, UserCalls):
         """Reports a method that only torch has, of an object of which nothing is known; the call stays as it is."""
         to_device = method == "to" and any(isinstance(self.expr(arg.value).kind, Device) for arg in node.args)
         own = any(name.endswith(f".{method}") for name in self.script.functions)
-        if type(kind) is Kind and (method in _TORCH_ONLY or to_device) and not own and self.unit.imports_torch:
+        traced = self.context in ("forward", "region") and f"Tensor.{method}" in RULES and method not in _COMMON
+        traced = traced and not set(usage.loads(node.func)) & self.unit.refused  # told where it was refused
+        if (
+            type(kind) is Kind
+            and (method in _TORCH_ONLY or to_device or traced)
+            and not own
+            and self.unit.imports_torch
+        ):
             self.unit.report(Unsupported("MIG306", f".{method}() of {nodes.code(node.func).rpartition('.')[0]}"), node)
 
     def value_call(self, node: cst.Call, callee: Value) -> Value:
@@ -158,6 +180,10 @@ class Calls(TorchCalls, Models, Expressions, UserCalls):
             return self.user_call(node, callee, kind)
         if isinstance(kind, ModuleClass):
             return self.construct_user(node, callee, kind)
+        if isinstance(kind, Einops):
+            return self.einops_call(node, callee, kind)
+        if isinstance(kind, Makers):
+            return self.construct_made(node, callee, kind)
         if isinstance(kind, HostClass):
             return self.construct_host(node, callee, kind)
         if isinstance(kind, Model):
@@ -184,9 +210,13 @@ class Calls(TorchCalls, Models, Expressions, UserCalls):
 
     def builtin_call(self, node: cst.Call, name: str) -> Value:
         """A call of a name that nothing binds: one of Python's own functions."""
+        if name == "map" and len(node.args) > 1 and isinstance(node.args[0].value, cst.Lambda):
+            return self.mapped(node, node.args[0].value)
         values = [self.expr(arg.value) for arg in node.args]
         for arg, value in zip(node.args, values, strict=True):
             self.use(arg.value, value)
+            if name in ("isinstance", "issubclass") and isinstance(value.kind, Makers):
+                raise Unsupported("MIG304", f"{nodes.code(arg.value)} in a test of types")
         made = node.with_changes(args=placed(node.args, values))
         first = values[0].kind if values else UNKNOWN
         if name in _NUMBER_BUILTINS:
@@ -216,12 +246,24 @@ class Calls(TorchCalls, Models, Expressions, UserCalls):
             return Value(made, kind if isinstance(kind, Tensor | Number) else UNKNOWN)
         return Value(made, UNKNOWN)
 
+    def mapped(self, node: cst.Call, function: cst.Lambda) -> Value:
+        """`map(lambda t: ..., xs)`: the lambda takes what is in the lists."""
+        values = [self.array(arg.value) for arg in node.args[1:]]
+        names = [parameter.name.value for parameter in function.params.params]
+        elements = [loop_kind(value.kind, id(node)) for value in values]
+        bound: dict[str, Kind] = dict.fromkeys(names, UNKNOWN)
+        body = self.inner(bound | dict(zip(names, elements, strict=False))).expr(function.body)
+        lambda_ = function.with_changes(body=layouts.first(body))
+        args = [node.args[0].with_changes(value=lambda_), *placed(node.args[1:], values)]
+        items = values[0].kind.items if len(values) == 1 and isinstance(values[0].kind, Items) else None
+        kinds = None if items is None else (body.kind,) * len(items)
+        return Value(node.with_changes(args=args), Items(kinds, body.kind))
+
     def self_call(self, node: cst.Call, func: cst.Attribute, kind: SelfModule) -> Value:
         """`self.x(...)` in a module class: a submodule, a method, or something inherited from nn.Module."""
         facts = self.script.classes[kind.cls]
         attribute = func.attr.value
-        known = facts.attributes.get(attribute)
-        if known is not None:
+        if attribute in facts.seen or attribute in facts.attributes:
             return self.value_call(node, self.self_attribute(func, kind, attribute))
         qualname = f"{kind.cls}.{attribute}"
         if qualname in self.script.functions:

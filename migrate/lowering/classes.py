@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import libcst as cst
 
-from migrate import nodes, suites, usage
+from migrate import layouts, nodes, suites, usage
 from migrate.diagnostics import Unsupported
 from migrate.kinds import (
     UNKNOWN,
@@ -18,6 +20,7 @@ from migrate.kinds import (
     Tensor,
     TorchName,
 )
+from migrate.lowering.constructors import built_methods, certain, repeated
 from migrate.lowering.functions import Functions
 from migrate.lowering.setup import Setup, own_fields
 from migrate.nodes import Statement
@@ -25,6 +28,7 @@ from migrate.qualified import inside
 from migrate.script import (
     ClassFacts,
     FunctionFacts,
+    merge,
 )
 
 _MODULE = ("torch.nn.Module", "torch.nn.modules.Module")
@@ -41,6 +45,8 @@ class Classes(Setup, Functions):
         if any(base and base.startswith(("torch.utils.data", "torchvision")) for base in bases):
             self.env.kinds[node.name.value] = Host("class")
             return [node]
+        if any(base and base.startswith("torch.nn.") for base in bases):
+            raise Unsupported("MIG201", f"{node.name.value} inherits from {nodes.code(node.bases[0].value)}")
         kinds = [self.expr(arg.value).kind for arg in node.bases if arg.keyword is None]
         if any(isinstance(kind, Host) for kind in kinds):
             self.env.kinds[node.name.value] = Host("class")
@@ -84,6 +90,7 @@ class Classes(Setup, Functions):
                 function = self.script.functions.setdefault(qualname, FunctionFacts(method, qualname, name))
                 function.node = method
         dropped = _initializer_methods(methods)
+        self.begin_class(facts, methods)
         body: list[Statement] = []
         for statement in node.body.body:
             if not isinstance(statement, cst.SimpleStatementLine | cst.BaseCompoundStatement):
@@ -96,7 +103,8 @@ class Classes(Setup, Functions):
                 else:
                     body.append(self.method(facts, statement))
             else:
-                body.append(statement)
+                body += self.class_statement(facts, statement)
+        self.end_class(facts)
         if init is None:
             body = suites.after_docstring(body, own_fields(self.script, name))
         if not body:
@@ -105,16 +113,51 @@ class Classes(Setup, Functions):
         body = [_apart(statement) if number else statement for number, statement in enumerate(body)]
         return node.with_changes(bases=bases, body=suites.block_of(node.body, body))
 
+    @staticmethod
+    def begin_class(facts: ClassFacts, methods: Mapping[str, cst.FunctionDef]) -> None:
+        """What is told of a class by its text, and a fresh list of what this round meets in it."""
+        facts.built = built_methods(methods)
+        bodies = [methods[name].body.body for name in ("__init__", *facts.built) if name in methods]
+        facts.certain = {name for body in bodies for name in certain(body)}
+        facts.rebound = {name for body in bodies for name in repeated(body)}
+        facts.seen, facts.held = {}, {}
+
+    @staticmethod
+    def end_class(facts: ClassFacts) -> None:
+        """What the round met is what the class has."""
+        facts.attributes = dict(facts.seen)
+        for name in [name for name in facts.children if name not in facts.seen and "{}" not in name]:
+            del facts.children[name]
+
+    def class_statement(self, facts: ClassFacts, statement: Statement) -> list[Statement]:
+        """A statement of the class body. A value with an annotation would be a field in Flax; torch's classes keep it
+        for all instances."""
+        if not isinstance(statement, cst.SimpleStatementLine):
+            return [statement]
+        small = statement.body[0]
+        if isinstance(small, cst.AnnAssign):
+            if small.value is None:
+                return []
+            made = cst.Assign([nodes.target(small.target)], small.value)
+            return self.class_statement(facts, statement.with_changes(body=[made]))
+        if isinstance(small, cst.Assign) and isinstance(small.targets[0].target, cst.Name):
+            value = self.expr(small.value)
+            self.refuse_torch(value)
+            facts.seen[small.targets[0].target.value] = value.kind
+            return suites.rebuilt(statement, small, small.with_changes(value=layouts.first(value)))
+        return [statement]
+
     def method(self, facts: ClassFacts, node: cst.FunctionDef) -> cst.FunctionDef:
         """`forward` becomes `__call__`; other methods keep their names."""
         name = node.name.value
         qualname = f"{facts.name}.{name}"
         function = self.script.functions[qualname]
-        inner = self.method_scope(facts.name, "forward", name)
+        inner = self.method_scope(facts.name, "setup" if name in facts.built else "forward", name)
         inner.facts = function
         for number, parameter in enumerate(node.params.params):
             if number == 0 and parameter.name.value == "self":
                 continue
+            merge(function.found_params, parameter.name.value, inner.annotated_maker(parameter.annotation))
             inner.env.kinds[parameter.name.value] = _parameter_kind(function, parameter, name)
             inner.env.shared.add(parameter.name.value)
         function.returns = Never()

@@ -9,18 +9,19 @@ import libcst as cst
 from migrate import nodes
 from migrate.kinds import (
     UNKNOWN,
-    ClassNode,
+    ChoiceNode,
     Host,
     Items,
     Kind,
+    LayerNode,
     ListNode,
     Module,
+    Node,
     Number,
     Parameters,
     Plain,
     Tensor,
     Weight,
-    join,
 )
 from migrate.rules.rule import Value
 
@@ -55,14 +56,36 @@ def loop_kind(kind: Kind, origin: int) -> Kind:
 
 def element_kind(kind: Module) -> Kind:
     """What is taken out of a ModuleList or a Sequential."""
-    made: Kind = UNKNOWN
-    for option in kind.options:
-        if isinstance(option, ListNode):
-            for child in option.children:
-                entry = "first" if isinstance(child, ClassNode) else kind.entry
-                element = Module((child,), entry, "first" if isinstance(child, ClassNode) else kind.exit, kind.rank)
-                made = element if made is UNKNOWN else join(made, element)
+    found = tuple(dict.fromkeys(child for option in kind.options for child in children_of(option)))
+    return Module(found) if found else UNKNOWN
+
+
+def children_of(node: Node) -> tuple[Node, ...]:
+    """The modules of a list, alternatives among them one by one."""
+    if isinstance(node, ChoiceNode):
+        return tuple(child for option in node.children for child in children_of(option))
+    if not isinstance(node, ListNode):
+        return ()
+    made: tuple[Node, ...] = ()
+    for child in node.children:
+        if not isinstance(child, LayerNode) or child.torch:
+            made += child.children if isinstance(child, ChoiceNode) else (child,)
     return made
+
+
+def named_child(kind: Module, key: str | int) -> Kind:
+    """The module of a list or a dict under a key; UNKNOWN where it is not known which."""
+    found: list[Node] = []
+    for option in kind.options:
+        if not isinstance(option, ListNode) or option.dynamic:
+            return element_kind(kind) if isinstance(key, int) else UNKNOWN
+        children = [child for child in option.children if not isinstance(child, LayerNode) or child.torch]
+        number = option.keys.index(key) if key in option.keys else key
+        if not isinstance(number, int) or not -len(children) <= number < len(children):
+            return UNKNOWN
+        child = children[number]
+        found += child.children if isinstance(child, ChoiceNode) else (child,)
+    return Module(tuple(dict.fromkeys(found)))
 
 
 def item_kind(kind: Kind, node: cst.Subscript, indices: list[Value | None]) -> Kind:
@@ -84,7 +107,11 @@ def item_kind(kind: Kind, node: cst.Subscript, indices: list[Value | None]) -> K
             return kind.items[number]
         return Items(None, kind.joined(), kind.type) if number is ... and indices[0] is None else kind.joined()
     if isinstance(kind, Module):
-        return element_kind(kind)
+        index = node.slice[0].slice
+        key = nodes.literal(index.value) if isinstance(index, cst.Index) else ...
+        if isinstance(key, int | str):
+            return named_child(kind, key)
+        return element_kind(kind) if isinstance(index, cst.Index) else Items(None, element_kind(kind))
     return UNKNOWN
 
 

@@ -17,8 +17,10 @@ from migrate.kinds import (
     Host,
     Items,
     Kind,
+    Makers,
     Model,
     Module,
+    ModuleClass,
     Number,
     Plain,
     ProjectModule,
@@ -28,10 +30,12 @@ from migrate.kinds import (
     TorchName,
     Weight,
 )
+from migrate.layers.table import TABLE
 from migrate.lowering.accelerated import Accelerated
 from migrate.lowering.elements import part_kind
 from migrate.lowering.imports import Imports
 from migrate.lowering.scope import HOST_CONTEXTS
+from migrate.lowering.unit import known
 from migrate.nodes import Expr
 from migrate.rules.creation import DTYPES
 from migrate.rules.rule import Value
@@ -81,6 +85,8 @@ class Expressions(Accelerated, Imports):
             return Value(nodes.expression("jax.Array"), Plain("type"))
         if name == "torch.__version__":
             return Value(nodes.expression("jax.__version__"), Plain("str"))
+        if name in TABLE:
+            return self.layer_maker(name)
         return Value(node, TorchName(name))
 
     def expr_Attribute(self, node: cst.Attribute) -> Value:
@@ -100,6 +106,8 @@ class Expressions(Accelerated, Imports):
             tensor = base.kind.what == "tensor"
             kind: Kind = Number() if tensor and attribute in ("shape", "ndim", "dtype") else Host("data")
             return Value(node.with_changes(value=base.node), kind)
+        if isinstance(base.kind, ModuleClass | Makers):
+            return Value(node.with_changes(value=base.node), self.class_attribute(base, attribute))
         if isinstance(base.kind, Model):
             return self.model_attribute(node, base, attribute)
         if isinstance(base.node, cst.Tuple) and attribute in ("values", "indices"):  # of torch.max(x, 1)
@@ -127,7 +135,9 @@ class Expressions(Accelerated, Imports):
         if attribute == "training":
             facts.own_trains = True
             return Value(node, Number())
-        kind = facts.attributes.get(attribute, UNKNOWN)
+        kind = known(facts.seen.get(attribute, facts.attributes.get(attribute)))
+        if self.context == "setup" and attribute in facts.held:
+            return Value(nodes.name(facts.held[attribute]), kind)
         renamed = facts.renamed.get(attribute)
         if renamed:
             node = node.with_changes(attr=cst.Name(renamed))

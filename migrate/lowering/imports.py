@@ -10,6 +10,7 @@ from migrate import nodes
 from migrate.diagnostics import Unsupported
 from migrate.kinds import UNKNOWN, Kind, Model, Optimizer, Plain, ProjectModule, Scheduler, TorchName
 from migrate.lowering.binding import Binding
+from migrate.lowering.einops_calls import einops_kind
 from migrate.lowering.elements import kinds_in
 from migrate.lowering.scope import is_data_api
 from migrate.nodes import Statement
@@ -43,6 +44,8 @@ class Imports(Binding):
                     bound = alias.evaluated_alias or alias.evaluated_name
                     self.env.kinds[bound] = TorchName(f"{module}.{alias.evaluated_name}")
             return [line]
+        if module.split(".")[0] == "einops" and not isinstance(small.names, cst.ImportStar):
+            return self.from_einops(line, small, small.names, module)
         self.report_unread(line, module)
         scope = self.unit.links.get(module)
         if isinstance(small.names, cst.ImportStar):
@@ -58,6 +61,15 @@ class Imports(Binding):
                 )
             return [line]
         return self.from_project(line, small, small.names, scope)
+
+    def from_einops(
+        self, line: cst.SimpleStatementLine, small: cst.ImportFrom, names: Sequence[cst.ImportAlias], module: str
+    ) -> list[Statement]:
+        """`from einops import rearrange`. Its layers for torch are made of its functions, and their import goes."""
+        for alias in names:
+            kind = einops_kind(module, alias.evaluated_name)
+            self.env.kinds[alias.evaluated_alias or alias.evaluated_name] = kind or Plain("imported")
+        return [] if module.startswith("einops.layers.torch") else [line]
 
     def from_project(
         self, line: cst.SimpleStatementLine, small: cst.ImportFrom, names: Sequence[cst.ImportAlias], scope: str

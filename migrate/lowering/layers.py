@@ -113,14 +113,28 @@ class Layers(Arguments):
         entry = _entry(kind)
         if entry is not None and entry.call != "input":
             return self.signature_call(node, callee, entry)
-        if len(node.args) != 1 or node.args[0].star:
-            args = self.array_args(node.args)
-            return Value(node.with_changes(func=callee.node, args=args), UNKNOWN if len(args) != 1 else Tensor())
+        user = [option.cls for option in kind.options if isinstance(option, ClassNode)]
+        if len(node.args) != 1 or node.args[0].star or node.args[0].keyword:
+            return self.user_layer_call(node, callee, user)
         entered = layouts.enter(self.array(node.args[0].value), kind)
         made = node.with_changes(func=callee.node, args=[node.args[0].with_changes(value=entered.node, keyword=None)])
         value = layouts.leave(kind, made, entered)
-        user = [option.cls for option in kind.options if isinstance(option, ClassNode)]
         return Value(value.node, self.forward_kind(user, entered.kind)) if user else value
+
+    def user_layer_call(self, node: cst.Call, callee: Value, classes: Sequence[str]) -> Value:
+        """A call of a submodule of the user's, with any arguments."""
+        values = [self.array(arg.value) for arg in node.args]
+        result: Kind = Never()
+        for cls in classes:
+            facts = self.script.functions.get(f"{cls}.forward")
+            if facts is None:
+                result = UNKNOWN
+                continue
+            self.pass_kinds(facts, node.args, values)
+            result = join(result, facts.returns)
+        pairs = zip(placed(node.args, values), values, strict=True)
+        args = [arg for arg, value in pairs if not isinstance(value.kind, VANISHING)]
+        return Value(node.with_changes(func=callee.node, args=args), UNKNOWN if isinstance(result, Never) else result)
 
     def signature_call(self, node: cst.Call, callee: Value, layer: Layer) -> Value:
         """A call of a layer that takes or gives more than one tensor: its snippet takes what torch's `forward` does."""
@@ -184,7 +198,7 @@ class Layers(Arguments):
                 merge(facts.field_kinds, name, _frozen(value.kind))
                 self.note_type(arg.value, facts.field_types.get(name, ""))
             if not isinstance(value.kind, VANISHING):
-                args.append(arg.with_changes(value=_hashable(value)))
+                args.append(arg.with_changes(value=self.field_value(value)))
         made = node.with_changes(func=callee.node, args=args)
         if not self.cls:
             return Value(made, Model(kind.cls))
@@ -192,6 +206,11 @@ class Layers(Arguments):
         own = {name: nodes.expression(f"self.{name}") for name, wanted in inherited.items() if wanted}
         made = made.with_changes(args=[*args, *nodes.arguments([], own)])
         return Value(made, Module((ClassNode(kind.cls),)))
+
+    def field_value(self, value: Value) -> Expr:
+        """An argument of a module's constructor: a field can be hashed."""
+        self.refuse_torch(value)
+        return _hashable(value)
 
 
 def _entry(kind: Module) -> Layer | None:

@@ -3,94 +3,99 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import libcst as cst
 
 from migrate import nodes
 from migrate.diagnostics import Unsupported
 from migrate.kinds import (
+    ChoiceNode,
     Items,
     LayerNode,
     ListNode,
     Module,
+    Never,
     Node,
-    join,
+    Passage,
+    passage_of,
 )
+from migrate.lowering.elements import element_kind
 from migrate.lowering.scope import Scope
-from migrate.nodes import Expr, Statement
+from migrate.nodes import Expr
 from migrate.rules.rule import Value
-from migrate.script import (
-    ClassFacts,
-)
 from migrate.targets import linen
+
+_MIXED = "holds layers that want their channels in different places"
 
 
 class ModuleLists(Scope):
     """nn.Sequential and nn.ModuleList, written out or built by a loop."""
 
-    def growing_list(self, facts: ClassFacts, name: str) -> list[Statement]:
-        """`self.x = nn.ModuleList()`, filled by `append`: a plain list until it is whole, since Flax freezes
-        attributes."""
-        local = name if name not in facts.fields else f"{name}_list"
-        self.growing[name] = local
-        return [nodes.statement(f"{local} = []")]
-
-    def grown_lists(self, facts: ClassFacts) -> list[Statement]:
-        """The assignments that make attributes of the lists that were filled."""
-        made: list[Statement] = []
-        for name, local in self.growing.items():
-            kind = facts.attributes[name]
-            assert isinstance(kind, Items)
-            element = kind.joined()
-            if isinstance(element, Module):
-                tree = ListNode(element.options, "_", dynamic=True)
-                facts.attributes[name] = Module((tree,), element.entry, element.exit, element.rank)
-                facts.children[name] = tree
-            if name in facts.fields:
-                facts.renamed[name] = f"{name}_list"
-            made.append(nodes.statement(f"self.{facts.renamed.get(name, name)} = {local}"))
-        self.growing = {}
-        return made
-
-    def grow(self, facts: ClassFacts, node: cst.Call) -> list[Statement] | None:
-        """`self.x.append(module)`."""
-        func = node.func
-        if not isinstance(func, cst.Attribute) or func.attr.value not in ("append", "extend"):
-            return None
-        name = (nodes.dotted(func.value) or "").removeprefix("self.")
-        local = self.growing.get(name)
-        if local is None:
-            return None
-        value = self.expr(node.args[0].value)
-        kind = facts.attributes[name]
-        assert isinstance(kind, Items)
-        added = value.kind.joined() if func.attr.value == "extend" and isinstance(value.kind, Items) else value.kind
-        if not isinstance(added, Module):
-            raise Unsupported("MIG201", f"{nodes.code(node)}: not known to be a module")
-        facts.attributes[name] = Items(None, join(kind.joined(), added), "modules")
-        return [nodes.statement(f"{local}.{func.attr.value}({{x}})", x=bare_lambda(value.node))]
-
     def torch_nn_Sequential(self, node: cst.Call) -> Value:
-        """Layers in a row: channels stay last between those that want them so."""
+        """Layers in a row: channels stay last between those that want them so. An empty one does nothing."""
+        if not node.args:
+            return Value(
+                nodes.expression("lambda x: x"), Module((ListNode((), "/layers_", passage=Passage("any", "any")),))
+            )
         if len(node.args) == 1 and node.args[0].star == "*":
             return self.dynamic_list(node.args[0].value, "/layers_")
-        if len(node.args) == 1 and isinstance(node.args[0].value, cst.Call):
-            name = nodes.dotted(node.args[0].value.func) or ""
-            if name.endswith("OrderedDict"):
-                raise Unsupported("MIG201", "nn.Sequential of an OrderedDict")
-        values = [self.expr(arg.value) for arg in node.args]
-        return self.sequence(values)
+        if len(node.args) == 1:
+            named = self.named_values(node.args[0].value)
+            if named is not None:
+                made = self.sequence([value for _, value in named])
+                assert isinstance(made.kind, Module) and isinstance(made.kind.options[0], ListNode)
+                keys = tuple(key for key, _ in named)
+                return Value(made.node, Module((replace(made.kind.options[0], keys=keys),)))
+        if any(arg.star for arg in node.args):
+            return self.starred_list(
+                [cst.StarredElement(a.value) if a.star else cst.Element(a.value) for a in node.args]
+            )
+        return self.sequence([self.expr(arg.value) for arg in node.args])
+
+    def starred_list(self, elements: Sequence[cst.BaseElement]) -> Value:
+        """`nn.Sequential(first, *others)`: as many as there are."""
+        return self.dynamic_list(cst.List(list(elements)), "/layers_")
+
+    def named_values(self, node: Expr) -> list[tuple[str, Value]] | None:
+        """The entries of `OrderedDict([("a", x), ...])`, `dict(a=x)` or `{"a": x}`; None for anything else."""
+        if isinstance(node, cst.Call):
+            name = (nodes.dotted(node.func) or "").rpartition(".")[2]
+            if name not in ("OrderedDict", "dict"):
+                return None
+            if all(arg.keyword is not None for arg in node.args):
+                return [(arg.keyword.value, self.expr(arg.value)) for arg in node.args if arg.keyword is not None]
+            return self.named_values(node.args[0].value) if len(node.args) == 1 and not node.args[0].star else None
+        pairs: list[tuple[Expr, Expr]] = []
+        if isinstance(node, cst.List | cst.Tuple):
+            for element in node.elements:
+                if not isinstance(element.value, cst.Tuple | cst.List) or len(element.value.elements) != 2:
+                    return None
+                pairs.append((element.value.elements[0].value, element.value.elements[1].value))
+        elif isinstance(node, cst.Dict):
+            for entry in node.elements:
+                if not isinstance(entry, cst.DictElement):
+                    return None
+                pairs.append((entry.key, entry.value))
+        else:
+            return None
+        keys = [nodes.literal(key) for key, _ in pairs]
+        if not all(isinstance(key, str) for key in keys):
+            return None
+        return [(str(key), self.expr(value)) for key, (_, value) in zip(keys, pairs, strict=True)]
 
     def sequence(self, values: Sequence[Value]) -> Value:
         """`nn.Sequential` of known layers, with a move between two that want their channels in different places. Such a
         move has a number in Flax's list (`layers_3`) but none in torch's: its node in the tree has no torch name."""
         elements: list[Expr] = []
         children: list[Node] = []
-        layout, entry, rank = "any", "any", 0
+        layout, entry, rank, first_rank = "any", "any", 0, 0
         for value in values:
             kind = value.kind
-            if not isinstance(kind, Module) or len(kind.options) != 1:
+            if not isinstance(kind, Module):
                 raise Unsupported("MIG201", f"nn.Sequential of {nodes.code(value.node)}, which is no known layer")
+            if "mixed" in (kind.entry, kind.exit):
+                raise Unsupported("MIG201", f"{nodes.code(value.node)} {_MIXED}")
             if kind.entry == "last" and layout == "first":
                 elements.append(nodes.expression("lambda x: {x}", x=linen.channels_last(nodes.name("x"), kind.rank)))
                 children.append(LayerNode(""))
@@ -99,44 +104,44 @@ class ModuleLists(Scope):
                 children.append(LayerNode(""))
             if layout == "any" and kind.entry != "any":
                 entry = kind.entry
+            if kind.entry == "last":
+                first_rank = first_rank or kind.rank
             if kind.exit != "any":
                 layout, rank = kind.exit, kind.rank or rank
             elements.append(bare_lambda(value.node))
-            children.append(kind.options[0])
+            children.append(kind.options[0] if len(kind.options) == 1 else ChoiceNode(kind.options))
         made = cst.Call(nodes.expression("nn.Sequential"), [cst.Arg(_layer_list(elements))])
-        first_rank = next((v.kind.rank for v in values if isinstance(v.kind, Module) and v.kind.entry == "last"), 0)
-        return Value(made, Module((ListNode(tuple(children), "/layers_"),), entry, layout, first_rank or rank))
+        passage = Passage(entry, layout, first_rank or rank)
+        return Value(made, Module((ListNode(tuple(children), "/layers_", passage=passage),)))
 
     def dynamic_list(self, value: Expr, infix: str) -> Value:
         """Modules whose number is not known: `nn.Sequential(*layers)`, `nn.ModuleList([... for ...])`."""
         lowered = self.expr(value)
         kind = lowered.kind
+        if isinstance(kind, Module):  # the modules of another list
+            kind = Items(None, element_kind(kind))
         if not isinstance(kind, Items):
             raise Unsupported("MIG201", f"{nodes.code(value)} is not known to hold modules")
-        if kind.items is not None:
-            elements = [e.value for e in lowered.node.elements] if isinstance(lowered.node, cst.List) else None
-            if elements is not None and infix == "/layers_":
-                return self.sequence([Value(n, k) for n, k in zip(elements, kind.items, strict=True)])
-            children = tuple(k.options[0] for k in kind.items if isinstance(k, Module) and len(k.options) == 1)
-            if len(children) != len(kind.items):
-                raise Unsupported("MIG201", f"{nodes.code(value)} is not known to hold modules only")
-            joined = kind.joined()
-            if not isinstance(joined, Module):
-                raise Unsupported("MIG201", f"{nodes.code(value)} holds no modules")
-            tree: Node = ListNode(children, infix)
-        else:
-            joined = kind.element
-            if not isinstance(joined, Module):
-                raise Unsupported("MIG201", f"{nodes.code(value)} is not known to hold modules only")
-            tree = ListNode(joined.options, infix, dynamic=True)
-        if joined.entry == "mixed" and infix == "/layers_":
-            raise Unsupported(
-                "MIG201", f"{nodes.code(value)} holds layers that want their channels in different places"
-            )
         node = lowered.node
+        if kind.items is not None and infix == "/layers_" and isinstance(node, cst.List):
+            return self.sequence([Value(e.value, k) for e, k in zip(node.elements, kind.items, strict=True)])
+        joined = kind.joined()
+        if isinstance(joined, Never):
+            joined = Module(())
+        if not isinstance(joined, Module):
+            raise Unsupported("MIG201", f"{nodes.code(value)} is not known to hold modules only")
+        passage = passage_of(joined.options)
+        if kind.items is not None:
+            options = [item.options for item in kind.items if isinstance(item, Module)]
+            children = tuple(found[0] if len(found) == 1 else ChoiceNode(found) for found in options)
+            tree = ListNode(children, infix, passage=passage)
+        else:
+            tree = ListNode(joined.options, infix, dynamic=True, passage=passage)
         if infix == "/layers_":
+            if "mixed" in (passage.entry, passage.exit):
+                raise Unsupported("MIG201", f"{nodes.code(value)} {_MIXED}")
             node = nodes.call("nn.Sequential", nodes.bare(node) if isinstance(node, cst.ListComp | cst.Name) else node)
-        return Value(node, Module((tree,), joined.entry, joined.exit, joined.rank))
+        return Value(node, Module((tree,)))
 
     def torch_nn_ModuleList(self, node: cst.Call) -> Value:
         """A plain list: Flax finds modules in the lists among a module's attributes."""
@@ -148,8 +153,21 @@ class ModuleLists(Scope):
         return lowered
 
     def torch_nn_ModuleDict(self, node: cst.Call) -> Value:
-        """Refused as a layer that is not known."""
-        raise Unsupported("MIG202", "torch.nn.ModuleDict")
+        """A plain dict: Flax finds the modules in it, and names them by their keys."""
+        if not node.args:
+            return Value(cst.Dict([]), Module((ListNode((), "_"),)))
+        named = self.named_values(node.args[0].value) if len(node.args) == 1 else None
+        if named is None:
+            raise Unsupported("MIG201", "an nn.ModuleDict whose keys are not written out")
+        children: list[Node] = []
+        for key, value in named:
+            if not isinstance(value.kind, Module):
+                raise Unsupported("MIG201", f"{key}: {nodes.code(value.node)} is not known to be a module")
+            options = value.kind.options
+            children.append(options[0] if len(options) == 1 else ChoiceNode(options))
+        made = _layer_dict([(key, bare_lambda(value.node)) for key, value in named])
+        tree = ListNode(tuple(children), "_", keys=tuple(key for key, _ in named))
+        return Value(made, Module((tree,)))
 
 
 def bare_lambda(node: Expr) -> Expr:
@@ -157,12 +175,24 @@ def bare_lambda(node: Expr) -> Expr:
     return nodes.bare(node) if isinstance(node, cst.Lambda) else node
 
 
+_NEWLINE = cst.ParenthesizedWhitespace(cst.TrailingWhitespace(), indent=True, last_line=cst.SimpleWhitespace("    "))
+_END = cst.ParenthesizedWhitespace(cst.TrailingWhitespace(), indent=True)
+
+
 def _layer_list(elements: Sequence[Expr]) -> cst.List:
     """A list of layers, one to a line where there are several."""
     if len(elements) < 2:
         return cst.List([cst.Element(element) for element in elements])
-    newline = cst.ParenthesizedWhitespace(cst.TrailingWhitespace(), indent=True, last_line=cst.SimpleWhitespace("    "))
-    made = [cst.Element(e, comma=cst.Comma(whitespace_after=newline)) for e in elements[:-1]]
-    end = cst.ParenthesizedWhitespace(cst.TrailingWhitespace(), indent=True)
-    made.append(cst.Element(elements[-1], comma=cst.Comma(whitespace_after=end)))
-    return cst.List(made, lbracket=cst.LeftSquareBracket(newline))
+    made = [cst.Element(e, comma=cst.Comma(whitespace_after=_NEWLINE)) for e in elements[:-1]]
+    made.append(cst.Element(elements[-1], comma=cst.Comma(whitespace_after=_END)))
+    return cst.List(made, lbracket=cst.LeftSquareBracket(_NEWLINE))
+
+
+def _layer_dict(entries: Sequence[tuple[str, Expr]]) -> cst.Dict:
+    """A dict of layers, one to a line."""
+    spaces = [_NEWLINE] * (len(entries) - 1) + [_END]
+    made = [
+        element.with_changes(comma=cst.Comma(whitespace_after=space))
+        for element, space in zip(nodes.dict_of(entries).elements, spaces, strict=True)
+    ]
+    return cst.Dict(made, lbrace=cst.LeftCurlyBrace(_NEWLINE))

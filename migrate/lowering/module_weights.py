@@ -89,6 +89,6 @@ class ModuleWeights(Scope):
         if any(weight.torch == "bias" for weight in layers[dense].weights):
             raise Unsupported("MIG204", f"self.{dense} has a bias beside the tied weight")
         facts.ties[f"{dense}.weight"] = f"{embedding}.weight"
-        facts.attributes[dense] = Tied(embedding)
+        facts.attributes[dense] = facts.seen[dense] = Tied(embedding)
         del facts.children[dense]
         return []

@@ -215,6 +215,7 @@ def _fingerprint(script: Script) -> str:
     parts += [
         repr(sorted(script.found_device_used | script.initialisers)),
         repr(dict(script.loads)),
+        repr(sorted((name, sorted(given)) for name, given in script.made_with.items())),
         repr(sorted(script.module_keys)),
         repr(sorted(script.module_seeds)),
         repr(sorted((file, sorted(names)) for file, names in script.gone.items())),

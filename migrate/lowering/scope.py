@@ -107,7 +107,7 @@ class Scope:
         self.ready: set[Place] = set()  # models whose parameters are made
         self.rates: dict[Place, Expr] = {}  # optimizer -> its learning rate as written
         self.optimizer_models: dict[Place, tuple[Place, ...]] = {}
-        self.growing: dict[str, str] = {}  # attributes that are module lists still being filled -> local name
+        self.opened: list[str] = []  # attributes of a module that this block keeps in variables until its end
         self.changed_modes: set[Place] = set()  # models whose mode this scope sets
         self.bound_attributes: set[str] = set()  # attributes of self that this method sets
         self.captured: set[Place] = set()  # models whose weights an object has taken over
@@ -132,6 +132,18 @@ class Scope:
 
     def guarded(self, original: Statement, region: Region | None = None) -> list[Statement]:
         """Lowers one statement or the update region that starts there; what is not supported becomes an exception."""
+        raise NotImplementedError
+
+    def layer_maker(self, name: str) -> Value:
+        """A torch layer class as a value."""
+        raise NotImplementedError
+
+    def class_attribute(self, base: Value, attribute: str) -> Kind:
+        """An attribute of a module class."""
+        raise NotImplementedError
+
+    def released(self, names: Sequence[str]) -> list[Statement]:
+        """The assignments that make attributes of what a constructor held in variables."""
         raise NotImplementedError
 
     # -- scopes inside ------------------------------------------------------------------------------------------------

@@ -5,24 +5,18 @@ from __future__ import annotations
 import libcst as cst
 
 from migrate import nodes, suites, usage
-from migrate.diagnostics import Unsupported
 from migrate.kinds import (
     UNKNOWN,
     Items,
     Kind,
-    ListNode,
-    Module,
     Never,
     Number,
     Plain,
-    SelfModule,
-    Tied,
 )
+from migrate.lowering.attributes import Attributes
 from migrate.lowering.initializers import Initializers
-from migrate.lowering.module_lists import ModuleLists, bare_lambda
-from migrate.lowering.module_weights import ModuleWeights
-from migrate.lowering.scope import Scope
-from migrate.nodes import Expr, Statement
+from migrate.lowering.makers import MakerValues
+from migrate.nodes import Statement
 from migrate.script import (
     ClassFacts,
     Script,
@@ -30,7 +24,7 @@ from migrate.script import (
 )
 
 
-class Setup(Initializers, ModuleWeights, ModuleLists):
+class Setup(Initializers, Attributes, MakerValues):
     """What `__init__` of a module class becomes."""
 
     def setup(self, facts: ClassFacts, init: cst.FunctionDef) -> list[Statement]:
@@ -43,9 +37,9 @@ class Setup(Initializers, ModuleWeights, ModuleLists):
             kind = facts.field_kinds.get(name, UNKNOWN)
             if parameter.default is not None:
                 merge(facts.field_kinds, name, inner.expr(parameter.default).kind)
+            merge(facts.field_kinds, name, inner.annotated_maker(parameter.annotation))
             inner.env.kinds[name] = _field_kind(parameter, kind)
         body = inner.suite(init.body.body)
-        body += inner.grown_lists(facts)
         body = [statement for statement in body if not _is_super_init(statement)]
         read = {
             p.name.value: nodes.expression(f"self.{p.name.value}") for p in parameters if p.name.value not in rebound
@@ -59,7 +53,7 @@ class Setup(Initializers, ModuleWeights, ModuleLists):
         fields += own_fields(self.script, facts.name)
         return _with_setup(init, fields, [*rebinds, *made])
 
-    def field(self, facts: ClassFacts, parameter: cst.Param, inner: Scope) -> cst.SimpleStatementLine:
+    def field(self, facts: ClassFacts, parameter: cst.Param, inner: Setup) -> cst.SimpleStatementLine:
         """A constructor parameter as a dataclass field."""
         kind = facts.field_kinds.get(parameter.name.value, UNKNOWN)
         annotation = parameter.annotation.annotation if parameter.annotation else None
@@ -76,50 +70,6 @@ class Setup(Initializers, ModuleWeights, ModuleLists):
         )
         return cst.SimpleStatementLine([made])
 
-    def attribute_assignment(
-        self, line: cst.SimpleStatementLine, target: cst.Attribute, value: Expr
-    ) -> list[Statement] | None:
-        """`self.x = ...` in a module class; None where it is an assignment like any other."""
-        if self.context not in ("setup", "forward"):
-            return None
-        path = nodes.dotted(target) or ""
-        if self.context == "setup" and path.endswith(".weight") and path.startswith("self."):
-            return self.tie(path, value)
-        base = self.expr(target.value)
-        if not isinstance(base.kind, SelfModule):
-            raise Unsupported("MIG204", f"{path} is changed after its module was made")
-        facts = self.script.classes[self.cls]
-        name = target.attr.value
-        if self.context == "forward":
-            raise Unsupported(
-                "MIG201", f"self.{name} is set in {self.scope.rpartition('.')[2]}: a Flax module is frozen there"
-            )
-        parameter = self.parameter(facts, name, value)
-        if parameter is not None:
-            return parameter
-        lowered = self.expr(value)
-        kind = lowered.kind
-        facts.attributes[name] = kind
-        if isinstance(kind, Tied):
-            return []
-        if isinstance(kind, Items) and kind.type == "modules":
-            return self.growing_list(facts, name)
-        made_target: Expr = target
-        own = nodes.dotted(value)
-        if name in facts.fields and own != name:
-            facts.renamed[name] = f"{name}_layer" if isinstance(kind, Module) else f"{name}_value"
-            made_target = target.with_changes(attr=cst.Name(facts.renamed[name]))
-        if isinstance(kind, Module):
-            options = kind.options
-            facts.children[name] = options[0] if len(options) == 1 else ListNode(options, "", dynamic=True)
-            if any(key.split(".")[0] == name for key in facts.ties):
-                return []
-        elif isinstance(kind, Items) and isinstance(kind.joined(), Module):
-            raise Unsupported(
-                "MIG201", f"self.{name} is a plain list of modules, which torch does not register; use nn.ModuleList"
-            )
-        return suites.assigned(line, made_target, bare_lambda(lowered.node))
-
     def setup_call(self, node: cst.Call) -> list[Statement] | None:
         """Calls in `__init__` that are about weights: `self.apply(f)`, `self.register_buffer(...)`."""
         path = nodes.dotted(node.func) or ""
@@ -131,12 +81,7 @@ class Setup(Initializers, ModuleWeights, ModuleLists):
             return []
         if path == "self.register_buffer":
             return self.buffer(facts, node)
-        grown = self.grow(facts, node)
-        if grown is not None:
-            return grown
-        if path == "self.add_module":
-            raise Unsupported("MIG201", "add_module")
-        return None
+        return self.grow(facts, node)
 
 
 def own_fields(script: Script, cls: str) -> list[Statement]:

@@ -33,12 +33,16 @@ class Statements(PlainTerms, ExpressionStatements, Classes, Assignments, StepFun
         disappear go to the next."""
         made: list[Statement] = []
         dropped: list[cst.EmptyLine] = []
+        outer, self.opened = self.opened, []
         for _, original, lowered in self.lowered_each(suites.suite_of(body), cyclic=cyclic):
             if lowered:
                 made += suites.after_dropped(dropped, lowered, first=not made)
                 dropped = []
             else:
                 dropped += suites.kept_lines(original)
+        if self.opened:
+            made += self.released(self.opened)
+        self.opened = outer
         return made
 
     def lowered_each(

@@ -10,7 +10,7 @@ import libcst as cst
 
 from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import UNKNOWN, Items, Kind, LayerNode, Module, Plain, Tensor
+from migrate.kinds import UNKNOWN, Items, Kind, LayerNode, Module, Passage, Plain, Tensor
 from migrate.layers.layer import Layer, Layout
 from migrate.nodes import Expr
 from migrate.rules.rule import Call, Parameter, Value, signature
@@ -71,8 +71,8 @@ def construct(layer: Layer, call: Call, initializers: Mapping[str, Expr]) -> Val
     if isinstance(node, cst.Call) and layer.weights:
         node = node.with_changes(args=[*node.args, *_initialisation(layer, call, initializers)])
     layout = layer.layout.value
-    tree = LayerNode(layer.torch, bound_weights(layer, call), layer.unused)
-    return Value(node, Module((tree,), layout, layout, layer.rank if layer.layout is Layout.LAST else 0))
+    passage = Passage(layout, layout, layer.rank if layer.layout is Layout.LAST else 0)
+    return Value(node, Module((LayerNode(layer.torch, bound_weights(layer, call), layer.unused, passage),)))
 
 
 def _equal(node: Expr, value: object) -> bool:

@@ -1,0 +1,163 @@
+"""Attributes that a module class sets in its constructor: submodules, settings, lists that are being filled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import libcst as cst
+
+from migrate import layouts, nodes, suites
+from migrate.diagnostics import Unsupported
+from migrate.kinds import ChoiceNode, Items, Kind, ListNode, Module, Never, SelfModule, Tied, join
+from migrate.lowering.constructors import attributes_in
+from migrate.lowering.elements import element_kind
+from migrate.lowering.module_lists import ModuleLists, bare_lambda
+from migrate.lowering.module_weights import ModuleWeights
+from migrate.nodes import Expr, Statement
+from migrate.rules.rule import Value
+from migrate.script import ClassFacts
+
+
+class Attributes(ModuleWeights, ModuleLists):
+    """Assignments to attributes of a module."""
+
+    def attribute_assignment(
+        self, line: cst.SimpleStatementLine, target: cst.Attribute, value: Expr
+    ) -> list[Statement] | None:
+        """`self.x = ...` in a module class; None where it is an assignment like any other."""
+        if self.context not in ("setup", "forward"):
+            return None
+        path = nodes.dotted(target) or ""
+        if self.context == "setup" and path.endswith(".weight") and path.startswith("self."):
+            return self.tie(path, value)
+        base = self.expr(target.value)
+        if not isinstance(base.kind, SelfModule):
+            raise Unsupported("MIG204", f"{path} is changed after its module was made")
+        facts = self.script.classes[self.cls]
+        name = target.attr.value
+        if self.context == "forward":
+            raise Unsupported(
+                "MIG201", f"self.{name} is set in {self.scope.rpartition('.')[2]}: a Flax module is frozen there"
+            )
+        parameter = self.parameter(facts, name, value)
+        if parameter is not None:
+            return suites.with_comments(parameter, line)
+        return self.set_attribute(facts, line, target, value, self.expr(value))
+
+    def set_attribute(
+        self, facts: ClassFacts, line: cst.SimpleStatementLine, target: cst.Attribute, value: Expr, lowered: Value
+    ) -> list[Statement]:
+        """`self.x = value` in a constructor."""
+        name, kind = target.attr.value, lowered.kind
+        if isinstance(kind, Tied):
+            self.note_attribute(facts, name, kind)
+            return []
+        filling = isinstance(kind, Items) and kind.type == "modules"
+        rebound = isinstance(kind, Module) and name in facts.rebound and not isinstance(lowered.node, cst.Lambda)
+        if filling or (rebound and name not in facts.seen):
+            return self.hold(facts, line, name, lowered)
+        node = bare_lambda(layouts.first(lowered))
+        if name in facts.held:
+            self.note_attribute(facts, name, kind)
+            return suites.assigned(line, nodes.name(facts.held[name]), node)
+        if name in facts.fields and nodes.dotted(value) != name:
+            facts.renamed[name] = f"{name}_layer" if isinstance(kind, Module) else f"{name}_value"
+        self.note_attribute(facts, name, kind)
+        if any(key.split(".")[0] == name for key in facts.ties):
+            return []
+        return suites.assigned(line, self.stored_attribute(facts, target), node)
+
+    def stored_attribute(self, facts: ClassFacts, target: cst.Attribute) -> cst.Attribute:
+        """`self.x` under the name that the attribute has in the output."""
+        renamed = facts.renamed.get(target.attr.value)
+        return target.with_changes(attr=cst.Name(renamed)) if renamed else target
+
+    def note_attribute(self, facts: ClassFacts, name: str, kind: Kind) -> None:
+        """Remembers what an attribute is, over all that it may be set to, and its modules."""
+        if isinstance(kind, Items) and kind.type != "modules" and isinstance(kind.joined(), Module):
+            raise Unsupported(
+                "MIG201", f"self.{name} is a plain list of modules, which torch does not register; use nn.ModuleList"
+            )
+        whole = join(facts.seen.get(name, Never()), kind)
+        facts.seen[name] = whole
+        if isinstance(whole, Module):
+            sure = name in facts.certain and len(whole.options) == 1
+            facts.children[name] = whole.options[0] if sure else ChoiceNode(whole.options)
+        elif isinstance(kind, Module):
+            raise Unsupported("MIG201", f"self.{name} is a module in one case and something else in another")
+
+    def note_targets(self, targets: Sequence[cst.CSTNode], kind: Kind) -> None:
+        """Attributes that are set together with others: `self.a, b = ...`, `self.a = b = ...`."""
+        facts = self.script.classes[self.cls]
+        for target in targets:
+            for name in attributes_in(target):
+                plain = kind if isinstance(target, cst.Attribute) else self.kind_of_name(f"self.{name}")
+                if name in facts.fields:
+                    facts.renamed[name] = f"{name}_value"
+                self.note_attribute(facts, name, plain)
+
+    # -- attributes that are not final yet ----------------------------------------------------------------------------
+
+    def hold(self, facts: ClassFacts, line: cst.SimpleStatementLine, name: str, value: Value) -> list[Statement]:
+        """An attribute that is filled or replaced later: a variable until then, since Flax freezes attributes."""
+        other = _other_name(name, value.kind)
+        local = other if name in facts.fields or name in self.env.kinds else name
+        facts.held[name] = local
+        self.opened.append(name)
+        self.env.kinds[local] = value.kind
+        self.note_held(facts, name, value.kind)
+        return suites.assigned(line, nodes.name(local), value.node)
+
+    def note_held(self, facts: ClassFacts, name: str, kind: Kind) -> None:
+        """What a held attribute is by now. A list counts for the class once it is whole."""
+        facts.seen[name] = kind
+        self.env.kinds[facts.held[name]] = kind
+        if isinstance(kind, Module):
+            self.note_attribute(facts, name, kind)
+
+    def released(self, names: Sequence[str]) -> list[Statement]:
+        """The assignments that make attributes of what was held."""
+        facts = self.script.classes[self.cls]
+        made: list[Statement] = []
+        for name in names:
+            local, kind = facts.held.pop(name), facts.seen[name]
+            if isinstance(kind, Items):
+                element = kind.joined()
+                options = element.options if isinstance(element, Module) else ()
+                del facts.seen[name]
+                self.note_attribute(facts, name, Module((ListNode(options, "_", dynamic=True),)))
+            if name in facts.fields:
+                facts.renamed[name] = _other_name(name, kind)
+            made.append(nodes.statement(f"self.{facts.renamed.get(name, name)} = {local}"))
+        return made
+
+    def grow(self, facts: ClassFacts, node: cst.Call) -> list[Statement] | None:
+        """`self.x.append(module)`."""
+        func = node.func
+        if not isinstance(func, cst.Attribute) or func.attr.value not in ("append", "extend", "insert"):
+            return None
+        name = (nodes.dotted(func.value) or "").removeprefix("self.")
+        local, kind = facts.held.get(name), facts.seen.get(name)
+        if local is None or not isinstance(kind, Items):
+            return None
+        values = [self.expr(arg.value) for arg in node.args]
+        self.note_held(facts, name, self.grown(kind, func.attr.value, values[-1], node))
+        args = [bare_lambda(layouts.first(value)) for value in values]
+        return [cst.SimpleStatementLine([cst.Expr(nodes.call(f"{local}.{func.attr.value}", *args))])]
+
+    def grown(self, kind: Items, method: str, value: Value, node: cst.CSTNode) -> Kind:
+        """A list of modules with one or several more."""
+        added = value.kind
+        if method == "extend" and isinstance(added, Items):
+            added = added.joined()
+        elif method == "extend" and isinstance(added, Module):
+            added = element_kind(added)
+        if isinstance(added, Never):
+            return kind
+        if not isinstance(added, Module):
+            raise Unsupported("MIG201", f"{nodes.code(node)}: not known to be a module")
+        return Items(None, join(kind.joined(), added), "modules")
+
+
+def _other_name(name: str, kind: Kind) -> str:
+    return f"{name}_list" if isinstance(kind, Items) else f"{name}_layer"

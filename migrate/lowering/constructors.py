@@ -1,0 +1,75 @@
+"""What a constructor does, told from its text: the methods it runs, the attributes it surely or repeatedly sets."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import libcst as cst
+
+from migrate import nodes, usage
+
+
+def built_methods(methods: Mapping[str, cst.FunctionDef]) -> set[str]:
+    """The methods of a class that its `__init__` runs, directly or through others: they make modules, too."""
+    found: set[str] = set()
+    pending = [methods[name] for name in ("__init__",) if name in methods]
+    while pending:
+        for call in usage.calls(pending.pop()):
+            name = (nodes.dotted(call.func) or "").removeprefix("self.")
+            if f"self.{name}" == nodes.dotted(call.func) and name in methods and name not in found | {"forward"}:
+                found.add(name)
+                pending.append(methods[name])
+    return found
+
+
+def certain(body: Sequence[cst.CSTNode]) -> set[str]:
+    """The attributes of self that a block sets whatever its conditions say."""
+    return {name for statement in body if isinstance(statement, cst.SimpleStatementLine) for name in _set_by(statement)}
+
+
+def repeated(body: Sequence[cst.CSTNode]) -> set[str]:
+    """The attributes of self that one run of a block may set more than once."""
+    return {name for name, times in _times(body).items() if times > 1}
+
+
+def _times(body: Sequence[cst.CSTNode]) -> Counter[str]:
+    """How often, at most, one run of a block sets each attribute of self; a loop counts as two turns."""
+    found: Counter[str] = Counter()
+    for statement in body:
+        if isinstance(statement, cst.SimpleStatementLine):
+            found.update(_set_by(statement))
+        elif isinstance(statement, cst.If):
+            taken = _times(statement.body.body)
+            other: Counter[str] = Counter()
+            if isinstance(statement.orelse, cst.If):
+                other = _times([statement.orelse])
+            elif statement.orelse is not None:
+                other = _times(statement.orelse.body.body)
+            found.update(taken | other)
+        elif isinstance(statement, cst.For | cst.While):
+            inner = _times(statement.body.body)
+            found.update(inner + inner)
+        elif isinstance(statement, cst.With | cst.Try):
+            found.update(_times(statement.body.body))
+    return found
+
+
+def _set_by(line: cst.SimpleStatementLine) -> list[str]:
+    found: list[str] = []
+    for small in line.body:
+        if isinstance(small, cst.Assign):
+            for target in small.targets:
+                found += attributes_in(target.target)
+        elif isinstance(small, cst.AnnAssign) and small.value is not None:
+            found += attributes_in(small.target)
+    return found
+
+
+def attributes_in(target: cst.CSTNode) -> list[str]:
+    """The attributes of self among the targets of an assignment."""
+    if isinstance(target, cst.Attribute) and nodes.dotted(target.value) == "self":
+        return [target.attr.value]
+    if isinstance(target, cst.Tuple | cst.List):
+        return [name for element in target.elements for name in attributes_in(element.value)]
+    return []

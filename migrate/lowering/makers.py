@@ -1,0 +1,151 @@
+"""Classes as values: `norm_layer=nn.BatchNorm2d`, `block=BasicBlock`, `partial(nn.LayerNorm, eps=1e-6)`.
+
+A user's class is passed as it is. A torch layer becomes a small function that makes the Flax layer; it takes those of
+torch's arguments that some call gives it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import libcst as cst
+
+from migrate import nodes, suites
+from migrate.diagnostics import Unsupported
+from migrate.kinds import UNKNOWN, Kind, Makers, Module, ModuleClass, Never, TorchName, join
+from migrate.layers.table import TABLE
+from migrate.lowering.arguments import argument_names
+from migrate.lowering.layers import Layers
+from migrate.nodes import Expr, Statement
+from migrate.rules.rule import Call, Value
+from migrate.script import merge
+from migrate.targets import linen
+
+
+class MakerValues(Layers):
+    """What makes a module, given as a value."""
+
+    def layer_maker(self, name: str) -> Value:
+        """A torch layer class as a value."""
+        layer = TABLE[name]
+        wanted = self.script.made_with.get(name, set())
+        parameters = [p for p in linen.layer_signature(layer) if p.name in wanted]
+        everything = {p.name: p.default for p in linen.layer_signature(layer)}
+        bound = {p.name: Value(nodes.name(p.name)) for p in parameters}
+        for parameter in linen.layer_signature(layer):
+            if parameter.default is None and parameter.name not in bound:
+                bound[parameter.name] = Value(nodes.name(parameter.name))
+        call = Call(name, bound, (), everything, None, self.unit.use_snippet)
+        made = linen.construct(replace(layer, template=layer.template.replace("self.training", "training")), call, {})
+        node = self.with_snippets(made.node, layer.snippets)
+        written = [
+            p.name if p.default is None else f"{p.name}={nodes.code(p.default)}"
+            for p in linen.layer_signature(layer)
+            if p.name in bound
+        ]
+        training = ["training=False"] if layer.trains or "training" in wanted else []
+        text = f"({', '.join([*written, *training])}): {nodes.code(node)}"
+
+        def make(function: str) -> list[Statement]:
+            definition = suites.function(function, [], [nodes.statement("return {x}", x=node)])
+            head = cst.parse_statement(f"def {function}({', '.join([*written, *training])}):\n    pass")
+            assert isinstance(head, cst.FunctionDef)
+            return [definition.with_changes(params=head.params)]
+
+        function = self.unit.helper(f"make_{_snake(name.rpartition('.')[2])}", make, text)
+        return Value(nodes.name(function), Makers((TorchName(name),)))
+
+    def construct_made(self, node: cst.Call, callee: Value, kind: Makers) -> Value:
+        """`norm_layer(width)`: one of the layers and classes that the value may be."""
+        trains = any(self.option_trains(option) for option in kind.options)
+        result: Kind = Never()
+        args: list[cst.Arg] = []
+        for option in kind.options:
+            if isinstance(option, ModuleClass):
+                made = self.construct_user(node, callee, option)
+                self.script.classes[option.cls].own_trains |= trains
+            else:
+                assert isinstance(option, TorchName)
+                made = self.made_layer(option.name, node)
+                if trains:
+                    self.script.made_with.setdefault(option.name, set()).add("training")
+            result = join(result, made.kind)
+        for arg in node.args:
+            value = self.expr(arg.value)
+            args.append(arg.with_changes(value=self.field_value(value)))
+        half = self.cls in self.script.half
+        if half and any(isinstance(option, TorchName) for option in kind.options):
+            raise Unsupported("MIG203", f"{nodes.code(node.func)}: a layer that is given as a value, under autocast")
+        inherited = {"training": trains and bool(self.cls), "dtype": half}
+        own = {name: nodes.expression(f"self.{name}") for name, wanted in inherited.items() if wanted}
+        args = [*args, *nodes.arguments([], own)]
+        if not isinstance(result, Module):
+            raise Unsupported("MIG201", f"{nodes.code(node.func)} makes a model here, of a class that is not known")
+        return Value(node.with_changes(func=callee.node, args=args), result)
+
+    def option_trains(self, option: Kind) -> bool:
+        """Whether what a maker makes behaves differently in train mode."""
+        if isinstance(option, ModuleClass):
+            return self.script.trains(option.cls)
+        return isinstance(option, TorchName) and TABLE[option.name].trains
+
+    def made_layer(self, name: str, node: cst.Call) -> Value:
+        """One of the torch layers that a call may make; what it is called with is remembered."""
+        names = [p.name for p in linen.layer_signature(TABLE[name])]
+        given = argument_names(node.args, names)
+        if any(not name for name in given):
+            raise Unsupported("MIG302", f"{nodes.code(node)}: arguments that cannot be followed")
+        self.script.made_with.setdefault(name, set()).update(given)
+        return self.construct_layer(name, node)
+
+    def partial_maker(self, node: cst.Call, made: Kind) -> Value | None:
+        """`partial(nn.LayerNorm, eps=1e-6)`; None where it is a partial of something else."""
+        options = made.options if isinstance(made, Makers) else (made,)
+        if not all(isinstance(option, TorchName | ModuleClass) for option in options):
+            return None
+        args = [self.expr(arg.value) for arg in node.args]
+        if any(arg.keyword is None for arg in node.args[1:]):
+            raise Unsupported("MIG302", f"{nodes.code(node)}: give the arguments by keyword")
+        for option in options:
+            for arg, value in zip(node.args[1:], args[1:], strict=True):
+                assert arg.keyword is not None
+                if isinstance(option, ModuleClass):
+                    merge(self.script.classes[option.cls].field_kinds, arg.keyword.value, value.kind)
+                elif isinstance(option, TorchName):
+                    self.script.made_with.setdefault(option.name, set()).add(arg.keyword.value)
+        lowered = [arg.with_changes(value=self.field_value(v)) for arg, v in zip(node.args, args, strict=True)]
+        return Value(node.with_changes(args=lowered), made)
+
+    def class_attribute(self, base: Value, attribute: str) -> Kind:
+        """`block.expansion`: what the classes that the value may be have in common."""
+        options = base.kind.options if isinstance(base.kind, Makers) else (base.kind,)
+        found: Kind = Never()
+        for option in options:
+            facts = self.script.classes.get(option.cls) if isinstance(option, ModuleClass) else None
+            if facts is None:
+                return UNKNOWN
+            kind = facts.seen.get(attribute, facts.attributes.get(attribute, UNKNOWN))
+            found = join(found, kind)
+        return found
+
+    def annotated_maker(self, annotation: cst.Annotation | None) -> Kind:
+        """The module classes that an annotation names, as in `block: type[BasicBlock]`; Never where it names none."""
+        found: Kind = Never()
+        text = nodes.code(annotation.annotation) if annotation is not None else ""
+        if not re.match(r"(typing\.)?[Tt]ype\[", text):
+            return found
+        for name in dict.fromkeys(re.findall(r"\w+", text)):
+            kind = self.env.lookup(name)
+            if isinstance(kind, ModuleClass):
+                found = join(found, kind)
+        return found
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+
+
+def is_partial(node: Expr) -> bool:
+    """Whether a function is `functools.partial`."""
+    return (nodes.dotted(node) or "").rpartition(".")[2] == "partial"
