@@ -35,6 +35,7 @@ _THIRD_PARTY = {
     "np": "import numpy as np",
     "optax": "import optax",
     "serialization": "from flax import serialization",
+    "struct": "from flax import struct",
 }
 
 

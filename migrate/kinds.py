@@ -363,6 +363,14 @@ class Weight(Kind):
 
 
 @dataclass(frozen=True)
+class Distribution(Kind):
+    """A distribution of torch.distributions; `discrete` ones have no gradient through their samples."""
+
+    cls: str
+    discrete: bool = False
+
+
+@dataclass(frozen=True)
 class StateDict(Kind):
     """`x.state_dict()` of a model or an optimizer."""
 

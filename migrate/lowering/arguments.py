@@ -9,6 +9,7 @@ import libcst as cst
 from migrate import layouts, nodes
 from migrate.diagnostics import Unsupported
 from migrate.kinds import VANISHING, Host, Tensor
+from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.state import StateAccess
 from migrate.rules.rule import Call, Parameter, Value
 from migrate.script import (
@@ -95,6 +96,7 @@ class Arguments(StateAccess):
             {parameter.name: parameter.default for parameter in parameters},
             self.fresh_key,
             self.unit.use_snippet,
+            self.context not in HOST_CONTEXTS,
         )
 
 

@@ -17,6 +17,7 @@ from migrate.kinds import (
 from migrate.lowering.elements import part_kind
 from migrate.lowering.scope import NOWHERE, Scope
 from migrate.nodes import Expr
+from migrate.rules.catalogue import RULES
 
 _GENERATED = {"jnp", "jax", "nn", "optax", "partial", "example", "np", "serialization", "Path"}
 
@@ -52,6 +53,21 @@ class Binding(Scope):
         """Declines to change in place what a caller or another name may see, since rebinding would not reach it."""
         if isinstance(node, cst.Name) and node.value in self.env.shared:
             raise Unsupported("MIG303", f"{node.value} is changed in place, and may be seen under another name")
+
+    def fresh(self, node: Expr) -> bool:
+        """Whether a value has just been made by torch, so that nothing else can see it change."""
+        if not isinstance(node, cst.Call):
+            return False
+        name = self.torch_name(node.func)
+        if name is not None:
+            short = name.rpartition(".")[2]
+            return short not in _VIEWS and short not in _SHARES and not short.endswith("_")
+        if not isinstance(node.func, cst.Attribute):
+            return False
+        method = node.func.attr.value
+        if method in _VIEWS or method.endswith("_"):
+            return self.fresh(node.func.value)
+        return f"Tensor.{method}" in RULES
 
     def place_of(self, target: cst.CSTNode) -> Place:
         """Where an object with state lives when it is assigned to the target; NOWHERE for other targets."""
@@ -140,6 +156,11 @@ _VIEWS = frozenset(
         *("detach", "chunk", "split", "flatten", "contiguous", "narrow", "select", "swapaxes", "unbind", "diagonal"),
         *("to", "float", "cpu", "cuda"),  # no copy where nothing changes
     ]
+)
+
+# Functions whose result may be the memory of their argument.
+_SHARES = frozenset(
+    ["as_tensor", "asarray", "from_numpy", "frombuffer", "Variable", "atleast_1d", "atleast_2d", "real"]
 )
 
 

@@ -10,6 +10,7 @@ from migrate.kinds import (
     UNKNOWN,
     Accelerator,
     Device,
+    Distribution,
     Einops,
     Function,
     Host,
@@ -121,6 +122,8 @@ class Calls(TorchCalls, MakerValues, EinopsCalls, Models, Expressions, UserCalls
             return self.accelerator_method(node, method)
         if isinstance(kind, Scaler):
             return self.scaler_method(node, method)
+        if isinstance(kind, Distribution):
+            return self.distribution_method(node, method, base)
         if isinstance(kind, Host):
             return self.host_method(node, func, base)
         if isinstance(kind, SelfModule):

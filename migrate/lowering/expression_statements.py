@@ -20,9 +20,9 @@ from migrate.lowering.checkpoints import Checkpoints
 from migrate.lowering.finding import CLIPPING
 from migrate.lowering.optimizer_statements import OptimizerStatements
 from migrate.lowering.setup import Setup
+from migrate.lowering.torch_calls import in_place_rule
 from migrate.machine import NO_OPS
-from migrate.nodes import Expr, Statement
-from migrate.rules.catalogue import RULES
+from migrate.nodes import Statement
 from migrate.rules.rule import Value
 
 
@@ -117,17 +117,28 @@ class ExpressionStatements(Setup, Calls, Checkpoints, OptimizerStatements):
     def in_place(
         self, line: cst.SimpleStatementLine, func: cst.Attribute, node: cst.Call, base: Value
     ) -> list[Statement]:
-        """`x.add_(y)` on a plain name: the name is bound again."""
-        rule = RULES.get(f"Tensor.{func.attr.value[:-1]}")
-        if not isinstance(func.value, cst.Name):
+        """`x.add_(y)` on a plain name: the name is bound again. On a slice of one, `x[:, 0].zero_()`, that part is set."""
+        api = f"Tensor.{func.attr.value}"
+        rule = in_place_rule(api)
+        target = func.value.value if isinstance(func.value, cst.Subscript) and _is_view(func.value) else func.value
+        if not isinstance(target, cst.Name):
             raise Unsupported("MIG303", f"{nodes.code(func.value)} is changed in place")
-        self.own(func.value)
-        if func.attr.value in ("zero_", "fill_") and rule is None:
-            value: Expr = self.node(node.args[0].value) if node.args else cst.Integer("0")
-            made = nodes.expression("jnp.full_like({x}, {v})", x=layouts.first(base), v=value)
-            return suites.assigned(line, func.value, made)
+        self.own(target)
         if rule is None:
-            raise Unsupported("MIG301", f"Tensor.{func.attr.value}")
-        value_made = self.apply_rule(rule, f"Tensor.{func.attr.value}", node, base)
-        self.bind(func.value, value_made.kind, value_made.layout)
-        return suites.assigned(line, func.value, value_made.node)
+            raise Unsupported("MIG301", api)
+        value = self.apply_rule(rule, api, node, base)
+        if target is func.value:
+            self.bind(target, value.kind, value.layout)
+            return suites.assigned(line, target, value.node)
+        assert isinstance(base.node, cst.Subscript)
+        place = base.node.with_changes(value=cst.Attribute(base.node.value, cst.Name("at")))
+        return suites.assigned(line, target, nodes.call(cst.Attribute(place, cst.Name("set")), layouts.first(value)))
+
+
+def _is_view(node: cst.Subscript) -> bool:
+    """Whether an index is made of literals and slices alone, so that torch changes the tensor that it is taken of."""
+    return isinstance(node.value, cst.Name) and all(
+        isinstance(element.slice, cst.Slice) or isinstance(nodes.literal(element.slice.value), int)
+        for element in node.slice
+        if isinstance(element.slice, cst.Slice | cst.Index)
+    )

@@ -12,6 +12,7 @@ from migrate.kinds import (
     UNKNOWN,
     Accelerator,
     Device,
+    Distribution,
     DType,
     Function,
     Host,
@@ -41,6 +42,13 @@ from migrate.rules.creation import DTYPES
 from migrate.rules.rule import Value
 
 _NUMBERS = (cst.Integer, cst.Float, cst.Imaginary)
+
+# The names of the parts of what torch functions return.
+_FIELDS = {
+    "values": 0, "indices": 1,  # of torch.max(x, 1), torch.sort, torch.topk
+    "sign": 0, "logabsdet": 1, "eigenvalues": 0, "eigenvectors": 1, "solution": 0,
+    "U": 0, "S": 1, "Vh": 2, "Q": 0, "R": 1,
+}
 
 
 class Expressions(Accelerated, Imports):
@@ -110,9 +118,10 @@ class Expressions(Accelerated, Imports):
             return Value(node.with_changes(value=base.node), self.class_attribute(base, attribute))
         if isinstance(base.kind, Model):
             return self.model_attribute(node, base, attribute)
-        if isinstance(base.node, cst.Tuple) and attribute in ("values", "indices"):  # of torch.max(x, 1)
-            number = 0 if attribute == "values" else 1
-            return Value(base.node.elements[number].value, part_kind(base.kind, number, 2))
+        if isinstance(base.kind, Distribution):
+            return Value(node.with_changes(value=base.node), Tensor("float"))
+        if isinstance(base.kind, Items) and base.kind.items is not None and attribute in _FIELDS:
+            return _field(base, attribute)
         return Value(node.with_changes(value=nodes.parenthesized(layouts.first(base))), self.attribute_kind(node))
 
     def project_attribute(self, node: cst.Attribute, module: ProjectModule, attribute: str) -> Value:
@@ -159,8 +168,12 @@ class Expressions(Accelerated, Imports):
     def tensor_attribute(self, node: cst.Attribute, base: Value, attribute: str) -> Value:
         """An attribute of a tensor; the others raise Unsupported."""
         x = base.node
-        if attribute in ("data", "real"):
+        if attribute == "data":
             return base
+        if attribute in ("real", "imag", "H", "mH", "itemsize", "nbytes"):
+            text = {"H": "jnp.conj({x}).T", "mH": "jnp.conj({x}).mT"}.get(attribute, "{x}." + attribute)
+            made = nodes.expression(text, x=layouts.first(base))
+            return Value(made, Number() if attribute in ("itemsize", "nbytes") else Tensor())
         if attribute == "device":
             return Value(nodes.expression("jax.default_backend()"), Device())
         if attribute == "shape":
@@ -189,3 +202,13 @@ class Expressions(Accelerated, Imports):
     def expr_Lambda(self, node: cst.Lambda) -> Value:
         inner = self.inner({p.name.value: UNKNOWN for p in node.params.params})
         return Value(node.with_changes(body=inner.node(node.body)), Plain("function"))
+
+
+def _field(base: Value, attribute: str) -> Value:
+    """A part of a result by its name."""
+    assert isinstance(base.kind, Items) and base.kind.items is not None
+    number, count = _FIELDS[attribute], len(base.kind.items)
+    kind = part_kind(base.kind, number, count)
+    if isinstance(base.node, cst.Tuple):
+        return Value(base.node.elements[number].value, kind)
+    return Value(nodes.expression("{x}[" + str(number) + "]", x=base.node), kind)

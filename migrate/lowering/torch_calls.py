@@ -132,7 +132,7 @@ class TorchCalls(Precision, Layers, Optimizers, DataLoading, TypedTensors):
             length = layouts.length(base, axis) if isinstance(axis, int) else None
             if length is not None:
                 return length
-        if api in RULES:
+        if api in RULES and not _in_place(api):
             return self.apply_rule(RULES[api], api, node, base)
         if api in _PASS_THROUGH:
             return base
@@ -144,11 +144,20 @@ class TorchCalls(Precision, Layers, Optimizers, DataLoading, TypedTensors):
             return Value(nodes.call(nodes.expression("{x}.tolist", x=layouts.first(base))), Items(None, UNKNOWN))
         if method == "numpy":
             return Value(nodes.call("np.asarray", layouts.first(base)), UNKNOWN)
-        if method.startswith("new_"):
+        in_place = in_place_rule(api)
+        if in_place is None:
             raise Unsupported("MIG301", api)
-        if method.endswith("_") and f"Tensor.{method[:-1]}" in RULES:
+        assert isinstance(node.func, cst.Attribute)
+        if not self.fresh(node.func.value):
             raise Unsupported("MIG303", f"{api} inside an expression")
-        raise Unsupported("MIG301", api)
+        return self.apply_rule(in_place, api, node, base)
+
+    def distribution_method(self, node: cst.Call, method: str, base: Value) -> Value:
+        """A method of an object of torch.distributions."""
+        api = f"torch.distributions.Distribution.{method}"
+        if api not in RULES:
+            raise Unsupported("MIG301", api)
+        return self.apply_rule(RULES[api], api, node, base)
 
     def windows(self, node: cst.Call) -> Value | None:
         """`torch.stack([x[i : i + n] for i in starts])`: windows of one length, taken by one index."""
@@ -180,6 +189,15 @@ class TorchCalls(Precision, Layers, Optimizers, DataLoading, TypedTensors):
     def torch_is_tensor(self, node: cst.Call) -> Value:
         """`isinstance(x, jax.Array)`, which numpy arrays are not."""
         return Value(nodes.call("isinstance", self.node(node.args[0].value), nodes.expression("jax.Array")), Number())
+
+
+def _in_place(api: str) -> bool:
+    return api.endswith("_") and not api.endswith("__")
+
+
+def in_place_rule(api: str) -> Rule | None:
+    """The rule of a method that changes its tensor: its own, or that of the method that makes a new one."""
+    return (RULES.get(api) or RULES.get(api[:-1])) if _in_place(api) else None
 
 
 def _without(node: Expr, name: str) -> Expr | None:

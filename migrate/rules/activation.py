@@ -17,6 +17,7 @@ _ACTIVATIONS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "logsigmoid": ("nn.log_sigmoid", "input", ()),
     "softsign": ("nn.soft_sign", "input", ()),
     "hardswish": ("nn.hard_swish", "input, inplace=False", ()),
+    "hardsigmoid": ("nn.hard_sigmoid", "input, inplace=False", ()),
 }
 
 
@@ -80,9 +81,12 @@ def softplus(call: Call) -> Expr:
 
     >>> F.softplus(x)  # x: f32[2, 3]
     nn.softplus(x)
+    >>> F.softplus(x, beta=0.5)  # x: f32[2, 3]
+    nn.softplus(0.5 * x) / 0.5
     """
-    call.only("beta", 1, 1.0)
     call.only("threshold", 20, 20.0)
+    if call.has("beta") and call.literal("beta") != 1:
+        return call.make("nn.softplus({beta} * {input}) / {beta}")
     return call.make("nn.softplus({input})")
 
 
@@ -135,7 +139,91 @@ def hardtanh(call: Call) -> Expr:
 
     >>> F.hardtanh(x)  # x: f32[2, 3]
     nn.hard_tanh(x)
+    >>> F.hardtanh(x, 0.0, 0.5)  # x: f32[2, 3]
+    jnp.clip(x, 0.0, 0.5)
     """
-    call.only("min_val", -1.0, -1)
-    call.only("max_val", 1.0, 1)
+    if call.has("min_val") or call.has("max_val"):
+        return call.make("jnp.clip({input}, {min_val}, {max_val})")
     return call.make("nn.hard_tanh({input})")
+
+
+def _simple(name: str, parameters: str, template: str, note: str, text: str, expected: str) -> Rule:
+    def function(call: Call) -> Expr:
+        return call.make(template)
+
+    doc = f"{note}\n\n    >>> {text}  # x: f32[2, 3]\n    {expected}\n"
+    names = (f"torch.nn.functional.{name}", *(("torch.celu",) if name == "celu" else ()))
+    return Rule(names, signature(parameters), function, True, "float", doc, "activation")
+
+
+register(
+    _simple(
+        "softshrink", "input, lambd=0.5", "jnp.where(jnp.abs({input}) > {lambd}, {input} - jnp.sign({input}) * {lambd}, 0)",
+        "Towards 0 by lambd.", "F.softshrink(x)",
+        "jnp.where(jnp.abs(x) > 0.5, x - (jnp.sign(x) * 0.5), 0)",
+    )
+)  # fmt: skip
+register(
+    _simple(
+        "hardshrink", "input, lambd=0.5", "jnp.where(jnp.abs({input}) > {lambd}, {input}, 0)",
+        "0 where it is small.", "F.hardshrink(x, 0.3)", "jnp.where(jnp.abs(x) > 0.3, x, 0)",
+    )
+)  # fmt: skip
+register(
+    _simple(
+        "tanhshrink", "input", "{input} - jnp.tanh({input})", "What tanh leaves.", "F.tanhshrink(x)", "x - jnp.tanh(x)"
+    )
+)
+register(
+    _simple(
+        "threshold", "input, threshold, value, inplace=False", "jnp.where({input} > {threshold}, {input}, {value})",
+        "Another value up to the threshold.", "F.threshold(x, 0.1, -2.0)", "jnp.where(x > 0.1, x, -2.0)",
+    )
+)  # fmt: skip
+register(
+    _simple(
+        "celu", "input, alpha=1.0, inplace=False", "nn.celu({input}, {alpha})", "Smooth for every alpha.",
+        "F.celu(x, 0.5)", "nn.celu(x, 0.5)",
+    )
+)  # fmt: skip
+
+
+@rule("torch.nn.functional.prelu", "torch.prelu", "Tensor.prelu", signature="input, weight", dtype="float")
+def prelu(call: Call) -> Expr:
+    """One slope, or one for each channel (axis 1).
+
+    >>> F.prelu(x, y)  # x: f32[2, 3, 4]; y: f32[3]
+    prelu(x, y)
+    >>> F.prelu(x, y)  # x: f32[5]; y: f32[1]
+    prelu(x, y)
+    """
+    call.snippet("prelu")
+    return call.make("prelu({input}, {weight})")
+
+
+@rule("torch.nn.functional.softmin", signature="input, dim=None, _stacklevel=3, dtype=None", dtype="float")
+def softmin(call: Call) -> Expr:
+    """Of the negative values.
+
+    >>> F.softmin(x, dim=1)  # x: f32[2, 3]
+    nn.softmax(-x, axis=1)
+    """
+    call.only("dtype", None)
+    if not call.has("dim"):
+        raise Unsupported("MIG302", f"{call.api} without dim")
+    return call.make("nn.softmax(-{input}, axis={dim})")
+
+
+@rule(
+    "torch.nn.functional.rrelu", "torch.rrelu",
+    signature="input, lower=0.125, upper=0.3333333333333333, training=False, inplace=False",
+    elementwise=True, dtype="float",
+)  # fmt: skip
+def rrelu(call: Call) -> Expr:
+    """Outside of training a leaky ReLU of the mean slope; in training slopes are random, which is refused.
+
+    >>> F.rrelu(x, 0.1, 0.3)  # x: f32[2, 3]
+    nn.leaky_relu(x, (0.1 + 0.3) / 2)
+    """
+    call.only("training", False)
+    return call.make("nn.leaky_relu({input}, ({lower} + {upper}) / 2)")

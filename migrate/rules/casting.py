@@ -1,6 +1,6 @@
 """Changing the type of a tensor. 64-bit types need jax_enable_x64, so their 32-bit forms are written."""
 
-from migrate.kinds import Plain, Tensor
+from migrate.kinds import DType, Number, Plain, Tensor
 from migrate.nodes import Expr
 from migrate.rules.rule import Call, Rule, Value, register, rule, signature
 
@@ -22,6 +22,12 @@ for _method, _dtype, _kind in (
     ("bool", "jnp.bool_", "bool"),
     ("half", "jnp.float16", "float"),
     ("bfloat16", "jnp.bfloat16", "float"),
+    ("double", "jnp.float64", "float"),
+    ("short", "jnp.int16", "int"),
+    ("char", "jnp.int8", "int"),
+    ("byte", "jnp.uint8", "int"),
+    ("cfloat", "jnp.complex64", ""),
+    ("cdouble", "jnp.complex128", ""),
 ):
     register(_cast(_method, _dtype, _kind))
 
@@ -46,3 +52,43 @@ def finfo(call: Call) -> Value:
     jnp.clip(x, min=jnp.finfo(x.dtype).tiny)
     """
     return Value(call.make("jnp.finfo({type})"), Plain("finfo"))
+
+
+@rule("torch.iinfo", signature="type", dtype="")
+def iinfo(call: Call) -> Value:
+    """Limits of a type of integers; torch's 64 bits are 32 in JAX.
+
+    >>> x.clamp(max=torch.iinfo(torch.int16).max)  # x: i32[2, 3]
+    jnp.clip(x, max=jnp.iinfo(jnp.int16).max)
+    """
+    return Value(call.make("jnp.iinfo({type})"), Plain("finfo"))
+
+
+@rule("Tensor.element_size", signature="input")
+def element_size(call: Call) -> Value:
+    """Bytes of one element.
+
+    >>> x * x.element_size()  # x: i32[2, 3]
+    x * x.dtype.itemsize
+    """
+    return Value(call.make("{input}.dtype.itemsize"), Number())
+
+
+@rule("torch.result_type", signature="tensor, other")
+def result_type(call: Call) -> Value:
+    """What the two would make together.
+
+    >>> x.type(torch.result_type(x, y))  # x: i32[2, 3]; y: f32[2]
+    x.astype(jnp.result_type(x, y))
+    """
+    return Value(call.make("jnp.result_type({tensor}, {other})"), DType())
+
+
+@rule("torch.get_default_dtype", signature="")
+def get_default_dtype(call: Call) -> Value:
+    """float32: that another one was set is not followed.
+
+    >>> x.to(torch.get_default_dtype())  # x: i32[2, 3]
+    x.astype(jnp.result_type(float))
+    """
+    return Value(call.make("jnp.result_type(float)"), DType())

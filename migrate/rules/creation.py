@@ -91,8 +91,7 @@ def empty_like(call: Call) -> Expr:
     >>> torch.zeros_like(torch.empty_like(x))  # x: f32[2, 3]
     jnp.zeros_like(jnp.empty_like(x))
     """
-    call.only("dtype", None)
-    return call.make("jnp.empty_like({input})")
+    return nodes.call("jnp.empty_like", call.node("input"), **call.given("dtype"))
 
 
 @rule("torch.full", signature=f"size, fill_value, *, {FACTORY}", dtype="")
@@ -113,8 +112,7 @@ def full_like(call: Call) -> Expr:
     >>> x + torch.full_like(x, 2.0)  # x: f32[2, 3]
     x + jnp.full_like(x, 2.0)
     """
-    call.only("dtype", None)
-    return call.make("jnp.full_like({input}, {fill_value})")
+    return nodes.call("jnp.full_like", call.node("input"), call.node("fill_value"), **call.given("dtype"))
 
 
 @rule(
@@ -165,6 +163,8 @@ def arange(call: Call) -> Value:
     literals = [nodes.literal(number) for number in numbers]
     floats = any(isinstance(value, float) for value in literals)
     kind = dtype_kind(call.node("dtype")) if dtype else "float" if floats else "int"
+    if floats and kind == "int":
+        raise Unsupported("MIG302", f"{call.api}: fractions with a type of integers, which torch rounds first")
     return Value(nodes.call("jnp.arange", *numbers, **dtype), Tensor(kind, 1))
 
 
@@ -176,6 +176,8 @@ def linspace(call: Call) -> Value:
     x + jnp.linspace(0, 1, 3)
     """
     dtype = {"dtype": call.node("dtype")} if call.has("dtype") else {}
+    if dtype and dtype_kind(call.node("dtype")) == "int":
+        raise Unsupported("MIG302", f"{call.api}: a type of integers, for which torch rounds in its own way")
     node = nodes.call("jnp.linspace", call.node("start"), call.node("end"), call.node("steps"), **dtype)
     return Value(node, Tensor(dtype_kind(call.node("dtype")) if dtype else "float", 1))
 
@@ -204,14 +206,18 @@ def _new_filled(name: str) -> Rule:
         made = dtype_kind(dtype) if call.has("dtype") else kind.dtype if isinstance(kind, Tensor) else ""
         return Value(nodes.call(f"jnp.{name}", shape, dtype), Tensor(made, rank))
 
+    before, after = ("torch.zeros_like(", ")") if name == "empty" else ("", "")  # what it holds is left open
+    ours = before.replace("torch", "jnp")
     doc = (
-        f"The dtype of another tensor.\n\n    >>> x.new_{name}(2, 3)  # x: f32[5]\n    jnp.{name}((2, 3), x.dtype)\n"
-        f"    >>> x.new_{name}((4,))  # x: i32[5]\n    jnp.{name}((4,), x.dtype)\n"
+        f"The dtype of another tensor.\n\n    >>> {before}x.new_{name}(2, 3){after}  # x: f32[5]\n"
+        f"    {ours}jnp.{name}((2, 3), x.dtype){after}\n"
+        f"    >>> {before}x.new_{name}((4,)){after}  # x: i32[5]\n    {ours}jnp.{name}((4,), x.dtype){after}\n"
     )
     parameters = signature(f"input, *size, {FACTORY}")
     return Rule((f"Tensor.new_{name}",), parameters, function, False, "like", doc, "creation")
 
 
+register(_new_filled("empty"))
 register(_new_filled("zeros"))
 register(_new_filled("ones"))
 
@@ -223,8 +229,8 @@ def new_full(call: Call) -> Value:
     >>> x.new_full((2, 3), 7)  # x: f32[5]
     jnp.full((2, 3), 7, x.dtype)
     """
-    call.only("dtype", None)
-    return Value(call.make("jnp.full({size}, {fill_value}, {input}.dtype)"), Tensor())
+    dtype = call.node("dtype") if call.has("dtype") else call.make("{input}.dtype")
+    return Value(call.make("jnp.full({size}, {fill_value}, {dtype})", dtype=dtype), Tensor())
 
 
 @rule("Tensor.new_tensor", signature="input, data, *, dtype=None, device=None, requires_grad=False")
@@ -234,8 +240,8 @@ def new_tensor(call: Call) -> Value:
     >>> x.new_tensor([1, 2])  # x: f32[5]
     jnp.array([1, 2], x.dtype)
     """
-    call.only("dtype", None)
-    return Value(call.make("jnp.array({data}, {input}.dtype)"), Tensor())
+    dtype = call.node("dtype") if call.has("dtype") else call.make("{input}.dtype")
+    return Value(call.make("jnp.array({data}, {dtype})", dtype=dtype), Tensor())
 
 
 @rule("torch.logspace", signature=f"start, end, steps, base=10.0, *, {FACTORY}", dtype="float")
@@ -245,6 +251,27 @@ def logspace(call: Call) -> Value:
     >>> x * torch.logspace(-1, 1, 3)  # x: f32[3]
     x * jnp.logspace(-1, 1, 3)
     """
-    call.only("base", 10.0, 10)
     call.only("dtype", None)
-    return Value(call.make("jnp.logspace({start}, {end}, {steps})"), Tensor("float", 1))
+    positional = [call.node(name) for name in ("start", "end", "steps")]
+    return Value(nodes.call("jnp.logspace", *positional, **call.given("base")), Tensor("float", 1))
+
+
+@rule("torch.scalar_tensor", signature=f"s, *, {FACTORY}", dtype="")
+def scalar_tensor(call: Call) -> Value:
+    """float32 whatever the number.
+
+    >>> x + torch.scalar_tensor(2)  # x: f32[2, 3]
+    x + jnp.array(2, jnp.float32)
+    """
+    dtype = call.node("dtype") if call.has("dtype") else nodes.expression("jnp.float32")
+    return Value(call.make("jnp.array({s}, {dtype})", dtype=dtype), Tensor(dtype_kind(dtype), 0))
+
+
+@rule("torch.Size", signature="sizes=()", dtype="")
+def size(call: Call) -> Value:
+    """A tuple.
+
+    >>> x.reshape(torch.Size([3, 2]))  # x: f32[2, 3]
+    x.reshape(tuple([3, 2]))
+    """
+    return Value(call.make("tuple({sizes})"), Items(None, Number(), "tuple"))

@@ -25,13 +25,22 @@ ONE_TO_ONE: dict[str, tuple[str, str, str]] = {
     "atan": ("jnp.arctan({input})", "float", "f32[2, 3]"),
     "tanh": ("jnp.tanh({input})", "float", "f32[2, 3]"),
     "sigmoid": ("nn.sigmoid({input})", "float", "f32[2, 3]"),
-    "erf": ("jax.lax.erf({input})", "float", "f32[2, 3]"),
+    "erf": ("jax.scipy.special.erf({input})", "float", "f32[2, 3]"),
     "floor": ("jnp.floor({input})", "like", "f32[2, 3]"),
     "ceil": ("jnp.ceil({input})", "like", "f32[2, 3]"),
-    "round": ("jnp.round({input})", "like", "f32[2, 3]"),
     "trunc": ("jnp.trunc({input})", "like", "f32[2, 3]"),
     "sign": ("jnp.sign({input})", "like", "f32[2, 3]"),
     "neg": ("-{input}", "like", "f32[2, 3]"),
+    "acosh": ("jnp.arccosh({input})", "float", "above[2, 3]"),
+    "arccosh": ("jnp.arccosh({input})", "float", "above[2, 3]"),
+    "positive": ("{input}", "like", "f32[2, 3]"),
+    "sgn": ("jnp.sign({input})", "like", "const[2, 3]"),
+    "isreal": ("jnp.isreal({input})", "bool", "f32[2, 3]"),
+    "arcsin": ("jnp.arcsin({input})", "float", "unit[2, 3]"),
+    "arccos": ("jnp.arccos({input})", "float", "unit[2, 3]"),
+    "arcsinh": ("jnp.arcsinh({input})", "float", "f32[2, 3]"),
+    "arctanh": ("jnp.arctanh({input})", "float", "unit[2, 3]"),
+    "fix": ("jnp.trunc({input})", "like", "f32[2, 3]"),
     "isnan": ("jnp.isnan({input})", "bool", "f32[2, 3]"),
     "isinf": ("jnp.isinf({input})", "bool", "f32[2, 3]"),
     "isfinite": ("jnp.isfinite({input})", "bool", "f32[2, 3]"),
@@ -41,10 +50,9 @@ ONE_TO_ONE: dict[str, tuple[str, str, str]] = {
     "asinh": ("jnp.arcsinh({input})", "float", "f32[2, 3]"),
     "atanh": ("jnp.arctanh({input})", "float", "unit[2, 3]"),
     "arctan": ("jnp.arctan({input})", "float", "f32[2, 3]"),
-    "erfc": ("jax.lax.erfc({input})", "float", "f32[2, 3]"),
-    "erfinv": ("jax.lax.erf_inv({input})", "float", "unit[2, 3]"),
-    "lgamma": ("jax.lax.lgamma({input})", "float", "pos[2, 3]"),
-    "logit": ("jax.scipy.special.logit({input})", "float", "unit[2, 3]"),
+    "erfc": ("jax.scipy.special.erfc({input})", "float", "f32[2, 3]"),
+    "erfinv": ("jax.scipy.special.erfinv({input})", "float", "unit[2, 3]"),
+    "lgamma": ("jax.scipy.special.gammaln({input})", "float", "pos[2, 3]"),
     "deg2rad": ("jnp.deg2rad({input})", "float", "f32[2, 3]"),
     "rad2deg": ("jnp.rad2deg({input})", "float", "f32[2, 3]"),
     "frac": ("{input} - jnp.trunc({input})", "float", "f32[2, 3]"),
@@ -132,3 +140,30 @@ def nan_to_num(call: Call) -> Expr:
     """
     given = {name: call.node(name) for name in ("nan", "posinf", "neginf") if call.has(name)}
     return nodes.call("jnp.nan_to_num", call.node("input"), **given)
+
+
+@rule("torch.round", "Tensor.round", signature="input, *, decimals=0", elementwise=True)
+def rounded(call: Call) -> Expr:
+    """Halves to the even neighbour in both.
+
+    >>> torch.round(x)  # x: f32[2, 3]
+    jnp.round(x)
+    >>> torch.round(x, decimals=1)  # x: f32[2, 3]
+    jnp.round(x, decimals=1)
+    """
+    return nodes.call("jnp.round", call.node("input"), **call.given("decimals"))
+
+
+@rule(
+    "torch.logit", "Tensor.logit", "torch.special.logit", signature="input, eps=None", elementwise=True, dtype="float"
+)
+def logit(call: Call) -> Expr:
+    """With eps, clamps to [eps, 1 - eps] first.
+
+    >>> torch.logit(x)  # x: unit[2, 3]
+    jax.scipy.special.logit(x)
+    >>> torch.logit(x, eps=1e-3)  # x: unit[2, 3]
+    jax.scipy.special.logit(jnp.clip(x, 1e-3, 1 - 1e-3))
+    """
+    clipped = "jnp.clip({input}, {eps}, 1 - {eps})" if call.has("eps") else "{input}"
+    return call.make(f"jax.scipy.special.logit({clipped})")

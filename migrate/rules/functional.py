@@ -4,7 +4,7 @@ import libcst as cst
 
 from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Items
+from migrate.kinds import Items, Tensor
 from migrate.nodes import Expr
 from migrate.rules.rule import Call, Rule, register, rule, signature
 
@@ -17,8 +17,12 @@ def normalize(call: Call) -> Expr:
     normalize(x)
     >>> F.normalize(x, p=2, dim=-1, eps=1e-6)  # x: f32[2, 3, 4]
     normalize(x, axis=-1, eps=1e-6)
+    >>> F.normalize(x, p=1, dim=-1)  # x: f32[2, 3]
+    x / jnp.maximum(jnp.linalg.vector_norm(x, ord=1, axis=-1, keepdims=True), 1e-12)
     """
-    call.only("p", 2.0, 2)
+    if call.has("p") and call.literal("p") != 2:
+        norms = "jnp.linalg.vector_norm({input}, ord={p}, axis={dim}, keepdims=True)"
+        return call.make(f"{{input}} / jnp.maximum({norms}, {{eps}})")
     call.snippet("normalize")
     keywords = {"axis": call.node("dim")} if call.has("dim") else {}
     keywords |= {"eps": call.node("eps")} if call.has("eps") else {}
@@ -27,13 +31,16 @@ def normalize(call: Call) -> Expr:
 
 @rule("torch.nn.functional.one_hot", signature="tensor, num_classes=-1", dtype="int")
 def one_hot(call: Call) -> Expr:
-    """Integers in torch, floats in JAX; the number of classes must be given.
+    """Integers in torch, floats in JAX; inside jit the number of classes must be given.
 
     >>> F.one_hot(x, 4)  # x: idx4[5]
     nn.one_hot(x, 4, dtype=jnp.int32)
+    >>> F.one_hot(x)  # x: idx4[5]; on the host
+    nn.one_hot(x, x.max() + 1, dtype=jnp.int32)
     """
     if not call.has("num_classes"):
-        raise Unsupported("MIG302", f"{call.api} without num_classes has a shape that depends on the data")
+        call.on_host(f"{call.api} without num_classes")
+        return call.make("nn.one_hot({tensor}, {tensor}.max() + 1, dtype=jnp.int32)")
     return call.make("nn.one_hot({tensor}, {num_classes}, dtype=jnp.int32)")
 
 
@@ -73,15 +80,43 @@ def pad(call: Call) -> Expr:
 
     >>> F.pad(x, (1, 2))  # x: f32[2, 3]
     jnp.pad(x, ([(0, 0)] * (x.ndim - 1)) + [(1, 2)])
+    >>> F.pad(x, (1, 2, 0, 1), value=3.0)  # x: f32[4, 2, 3]
+    jnp.pad(x, ([(0, 0)] * (x.ndim - 2)) + [(0, 1), (1, 2)], constant_values=3.0)
+    >>> F.pad(x, (1, 2), mode="reflect")  # x: f32[4, 2, 3]
+    jnp.pad(x, ([(0, 0)] * (x.ndim - 1)) + [(1, 2)], mode="reflect")
     """
-    call.only("mode", "constant")
-    sizes = call.literal("pad")
-    assert isinstance(sizes, list | tuple)
-    pairs = [tuple(sizes[i : i + 2]) for i in range(0, len(sizes), 2)][::-1]
-    template = f"jnp.pad({{input}}, [(0, 0)] * ({{input}}.ndim - {len(pairs)}) + {pairs})"
-    if call.has("value"):
-        template = template[:-1] + ", constant_values={value})"
-    return call.make(template)
+    pairs = _pairs(call)
+    known = call.kind("input")
+    rank = known.rank if isinstance(known, Tensor) else -1
+    if rank >= len(pairs.elements):
+        zeros = [cst.Element(nodes.expression("(0, 0)"))] * (rank - len(pairs.elements))
+        widths: Expr = cst.List([*zeros, *pairs.elements])
+    else:
+        widths = nodes.expression(
+            f"[(0, 0)] * ({{x}}.ndim - {len(pairs.elements)}) + {{pairs}}", x=call.node("input"), pairs=pairs
+        )
+    modes = {"constant": "", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+    mode = modes.get(str(call.literal("mode")))
+    if mode is None:
+        raise Unsupported("MIG302", f"{call.api}: there is no mode {call.literal('mode')!r}")
+    more = {"mode": nodes.expression(f'"{mode}"')} if mode else call.given(value="constant_values")
+    if mode:
+        call.only("value", None)
+    return nodes.call("jnp.pad", call.node("input"), widths, **more)
+
+
+def _pairs(call: Call) -> cst.List:
+    """The pairs of `pad`, which count from the last axis, in the order of the axes."""
+    node = call.node("pad")
+    if not isinstance(node, cst.Tuple | cst.List) or any(isinstance(e, cst.StarredElement) for e in node.elements):
+        raise Unsupported("MIG302", f"{call.api}: pad={nodes.code(node)} must be written out here")
+    sizes = [element.value for element in node.elements]
+    for size in sizes:
+        value = nodes.literal(size)
+        if isinstance(value, int) and value < 0:
+            raise Unsupported("MIG302", f"{call.api}: a negative width cuts, which jnp.pad does not do")
+    pairs = [nodes.tuple_of(sizes[i : i + 2]) for i in range(0, len(sizes), 2)]
+    return cst.List([cst.Element(pair) for pair in reversed(pairs)])
 
 
 def _convolution(dimensions: int) -> Rule:
@@ -96,9 +131,17 @@ def _convolution(dimensions: int) -> Rule:
             return made
         return nodes.expression("{y} + {b}.reshape(-1" + ", 1" * dimensions + ")", y=made, b=call.node("bias"))
 
-    x, w = {1: ("2, 4, 9", "6, 4, 3"), 2: ("2, 4, 7, 6", "6, 2, 3, 3")}[dimensions]
-    plain = {1: "(1,), padding=[(0, 0)]", 2: "(2, 2), padding=[(1, 1), (1, 1)], feature_group_count=2"}[dimensions]
-    more = {1: "", 2: ", stride=2, padding=1, groups=2"}[dimensions]
+    x, w = {
+        1: ("2, 4, 9", "6, 4, 3"),
+        2: ("2, 4, 7, 6", "6, 2, 3, 3"),
+        3: ("2, 2, 4, 5, 3", "6, 2, 2, 2, 2"),
+    }[dimensions]
+    plain = {
+        1: "(1,), padding=[(0, 0)]",
+        2: "(2, 2), padding=[(1, 1), (1, 1)], feature_group_count=2",
+        3: "(1, 1, 1), padding=[(0, 0), (0, 0), (0, 0)], rhs_dilation=(1, 2, 1)",
+    }[dimensions]
+    more = {1: "", 2: ", stride=2, padding=1, groups=2", 3: ", dilation=(1, 2, 1)"}[dimensions]
     ones = ", 1" * dimensions
     doc = (
         "Channels stay first, as torch has them; the weight is (out, in, *window) in both.\n\n"
@@ -130,17 +173,27 @@ def _padding(call: Call, count: int) -> Expr:
 
 register(_convolution(1))
 register(_convolution(2))
+register(_convolution(3))
 
 
-@rule("torch.nn.functional.embedding", signature="input, weight, padding_idx=None, max_norm=None", dtype="float")
+@rule(
+    "torch.nn.functional.embedding",
+    signature="input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False",
+    dtype="float",
+)
 def embedding(call: Call) -> Expr:
-    """Rows of a table.
+    """Rows of a table; the row at padding_idx gets no gradient.
 
     >>> F.embedding(x, y)  # x: idx5[2, 3]; y: f32[5, 4]
     y[x]
+    >>> F.embedding(x, y, padding_idx=1)  # x: idx5[2, 3]; y: f32[5, 4]
+    y.at[1].set(jax.lax.stop_gradient(y[1]))[x]
     """
-    call.only("padding_idx", None)
     call.only("max_norm", None)
+    call.only("scale_grad_by_freq", False)
+    if call.has("padding_idx"):
+        row = "jax.lax.stop_gradient({weight}[{padding_idx}])"
+        return call.make(f"{{weight}}.at[{{padding_idx}}].set({row})[{{input}}]")
     return call.make("{weight}[{input}]")
 
 
@@ -181,43 +234,17 @@ def scaled_dot_product_attention(call: Call) -> Expr:
     >>> F.scaled_dot_product_attention(x, y, x, z, scale=0.3)  # x: f32[2, 3, 4]; y: f32[2, 3, 4]; z: f32[3, 3]
     scaled_dot_product_attention(x, y, x, z, scale=0.3)
     """
-    call.only("enable_gqa", False)
+    call.only("enable_gqa", False, True)
     call.snippet("scaled_dot_product_attention")
     given = [call.node(name) for name in ("query", "key", "value")]
+    if call.has("enable_gqa") and call.literal("enable_gqa"):
+        repeated = "jnp.repeat({x}, {query}.shape[-3] // {x}.shape[-3], axis=-3)"
+        given[1:] = [call.make(repeated, x=node) for node in given[1:]]
     given += [call.node("attn_mask")] if call.has("attn_mask") else []
     keywords = {name: call.node(name) for name in ("is_causal", "scale") if call.has(name)}
     if call.has("dropout_p") and not nodes.is_literal(call.node("dropout_p"), 0):
         keywords |= {"dropout_rate": call.node("dropout_p"), "dropout_key": call.key()}
     return nodes.call("scaled_dot_product_attention", *given, **keywords)
-
-
-@rule(
-    "torch.nn.functional.interpolate",
-    signature="input, size=None, scale_factor=None, mode='nearest', align_corners=None, recompute_scale_factor=None, "
-    "antialias=False",
-    dtype="float",
-)
-def interpolate(call: Call) -> Expr:
-    """Nearest by default; torch's nearest rounds down, where that of jax.image goes by the centres.
-
-    >>> F.interpolate(x, scale_factor=2)  # x: f32[2, 3, 4, 5]
-    interpolate(x, scale_factor=2)
-    >>> F.interpolate(x, size=(7, 3))  # x: f32[2, 3, 4, 5]
-    interpolate(x, size=(7, 3))
-    >>> F.interpolate(x, size=7, mode="linear")  # x: f32[2, 3, 4]
-    interpolate(x, size=7, mode="linear")
-    >>> F.interpolate(x, scale_factor=(1.5, 2.3), mode="bilinear")  # x: f32[2, 3, 5, 4]
-    interpolate(x, scale_factor=(1.5, 2.3), mode="bilinear")
-    >>> F.interpolate(x, size=(3, 9), mode="bilinear", align_corners=True)  # x: f32[2, 3, 5, 4]
-    interpolate(x, size=(3, 9), mode="bilinear", align_corners=True)
-    """
-    call.only("recompute_scale_factor", None, False)
-    call.only("antialias", False)
-    call.only("mode", "nearest", "linear", "bilinear", "trilinear")
-    call.snippet("interpolate")
-    names = ("size", "scale_factor", "mode", "align_corners")
-    keywords = {name: call.node(name) for name in names if call.has(name)}
-    return nodes.call("interpolate", call.node("input"), **keywords)
 
 
 def _to_one(dimensions: int) -> Rule:
@@ -247,14 +274,3 @@ def cosine_similarity(call: Call) -> Expr:
     keywords = {"eps": call.node("eps")} if call.has("eps") else {}
     axis = [call.node("dim")] if call.has("dim") else []
     return nodes.call("cosine_similarity", call.node("x1"), call.node("x2"), *axis, **keywords)
-
-
-@rule("torch.nn.functional.pixel_shuffle", signature="input, upscale_factor", dtype="float")
-def pixel_shuffle(call: Call) -> Expr:
-    """Channels become pixels.
-
-    >>> F.pixel_shuffle(x, 2)  # x: f32[2, 8, 3, 4]
-    pixel_shuffle(x, 2)
-    """
-    call.snippet("pixel_shuffle")
-    return call.make("pixel_shuffle({input}, {upscale_factor})")

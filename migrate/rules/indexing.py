@@ -1,7 +1,6 @@
 """Taking, ordering and moving elements."""
 
 from migrate import nodes
-from migrate.diagnostics import Unsupported
 from migrate.kinds import Items, Tensor
 from migrate.nodes import Expr
 from migrate.rules.rule import Call, Value, rule
@@ -29,14 +28,17 @@ def triu(call: Call) -> Expr:
     return call.make("jnp.triu({input}, {diagonal})") if call.has("diagonal") else call.make("jnp.triu({input})")
 
 
-@rule("torch.gather", "Tensor.gather", signature="input, dim, index")
+@rule("torch.gather", "Tensor.gather", signature="input, dim, index, *, sparse_grad=False")
 def gather(call: Call) -> Expr:
-    """torch's index may be shorter than the input on the other axes; jnp.take_along_axis wants it to broadcast.
+    """torch's index may be shorter than the input on the other axes, where jnp.take_along_axis would broadcast it.
 
     >>> x.gather(1, y)  # x: f32[2, 3]; y: idx3[2, 2]
-    jnp.take_along_axis(x, y, axis=1)
+    gather(x, 1, y)
+    >>> torch.gather(x, -1, y)  # x: f32[4, 3]; y: idx3[1, 2]
+    gather(x, -1, y)
     """
-    return call.make("jnp.take_along_axis({input}, {index}, axis={dim})")
+    call.snippet("gather")
+    return call.make("gather({input}, {dim}, {index})")
 
 
 @rule("torch.index_select", "Tensor.index_select", signature="input, dim, index")
@@ -238,12 +240,10 @@ def searchsorted(call: Call) -> Expr:
 
 @rule("torch.bincount", "Tensor.bincount", signature="input, weights=None, minlength=0", dtype="int")
 def bincount(call: Call) -> Expr:
-    """torch makes it longer where a value exceeds minlength, which must be given here; JAX leaves such values out.
+    """Outside of jit only: its length is one more than the largest value, at least minlength.
 
-    >>> torch.bincount(x, minlength=6)  # x: idx6[20]
-    jnp.bincount(x, length=6)
+    >>> torch.bincount(x, minlength=6)  # x: idx6[20]; on the host
+    jnp.bincount(x, minlength=6)
     """
-    call.only("weights", None)
-    if not call.has("minlength"):
-        raise Unsupported("MIG302", f"{call.api} without minlength has a shape that depends on the data")
-    return call.make("jnp.bincount({input}, length={minlength})")
+    call.on_host(call.api)
+    return nodes.call("jnp.bincount", call.node("input"), **call.given("weights", "minlength"))

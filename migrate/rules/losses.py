@@ -7,7 +7,8 @@ from migrate.nodes import Expr
 from migrate.rules.rule import Call, Value, rule
 
 
-def _reduced(call: Call, losses: Expr) -> Value:
+def reduced(call: Call, losses: Expr) -> Value:
+    """Losses of the elements, and what `reduction` says of them."""
     call.only("size_average", None)
     call.only("reduce", None)
     reduction = call.literal("reduction")
@@ -30,7 +31,7 @@ def mse_loss(call: Call) -> Value:
     >>> F.mse_loss(x, y, reduction="sum")  # x: f32[2, 3]; y: f32[2, 3]
     jnp.square(x - y).sum()
     """
-    return _reduced(call, call.make("jnp.square({input} - {target})"))
+    return reduced(call, call.make("jnp.square({input} - {target})"))
 
 
 @rule("torch.nn.functional.l1_loss", signature=f"input, target, {LOSS}")
@@ -40,7 +41,7 @@ def l1_loss(call: Call) -> Value:
     >>> F.l1_loss(x, y)  # x: f32[2, 3]; y: f32[2, 3]
     jnp.abs(x - y).mean()
     """
-    return _reduced(call, call.make("jnp.abs({input} - {target})"))
+    return reduced(call, call.make("jnp.abs({input} - {target})"))
 
 
 @rule("torch.nn.functional.smooth_l1_loss", signature=f"input, target, {LOSS}, beta=1.0")
@@ -55,7 +56,7 @@ def smooth_l1_loss(call: Call) -> Value:
     if nodes.is_literal(call.node("beta"), 0) or nodes.is_literal(call.node("beta"), 0.0):
         raise Unsupported("MIG302", f"{call.api}: beta=0 divides by zero; l1_loss is what it means")
     scaled = "optax.huber_loss({input}, {target}, delta={beta}) / {beta}"
-    return _reduced(call, call.make(scaled if call.has("beta") else "optax.huber_loss({input}, {target})"))
+    return reduced(call, call.make(scaled if call.has("beta") else "optax.huber_loss({input}, {target})"))
 
 
 @rule(
@@ -67,10 +68,18 @@ def binary_cross_entropy_with_logits(call: Call) -> Value:
 
     >>> F.binary_cross_entropy_with_logits(x, y)  # x: f32[2, 3]; y: unit[2, 3]
     optax.sigmoid_binary_cross_entropy(x, y).mean()
+    >>> F.binary_cross_entropy_with_logits(x, y, weight=z)  # x: f32[2, 3]; y: unit[2, 3]; z: const[3]
+    (z * optax.sigmoid_binary_cross_entropy(x, y)).mean()
+    >>> F.binary_cross_entropy_with_logits(x, y, pos_weight=z)  # x: f32[2, 3]; y: unit[2, 3]; z: const[3]
+    (((1 - y) * x) + ((1 + ((z - 1) * y)) * nn.softplus(-x))).mean()
     """
-    call.only("weight", None)
-    call.only("pos_weight", None)
-    return _reduced(call, call.make("optax.sigmoid_binary_cross_entropy({input}, {target})"))
+    losses = call.make("optax.sigmoid_binary_cross_entropy({input}, {target})")
+    if call.has("pos_weight"):
+        weights = "(1 + ({pos_weight} - 1) * {target})"
+        losses = call.make(f"(1 - {{target}}) * {{input}} + {weights} * nn.softplus(-{{input}})")
+    if call.has("weight"):
+        losses = nodes.expression("{weight} * {losses}", weight=call.node("weight"), losses=losses)
+    return reduced(call, losses)
 
 
 @rule("torch.nn.functional.binary_cross_entropy", signature=f"input, target, weight=None, {LOSS}")
@@ -81,10 +90,12 @@ def binary_cross_entropy(call: Call) -> Value:
 
     >>> F.binary_cross_entropy(x, y)  # x: unit[2, 3]; y: unit[2, 3]
     binary_cross_entropy(x, y).mean()
+    >>> F.binary_cross_entropy(x, y, weight=z)  # x: unit[2, 3]; y: unit[2, 3]; z: const[3]
+    (z * binary_cross_entropy(x, y)).mean()
     """
-    call.only("weight", None)
     call.snippet("binary_cross_entropy")
-    return _reduced(call, call.make("binary_cross_entropy({input}, {target})"))
+    weighted = "{weight} * " if call.has("weight") else ""
+    return reduced(call, call.make(weighted + "binary_cross_entropy({input}, {target})"))
 
 
 @rule("torch.nn.functional.huber_loss", signature="input, target, reduction='mean', delta=1.0, weight=None")
@@ -96,9 +107,9 @@ def huber_loss(call: Call) -> Value:
     >>> F.huber_loss(x, y, delta=0.5)  # x: f32[2, 3]; y: f32[2, 3]
     optax.huber_loss(x, y, delta=0.5).mean()
     """
-    call.only("weight", None)
     delta = ", delta={delta}" if call.has("delta") else ""
-    return _reduced(call, call.make(f"optax.huber_loss({{input}}, {{target}}{delta})"))
+    weighted = "{weight} * " if call.has("weight") else ""
+    return reduced(call, call.make(f"{weighted}optax.huber_loss({{input}}, {{target}}{delta})"))
 
 
 @rule("torch.nn.functional.kl_div", signature=f"input, target, {LOSS}, log_target=False")
@@ -121,16 +132,18 @@ def kl_div(call: Call) -> Value:
     if nodes.is_literal(call.node("reduction"), "batchmean"):
         made = nodes.expression("{losses}.sum() / {input}.shape[0]", losses=losses, input=call.node("input"))
         return Value(made, Tensor("float", 0))
-    return _reduced(call, losses)
+    return reduced(call, losses)
 
 
 def _classes(call: Call, snippet: str, extra: tuple[str, ...]) -> Value:
     call.only("size_average", None)
     call.only("reduce", None)
-    call.only("weight", None)
+    weight = [call.node("weight")] if call.has("weight") else []
+    if weight:
+        snippet = {"cross_entropy": "weighted_cross_entropy", "nll_loss": "weighted_nll_loss"}[snippet]
     call.snippet(snippet)
-    keywords = {name: call.node(name) for name in ("ignore_index", "reduction", *extra) if call.has(name)}
-    node = nodes.call(snippet, call.node("input"), call.node("target"), **keywords)
+    keywords = call.given("ignore_index", "reduction", *extra)
+    node = nodes.call(snippet, call.node("input"), call.node("target"), *weight, **keywords)
     return Value(node, Tensor("float", -1 if call.literal("reduction") == "none" else 0))
 
 
@@ -145,6 +158,8 @@ def nll_loss(call: Call) -> Value:
     nll_loss(x, y)
     >>> F.nll_loss(x, y, reduction="sum")  # x: f32[5, 4]; y: idx4[5]
     nll_loss(x, y, reduction="sum")
+    >>> F.nll_loss(x, y, z)  # x: f32[5, 4]; y: idx4[5]; z: const[4]
+    weighted_nll_loss(x, y, z)
     """
     return _classes(call, "nll_loss", ())
 
@@ -155,7 +170,8 @@ def nll_loss(call: Call) -> Value:
     "label_smoothing=0.0",
 )
 def cross_entropy(call: Call) -> Value:
-    """Takes logits and integer labels; labels of -100 are left out, and the mean is over those kept.
+    """Takes logits and integer labels; labels of -100 are left out, and the mean is over those kept. Probabilities as
+    target must be known to be floats.
 
     >>> F.cross_entropy(x, y)  # x: f32[5, 4]; y: idx4[5]
     cross_entropy(x, y)
@@ -163,8 +179,17 @@ def cross_entropy(call: Call) -> Value:
     cross_entropy(x, y, label_smoothing=0.1)
     >>> F.cross_entropy(x, y, ignore_index=1, reduction="none")  # x: f32[5, 4]; y: idx4[5]
     cross_entropy(x, y, ignore_index=1, reduction="none")
+    >>> F.cross_entropy(x, y, z, label_smoothing=0.1)  # x: f32[5, 4]; y: idx4[5]; z: const[4]
+    weighted_cross_entropy(x, y, z, label_smoothing=0.1)
+    >>> F.cross_entropy(x, y.softmax(1), label_smoothing=0.1)  # x: f32[5, 4]; y: f32[5, 4]
+    soft_cross_entropy(x, nn.softmax(y, axis=1), label_smoothing=0.1)
     """
     kind = call.kind("target")
     if isinstance(kind, Tensor) and kind.dtype == "float":
-        raise Unsupported("MIG302", f"{call.api}: probabilities as target are not supported")
+        call.only("weight", None)
+        call.snippet("soft_cross_entropy")
+        made = nodes.call(
+            "soft_cross_entropy", call.node("input"), call.node("target"), **call.given("reduction", "label_smoothing")
+        )
+        return Value(made, Tensor("float", -1 if call.literal("reduction") == "none" else 0))
     return _classes(call, "cross_entropy", ("label_smoothing",))

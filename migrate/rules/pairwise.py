@@ -13,14 +13,18 @@ def _arithmetic(name: str, operator: str, alpha: bool) -> Rule:
 
     doc = f"The operator.\n\n    >>> torch.{name}(x, y)  # x: f32[2, 3]; y: pos[2, 3]\n    x {operator} y\n"
     text = "input, other, *, alpha=1" if alpha else "input, other"
-    return Rule((f"torch.{name}", f"Tensor.{name}"), signature(text), function, False, "like", doc, "pairwise")
+    long = {"sub": "subtract", "mul": "multiply"}.get(name)
+    names = [full for each in (name, long) for full in (f"torch.{each}", f"Tensor.{each}") if each]
+    return Rule(tuple(names), signature(text), function, False, "like", doc, "pairwise")
 
 
 for _name, _operator, _alpha in (("add", "+", True), ("sub", "-", True), ("mul", "*", False)):
     register(_arithmetic(_name, _operator, _alpha))
 
 
-@rule("torch.div", "Tensor.div", "torch.true_divide", signature="input, other, *, rounding_mode=None", dtype="float")
+@rule(
+    "torch.div", "Tensor.div", "torch.true_divide", "Tensor.true_divide", "torch.divide", "Tensor.divide", signature="input, other, *, rounding_mode=None", dtype="float",
+)  # fmt: skip
 def divide(call: Call) -> Expr:
     """True division, of integers too; a rounding mode other than "floor" is refused.
 
@@ -42,10 +46,11 @@ def _comparison(name: str, operator: str) -> Rule:
         return call.make(f"{{input}} {operator} {{other}}")
 
     doc = f"The operator.\n\n    >>> torch.{name}(x, y)  # x: i32[2, 3]; y: i32[2, 3]\n    x {operator} y\n"
-    names = (f"torch.{name}", f"Tensor.{name}")
-    return Rule(names, signature("input, other"), function, False, "bool", doc, "pairwise")
+    names = [full for each in (name, _LONG_NAMES[name]) for full in (f"torch.{each}", f"Tensor.{each}") if each]
+    return Rule(tuple(names), signature("input, other"), function, False, "bool", doc, "pairwise")
 
 
+_LONG_NAMES = {"ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal", "eq": ""}
 for _name, _operator in (("eq", "=="), ("ne", "!="), ("lt", "<"), ("le", "<="), ("gt", ">"), ("ge", ">=")):
     register(_comparison(_name, _operator))
 
@@ -75,6 +80,14 @@ for _name, _function, _dtype, _example in (
     ("hypot", "jnp.hypot", "float", "f32[2, 3]"),
     ("logaddexp", "jnp.logaddexp", "float", "f32[2, 3]"),
     ("xlogy", "jax.scipy.special.xlogy", "float", "pos[2, 3]"),
+    ("fmax", "jnp.fmax", "like", "f32[2, 3]"),
+    ("fmin", "jnp.fmin", "like", "f32[2, 3]"),
+    ("copysign", "jnp.copysign", "float", "f32[2, 3]"),
+    ("gcd", "jnp.gcd", "int", "i32[2, 3]"),
+    ("lcm", "jnp.lcm", "int", "i32[2, 3]"),
+    ("bitwise_left_shift", "jnp.left_shift", "int", "idx5[2, 3]"),
+    ("bitwise_right_shift", "jnp.right_shift", "int", "idx5[2, 3]"),
+    ("logaddexp2", "jnp.logaddexp2", "float", "f32[2, 3]"),
 ):
     register(_pairwise(_name, _function, _dtype, _example))
 
@@ -147,3 +160,35 @@ def equal(call: Call) -> Expr:
     jnp.array_equal(x, x + 1)
     """
     return call.make("jnp.array_equal({input}, {other})")
+
+
+@rule("Tensor.where", signature="input, condition, other", dtype="")
+def where_method(call: Call) -> Expr:
+    """Keeps the tensor where the condition holds.
+
+    >>> x.where(x > 0, y)  # x: f32[2, 3]; y: f32[2, 3]
+    jnp.where(x > 0, x, y)
+    """
+    return call.make("jnp.where({condition}, {input}, {other})")
+
+
+@rule("torch.rsub", signature="input, other, *, alpha=1")
+def rsub(call: Call) -> Expr:
+    """The other way round.
+
+    >>> torch.rsub(x, y)  # x: f32[2, 3]; y: f32[2, 3]
+    y - x
+    >>> torch.rsub(x, 3, alpha=2)  # x: f32[2, 3]
+    3 - (2 * x)
+    """
+    return call.make("{other} - {alpha} * {input}" if call.has("alpha") else "{other} - {input}")
+
+
+@rule("torch.heaviside", "Tensor.heaviside", signature="input, values")
+def heaviside(call: Call) -> Expr:
+    """`values` is what it is at 0.
+
+    >>> torch.heaviside(x, y)  # x: const[2, 3]; y: const[3]
+    jnp.heaviside(x, y)
+    """
+    return call.make("jnp.heaviside({input}, {values})")

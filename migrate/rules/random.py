@@ -69,6 +69,92 @@ def randint(call: Call) -> Value:
     return Value(nodes.call("jax.random.randint", call.key(), size, low, high, *_dtype(call)), Tensor("int", rank))
 
 
+@rule("torch.randint_like", signature=f"input, low, high=None, *, {FACTORY}", dtype="", draws=True)
+def randint_like(call: Call) -> Value:
+    """Shape and type of another tensor; with one number, that is the (excluded) upper bound.
+
+    >>> torch.randint_like(x, 5)  # x: i32[2, 3]
+    jax.random.randint(key, x.shape, 0, 5, x.dtype)
+    """
+    bounds = ("{low}", "{high}") if call.has("high") else ("0", "{low}")
+    dtype = "{dtype}" if call.has("dtype") else "{input}.dtype"
+    drawn = call.make(
+        f"jax.random.randint({{key}}, {{input}}.shape, {bounds[0]}, {bounds[1]}, {dtype})", key=call.key()
+    )
+    return Value(drawn, Tensor("int"))
+
+
+@rule("torch.normal", signature="mean, std=1, size=None, *, generator=None, dtype=None, device=None", draws=True)
+def normal(call: Call) -> Value:
+    """Numbers with a size, or tensors that broadcast.
+
+    >>> torch.normal(0.0, 0.5, size=(2, 3))
+    0.5 * jax.random.normal(key, (2, 3))
+    >>> torch.normal(x, 0.5)  # x: f32[2, 3]
+    x + (0.5 * jax.random.normal(key, x.shape))
+    >>> torch.normal(x, y)  # x: f32[2, 3]; y: pos[3]
+    x + (y * jax.random.normal(key, jnp.broadcast_shapes(x.shape, y.shape)))
+    """
+    call.only("dtype", None)
+    mean, std = call.kind("mean"), call.kind("std")
+    if call.has("size"):
+        shape = call.node("size")
+    elif isinstance(mean, Tensor) and isinstance(std, Tensor):
+        shape = call.make("jnp.broadcast_shapes({mean}.shape, {std}.shape)")
+    else:
+        shape = call.make("{mean}.shape" if isinstance(mean, Tensor) else "{std}.shape")
+    made = nodes.call("jax.random.normal", call.key(), shape)
+    if not any(nodes.is_literal(call.node("std"), one) for one in (1, 1.0)):
+        made = nodes.expression("{std} * {made}", std=call.node("std"), made=made)
+    if not any(nodes.is_literal(call.node("mean"), zero) for zero in (0, 0.0)):
+        made = nodes.expression("{mean} + {made}", mean=call.node("mean"), made=made)
+    return Value(made, Tensor("float"))
+
+
+@rule("torch.poisson", signature="input, generator=None", draws=True)
+def poisson(call: Call) -> Value:
+    """The tensor holds the rates; torch gives floats.
+
+    >>> torch.poisson(x)  # x: pos[2, 3]
+    jax.random.poisson(key, x).astype(x.dtype)
+    """
+    return Value(call.make("jax.random.poisson({key}, {input}).astype({input}.dtype)", key=call.key()), Tensor("float"))
+
+
+@rule("torch.nn.functional.gumbel_softmax", signature="logits, tau=1, hard=False, eps=1e-10, dim=-1", draws=True)
+def gumbel_softmax(call: Call) -> Value:
+    """With hard=True one-hot, with the gradient of the soft sample.
+
+    >>> F.gumbel_softmax(x, tau=0.5)  # x: f32[2, 3]
+    gumbel_softmax(key, x, tau=0.5)
+    >>> F.gumbel_softmax(x, hard=True)  # x: f32[2, 3]
+    gumbel_softmax(key, x, hard=True)
+    """
+    call.only("eps", 1e-10)
+    call.snippet("gumbel_softmax")
+    more = call.given("tau", "hard", dim="axis")
+    return Value(nodes.call("gumbel_softmax", call.key(), call.node("logits"), **more), Tensor("float"))
+
+
+def _dropped(name: str) -> Rule:
+    def function(call: Call) -> Value:
+        call.snippet("drop_channels")
+        given = [call.node("training")] if call.has("training") else []
+        made = nodes.call("drop_channels", call.key(), call.node("input"), call.node("p"), *given)
+        return Value(made, Tensor("float"))
+
+    doc = (
+        "Whole channels (axis 1) go.\n\n"
+        f"    >>> F.{name}(x, 0.2)  # x: f32[2, 4, 3, 3, 2]\n    drop_channels(key, x, 0.2)\n"
+    ).replace("3, 3, 2]", {"1": "3]", "2": "3, 3]", "3": "3, 3, 2]"}[name[7]])
+    names, parameters = (f"torch.nn.functional.{name}",), signature("input, p=0.5, training=True, inplace=False")
+    return Rule(names, parameters, function, False, "float", doc, "random", True)
+
+
+for _name in ("dropout1d", "dropout2d", "dropout3d"):
+    register(_dropped(_name))
+
+
 @rule("torch.randperm", signature=f"n, *, generator=None, {FACTORY}", dtype="int", draws=True)
 def randperm(call: Call) -> Value:
     """Integers from 0 to n - 1 in random order.
@@ -90,13 +176,20 @@ def randperm(call: Call) -> Value:
     draws=True,
 )
 def multinomial(call: Call) -> Value:
-    """Without replacement by default: only one sample, or replacement, is a plain draw.
+    """Without replacement by default.
 
     >>> torch.multinomial(x, num_samples=1)  # x: unit[2, 3]
     multinomial(key, x, num_samples=1)
+    >>> torch.multinomial(x, 2)  # x: unit[2, 3]
+    multinomial_without_replacement(key, x, num_samples=2)
     """
-    if not call.has("replacement"):
-        call.only("num_samples", 1)
+    one = nodes.is_literal(call.node("num_samples"), 1)
+    call.only("replacement", True, False)
+    if not one and not (call.has("replacement") and call.literal("replacement")):
+        call.snippet("multinomial_without_replacement")
+        name = "multinomial_without_replacement"
+        node = nodes.call(name, call.key(), call.node("input"), num_samples=call.node("num_samples"))
+        return Value(node, Tensor("int"))
     call.snippet("multinomial")
     node = nodes.call("multinomial", call.key(), call.node("input"), num_samples=call.node("num_samples"))
     return Value(node, Tensor("int"))

@@ -3,15 +3,17 @@
 from migrate import nodes
 from migrate.kinds import Items, Tensor
 from migrate.nodes import Expr
-from migrate.rules.rule import Call, Rule, Value, register, rule, signature
+from migrate.rules.rule import Call, Rule, Value, axes, register, rule, signature
 
 
 def _reduced(call: Call, function: str) -> Expr:
     keywords = {}
     if call.has("dim"):
-        keywords["axis"] = call.node("dim")
+        keywords["axis"] = axes(call, "dim")
     if call.has("keepdim"):
         keywords["keepdims"] = call.node("keepdim")
+    if call.has("dtype"):
+        keywords["dtype"] = call.node("dtype")
     if function.startswith("jnp."):
         return nodes.call(function, call.node("input"), **keywords)
     return nodes.call(nodes.expression(f"{{input}}.{function}", input=call.node("input")), **keywords)
@@ -19,7 +21,6 @@ def _reduced(call: Call, function: str) -> Expr:
 
 def _reduction(name: str, dtype: str, example: str) -> Rule:
     def function(call: Call) -> Value:
-        call.only("dtype", None)
         made = {"like": "float" if name == "mean" else "", "bool": "bool"}[dtype]
         kind = call.kind("input")
         rank = 0 if not call.has("dim") and isinstance(kind, Tensor) else -1
@@ -52,7 +53,6 @@ def prod(call: Call) -> Expr:
     >>> torch.prod(x, 1)  # x: f32[2, 3]
     x.prod(axis=1)
     """
-    call.only("dtype", None)
     return _reduced(call, "prod")
 
 
@@ -170,16 +170,7 @@ def logsumexp(call: Call) -> Expr:
     >>> torch.logsumexp(x, dim=1)  # x: f32[2, 3]
     jax.nn.logsumexp(x, axis=1)
     """
-    return (
-        _reduced(call, "jax.nn.logsumexp").with_changes()
-        if False
-        else nodes.call(
-            "jax.nn.logsumexp",
-            call.node("input"),
-            axis=call.node("dim"),
-            **({"keepdims": call.node("keepdim")} if call.has("keepdim") else {}),
-        )
-    )
+    return nodes.call("jax.nn.logsumexp", call.node("input"), axis=axes(call, "dim"), **call.given(keepdim="keepdims"))
 
 
 @rule("torch.cumsum", "Tensor.cumsum", signature="input, dim, *, dtype=None")
@@ -189,24 +180,7 @@ def cumsum(call: Call) -> Expr:
     >>> x.cumsum(dim=1)  # x: f32[2, 3]
     jnp.cumsum(x, axis=1)
     """
-    call.only("dtype", None)
-    return call.make("jnp.cumsum({input}, axis={dim})")
-
-
-@rule("torch.norm", "Tensor.norm", signature="input, p='fro', dim=None, keepdim=False", dtype="float")
-def norm(call: Call) -> Expr:
-    """Of the flattened tensor without `dim`; only p = 2. The gradient of a norm of 0 is 0 in torch and NaN in JAX.
-
-    >>> x.norm(2, dim=1)  # x: f32[2, 3]
-    jnp.linalg.norm(x, axis=1)
-    >>> torch.norm(x, dim=1, keepdim=True)  # x: f32[2, 3]
-    jnp.linalg.norm(x, axis=1, keepdims=True)
-    """
-    call.only("p", "fro", 2, 2.0)
-    if not call.has("dim"):
-        call.only("keepdim", False)
-        return call.make("jnp.linalg.norm({input}.reshape(-1))")
-    return _reduced(call, "jnp.linalg.norm")
+    return _cumulated(call, "cumsum")
 
 
 @rule("torch.count_nonzero", "Tensor.count_nonzero", signature="input, dim=None", dtype="int")
@@ -228,8 +202,11 @@ def cumprod(call: Call) -> Expr:
     >>> torch.cumprod(x, dim=1)  # x: pos[2, 3]
     jnp.cumprod(x, axis=1)
     """
-    call.only("dtype", None)
-    return call.make("jnp.cumprod({input}, axis={dim})")
+    return _cumulated(call, "cumprod")
+
+
+def _cumulated(call: Call, name: str) -> Expr:
+    return nodes.call(f"jnp.{name}", call.node("input"), axis=call.node("dim"), **call.given("dtype"))
 
 
 @rule("torch.diff", "Tensor.diff", signature="input, n=1, dim=-1, prepend=None, append=None")
@@ -268,19 +245,3 @@ def _spread_and_mean(name: str) -> Rule:
 
 register(_spread_and_mean("var"))
 register(_spread_and_mean("std"))
-
-
-@rule("torch.linalg.norm", signature="input, ord=None, dim=None, keepdim=False, *, dtype=None", dtype="float")
-def linalg_norm(call: Call) -> Expr:
-    """Of the flattened tensor without `dim` and `ord`. The gradient of a norm of 0 is 0 in torch and NaN in JAX.
-
-    >>> torch.linalg.norm(x)  # x: f32[2, 3]
-    jnp.linalg.norm(x)
-    >>> torch.linalg.norm(x, dim=-1, keepdim=True)  # x: f32[2, 3]
-    jnp.linalg.norm(x, axis=-1, keepdims=True)
-    """
-    call.only("ord", None)
-    call.only("dtype", None)
-    given = {"axis": call.node("dim")} if call.has("dim") else {}
-    given |= {"keepdims": call.node("keepdim")} if call.has("keepdim") else {}
-    return nodes.call("jnp.linalg.norm", call.node("input"), **given)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import UNKNOWN, Kind, Number, Tensor
+from migrate.kinds import UNKNOWN, Items, Kind, Number, Tensor
 from migrate.nodes import Expr
 
 REQUIRED = "required"
@@ -61,6 +61,7 @@ class Call:
     defaults: Mapping[str, Expr | None] = field(default_factory=dict)
     fresh_key: Callable[[], Expr] | None = None
     use_snippet: Callable[[str], None] | None = None
+    traced: bool = True  # inside what jit traces, where no shape may depend on data
 
     def has(self, name: str) -> bool:
         """Whether the argument was written, and not as its own default."""
@@ -95,6 +96,16 @@ class Call:
         if self.has(name) and not any(nodes.is_literal(self.node(name), value) for value in allowed):
             raise Unsupported("MIG302", f"{self.api}: {name}={nodes.code(self.node(name))} is not supported")
 
+    def on_host(self, what: str) -> None:
+        """Declines a result whose shape depends on data inside what jit traces."""
+        if self.traced:
+            raise Unsupported("MIG302", f"{what} has a shape that depends on the data, which jit cannot follow")
+
+    def given(self, *names: str, **renamed: str) -> dict[str, Expr]:
+        """The keywords for those arguments that were written: torch's name, or `torch_name="jax_name"`."""
+        wanted = {name: name for name in names} | renamed
+        return {target: self.node(name) for name, target in wanted.items() if self.has(name)}
+
     def make(self, template: str, **more: Expr | str | int) -> Expr:
         """The template filled with the bound arguments and `more`."""
         import re
@@ -127,6 +138,17 @@ class Call:
             if not isinstance(node, cst.Integer):
                 return node
         return nodes.tuple_of([value.node for value in self.rest])
+
+
+def axes(call: Call, name: str) -> Expr:
+    """An argument that names one axis or several, which numpy wants in a tuple, not in a list."""
+    import libcst as cst
+
+    node = call.node(name)
+    if isinstance(node, cst.List):
+        return nodes.tuple_of([element.value for element in node.elements])
+    listed = isinstance(call.kind(name), Items) and not isinstance(node, cst.Tuple)
+    return nodes.call("tuple", node) if listed else node
 
 
 Result = Expr | Value
@@ -174,6 +196,26 @@ def rule(
         return function
 
     return decorate
+
+
+def plain(
+    names: str,
+    parameters: str,
+    template: str,
+    note: str,
+    *examples: str,
+    family: str,
+    dtype: str = "like",
+    elementwise: bool = False,
+) -> None:
+    """Registers what needs no more than a template. An example is `torch text  # inputs -> text in JAX`."""
+
+    def function(call: Call) -> Expr:
+        return call.make(template)
+
+    shown = "".join("    >>> {}\n    {}\n".format(*example.split(" -> ")) for example in examples)
+    doc = f"{note}\n\n{shown}"
+    register(Rule(tuple(names.split()), signature(parameters), function, elementwise, dtype, doc, family))
 
 
 def result_kind(made: Rule, bound: Mapping[str, Value]) -> Kind:

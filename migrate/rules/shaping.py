@@ -266,29 +266,3 @@ def movedim(call: Call) -> Expr:
     jnp.moveaxis(x, 1, -1)
     """
     return call.make("jnp.moveaxis({input}, {source}, {destination})")
-
-
-@rule("torch.unflatten", "Tensor.unflatten", signature="input, dim, sizes")
-def unflatten(call: Call) -> Expr:
-    """One axis becomes several; the last axis and axis 1 only.
-
-    >>> x.unflatten(-1, (2, 3))  # x: f32[4, 6]
-    x.reshape(*x.shape[:-1], *(2, 3))
-    >>> x.unflatten(1, (3, -1))  # x: f32[2, 6, 5]
-    x.reshape(*x.shape[:1], *(3, -1), *x.shape[2:])
-    """
-    dim = call.literal("dim")
-    if not isinstance(dim, int):
-        raise Unsupported("MIG302", f"{call.api}: an axis by name is not supported")
-    after = f", *{{input}}.shape[{dim + 1}:]" if dim != -1 else ""
-    return call.make(f"{{input}}.reshape(*{{input}}.shape[:{dim}], *{{sizes}}{after})")
-
-
-@rule("torch.ravel", "Tensor.ravel", signature="input")
-def ravel(call: Call) -> Expr:
-    """All axes become one.
-
-    >>> x.ravel()  # x: f32[2, 3]
-    x.reshape(-1)
-    """
-    return call.make("{input}.reshape(-1)")

@@ -3,12 +3,13 @@
 An input is named in the example's comment, `x: f32[2, 3]; y: idx4[5]`:
 
     f32     normal, times the scale               pos     positive, from 0.1 up
+    const   as pos, but without a gradient        above   from 1.1 up
     unit    between 0 and 1                       i32     integers from -5 to 5, none of them 0
     idx7    integers from 0 to 6                  bool    true and false
     sorted  increasing along the last axis        array   a numpy array, float32 or float64, instead of a tensor
     spread  normal, no two closer than 0.05 (for what jumps or bends where values meet)
 
-A float input gets a gradient. `key` in the expected text stands for a random key.
+A float input gets a gradient. `on the host` after the inputs puts the example outside of jit. `key` in the expected text stands for a random key.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from migrate.rules.rule import Rule
 
 _SPEC = re.compile(r"^(?P<name>\w+): (?P<type>[a-z]+)(?P<number>\d*)\[(?P<shape>[\d, ]*)\]$")
 _TYPES = {"f": "f32", "i": "i32", "pos": "pos", "unit": "unit", "idx": "idx", "bool": "bool"}
-DIFFERENTIABLE = ("f32", "pos", "unit", "sorted", "spread")
+DIFFERENTIABLE = ("f32", "pos", "above", "unit", "sorted", "spread")
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,8 @@ class Input:
             "f32": lambda: normal,
             "array": lambda: normal,
             "pos": lambda: np.abs(normal) + 0.1,
+            "above": lambda: np.abs(normal) + 1.1,
+            "const": lambda: np.abs(normal) + 0.1,
             "unit": lambda: 1 / (1 + np.exp(-normal)) * 0.98 + 0.01,
             "sorted": lambda: np.sort(normal, axis=-1),
             "spread": lambda: (random.permutation(normal.size).reshape(self.shape) - normal.size / 2.1) * 0.37 * scale,
@@ -62,6 +65,7 @@ class Example:
     text: str
     expected: str
     inputs: tuple[Input, ...] = ()
+    on_host: bool = False
     rule_names: tuple[str, ...] = field(default=(), compare=False)
 
     def __str__(self) -> str:
@@ -72,12 +76,13 @@ class Example:
         return bool(re.search(r"\bkey\b", self.expected))
 
     def source(self) -> str:
-        """The example as the forward method of a module."""
+        """The example as the forward method of a module; on the host, of a class that is none."""
         names = "".join(f", {given.name}" for given in self.inputs)
-        return (
-            "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n\n\n"
-            f"class M(nn.Module):\n    def forward(self{names}):\n        return {self.text}\n"
-        )
+        header = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n\n\n"
+        if self.on_host:
+            typed = ", ".join(f"{given.name}: torch.Tensor" for given in self.inputs)
+            return f"{header}def f({typed}):\n    return {self.text}\n"
+        return f"{header}class M(nn.Module):\n    def forward(self{names}):\n        return {self.text}\n"
 
     def values(self, scale: float, dtype: str) -> dict[str, np.ndarray]:
         random = np.random.default_rng([sum(map(ord, self.text)), int(scale * 100)])
@@ -98,7 +103,7 @@ def parse_input(text: str) -> Input:
         high = int(number)
     else:
         kind += number
-    if kind not in (*DIFFERENTIABLE, "i32", "idx", "bool", "array"):
+    if kind not in (*DIFFERENTIABLE, "const", "i32", "idx", "bool", "array"):
         raise ValueError(f"{text.strip()!r}: no such type of input")
     return Input(found["name"], kind, tuple(int(n) for n in found["shape"].split(",") if n.strip()), high)
 
@@ -110,8 +115,10 @@ def parse(doc: str, rule: str = "", names: tuple[str, ...] = ()) -> Iterator[Exa
         if not line.startswith(">>> "):
             continue
         text, _, comment = line[4:].partition("  # ")
-        inputs = tuple(parse_input(part) for part in comment.split(";")) if comment else ()
-        yield Example(rule, text, lines[number + 1] if number + 1 < len(lines) else "", inputs, names)
+        parts = [part.strip() for part in comment.split(";") if part.strip()]
+        inputs = tuple(parse_input(part) for part in parts if part != "on the host")
+        expected = lines[number + 1] if number + 1 < len(lines) else ""
+        yield Example(rule, text, expected, inputs, "on the host" in parts, names)
 
 
 def of(rule: Rule) -> list[Example]:

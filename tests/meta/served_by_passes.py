@@ -63,8 +63,6 @@ BY_A_PASS: dict[str, tuple[str, str]] = {
     "torch.autograd.Variable": ("SCRIPT", "x = torch.autograd.Variable(x)"),
     "torch.nn.utils.clip_grad_norm_": ("LOOP", "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)"),
     "torch.backends.mps.is_available": ("SCRIPT", "print(torch.backends.mps.is_available())"),
-    "Tensor.zero_": ("FORWARD", "x.zero_()"),
-    "Tensor.fill_": ("FORWARD", "x.fill_(2.0)"),
     "Module.zero_grad|Optimizer.zero_grad": ("SCRIPT", "model.zero_grad()"),
     "Module.named_parameters": ("SCRIPT", "for name, p in model.named_parameters():\n    print(name, p.numel())"),
     "Module.cuda": ("SCRIPT", "model.cuda()"),

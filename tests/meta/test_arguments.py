@@ -8,7 +8,7 @@ import pytest
 
 from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Items, Number, Tensor
+from migrate.kinds import Distribution, Items, Number, Tensor
 from migrate.layers.table import TABLE
 from migrate.rules.catalogue import RULES
 from migrate.rules.rule import Call, Value, signature
@@ -18,7 +18,7 @@ from tests.conformance.examples import rules
 # Where and how memory is kept, and who draws: nothing that a result shows in JAX.
 MEANINGLESS = {
     "out", "layout", "device", "requires_grad", "pin_memory", "memory_format", "generator", "inplace", "_stacklevel",
-    "copy", "non_blocking",
+    "copy", "non_blocking", "sparse", "sparse_grad", "validate_args",
 }  # fmt: skip
 # argument of a rule: why it may be left out
 HARMLESS = {
@@ -26,6 +26,14 @@ HARMLESS = {
     ("torch.sort", "stable"): "JAX's sort is stable always",
     ("torch.argsort", "stable"): "JAX's sort is stable always",
     ("torch.searchsorted", "out_int32"): "integers are 32 bits wide in JAX",
+    ("torch.bucketize", "out_int32"): "integers are 32 bits wide in JAX",
+    ("torch.tril_indices", "dtype"): "integers are 32 bits wide in JAX",
+    ("torch.triu_indices", "dtype"): "integers are 32 bits wide in JAX",
+    ("torch.unique", "sorted"): "JAX sorts always",
+    ("torch.nn.functional.embedding", "norm_type"): "of max_norm, which is refused",
+    ("torch.nn.functional.poisson_nll_loss", "eps"): "counts where log_input is False",
+    ("torch.nn.functional.instance_norm", "momentum"): "of statistics, which are refused",
+    ("torch.nn.functional.batch_norm", "momentum"): "of statistics that training would change, which is refused",
 }
 MARK = nodes.name("marked")
 # Required arguments that are no float tensors.
@@ -35,6 +43,13 @@ REQUIRED = {
     "split_size_or_sections": Value(nodes.expression("2"), Number()),
     "output_size": Value(nodes.expression("1"), Number()),
     "data": Value(nodes.name("data"), Items(None, Number())),
+    "dim": Value(nodes.expression("1"), Number()),
+    "indices_or_sections": Value(nodes.expression("2"), Number()),
+    "base_distribution": Value(nodes.name("base"), Distribution("Normal")),
+    "p": Value(nodes.name("p"), Distribution("Normal")),
+    "q": Value(nodes.name("q"), Distribution("Normal")),
+    "reduce": Value(nodes.expression('"sum"'), Number()),
+    "upper": Value(nodes.expression("True"), Number()),
 }
 
 
@@ -44,6 +59,7 @@ NEEDED = {
     "torch.nn.functional.log_softmax",
     "torch.nn.functional.one_hot",
     "torch.bincount",
+    "torch.nn.functional.softmin",
 }
 
 
@@ -64,10 +80,12 @@ def outcome(name: str, argument: str, value: Value) -> str:
     for optional in ("num_classes", "dim", "minlength"):  # without which some rules refuse everything
         if optional in {p.name for p in rule.parameters} and optional != argument and name in NEEDED:
             bound[optional] = Value(nodes.expression("1"), Number())
+    if name.startswith("torch.distributions.Distribution."):
+        bound["self"] = Value(nodes.name("x"), Distribution("Normal"))
     bound[argument] = value
     defaults = {p.name: p.default for p in rule.parameters}
     rest = [Value(nodes.expression("2"), Number())] if any(p.star for p in rule.parameters) else []
-    call = Call(name, bound, rest, defaults, lambda: nodes.name("key"), lambda snippet: None)
+    call = Call(name, bound, rest, defaults, lambda: nodes.name("key"), lambda snippet: None, False)
     try:
         made = rule.function(call)
     except (Unsupported, AssertionError):

@@ -56,7 +56,7 @@ for step in range(10):
 
 KEPT = ("torch.utils", "torch.manual_seed", "torch.randn", "torch.zeros")  # for data loading
 REGISTRIES = {
-    "rules": set(RULES),
+    "rules": {*RULES, *(name.replace(".Distribution.", ".*.") for name in RULES)},
     "layers": set(TABLE),
     "optimizers": {*OPTIMIZERS, *SCHEDULES},
     "losses": set(LOSSES),

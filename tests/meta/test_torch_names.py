@@ -25,7 +25,12 @@ from migrate.rules.rule import Parameter, signature
 NOT_IN_A_SIGNATURE = {"out", "generator", "dtype", "layout", "device", "requires_grad", "pin_memory", "memory_format"}
 
 # Classes made in C++, and *args of which the first is bound.
-NO_SIGNATURE = {"torch.einsum", "torch.finfo"}
+NO_SIGNATURE = {
+    "torch.einsum", "torch.finfo", "torch.iinfo", "torch.Size", "Tensor.cfloat", "Tensor.cdouble",
+    "torch.linalg.multi_dot",
+    # the stubs have the argument under two names, the documentation under one
+    *(f"{owner}.{kind}split" for owner in ("torch", "Tensor") for kind in ("h", "v", "d", "tensor_")),
+}  # fmt: skip
 
 
 def resolve(name: str) -> Any:

@@ -1,0 +1,118 @@
+"""Norms. The gradient of a norm of 0 is 0 in torch and NaN in JAX."""
+
+from migrate import nodes
+from migrate.diagnostics import Unsupported
+from migrate.kinds import Items
+from migrate.nodes import Expr
+from migrate.rules.rule import Call, axes, rule
+
+
+def _given(call: Call, *names: str) -> dict[str, Expr]:
+    renamed = {"p": "ord", "ord": "ord", "dim": "axis", "keepdim": "keepdims"}
+    found = {renamed[name]: call.node(name) for name in names if call.has(name)}
+    return found | ({"axis": axes(call, "dim")} if "axis" in found else {})
+
+
+@rule("torch.norm", "Tensor.norm", signature="input, p='fro', dim=None, keepdim=False, dtype=None", dtype="float")
+def norm(call: Call) -> Expr:
+    """Of the flattened tensor without `dim`, whatever p is; over several axes a norm of vectors too.
+
+    >>> x.norm(2, dim=1)  # x: f32[2, 3]
+    jnp.linalg.norm(x, axis=1)
+    >>> torch.norm(x, dim=1, keepdim=True)  # x: f32[2, 3]
+    jnp.linalg.norm(x, axis=1, keepdims=True)
+    >>> x.norm()  # x: f32[2, 3, 4]
+    jnp.linalg.norm(x)
+    >>> x.norm(p=1)  # x: f32[2, 3]
+    jnp.linalg.vector_norm(x, ord=1)
+    >>> torch.norm(x, p=torch.inf, dim=(0, 2))  # x: f32[2, 3, 4]
+    jnp.linalg.vector_norm(x, ord=jnp.inf, axis=(0, 2))
+    """
+    call.only("dtype", None)
+    p = nodes.literal(call.node("p"))
+    if p == "nuc":
+        return nodes.call("jnp.linalg.norm", call.node("input"), **_given(call, "p", "dim", "keepdim"))
+    if p is None or p == "fro" or p == 2:
+        several = call.has("dim") and isinstance(call.kind("dim"), Items)
+        if call.has("keepdim") and not call.has("dim"):
+            several = True
+        name = "vector_norm" if several else "norm"
+        return nodes.call(f"jnp.linalg.{name}", call.node("input"), **_given(call, "dim", "keepdim"))
+    if isinstance(p, str):
+        raise Unsupported("MIG302", f"{call.api}: there is no norm {p!r}")
+    return nodes.call("jnp.linalg.vector_norm", call.node("input"), **_given(call, "p", "dim", "keepdim"))
+
+
+@rule("torch.linalg.norm", signature="input, ord=None, dim=None, keepdim=False, *, dtype=None", dtype="float")
+def linalg_norm(call: Call) -> Expr:
+    """Of the flattened tensor without `dim` and `ord`; two axes are those of matrices.
+
+    >>> torch.linalg.norm(x)  # x: f32[2, 3]
+    jnp.linalg.norm(x)
+    >>> torch.linalg.norm(x, dim=-1, keepdim=True)  # x: f32[2, 3]
+    jnp.linalg.norm(x, axis=-1, keepdims=True)
+    >>> torch.linalg.norm(x, ord=1, dim=(1, 2))  # x: f32[2, 3, 4]
+    jnp.linalg.norm(x, ord=1, axis=(1, 2))
+    """
+    call.only("dtype", None)
+    return nodes.call("jnp.linalg.norm", call.node("input"), **_given(call, "ord", "dim", "keepdim"))
+
+
+@rule("torch.linalg.vector_norm", signature="x, ord=2, dim=None, keepdim=False, *, dtype=None", dtype="float")
+def vector_norm(call: Call) -> Expr:
+    """Of the flattened tensor without `dim`.
+
+    >>> torch.linalg.vector_norm(x, dim=-1)  # x: f32[2, 3]
+    jnp.linalg.vector_norm(x, axis=-1)
+    >>> torch.linalg.vector_norm(x, ord=3)  # x: f32[2, 3]
+    jnp.linalg.vector_norm(x, ord=3)
+    """
+    call.only("dtype", None)
+    return nodes.call("jnp.linalg.vector_norm", call.node("x"), **_given(call, "ord", "dim", "keepdim"))
+
+
+@rule("torch.linalg.matrix_norm", signature="A, ord='fro', dim=(-2, -1), keepdim=False, *, dtype=None", dtype="float")
+def matrix_norm(call: Call) -> Expr:
+    """Of the last two axes.
+
+    >>> torch.linalg.matrix_norm(x)  # x: f32[2, 3, 4]
+    jnp.linalg.matrix_norm(x)
+    >>> torch.linalg.matrix_norm(x, ord=1, keepdim=True)  # x: f32[2, 3, 4]
+    jnp.linalg.matrix_norm(x, ord=1, keepdims=True)
+    """
+    call.only("dtype", None)
+    call.only("dim", (-2, -1))
+    return nodes.call("jnp.linalg.matrix_norm", call.node("A"), **_given(call, "ord", "keepdim"))
+
+
+@rule("torch.dist", "Tensor.dist", signature="input, other, p=2", dtype="float")
+def dist(call: Call) -> Expr:
+    """The norm of the difference, of all elements.
+
+    >>> torch.dist(x, y)  # x: f32[2, 3]; y: f32[2, 3]
+    jnp.linalg.norm(x - y)
+    >>> torch.dist(x, y, p=1)  # x: f32[2, 3]; y: f32[3]
+    jnp.linalg.vector_norm(x - y, ord=1)
+    """
+    difference = call.make("{input} - {other}")
+    if not call.has("p"):
+        return nodes.call("jnp.linalg.norm", difference)
+    return nodes.call("jnp.linalg.vector_norm", difference, ord=call.node("p"))
+
+
+@rule(
+    "torch.nn.functional.pairwise_distance", "torch.pairwise_distance",
+    signature="x1, x2, p=2.0, eps=1e-06, keepdim=False", dtype="float",
+)  # fmt: skip
+def pairwise_distance(call: Call) -> Expr:
+    """Adds eps to the difference.
+
+    >>> F.pairwise_distance(x, y)  # x: f32[2, 3]; y: f32[2, 3]
+    jnp.linalg.norm((x - y) + 1e-06, axis=-1)
+    """
+    difference = call.make("{x1} - {x2} + {eps}")
+    more = call.given(keepdim="keepdims")
+    axis = nodes.expression("-1")
+    if not call.has("p") or call.literal("p") == 2:
+        return nodes.call("jnp.linalg.norm", difference, axis=axis, **more)
+    return nodes.call("jnp.linalg.norm", difference, ord=call.node("p"), axis=axis, **more)
