@@ -45,9 +45,18 @@ _NUMBERS = (cst.Integer, cst.Float, cst.Imaginary)
 
 # The names of the parts of what torch functions return.
 _FIELDS = {
-    "values": 0, "indices": 1,  # of torch.max(x, 1), torch.sort, torch.topk
-    "sign": 0, "logabsdet": 1, "eigenvalues": 0, "eigenvectors": 1, "solution": 0,
-    "U": 0, "S": 1, "Vh": 2, "Q": 0, "R": 1,
+    "values": 0,
+    "indices": 1,  # of torch.max(x, 1), torch.sort, torch.topk
+    "sign": 0,
+    "logabsdet": 1,
+    "eigenvalues": 0,
+    "eigenvectors": 1,
+    "solution": 0,
+    "U": 0,
+    "S": 1,
+    "Vh": 2,
+    "Q": 0,
+    "R": 1,
 }
 
 

@@ -158,7 +158,8 @@ def _simple(name: str, parameters: str, template: str, note: str, text: str, exp
 
 register(
     _simple(
-        "softshrink", "input, lambd=0.5", "jnp.where(jnp.abs({input}) > {lambd}, {input} - jnp.sign({input}) * {lambd}, 0)",
+        "softshrink", "input, lambd=0.5",
+        "jnp.where(jnp.abs({input}) > {lambd}, {input} - jnp.sign({input}) * {lambd}, 0)",
         "Towards 0 by lambd.", "F.softshrink(x)",
         "jnp.where(jnp.abs(x) > 0.5, x - (jnp.sign(x) * 0.5), 0)",
     )

@@ -3,6 +3,7 @@
 import libcst as cst
 
 from migrate import nodes
+from migrate.diagnostics import Unsupported
 from migrate.kinds import Items, Number, Tensor
 from migrate.nodes import Expr
 from migrate.rules.rule import Call, Rule, Value, register, rule, signature

@@ -1,4 +1,4 @@
-"""Linear algebra. What is singular or not positive definite raises an error in torch and gives NaN or infinity in JAX."""
+"""Linear algebra. What is singular or not positive definite raises an error in torch, and gives NaN in JAX."""
 
 from functools import partial
 

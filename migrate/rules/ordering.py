@@ -15,7 +15,7 @@ _plain(
     "torch.msort(x)  # x: spread[4, 3] -> jnp.sort(x, axis=0)",
 )  # fmt: skip
 _plain(
-    "torch.isin", "elements, test_elements", "jnp.isin({elements}, {test_elements})", "Whether each is among the others.",
+    "torch.isin", "elements, test_elements", "jnp.isin({elements}, {test_elements})", "Whether each is among them.",
     "torch.isin(x, y)  # x: idx5[2, 3]; y: idx5[2] -> jnp.isin(x, y)", dtype="bool",
 )  # fmt: skip
 _plain(
@@ -82,8 +82,10 @@ def _quantile(name: str) -> Rule:
         return nodes.call(f"jnp.{name}", call.node("input"), call.node("q"), **more)
 
     doc = (
-        f"Linear interpolation by default.\n\n    >>> torch.{name}(x, 0.3)  # x: spread[2, 3]\n    jnp.{name}(x, 0.3)\n"
-        f"    >>> x.{name}(0.5, dim=1, keepdim=True)  # x: spread[2, 4]\n    jnp.{name}(x, 0.5, axis=1, keepdims=True)\n"
+        f"Linear interpolation by default.\n\n"
+        f"    >>> torch.{name}(x, 0.3)  # x: spread[2, 3]\n    jnp.{name}(x, 0.3)\n"
+        f"    >>> x.{name}(0.5, dim=1, keepdim=True)  # x: spread[2, 4]\n"
+        f"    jnp.{name}(x, 0.5, axis=1, keepdims=True)\n"
     )
     parameters = signature("input, q, dim=None, keepdim=False, *, interpolation='linear'")
     return Rule((f"torch.{name}", f"Tensor.{name}"), parameters, function, False, "float", doc, "ordering")

@@ -23,7 +23,8 @@ for _name, _operator, _alpha in (("add", "+", True), ("sub", "-", True), ("mul",
 
 
 @rule(
-    "torch.div", "Tensor.div", "torch.true_divide", "Tensor.true_divide", "torch.divide", "Tensor.divide", signature="input, other, *, rounding_mode=None", dtype="float",
+    "torch.div", "Tensor.div", "torch.true_divide", "Tensor.true_divide", "torch.divide", "Tensor.divide",
+    signature="input, other, *, rounding_mode=None", dtype="float",
 )  # fmt: skip
 def divide(call: Call) -> Expr:
     """True division, of integers too; a rounding mode other than "floor" is refused.

@@ -9,7 +9,8 @@ An input is named in the example's comment, `x: f32[2, 3]; y: idx4[5]`:
     sorted  increasing along the last axis        array   a numpy array, float32 or float64, instead of a tensor
     spread  normal, no two closer than 0.05 (for what jumps or bends where values meet)
 
-A float input gets a gradient. `on the host` after the inputs puts the example outside of jit. `key` in the expected text stands for a random key.
+A float input gets a gradient. `on the host` after the inputs puts the example outside of jit. `key` in the expected
+text stands for a random key.
 """
 
 from __future__ import annotations

@@ -24,10 +24,8 @@ def main(wanted: list[str]) -> None:
         print(f"{api}: {dict(counts)} {time.time() - start:.1f} s", flush=True)
         shown: Counter[str] = Counter()
         for one in found:
-            if (
-                one.verdict in (Verdict.DIFFERS, Verdict.REFUSED, Verdict.RAISES)
-                or (wanted
-                and one.verdict == Verdict.OUT)
+            if one.verdict in (Verdict.DIFFERS, Verdict.REFUSED, Verdict.RAISES) or (
+                wanted and one.verdict == Verdict.OUT
             ):
                 shown[one.why[:40]] += 1
                 if shown[one.why[:40]] <= 2:

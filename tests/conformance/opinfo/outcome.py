@@ -92,7 +92,7 @@ def _one(sample: Sample, written: Any, module: Any, refused: str | None) -> Outc
         return Outcome(sample, Verdict.RAISES, _short(error))
     sizes = [float(np.max(np.abs(v[np.isfinite(v)]), initial=0)) for v in values.values() if v.dtype.kind == "f"]
     found = differences(output, got, max([1.0, *sizes]))
-    found = found or [difference for difference in differences(gradients, got_gradients, max([1.0, *sizes]))]
+    found = found or differences(gradients, got_gradients, max([1.0, *sizes]))
     if not found:
         return Outcome(sample, Verdict.AGREES)
     return Outcome(sample, Verdict.DIFFERS, found[0].what.replace("\n", " ")[:300])
