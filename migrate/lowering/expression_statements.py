@@ -117,7 +117,7 @@ class ExpressionStatements(Setup, Calls, Checkpoints, OptimizerStatements):
     def in_place(
         self, line: cst.SimpleStatementLine, func: cst.Attribute, node: cst.Call, base: Value
     ) -> list[Statement]:
-        """`x.add_(y)` on a plain name: the name is bound again. On a slice of one, `x[:, 0].zero_()`, that part is set."""
+        """`x.add_(y)` on a name binds it again; on a slice of one, `x[:, 0].zero_()`, it sets that part."""
         api = f"Tensor.{func.attr.value}"
         rule = in_place_rule(api)
         target = func.value.value if isinstance(func.value, cst.Subscript) and _is_view(func.value) else func.value

@@ -21,6 +21,7 @@ from migrate.kinds import (
 )
 from migrate.layers.table import TABLE
 from migrate.lowering.arguments import at_first
+from migrate.lowering.binding import Binding
 from migrate.lowering.data_loading import DataLoading
 from migrate.lowering.elements import kinds_in
 from migrate.lowering.layers import FUNCTIONAL_LAYERS, Layers
@@ -38,7 +39,7 @@ from migrate.rules.rule import Rule, Value, result_kind
 _PASS_THROUGH = ("Tensor.cuda", "Tensor.cpu", "Tensor.requires_grad_", "Tensor.retain_grad", "Tensor.pin_memory")
 
 
-class TorchCalls(Precision, Layers, Optimizers, DataLoading, TypedTensors):
+class TorchCalls(Precision, Layers, Optimizers, DataLoading, TypedTensors, Binding):
     """Rules, and names with a meaning of their own."""
 
     def torch_call(self, name: str, node: cst.Call) -> Value:
