@@ -41,7 +41,7 @@ class Driven:
         self.recipe: Any = imported(self.subject.recipe) if self.subject.recipe else None
 
     def model(self, framework: str) -> Any:
-        build = getattr(self.recipe, f"{framework}_model", None)
+        build: Any = getattr(self.recipe, f"{framework}_model", None)
         if build is not None:
             return build(self.cls)
         args, kwargs = self._arguments()

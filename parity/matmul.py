@@ -109,7 +109,7 @@ def run(study: Study) -> list[MatmulResult]:
         for i, (a, b) in enumerate(inputs):
             products = {name: np.load(jobs[i][name]) for name in answers}
             notes = _notes(study, {name: found[i] for name, found in answers.items()})
-            versions = {name: found[i]["version"] for name, found in answers.items()}
+            versions = {name: str(found[i]["version"]) for name, found in answers.items()}
             results.append(measure(a, b, products, study, notes, versions))
         return results
 
