@@ -1,7 +1,7 @@
 """Names of functions, classes and scopes across the files of a project.
 
-The module scope of a file is called after the file, "models/resnet:"; that of a script on its own, or of the script that a
-project was asked for, is "". What stands in it is called "models/resnet:ResNet.forward".
+The module scope of a file is called after the file, "models/resnet:"; that of a script on its own, or of the script
+that a project was asked for, is "". What stands in it is called "models/resnet:ResNet.forward".
 """
 
 from __future__ import annotations

@@ -35,13 +35,13 @@ class Driven:
     def __init__(self, config: str) -> None:
         self.subject = Subject.read(config)
         module = imported(self.subject.file)
-        self.cls = getattr(module, self.subject.model, None)
+        self.cls: Any = getattr(module, self.subject.model, None)
         if self.cls is None:
             raise ParityError("PAR211", f"{self.subject.file} has no {self.subject.model}")
         self.recipe: Any = imported(self.subject.recipe) if self.subject.recipe else None
 
     def model(self, framework: str) -> Any:
-        build: Any = getattr(self.recipe, f"{framework}_model", None)
+        build = getattr(self.recipe, f"{framework}_model", None)
         if build is not None:
             return build(self.cls)
         args, kwargs = self._arguments()

@@ -1,6 +1,7 @@
 """Passes 3 to 5: the statements of a file, lowered from torch to JAX.
 
-`rounds` runs the passes over the files of a project; `Lowering` lowers one scope of it, and each file here is one part of that.
+`rounds` runs the passes over the files of a project; `Lowering` lowers one scope of it, and each file here is one part
+of that.
 """
 
 from migrate.lowering.rounds import Input, Lowered, lower, lower_project

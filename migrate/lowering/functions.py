@@ -124,7 +124,8 @@ class Functions(Initialisation, UserCalls):
             ):
                 raise Unsupported(
                     "MIG404",
-                    f"{place.name or 'an optimizer'} is made in {spelled(self.scope)} and returned, apart from its weights",
+                    f"{place.name or 'an optimizer'} is made in {spelled(self.scope)} and returned, "
+                    "apart from its weights",
                 )
             if isinstance(part, Optimizer) and place == NOWHERE:
                 raise Unsupported(

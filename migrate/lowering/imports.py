@@ -1,4 +1,4 @@
-"""Imports: of torch, of other packages, and of the other files of the project, whose names mean here what they mean there."""
+"""Imports: of torch, other packages, and the project's other files, whose names mean here what they mean there."""
 
 from __future__ import annotations
 
