@@ -20,7 +20,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 DEMO := build/demo
 SAMPLE := samples/mnist_cnn/train.py
 
-.PHONY: demo test check bench bench-huge docs clean
+.PHONY: demo test check bench bench-huge fuzz docs clean
 .DEFAULT_GOAL := test
 
 $(STAMP): pyproject.toml constraints.txt
@@ -59,6 +59,10 @@ bench: $(STAMP)
 # A 20 GB sharded checkpoint (sparse files) ported with 1 GB of memory to allocate; writes 20 GB.
 bench-huge: $(STAMP)
 	@$(BIN)/python -m tests.bench.porting --huge 20
+
+# Mutated checkpoints of every format: each is read, or refused with a code.
+fuzz: $(STAMP)
+	@$(BIN)/python -m tests.weight_port.fuzz --count 10000
 
 docs: $(STAMP)
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir build/site

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
+from weight_port.dcp_files import Pieced, is_dcp, read_dcp
 from weight_port.errors import PortError, fail
+from weight_port.npz_files import Inflated, read_npz
 from weight_port.regions import Stored, TensorInfo, check_expanded
 from weight_port.safetensors_files import read_safetensors, unique
 from weight_port.state_dicts import choose, common_prefixes, strip
@@ -38,7 +40,7 @@ class Checkpoint(Mapping[str, TensorInfo]):
 
     path: Path
     format: str
-    stored: dict[str, Stored]
+    stored: Mapping[str, Stored | Pieced | Inflated]
     opaque: dict[str, str]
     key: str = ""
     stripped: tuple[str, ...] = ()
@@ -73,22 +75,41 @@ def open_checkpoint(path: str | Path, *, key: str | None = None, expected: Itera
     that they have is the model's own and stays on the keys. Raises PortError WPT001 to WPT006.
     """
     path = Path(path)
-    head = _head(path)
-    if head[:1] in (b"{", b"\xef") and path.suffix == ".json":
+    if path.is_dir() and is_dcp(path):
+        found = _open_dcp(path, key)
+    elif path.is_dir():
+        return open_checkpoint(_inside(path), key=key, expected=expected)
+    elif (head := _head(path))[:1] in (b"{", b"\xef") and path.suffix == ".json":
         found = _open_index(path)
     else:
         found = _open_one(path, head, key)
-    check_expanded(found.stored)
+    check_expanded({name: tensor for name, tensor in found.stored.items() if isinstance(tensor, Stored)})
     stripped = common_prefixes(found.stored, expected)
     stored = {strip(name, stripped): tensor for name, tensor in found.stored.items()}
     opaque = {strip(name, stripped): what for name, what in found.opaque.items()}
     return Checkpoint(path, found.format, stored, opaque, found.key, stripped)
 
 
+def _inside(folder: Path) -> Path:
+    """The weights in a folder as Hugging Face lays them out; safetensors before torch's own."""
+    for name in _INDEXES:
+        if (folder / name).is_file():
+            return folder / name
+    files = sorted(p.name for p in folder.iterdir() if p.suffix in (".safetensors", ".pt", ".pth", ".bin", ".ckpt"))
+    if len(files) == 1:
+        return folder / files[0]
+    advice = f"It holds {', '.join(files[:5])}: give one of them." if files else "Give a file."
+    fail("WPT001", f"{folder} is a directory without {_INDEXES[0]} or its like", advice)
+
+
+def _open_dcp(path: Path, key: str | None) -> Checkpoint:
+    saved, tensors = read_dcp(path)
+    state = choose(saved, key, str(path))
+    stored = {name: tensors[reference.storage.key] for name, reference in state.tensors.items()}
+    return Checkpoint(path, "torch distributed checkpoint", dict(stored), state.opaque, state.path)
+
+
 def _head(path: Path) -> bytes:
-    if path.is_dir():
-        inside = [name for name in _INDEXES if (path / name).is_file()]
-        fail("WPT001", f"{path} is a directory", f"Did you mean {path / inside[0]}?" if inside else "Give a file.")
     try:
         with open(path, "rb") as file:
             return file.read(32)
@@ -103,6 +124,8 @@ def _open_one(path: Path, head: bytes, key: str | None) -> Checkpoint:
     for start, what, help in _STRANGERS:
         if head.startswith(start):
             fail("WPT002", f"{path} is {what}", help)
+    if head[:4] == b"PK\x03\x04" and (arrays := read_npz(path)) is not None:
+        return Checkpoint(path, "npz", *arrays)
     if head[:4] == b"PK\x03\x04" or head[:1] == b"\x80":
         saved, regions, form = read_torch(path)
         state = choose(saved, key, str(path))

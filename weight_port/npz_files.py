@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import mmap
 import zipfile
+import zlib
 from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeAlias
 
 import numpy as np
 
 from weight_port.dtypes import is_extended
 from weight_port.errors import fail
 from weight_port.outputs import Outputs
-from weight_port.regions import TensorInfo
+from weight_port.regions import Region, Stored, TensorInfo, contiguous, foreign, map_file, place
+
+INFLATED_LIMIT = 2**30  # bytes that entries which shrank more than a hundredfold may claim together
 
 
 def write_npz(file: IO[bytes], outputs: Outputs) -> None:
@@ -51,3 +57,90 @@ def read_flax_npz(path: Path) -> tuple[dict[str, TensorInfo], Callable[[str], np
             return archive[name]
 
     return infos, read
+
+
+@dataclass(frozen=True)
+class Inflated:
+    """A compressed array: reading it unpacks it into memory."""
+
+    info: TensorInfo
+    path: Path
+    record: str
+
+    def read(self) -> np.ndarray:
+        """The array. Raises PortError WPT003 where the data do not fit the header."""
+        try:
+            with zipfile.ZipFile(self.path) as archive, archive.open(self.record) as entry:
+                return np.lib.format.read_array(entry, allow_pickle=False)
+        except (OSError, zipfile.BadZipFile, ValueError, EOFError, zlib.error) as error:
+            fail("WPT003", f"{self.path} is damaged: {self.record}: {error}")
+
+    def release(self) -> None:
+        """Nothing is kept."""
+
+
+Entry: TypeAlias = Stored | Inflated
+
+
+def read_npz(path: Path) -> tuple[dict[str, Stored | Inflated], dict[str, str]] | None:
+    """The arrays of an archive by name, and what stands under the other names; None for another kind of zip file.
+
+    Stored arrays are views of the file, compressed ones are unpacked when they are read. Arrays of Python objects are
+    not: they would be unpickled. Raises PortError WPT003 or WPT006.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            records = archive.infolist()
+            names = [record.filename for record in records]
+            if not names or not all(name.endswith(".npy") for name in names):
+                return None
+            if len(set(names)) != len(names):
+                fail("WPT003", f"{path} holds two records of one name")
+            claimed = sum(r.file_size for r in records if r.file_size > 100 * max(r.compress_size, 1))
+            if claimed > INFLATED_LIMIT:
+                fail("WPT006", f"{path} unpacks {path.stat().st_size:,} bytes to {claimed:,}")
+            stored: dict[str, Stored | Inflated] = {}
+            opaque: dict[str, str] = {}
+            file = map_file(path)
+            for record in records:
+                name = record.filename.removesuffix(".npy")
+                with archive.open(record) as entry:
+                    found = _entry(path, file, name, record, entry)
+                if isinstance(found, str):
+                    opaque[name] = found
+                else:
+                    stored[name] = found
+            return stored, opaque
+    except OSError as error:
+        fail("WPT001", f"cannot open {path}: {error.strerror or error}")
+    except (zipfile.BadZipFile, ValueError, KeyError, EOFError, NotImplementedError, RuntimeError) as error:
+        fail("WPT003", f"{path} is damaged: {error}")
+    except (zlib.error, SyntaxError, TypeError, OverflowError) as error:
+        fail("WPT003", f"{path} is damaged: {error}")
+
+
+def _entry(
+    path: Path, file: mmap.mmap, name: str, record: zipfile.ZipInfo, entry: IO[bytes]
+) -> Stored | Inflated | str:
+    version = np.lib.format.read_magic(entry)
+    reader = {1: np.lib.format.read_array_header_1_0, 2: np.lib.format.read_array_header_2_0}
+    shape, fortran, dtype = reader[version[0]](entry)
+    if dtype.hasobject or dtype.names or dtype.kind not in "biufcV":
+        return f"an array of {dtype}"
+    if dtype.kind == "V":  # how numpy names the types of ml_dtypes: it loses them
+        return f"an array of raw {dtype.itemsize}-byte elements"
+    head, info = entry.tell(), TensorInfo(shape, dtype.newbyteorder("="))
+    if len(shape) > 64 or any(n < 0 for n in shape) or head + prod(shape) * dtype.itemsize != record.file_size:
+        raise ValueError(f"{name} claims the shape {shape}, and has {record.file_size - head} bytes")
+    if record.compress_type != zipfile.ZIP_STORED:
+        return Inflated(info, path, record.filename)
+    local = record.header_offset
+    start = local + 30 + int.from_bytes(file[local + 26 : local + 28], "little")
+    start += int.from_bytes(file[local + 28 : local + 30], "little") + head
+    if start + info.nbytes > len(file):
+        raise ValueError(f"{name} lies outside the file")
+    swapped = foreign("big") if dtype.byteorder == ">" else foreign("little") if dtype.byteorder == "<" else False
+    strides = tuple(s // dtype.itemsize for s in contiguous(info))
+    if fortran:
+        strides = tuple(s // dtype.itemsize for s in contiguous(TensorInfo(shape[::-1], info.dtype)))[::-1]
+    return place(name, info, Region(file, start, info.nbytes, swapped), 0, strides)

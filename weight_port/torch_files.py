@@ -26,7 +26,7 @@ def read_torch(path: Path) -> tuple[Any, dict[str, Region], str]:
     file = map_file(path)
     try:
         if file[:4] == b"PK\x03\x04":
-            return *_read_zip(path, file), "torch.save"
+            return *read_zip(path, file), "torch.save"
         return *_read_legacy(path, file), "torch.save (before torch 1.6)"
     except (UnpicklingError, zipfile.BadZipFile, struct.error, EOFError, ValueError, NotImplementedError) as error:
         fail("WPT003", f"{path} is damaged: {error}", "Was it cut off? Compare its size with the original's.")
@@ -43,9 +43,41 @@ def locate(name: str, tensor: TensorRef, regions: Mapping[str, Region]) -> Store
 # --- zip --------------------------------------------------------------------------------------------------------------
 
 
-def _read_zip(path: Path, file: mmap.mmap) -> tuple[Any, dict[str, Region]]:
-    with zipfile.ZipFile(path) as archive:
-        records = archive.infolist()
+class Range(io.RawIOBase):
+    """A part of a mapped file, as a file of its own."""
+
+    def __init__(self, file: mmap.mmap, start: int, length: int) -> None:
+        self._file, self._start, self._length, self._place = file, start, length, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._place
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        self._place = max(0, offset + (0, self._place, self._length)[whence])
+        return self._place
+
+    def readinto(self, buffer: Any) -> int:
+        count = max(0, min(len(buffer), self._length - self._place))
+        first = self._start + self._place
+        buffer[:count] = self._file[first : first + count]
+        self._place += count
+        return count
+
+
+def read_zip(path: Path, file: mmap.mmap, start: int = 0, length: int | None = None) -> tuple[Any, dict[str, Region]]:
+    """The object saved in a zip archive, which may lie inside of a larger file, and its blocks."""
+    length = len(file) if length is None else length
+    try:
+        with zipfile.ZipFile(io.BufferedReader(Range(file, start, length))) as archive:
+            records = archive.infolist()
+    except (zipfile.BadZipFile, struct.error, EOFError, NotImplementedError) as error:
+        raise ValueError(error) from None
     names = [record.filename for record in records]
     if len(set(names)) != len(names):
         fail("WPT003", f"{path} holds two records of one name: two readers could see two different checkpoints")
@@ -58,10 +90,11 @@ def _read_zip(path: Path, file: mmap.mmap) -> tuple[Any, dict[str, Region]]:
         fail("WPT002", f"{path} is a TorchScript program",
              "Save its weights with torch: torch.save(torch.jit.load(...).state_dict(), 'weights.pt')")  # fmt: skip
     contents = {
-        record.filename.removeprefix(root): _record(file, record)
+        record.filename.removeprefix(root): _record(file, record, start, length)
         for record in records
         if record.filename.startswith(root)
     }
+    _check_apart(contents)
     order = contents.get("byteorder")
     swapped = foreign("little" if order is None else _bytes(order).decode("ascii"))
     regions = {
@@ -72,13 +105,25 @@ def _read_zip(path: Path, file: mmap.mmap) -> tuple[Any, dict[str, Region]]:
     return pickles.loads(_bytes(contents["data.pkl"])), regions
 
 
-def _record(file: mmap.mmap, record: zipfile.ZipInfo) -> Region:
+def _check_apart(records: Mapping[str, Region]) -> None:
+    """Refuse records that lie over each other, as they do in zip bombs."""
+    end, before = 0, ""
+    for name, region in sorted(records.items(), key=lambda entry: (entry[1].start, entry[1].nbytes)):
+        if region.nbytes and region.start < end:
+            raise ValueError(f"the records {before} and {name} lie over each other")
+        end, before = max(end, region.start + region.nbytes), name
+
+
+def _record(file: mmap.mmap, record: zipfile.ZipInfo, begin: int, length: int) -> Region:
     """Where the record's bytes are; the central directory does not say, since the local header's length varies."""
     if record.compress_type != zipfile.ZIP_STORED or record.flag_bits & 1:
         raise ValueError(f"{record.filename} is compressed or encrypted, as torch never writes it")
-    magic, name_length, extra_length = _LOCAL_HEADER.unpack_from(file, record.header_offset)
-    start = record.header_offset + _LOCAL_HEADER.size + name_length + extra_length
-    if magic != b"PK\x03\x04" or start + record.file_size > len(file):
+    if not 0 <= record.header_offset <= length - _LOCAL_HEADER.size:
+        raise ValueError(f"the record {record.filename} lies outside the file")
+    header = begin + record.header_offset
+    magic, name_length, extra_length = _LOCAL_HEADER.unpack_from(file, header)
+    start = header + _LOCAL_HEADER.size + name_length + extra_length
+    if magic != b"PK\x03\x04" or start + record.file_size > begin + length:
         raise ValueError(f"the record {record.filename} lies outside the file")
     return Region(file, start, record.file_size)
 
