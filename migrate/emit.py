@@ -52,7 +52,7 @@ def emit(source: SourceFile, lowered: Lowered) -> str:
     if _unchanged(source, lowered):
         return source.text
     body = _with_helpers(lowered.body, lowered.helpers)
-    body = _with_imports(_with_snippets(body, lowered.snippets))
+    body = _with_imports(_with_snippets(body, lowered.snippets), lowered.wanted)
     inserted = {id(statement) for helper in lowered.helpers for statement in helper.code}
     inserted |= {id(statement) for name, file in lowered.snippets.items() for statement in snippet(file, name)}
     module = source.module.with_changes(body=_spaced(body, inserted))
@@ -108,9 +108,10 @@ def _roots(statement: Statement) -> set[str]:
     return found
 
 
-def _with_imports(body: list[Statement]) -> list[Statement]:
+def _with_imports(body: list[Statement], wanted: frozenset[str]) -> list[Statement]:
+    """The imports that the code needs, and those of which other files of the project take a name (`wanted`)."""
     code = [statement for statement in body if not _is_import(statement)]
-    used = set(usage.loads(code)) | _annotations(code)
+    used = set(usage.loads(code)) | _annotations(code) | _reexported(body, wanted)
     first = next((i for i, s in enumerate(body) if _is_import(s) and "torch" in _roots(s)), None)
     kept: list[Statement] = []
     imported: set[str] = set()
@@ -146,6 +147,15 @@ def _with_imports(body: list[Statement]) -> list[Statement]:
         standard[0] = standard[0].with_changes(leading_lines=lines)
         made[position] = made[position].with_changes(leading_lines=[_BLANK])
     return [*made[:position], *standard, *made[position:]]
+
+
+def _reexported(body: Sequence[Statement], wanted: frozenset[str]) -> set[str]:
+    """Names of torch's data loading that other files take from this one."""
+    made: set[str] = set()
+    for statement in body:
+        if _is_import(statement) and "torch.utils.data" in nodes.code(statement):
+            made |= set(usage.stores(statement)) & wanted
+    return made
 
 
 def _import_position(body: Sequence[Statement]) -> int:

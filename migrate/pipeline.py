@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from migrate import checks
 from migrate.diagnostics import Diagnostic, Fatal, Report, Severity
 from migrate.emit import emit
-from migrate.lowering import lower
+from migrate.lowering import Lowered, lower_project
 from migrate.manifest import Manifest
+from migrate.project import Member, Project, single
 from migrate.source import SourceFile
 from migrate.weights import manifest_of
 
@@ -26,18 +28,91 @@ class Conversion:
         return self.text != source.text
 
 
+@dataclass(frozen=True)
+class Output:
+    """What one file of a project became: `text`, or None where it is copied as it is."""
+
+    member: Member
+    text: str | None
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+    @property
+    def data(self) -> bytes:
+        """The bytes to write."""
+        source = self.member.source
+        if self.text is None or source is None or self.text == source.text:
+            return self.member.data
+        return self.text.encode(source.encoding)
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything was rewritten."""
+        return self.data != self.member.data
+
+
+@dataclass(frozen=True)
+class ProjectConversion:
+    """What a project became."""
+
+    outputs: tuple[Output, ...]
+    manifest: Manifest
+
+    @property
+    def report(self) -> Report:
+        """The findings in all of its files."""
+        return Report.of(found for output in self.outputs for found in output.diagnostics)
+
+
 def convert(source: SourceFile) -> Conversion:
-    """Rewrites one parsed file. Raises Fatal (MIG900) on a bug of our own, with nothing written."""
-    try:
-        lowered = lower(source)
-        text = emit(source, lowered)
-    except RecursionError:
-        raise Fatal(Diagnostic(source.path, 0, 0, "MIG900", "the code nests too deeply")) from None
-    broken = checks.compiles(source.path, text)
-    if any(diagnostic.severity is Severity.FATAL for diagnostic in broken):
-        raise Fatal(broken[0])
-    found = [*lowered.diagnostics, *checks.undefined(source.path, source.text, text, lowered.refused)]
-    if text == source.text and not found:
+    """Rewrites one parsed file on its own. Raises Fatal (MIG900) on a bug of our own, with nothing written."""
+    project = convert_project(single(source))
+    (output,) = project.outputs
+    fatal = next((found for found in output.diagnostics if found.severity is Severity.FATAL), None)
+    if fatal is not None:
+        raise Fatal(fatal)
+    assert output.text is not None
+    found = list(output.diagnostics)
+    if output.text == source.text and not found:
         what = "uses no torch API that is rewritten" if source.text.strip() else "is empty"
         found.append(Diagnostic(source.path, 0, 0, "MIG101", what))
-    return Conversion(text, manifest_of(lowered.script, source.path.rpartition("/")[2]), Report.of(found))
+    return Conversion(output.text, project.manifest, Report.of(found))
+
+
+def convert_project(project: Project) -> ProjectConversion:
+    """Rewrites the files of a project, each part of it that shares no file with the others on its own. A bug of our own
+    (MIG900) costs the file that it shows in, which is then copied as it is."""
+    outputs: list[Output] = []
+    models = []
+    name = project.scripts[0].name if len(project.scripts) == 1 else project.root.name
+    for part in project.components():
+        made, manifest = convert_part(part, name)
+        outputs += made
+        models += [model for model in manifest.models if model not in models]
+    return ProjectConversion(tuple(outputs), Manifest(name, "linen", tuple(models)))
+
+
+def convert_part(part: Project, name: str) -> tuple[list[Output], Manifest]:
+    """Rewrites files that depend on one another."""
+    broken: dict[str, Diagnostic] = {}
+    inputs = part.inputs
+    lowered = lower_project(inputs, part.submodules, broken) if inputs else []
+    by_scope = {found.scope: found for found in lowered}
+    outputs = [_output(member, by_scope.get(member.scope), broken.get(member.scope)) for member in part.members]
+    script = lowered[0].script if lowered else None
+    return outputs, manifest_of(script, name) if script else Manifest(name, "linen", ())
+
+
+def _output(member: Member, lowered: Lowered | None, broken: Diagnostic | None) -> Output:
+    source = member.source
+    if source is None or lowered is None or broken is not None:
+        problem = broken if source is not None else member.problem
+        return Output(member, None, () if problem is None else (problem,))
+    try:
+        text = emit(source, lowered)
+    except RecursionError:
+        return Output(member, None, (Diagnostic(source.path, 0, 0, "MIG900", "the code nests too deeply"),))
+    wrong = checks.compiles(source.path, text)
+    if wrong:
+        return Output(member, None, tuple(wrong))
+    found = [*lowered.diagnostics, *checks.undefined(source.path, source.text, text, lowered.refused)]
+    return Output(member, text, tuple(found))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from migrate.kinds import BoundWeight, ChoiceNode, ClassNode, LayerNode, ListNode, Node
 from migrate.layers.moves import Shape
 from migrate.manifest import Leaf, Manifest, ModelWeights, Tie, Unused
-from migrate.qualified import spelled
+from migrate.qualified import FILE, file_of, spelled
 from migrate.script import INLINE, ClassFacts, Script, classes_in
 
 
@@ -16,15 +16,23 @@ def manifest_of(script: Script, source: str) -> Manifest:
     bases = {base for facts in script.classes.values() for base in facts.bases}
     outermost = [name for name in script.classes if name not in inner | bases and INLINE not in name]
     made = list(dict.fromkeys([*script.places.values(), *outermost]))
-    return Manifest(source, "linen", tuple(_model(script, cls) for cls in made))
+    models: dict[str, ModelWeights] = {}
+    for cls in made:
+        model = _model(script, cls, _name(cls))
+        if models.setdefault(model.name, model) != model:  # two classes of the same name, in two files
+            model = _model(script, cls, file_of(cls).removesuffix(FILE).replace("/", ".") + f".{_name(cls)}")
+            models[model.name] = model
+    return Manifest(source, "linen", tuple(models.values()))
 
 
-def _model(script: Script, cls: str) -> ModelWeights:
+def _name(cls: str) -> str:
+    return spelled(cls).partition(INLINE)[0]
+
+
+def _model(script: Script, cls: str, name: str) -> ModelWeights:
     collected = _Collected(script)
     collected.cls(cls, "", "", 0)
-    return ModelWeights(
-        spelled(cls).partition(INLINE)[0], tuple(collected.leaves), tuple(collected.unused), tuple(collected.ties)
-    )
+    return ModelWeights(name, tuple(collected.leaves), tuple(collected.unused), tuple(collected.ties))
 
 
 class _Collected:

@@ -102,7 +102,10 @@ class Imports(Binding):
         names = self.script.public.get(scope)
         for name in list(self.script.finals.get(scope, {})):
             if name in names if names is not None else not name.startswith("_"):
-                self.env.kinds[name] = self.imported(scope, name, line, used=False)
+                kind = self.imported(scope, name, line, used=False)
+                self.env.kinds[name] = kind
+                if isinstance(kind, TorchName) and is_data_api(kind.name):
+                    self.script.wanted_of.setdefault(scope, set()).add(name)
 
     def imported(self, scope: str, name: str, node: cst.CSTNode, used: bool = True) -> Kind:
         """The kind of a name of another file. A model there has its weights in variables of that file, which an import

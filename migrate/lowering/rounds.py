@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+import traceback
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import libcst as cst
 
 from migrate import nodes, suites, usage
-from migrate.diagnostics import Diagnostic
+from migrate.diagnostics import Diagnostic, Fatal
 from migrate.kinds import (
     Host,
     Plain,
@@ -35,6 +37,7 @@ class Lowered:
     diagnostics: tuple[Diagnostic, ...]
     script: Script
     refused: frozenset[str]
+    scope: str = ""
     wanted: frozenset[str] = frozenset()  # names that other files of the project take from this one
 
 
@@ -51,12 +54,21 @@ class Input:
 
 def lower(source: SourceFile) -> Lowered:
     """Lowers one file on its own."""
-    return lower_project([Input(source)])[0]
+    broken: dict[str, Diagnostic] = {}
+    (lowered,) = lower_project([Input(source)], broken=broken)
+    if broken:
+        raise Fatal(broken[""])
+    return lowered
 
 
-def lower_project(inputs: Sequence[Input], submodules: Mapping[str, Mapping[str, str]] | None = None) -> list[Lowered]:
+def lower_project(
+    inputs: Sequence[Input],
+    submodules: Mapping[str, Mapping[str, str]] | None = None,
+    broken: dict[str, Diagnostic] | None = None,
+) -> list[Lowered]:
     """Lowers the files of a project, those that others import first, again and again until what is known of them no
-    longer changes; the last round is the result. `submodules`: package -> name -> scope of what is in it."""
+    longer changes; the last round is the result. `submodules`: package -> name -> scope of what is in it.
+    `broken` takes, by scope, the files in which a bug of our own shows: nothing is known of what they define."""
     script = Script()
     script.submodules = {package: dict(names) for package, names in (submodules or {}).items()}
     units = [Unit(found.source, script, found.scope, found.links, found.unread) for found in inputs]
@@ -73,7 +85,7 @@ def lower_project(inputs: Sequence[Input], submodules: Mapping[str, Mapping[str,
     bodies: list[_Body] = []
     for _ in range(ROUNDS):
         _next_round(script)
-        bodies = [_round(unit) for unit in units]
+        bodies = [_survived(unit, {} if broken is None else broken) for unit in units]
         script.loads["loader"] = int(_has_loader(script))
         after = _fingerprint(script)
         if after == before:
@@ -94,6 +106,7 @@ def _lowered(unit: Unit, body: _Body) -> Lowered:
         tuple(unit.diagnostics),
         unit.script,
         frozenset(unit.refused),
+        unit.scope,
         frozenset(unit.script.wanted_of.get(unit.scope, ())),
     )
 
@@ -106,6 +119,22 @@ def _next_round(script: Script) -> None:
     script.device_used, script.found_device_used = script.found_device_used, set()
     script.summed.clear()
     _own_keys(script)
+
+
+def _survived(unit: Unit, broken: dict[str, Diagnostic]) -> _Body:
+    """A round of one file. What goes wrong in it is reported there, and costs no other file."""
+    if unit.scope in broken:
+        return []
+    try:
+        return _round(unit)
+    except RecursionError:
+        broken[unit.scope] = Diagnostic(unit.source.path, 0, 0, "MIG900", "the code nests too deeply")
+    except Exception as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        text = f"{type(error).__name__} in {Path(place.filename).name}:{place.lineno}: {error}"
+        broken[unit.scope] = Diagnostic(unit.source.path, 0, 0, "MIG900", " ".join(text.split())[:300])
+    unit.script.finals[unit.scope] = {}
+    return []
 
 
 def _round(unit: Unit) -> _Body:
