@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 if TYPE_CHECKING:
-    from migrate.diagnostics import Report
-    from migrate.pipeline import Conversion
-    from migrate.source import SourceFile
+    from migrate.reporting.selection import Selection
+    from migrate.reporting.settings import Settings
 
 app = typer.Typer(
     name="migrate",
@@ -29,6 +28,8 @@ class Format(StrEnum):
 
     text = "text"
     json = "json"
+    sarif = "sarif"
+    github = "github"
 
 
 def _version(value: bool) -> None:
@@ -55,10 +56,20 @@ def _fail(message: str, code: int = 2) -> NoReturn:
 
 @app.command()
 def rewrite(
-    script: Annotated[str, typer.Argument(metavar="SCRIPT.py", help="The PyTorch script, or - for standard input.")],
+    paths: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="PATH...", help="A PyTorch script or notebook, several, a folder, or - (standard input)."
+        ),
+    ],
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="Where the rewritten script goes (default: SCRIPT_jax.py); - prints it."),
+        typer.Option(
+            "-o",
+            "--output",
+            help="Where it goes: a file for a script alone (default: SCRIPT_jax.py; - prints it), "
+            "a folder for a project (default: SCRIPT_jax/).",
+        ),
     ] = None,
     manifest: Annotated[
         Path | None,
@@ -68,72 +79,65 @@ def rewrite(
     check: Annotated[
         bool, typer.Option("--check", help="Write nothing; exit 1 where something would need a person.")
     ] = False,
-    format: Annotated[Format, typer.Option("--format", help="How findings are reported.")] = Format.text,
+    format: Annotated[
+        Format | None, typer.Option("--format", help="How findings are reported (default: text).", show_default=False)
+    ] = None,
+    select: Annotated[
+        list[str] | None, typer.Option("--select", help="Report only these codes, or codes that begin so: MIG3,MIG401.")
+    ] = None,
+    ignore: Annotated[list[str] | None, typer.Option("--ignore", help="Do not report these codes.")] = None,
+    page: Annotated[
+        Path | None, typer.Option("--page", help="Write a page (.html): before and after, with the findings in place.")
+    ] = None,
 ) -> None:
-    """Rewrites a PyTorch training script to Flax and optax.
+    """Rewrites PyTorch code to Flax and optax: a script with the files of its project that it imports, or folders.
 
-    The input is never changed. Exit code 0: rewritten whole; 1: rewritten, with places that need a person; 2: not
+    Inputs are never changed. Exit code 0: rewritten whole; 1: rewritten, with places that need a person; 2: not
     rewritten.
     """
-    from migrate.diagnostics import Fatal, Report
-    from migrate.pipeline import convert
-    from migrate.source import decode, load, parse
+    from migrate import rewriting
+    from migrate.diagnostics import Fatal
+    from migrate.reporting.formats import formatted
+    from migrate.reporting.settings import SettingsError
 
     try:
-        if script == "-":
-            text, encoding = decode("<stdin>", sys.stdin.buffer.read())
-            source = parse("<stdin>", text, encoding)
-        else:
-            source = load(Path(script))
-        conversion = convert(source)
+        settings, selection = _asked(paths, select, ignore, format)
+        made = rewriting.rewritten(paths, settings.exclude, output)
+        report = selection.report(made.diagnostics)
+        folder = None
+        if diff:
+            sys.stdout.write(rewriting.diff(made))
+        elif made.usable and not check:
+            folder = rewriting.write(made, output, manifest)
+        if page is not None:
+            from migrate.reporting.page import write_page
+
+            write_page(page, made, report)
     except Fatal as error:
-        _report(Report((error.diagnostic,)), format)
+        sys.stderr.write(formatted(rewriting.fatal_only(error), format or "text"))
         raise typer.Exit(2) from None
-    if diff:
-        _diff(source, conversion)
-    elif not check:
-        _write(source, conversion, output, manifest)
-    _report(conversion.report, format)
-    if format is Format.text:
-        typer.echo(conversion.report.summary([source.path]), err=True)
-    raise typer.Exit(int(conversion.report.exit_code))
+    except (rewriting.UsageError, SettingsError) as error:
+        _fail(str(error))
+    sys.stderr.write(formatted(report, settings.format))
+    if settings.format == "text":
+        where = f"; written to {folder}" if folder is not None else ""
+        typer.echo(rewriting.summary(made, report) + where, err=True)
+    raise typer.Exit(int(made.exit_code(report)))
 
 
-def _write(source: SourceFile, conversion: Conversion, output: Path | None, manifest: Path | None) -> None:
-    from migrate import manifest as manifests
-    from migrate.source import write_whole
+def _asked(
+    paths: list[str], select: list[str] | None, ignore: list[str] | None, format: Format | None
+) -> tuple[Settings, Selection]:
+    """The settings of the project that the first path is in, with what the command line says."""
+    from migrate.reporting.selection import Selection
+    from migrate.reporting.settings import SettingsError, read_settings
 
-    printed = str(output) == "-" or (output is None and source.path == "<stdin>")
-    if printed:
-        sys.stdout.write(conversion.text)
-        target = None
-    else:
-        target = output or Path(source.path).with_name(f"{Path(source.path).stem}_jax.py")
-        if source.path != "<stdin>" and target.resolve() == Path(source.path).resolve():
-            _fail(f"{target}: is the input, which is never overwritten; choose another --output")
-        try:
-            write_whole(target, conversion.text, source.encoding)
-        except OSError as error:
-            _fail(f"{target}: cannot be written: {error.strerror}")
-    if manifest is None and (target is None or not conversion.manifest.models):
-        return
-    where = manifest or (target.parent / "weights.json" if target else Path("weights.json"))
+    settings = read_settings(Path(".") if paths[0] == "-" else Path(paths[0]))
+    settings = settings.with_options(select or (), ignore or (), format)
     try:
-        where.parent.mkdir(parents=True, exist_ok=True)
-        manifests.write(conversion.manifest, where)
-    except OSError as error:
-        _fail(f"{where}: cannot be written: {error.strerror}")
-
-
-def _diff(source: SourceFile, conversion: Conversion) -> None:
-    import difflib
-
-    before, after = source.text.splitlines(keepends=True), conversion.text.splitlines(keepends=True)
-    sys.stdout.writelines(difflib.unified_diff(before, after, source.path, f"{source.path} (jax)"))
-
-
-def _report(report: Report, format: Format) -> None:
-    sys.stderr.write(report.as_json() if format is Format.json else report.as_text())
+        return settings, Selection.of(settings)
+    except ValueError as error:
+        raise SettingsError(str(error)) from None
 
 
 @app.command("port-weights")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -103,10 +102,10 @@ CODES: dict[str, Code] = _codes(
     Code(
         "MIG205",
         "a file of the project that is not converted with this one",
-        "convert that file too, and check that both sides of the import agree",
-        "The script imports a module of its own project that uses torch. Files are converted one at a time so far, so "
-        "what comes from there is unknown here: its models have no weights to thread, and calls of it stay as they "
-        "are.",
+        "mend that file, or name the script by its path",
+        "The script imports a module of its own project that could not be converted with it: it cannot be parsed, or "
+        "the script came from standard input, which has no place to import from. What comes from there is unknown "
+        "here: its models have no weights to thread, and calls of it stay as they are.",
     ),
     Code(
         "MIG301",
@@ -290,8 +289,3 @@ class Report:
     def as_text(self) -> str:
         """The report as people read it."""
         return "".join(f"{diagnostic}\n" for diagnostic in self.diagnostics)
-
-    def as_json(self) -> str:
-        """The fields as `--format json` prints them."""
-        body = {"version": 1, "stages": {"spec": "rewritten", "numeric": "not verified", "behavioural": "not verified"}}
-        return json.dumps(body | {"diagnostics": [d.as_json() for d in self.diagnostics]}, indent=2) + "\n"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from migrate import checks
 from migrate.diagnostics import Diagnostic, Fatal, Report, Severity

@@ -1,7 +1,9 @@
-"""Projects: the files that a script reaches by local imports, the unit of conversion. A script alone is a project of one.
+"""Projects: the files that a script reaches by local imports, the unit of conversion.
 
-Each file keeps its place below the `root` of the project, in the output too. Files that use no torch, and neither import
-nor are imported by one that does, are copied as they are.
+A script alone is a project of one.
+
+Each file keeps its place below the `root` of the project, in the output too. Files that use no torch, and
+neither import nor are imported by one that does, are copied as they are.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatch
 from pathlib import Path
 
 from migrate.diagnostics import Diagnostic, Fatal
@@ -22,8 +25,8 @@ _TORCH = re.compile(r"^\s*(?:import|from)\s+torch", re.MULTILINE)
 
 # Folders that hold no code of a project's own.
 LEFT_OUT = frozenset(
-    ".git .hg .svn .venv venv env node_modules __pycache__ .mypy_cache .pytest_cache .ruff_cache .tox .nox .eggs "
-    "site-packages .ipynb_checkpoints wandb".split()
+    {".git", ".hg", ".svn", ".venv", "venv", "env", "node_modules", "__pycache__", ".mypy_cache", ".pytest_cache"}
+    | {".ruff_cache", ".tox", ".nox", ".eggs", "site-packages", ".ipynb_checkpoints", "wandb"}
 )
 
 
@@ -58,7 +61,11 @@ class Project:
             Input(member.source, member.scope, member.links, member.unread) for member in self.members if member.source
         ]
 
-    def components(self) -> list[Project]:
+    def with_unread(self, unread: Mapping[str, str]) -> Project:
+        """The project of which some imports are known not to be converted."""
+        return replace(self, members=tuple(replace(member, unread=unread) for member in self.members))
+
+    def components(self) -> Sequence[Project]:
         """The parts of the project that share no file: each is lowered on its own. What is only copied comes last."""
         by_scope = {member.scope: member for member in self.members if member.source}
         group = {scope: scope for scope in by_scope}
@@ -75,9 +82,9 @@ class Project:
         parts: dict[str, list[Member]] = {}
         for member in by_scope.values():
             parts.setdefault(leader(member.scope), []).append(member)
-        made = [replace(self, members=tuple(members)) for members in parts.values()]
-        copied = tuple(member for member in self.members if member.source is None)
-        return [*made, replace(self, members=copied)] if copied else made
+        copied = [member for member in self.members if member.source is None]
+        groups = [*parts.values(), copied] if copied else list(parts.values())
+        return [replace(self, members=tuple(members)) for members in groups]
 
 
 def single(source: SourceFile) -> Project:
@@ -87,14 +94,26 @@ def single(source: SourceFile) -> Project:
     return Project(path.parent, (member,), (path,))
 
 
-def python_files(paths: Iterable[Path], without: Iterable[Path] = ()) -> list[Path]:
+def uses_torch(path: Path) -> bool:
+    """Whether a file imports torch, or looks so."""
+    return bool(_TORCH.search(path.read_text(encoding="utf-8", errors="replace")))
+
+
+def python_files(paths: Iterable[Path], without: Iterable[Path] = (), exclude: Sequence[str] = ()) -> list[Path]:
     """The Python files named by paths: files as they are, folders with all that is in them but hidden folders,
-    environments, and the folders `without`."""
+    environments, the folders `without`, and what matches a pattern of `exclude`."""
     skipped = {path.resolve() for path in without}
     found: list[Path] = []
     for path in paths:
-        found += [path] if not path.is_dir() else _below(path, skipped)
+        below = _below(path, skipped) if path.is_dir() else [path]
+        found += [file for file in below if file == path or not _matches(file.relative_to(path), exclude)]
     return list(dict.fromkeys(found))
+
+
+def _matches(path: Path, patterns: Sequence[str]) -> bool:
+    """Whether a path below a folder, or a folder above it, matches a pattern such as `tests` or `*_pb2.py`."""
+    above = [path, *path.parents][:-1]
+    return any(fnmatch(p.as_posix(), pattern) or fnmatch(p.name, pattern) for p in above for pattern in patterns)
 
 
 def _below(folder: Path, skipped: set[Path]) -> Iterator[Path]:
@@ -258,9 +277,7 @@ def _run_by_name(found: Mapping[Path, _Found], root: Path) -> list[Member]:
     return list(made.values())
 
 
-def _submodules(
-    found: Mapping[Path, _Found], scopes: Mapping[Path, str], root: Path
-) -> dict[str, dict[str, str]]:
+def _submodules(found: Mapping[Path, _Found], scopes: Mapping[Path, str], root: Path) -> dict[str, dict[str, str]]:
     """What each package holds: name -> module scope."""
     made: dict[str, dict[str, str]] = {}
     reachable = {path for file in found.values() for path in file.imports.values()} | set(found)

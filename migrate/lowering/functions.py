@@ -114,6 +114,7 @@ class Functions(Initialisation, UserCalls):
 
     def refuse_state(self, kind: Kind) -> None:
         """A model or an optimizer made here cannot leave the function: its weights are variables of the function."""
+        function = spelled(self.scope)
         for part in kinds_in(kind):
             place = part.place if isinstance(part, Model | Optimizer | Scheduler) else None
             if (
@@ -124,13 +125,10 @@ class Functions(Initialisation, UserCalls):
             ):
                 raise Unsupported(
                     "MIG404",
-                    f"{place.name or 'an optimizer'} is made in {spelled(self.scope)} and returned, "
-                    "apart from its weights",
+                    f"{place.name or 'an optimizer'} is made in {function} and returned, apart from its weights",
                 )
             if isinstance(part, Optimizer) and place == NOWHERE:
-                raise Unsupported(
-                    "MIG404", f"an optimizer is made in {spelled(self.scope)} and returned, apart from its state"
-                )
+                raise Unsupported("MIG404", f"an optimizer is made in {function} and returned, apart from its state")
 
     def own_returns(self) -> list[Expr]:
         """The state that this function changes and gives back before its own results."""

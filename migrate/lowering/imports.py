@@ -1,4 +1,7 @@
-"""Imports: of torch, other packages, and the project's other files, whose names mean here what they mean there."""
+"""Imports: of torch, of other packages, and of the other files of the project.
+
+A name of another file means here what it means there.
+"""
 
 from __future__ import annotations
 

@@ -103,9 +103,10 @@ def test_unusable_input_gets_one_clear_message(
 
 
 def test_missing_files_and_directories(tmp_path: Path) -> None:
-    for path, message in ((tmp_path / "none.py", "does not exist"), (tmp_path, "is a directory")):
-        code, _, err = run("rewrite", path)
-        assert code == 2 and message in err and "MIG003" in err
+    code, _, err = run("rewrite", tmp_path / "none.py")
+    assert code == 2 and "does not exist" in err and "MIG003" in err
+    code, _, err = run("rewrite", tmp_path)
+    assert code == 2 and "holds no Python file" in err
 
 
 def test_the_input_is_never_overwritten(script: Path) -> None:
