@@ -129,7 +129,8 @@ def _with_imports(body: list[Statement], wanted: frozenset[str]) -> list[Stateme
         kept.append(statement)
     if first is None:
         position = _import_position(kept)
-    lines = list(body[first].leading_lines) if first is not None else []
+    below_docstring = first is None and position > 0 and not _is_import(kept[position - 1])
+    lines = list(body[first].leading_lines) if first is not None else [_BLANK] if below_docstring else []
     standard = [nodes.statement(_STANDARD[name]) for name in _STANDARD if name in used and name not in imported]
     others = [nodes.statement(_THIRD_PARTY[name]) for name in _THIRD_PARTY if name in used and name not in imported]
     if "torch" in used and "torch" not in imported:

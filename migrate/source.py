@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import tokenize
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +40,9 @@ def _fatal(path: str, code: str, message: str, line: int = 0, column: int = 0, s
     return Fatal(Diagnostic(path, line, column, code, message, source))
 
 
+_PYTHON_2 = re.compile(r"\s*(print\s+[^\s(=.]|exec\s+['\"]|except\s+[\w.]+\s*,\s*\w+\s*:|raise\s+\w+\s*,)")
+
+
 def read_bytes(path: Path) -> bytes:
     """The bytes of a file; raises Fatal (MIG003) where there is none."""
     if path.is_dir():
@@ -70,6 +74,8 @@ def parse(path: str, text: str, encoding: str = "utf-8") -> SourceFile:
         lines = text.splitlines()
         source = lines[error.raw_line - 1] if 0 < error.raw_line <= len(lines) else ""
         message = " ".join(error.message.split())
+        if _PYTHON_2.match(source):
+            message = f"is Python 2 code, it seems ({message})"
         raise _fatal(path, "MIG001", message, error.raw_line, error.raw_column + 1, source) from None
     except RecursionError:
         raise _fatal(path, "MIG001", "nests too deeply to be parsed") from None

@@ -26,6 +26,8 @@ def run_script(config: RunConfig, recording: Recording) -> None:
     np.random.seed(config.seed)
     os.chdir(config.cwd)
     sys.path[0] = os.path.dirname(config.script)
+    if config.root is not None and config.root != sys.path[0]:
+        sys.path.insert(1, config.root)
     sys.argv = [config.script, *config.argv]
     try:
         if config.prelude:

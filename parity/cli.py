@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from migrate import manifest as manifests
-from migrate.diagnostics import ExitCode, Fatal
-from migrate.pipeline import convert
-from migrate.source import load, write_whole
+from migrate import rewriting
+from migrate.diagnostics import ExitCode, Fatal, Report
+from migrate.project import read_project
+from migrate.source import write_whole
 
 if TYPE_CHECKING:
     from parity.compare import ParityResult
@@ -33,26 +33,39 @@ def compare(
     with tempfile.TemporaryDirectory(prefix="migrate-") as folder:
         if rewritten is None:
             try:
-                rewritten, manifest = rewrite(script, Path(folder), manifest)
+                rewritten, manifest, root = rewrite(script, Path(folder), manifest)
             except Fatal as error:
                 print(error.diagnostic, file=sys.stderr)
                 return int(ExitCode.UNUSABLE)
-        elif manifest is None:
-            manifest = rewritten.parent / "weights.json"
-        assert manifest is not None
-        return compared(script, rewritten, manifest, steps, argv, prelude, page, float64)
+        else:
+            root = _root(script, rewritten)
+            manifest = manifest or _beside(rewritten, script, root)
+        return compared(script, rewritten, manifest, steps, argv, prelude, page, float64, root)
 
 
-def rewrite(script: Path, folder: Path, manifest: Path | None) -> tuple[Path, Path]:
-    """Rewrites `script` into `folder`; findings go to standard error."""
-    conversion = convert(load(script))
-    sys.stderr.write(conversion.report.as_text())
-    target = folder / f"{script.stem}_jax.py"
-    write_whole(target, conversion.text)
-    if manifest is None:
-        manifest = folder / "weights.json"
-        manifests.write(conversion.manifest, manifest)
-    return target, manifest
+def rewrite(script: Path, folder: Path, manifest: Path | None) -> tuple[Path, Path, Path]:
+    """Rewrites `script`, and its project with it, into `folder`: the script there, the manifest, and the top folder of
+    the original project. Findings go to standard error."""
+    made = rewriting.rewritten([str(script)])
+    sys.stderr.write(Report.of(made.diagnostics).as_text())
+    if not made.usable:
+        raise Fatal(made.diagnostics[0])
+    place = Path(made.script.member.place)
+    target = folder / (place.with_name(f"{script.stem}_jax.py") if made.alone else place)
+    rewriting.write(made, target if made.alone else folder, folder / "weights.json")
+    return target, manifest or folder / "weights.json", made.project.root
+
+
+def _root(script: Path, rewritten: Path) -> Path:
+    """The top folder of the project of a script, if it was rewritten as a project: then its name is the same."""
+    own = script.absolute().parent
+    return read_project([script]).root if rewritten.name == script.name else own
+
+
+def _beside(rewritten: Path, script: Path, root: Path) -> Path:
+    """The manifest beside a rewritten script, or at the top of its project."""
+    depth = len(script.absolute().relative_to(root).parts) - 1
+    return rewritten.absolute().parents[depth] / "weights.json"
 
 
 def compared(
@@ -64,10 +77,13 @@ def compared(
     prelude: Path | None,
     page: Path | None,
     float64: bool,
+    root: Path | None = None,
 ) -> int:
     from parity.compare import compare_script
 
-    result = compare_script(script, rewritten, manifest, steps=steps, argv=argv, prelude=prelude, float64=float64)
+    result = compare_script(
+        script, rewritten, manifest, steps=steps, argv=argv, prelude=prelude, float64=float64, root=root
+    )
     return shown(result, page)
 
 

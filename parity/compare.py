@@ -56,13 +56,15 @@ def compare_script(
     timeout: float = TIMEOUT,
     perturbed_runs: int = PERTURBED_RUNS,
     float64: bool = True,
+    root: Path | None = None,
 ) -> ParityResult:
     """Run both scripts for `steps` losses from the same weights and compare what they did. Never raises for bad input.
 
     Each side runs in a copy of the script's folder with `argv` as its arguments. `prelude` is a Python file that runs
     before the script on both sides. The copies and recordings are kept under `workdir`, or else deleted. `timeout` is
     in seconds, for each run. `perturbed_runs` further torch runs measure how far torch is from itself.
-    With `float64` both sides run once more in that type, which decides whether they mean the same.
+    With `float64` both sides run once more in that type, which decides whether they mean the same. `root` is the top
+    folder of the project that the script belongs to, where that is not the script's own.
     """
     started = time.monotonic()
     script, rewritten, manifest = Path(script), Path(rewritten), Path(manifest)
@@ -84,6 +86,7 @@ def compare_script(
                 timeout,
                 perturbed_runs,
                 float64,
+                root,
             )
             return run.result(started)
     except ParityError as error:
@@ -112,6 +115,7 @@ class _Run:
     timeout: float
     perturbed_runs: int
     float64: bool
+    root: Path | None
 
     def result(self, started: float) -> ParityResult:
         manifest = self._check_inputs()
@@ -172,10 +176,12 @@ class _Run:
         folder = self.base / side / "run"
         ours = side.startswith("jax")
         overlay = self.rewritten.resolve() if ours else None
-        copy = workdir.copy_for_run(self.script.resolve(), folder, overlay)
+        root = self.root.resolve() if self.root is not None else None
+        copy = workdir.copy_for_run(self.script.resolve(), folder, overlay, root)
         return RunConfig(
             script=str(copy),
-            cwd=str(folder),
+            cwd=str(copy.parent),
+            root=str(folder),
             out=str(self.base / side / "recording"),
             argv=self.argv,
             steps=self.steps,

@@ -37,6 +37,7 @@ class RunConfig:
     argv: tuple[str, ...] = ()
     steps: int = 20
     prelude: str | None = None
+    root: str | None = None  # the top folder of the copied project, from which its packages are imported
     threads: int = 1
     seed: int = 0
     # torch only: move each initial weight by one unit in the last place, up or down, by this seed

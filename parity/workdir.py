@@ -16,17 +16,21 @@ _LEFT_OUT = {
 MAX_BYTES, MAX_FILES = 4_000_000_000, 50_000
 
 
-def copy_for_run(script: Path, target: Path, overlay: Path | None = None) -> Path:
-    """Copy the folder of `script` to `target`, then that of `overlay` over it; the copy of the file to run.
+def copy_for_run(script: Path, target: Path, overlay: Path | None = None, root: Path | None = None) -> Path:
+    """Copy the project folder of `script` to `target`, then that of `overlay` over it; the copy of the file to run.
 
-    The rewritten file runs where the original would find its data: over a copy of the original's folder.
+    The rewritten file runs where the original would find its data: over a copy of the original's folder. `root` is the
+    top folder of the original's project, its own folder if None; `overlay` lies as deep below the top of its project.
     """
-    copy_folder(script.parent, target)
+    root = script.parent if root is None else root
+    place = script.relative_to(root)
+    copy_folder(root, target)
     if overlay is None:
-        return target / script.name
-    if overlay.parent != script.parent:
-        copy_folder(overlay.parent, target)
-    return target / overlay.name
+        return target / place
+    top = overlay.parents[len(place.parts) - 1]
+    if top != root:
+        copy_folder(top, target)
+    return target / place.with_name(overlay.name)
 
 
 def copy_folder(source: Path, target: Path) -> None:

@@ -46,6 +46,9 @@ class Assignments(Setup, Initialisation, DataLoading, UserCalls, OptimizerStatem
 
     def small_Assign(self, line: cst.SimpleStatementLine, small: cst.Assign) -> list[Statement]:
         targets = [target.target for target in small.targets]
+        public = self.public_names(line, small)
+        if public is not None:
+            return public
         if len(targets) == 1 and isinstance(targets[0], cst.Subscript):
             return self.item_assignment(line, small, targets[0])
         if all((self.torch_name(target) or "").startswith(SETTINGS) for target in targets):

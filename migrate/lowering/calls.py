@@ -27,6 +27,7 @@ from migrate.kinds import (
     Optimizer,
     Parameters,
     Plain,
+    ProjectModule,
     Scaler,
     Scheduler,
     SelfModule,
@@ -116,6 +117,8 @@ class Calls(TorchCalls, MakerValues, EinopsCalls, Models, Expressions, UserCalls
         kind = base.kind
         if isinstance(kind, TorchName):
             return self.torch_call(f"{kind.name}.{method}", node)
+        if isinstance(kind, ProjectModule):
+            return self.value_call(node, self.expr(func))
         if isinstance(kind, Tensor):
             return self.tensor_call(f"Tensor.{method}", node, base)
         if isinstance(kind, Accelerator):

@@ -63,6 +63,8 @@ class Imports(Binding):
                     TorchName(name) if served else Plain("imported")
                 )
             return [line]
+        for alias in small.names:
+            self.report_unread(line, f"{module}{'' if module.endswith('.') else '.'}{alias.evaluated_name}")
         return self.from_project(line, small, small.names, scope)
 
     def from_einops(
@@ -99,6 +101,21 @@ class Imports(Binding):
         if isinstance(kind, TorchName):
             return not is_data_api(kind.name)
         return name in self.script.gone.get(scope, ())
+
+    def public_names(self, line: cst.SimpleStatementLine, small: cst.Assign) -> list[Statement] | None:
+        """`__all__ = [...]`: without the names that the output no longer binds. None for other assignments."""
+        names = small.value
+        if nodes.dotted(small.targets[0].target) != "__all__" or not isinstance(names, cst.List | cst.Tuple):
+            return None
+        texts = [nodes.literal(element.value) for element in names.elements]
+        self.script.public[self.unit.scope] = {text for text in texts if isinstance(text, str)}
+        gone = self.script.gone.get(self.unit.scope, set())
+        kept = [e for e, text in zip(names.elements, texts, strict=True) if text not in gone]
+        if len(kept) == len(texts):
+            return [line]
+        if kept:
+            kept[-1] = kept[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+        return [line.with_changes(body=[small.with_changes(value=names.with_changes(elements=kept))])]
 
     def import_all(self, scope: str, line: cst.SimpleStatementLine) -> None:
         """`from model import *`: what `__all__` lists there, else every name without an underscore in front."""

@@ -81,11 +81,12 @@ def lower_project(
         unit.constants = _constants(unit.source.module)
         unit.key = "rng_key" if "key" in state_words else "key"
         unit.imports_torch = bool(_TORCH.search(unit.source.text))
+    broken = {} if broken is None else broken
     before = ""
     bodies: list[_Body] = []
     for _ in range(ROUNDS):
         _next_round(script)
-        bodies = [_survived(unit, {} if broken is None else broken) for unit in units]
+        bodies = [_survived(unit, broken) for unit in units]
         script.loads["loader"] = int(_has_loader(script))
         after = _fingerprint(script)
         if after == before:

@@ -146,6 +146,10 @@ class Scope:
         """The assignments that make attributes of what a constructor held in variables."""
         raise NotImplementedError
 
+    def public_names(self, line: cst.SimpleStatementLine, small: cst.Assign) -> list[Statement] | None:
+        """Lowers `__all__ = [...]`; None for other assignments."""
+        raise NotImplementedError
+
     # -- scopes inside ------------------------------------------------------------------------------------------------
 
     def inner(self, bound: dict[str, Kind]) -> Self:

@@ -1,0 +1,3 @@
+from .classifier import Classifier
+
+__all__ = ["Classifier"]

@@ -1,0 +1,5 @@
+import torch
+
+
+def version():
+    print "this is Python 2"
