@@ -33,7 +33,7 @@ def definitions(feature: str, name: str) -> dict[str, Any]:
     tree = ast.parse((GOLDEN / feature / name).read_text(encoding="utf-8"))
     kept = (ast.Import, ast.ImportFrom, ast.ClassDef, ast.FunctionDef)
     tree.body = [node for node in tree.body if isinstance(node, kept) and "optimizer" not in ast.unparse(node)]
-    names: dict[str, Any] = {"__name__": name}
+    names: dict[str, Any] = {"__name__": __name__}  # dataclasses look their module up
     exec(compile(tree, name, "exec"), names)
     return names
 
