@@ -152,8 +152,10 @@ def tuple_of(nodes: Sequence[Expr], parentheses: bool = True) -> cst.Tuple:
 
 
 def bare_tuple(nodes: Sequence[Expr]) -> Expr:
-    """`a, b` as in a return or an assignment; a single node is itself."""
-    return nodes[0] if len(nodes) == 1 else tuple_of(nodes, parentheses=False)
+    """`a, b` as in a return or an assignment; a single node is itself, a tuple among others stays one: `a, (b, c)`."""
+    if len(nodes) == 1:
+        return nodes[0]
+    return tuple_of([parenthesized(node) if isinstance(node, cst.Tuple) else node for node in nodes], parentheses=False)
 
 
 def target(node: Expr) -> cst.AssignTarget:

@@ -270,7 +270,10 @@ class Assignments(Setup, Initialisation, DataLoading, UserCalls, OptimizerStatem
                 empty = target.kind.items == ()
                 element = value.kind.joined() if empty else join(target.kind.joined(), value.kind.joined())
                 self.env.kinds[name] = Items(None, element, target.kind.type)
-        return suites.rebuilt(line, small, small.with_changes(value=layouts.first(value)))
+        made = small.with_changes(value=layouts.first(value))
+        if isinstance(small.target, cst.Subscript) and isinstance(target.node, cst.Subscript):
+            made = made.with_changes(target=target.node)  # its index may be written with torch
+        return suites.rebuilt(line, small, made)
 
 
 def _same_names(target: cst.Tuple, node: Expr) -> bool:

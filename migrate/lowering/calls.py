@@ -119,8 +119,12 @@ class Calls(TorchCalls, MakerValues, EinopsCalls, Models, Expressions, UserCalls
             return self.torch_call(f"{kind.name}.{method}", node)
         if isinstance(kind, ProjectModule):
             return self.value_call(node, self.expr(func))
+        if isinstance(kind, Tensor) and method.endswith("_") and isinstance(func.value, cst.Name):
+            return self.changed_before(node, func)
         if isinstance(kind, Tensor):
             return self.tensor_call(f"Tensor.{method}", node, base)
+        if kind == Plain("progress"):
+            return self.progress(node, base)
         if isinstance(kind, Accelerator):
             return self.accelerator_method(node, method)
         if isinstance(kind, Scaler):
@@ -128,6 +132,8 @@ class Calls(TorchCalls, MakerValues, EinopsCalls, Models, Expressions, UserCalls
         if isinstance(kind, Distribution):
             return self.distribution_method(node, method, base)
         if isinstance(kind, Host):
+            if kind.what in ("tensor", "batch") and any(isinstance(self.expr(a.value).kind, Tensor) for a in node.args):
+                return self.tensor_call(f"Tensor.{method}", node, self.as_array(base))
             return self.host_method(node, func, base)
         if isinstance(kind, SelfModule):
             return self.self_call(node, func, kind)
@@ -182,6 +188,8 @@ class Calls(TorchCalls, MakerValues, EinopsCalls, Models, Expressions, UserCalls
         kind = callee.kind
         if isinstance(kind, TorchName):
             return self.torch_call(kind.name, node)
+        if kind == Plain("progress"):
+            return self.progress(node, callee)
         if isinstance(kind, Function):
             return self.user_call(node, callee, kind)
         if isinstance(kind, ModuleClass):
@@ -213,6 +221,22 @@ class Calls(TorchCalls, MakerValues, EinopsCalls, Models, Expressions, UserCalls
             return self.builtin_call(node, node.func.value)
         made = node.with_changes(func=callee.node, args=self.plain_args(node.args))
         return Value(made, Plain("str") if name == "str" else UNKNOWN)
+
+    def changed_before(self, node: cst.Call, func: cst.Attribute) -> Value:
+        """`x.mul_(2)` inside an expression: x is bound again before the statement."""
+        if self.nested or self.conditional:
+            raise Unsupported("MIG303", f"Tensor.{func.attr.value} inside an expression")
+        outer, self.before = self.before, []
+        made = self.statement(cst.SimpleStatementLine([cst.Expr(node)]))
+        self.before = [*outer, *self.before, *made]
+        return self.expr(func.value)
+
+    def progress(self, node: cst.Call, callee: Value) -> Value:
+        """`tqdm(x)` gives what x gives, and shows how far it is."""
+        values = [self.expr(arg.value) for arg in node.args]
+        made = node.with_changes(args=placed(node.args, values))
+        first = next((v for v, arg in zip(values, node.args, strict=True) if arg.keyword is None), None)
+        return Value(made, first.kind if first is not None else UNKNOWN)
 
     def builtin_call(self, node: cst.Call, name: str) -> Value:
         """A call of a name that nothing binds: one of Python's own functions."""

@@ -110,7 +110,8 @@ class ControlFlow(Precision, DataLoading, OptimizerStatements):
 
     def statement_While(self, node: cst.While) -> list[Statement]:
         settled = self.settle([node])
-        test = self.expr(node.test)
+        with self.conditionally():
+            test = self.expr(node.test)
         if isinstance(test.kind, Tensor) and self.context in ("forward", "region"):
             raise Unsupported("MIG401", f"`while {nodes.code(node.test)}` depends on the values of a tensor")
         with self.then(NextTurn(node.body.body)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import libcst as cst
 
@@ -12,6 +13,7 @@ from migrate.kinds import (
     Host,
     Kind,
     Number,
+    Plain,
     Tensor,
 )
 from migrate.lowering.binding import Binding
@@ -106,9 +108,19 @@ class Examples(StateAccess, Binding):
                 return nodes.expression("{x}[:1]", x=argument.value)
         return argument
 
+    def shown(self, loader: Value) -> Value:
+        """The loader itself in `tqdm(loader)`, or behind a name for that."""
+        node = loader.node
+        if isinstance(node, cst.Name):
+            node = self.env.definitions.get(node.value, node)
+        if isinstance(node, cst.Call) and self.kind_of(node.func) == Plain("progress"):
+            return replace(loader, node=node.args[0].value)
+        return loader
+
     def first_of(self, value: Value) -> tuple[Expr | None, Kind]:
         """A first batch, without drawing one from the loader: that would change its random order."""
         if isinstance(value.kind, Host) and value.kind.what == "loader":
+            value = self.shown(value)
             node = nodes.expression("{loader}.collate_fn([{loader}.dataset[0]])", loader=value.node)
             return node, Host("batch")
         if isinstance(value.kind, Host):

@@ -68,6 +68,8 @@ class ExpressionStatements(Setup, Calls, Checkpoints, OptimizerStatements):
             return self.optimizer_statement(node, base.kind, method)
         if isinstance(base.kind, Scheduler) and method == "step":
             return self.scheduler_step(node, base)
+        if isinstance(base.kind, Scheduler) and method == "load_state_dict":
+            return self.load_scheduler(node, base.kind)
         if isinstance(base.kind, Tensor) and method.endswith("_") and not method.startswith("__"):
             return self.in_place(line, func, node, base)
         return None

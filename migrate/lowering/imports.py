@@ -20,6 +20,14 @@ from migrate.nodes import Statement
 from migrate.qualified import is_module, path_of
 
 _TORCH = ("torch", "torchvision", "torchtext", "torchaudio")
+_PROGRESS = (
+    "tqdm",
+    "tqdm.tqdm",
+    "tqdm.auto.tqdm",
+    "tqdm.notebook.tqdm",
+    "tqdm.autonotebook.tqdm",
+    "rich.progress.track",
+)
 _SERVED = ("contextlib.nullcontext", "accelerate.Accelerator")  # served as torch's own names are
 
 
@@ -35,6 +43,9 @@ class Imports(Binding):
                 self.env.kinds[bound or root] = TorchName(name if bound else root)
                 continue
             self.report_unread(line, name)
+            if name in _PROGRESS:
+                self.env.kinds[bound or root] = Plain("progress")
+                continue
             scope = self.unit.links.get(name if bound else root)
             self.env.kinds[bound or root] = Plain("module") if scope is None else ProjectModule(scope)
         return [line]
@@ -58,6 +69,9 @@ class Imports(Binding):
         if scope is None:
             for alias in small.names:
                 name = f"{module}.{alias.evaluated_name}"
+                if name in _PROGRESS:
+                    self.env.kinds[alias.evaluated_alias or alias.evaluated_name] = Plain("progress")
+                    continue
                 served = name in _SERVED and self.unit.imports_torch
                 self.env.kinds[alias.evaluated_alias or alias.evaluated_name] = (
                     TorchName(name) if served else Plain("imported")

@@ -58,7 +58,9 @@ class Operators(Scope):
         return Value(node.with_changes(expression=_operand(node.expression, value.node)), kind, value.layout)
 
     def expr_BooleanOperation(self, node: cst.BooleanOperation) -> Value:
-        left, right = self.expr(node.left), self.expr(node.right)
+        left = self.expr(node.left)
+        with self.conditionally():
+            right = self.expr(node.right)
         made = node.with_changes(
             left=_operand(node.left, layouts.first(left)), right=_operand(node.right, layouts.first(right))
         )
@@ -87,7 +89,8 @@ class Operators(Scope):
         return Value(node.with_changes(left=_operand(node.left, layouts.first(values[0])), comparisons=targets), kind)
 
     def expr_IfExp(self, node: cst.IfExp) -> Value:
-        body, orelse = self.expr(node.body), self.expr(node.orelse)
+        with self.conditionally():
+            body, orelse = self.expr(node.body), self.expr(node.orelse)
         if isinstance(body.kind, Device) or isinstance(orelse.kind, Device):
             return Value(node, Device())
         types = [tensor_type(v.kind.name) if isinstance(v.kind, TorchName) else "" for v in (body, orelse)]

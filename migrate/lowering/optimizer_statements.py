@@ -40,6 +40,12 @@ class OptimizerStatements(Accumulation, Binding):
             raise Unsupported("MIG401", "add_param_group changes the optimizer in the middle of training")
         return None
 
+    def load_scheduler(self, node: cst.Call, kind: Scheduler) -> list[Statement]:
+        """`scheduler.load_state_dict(x)`: a schedule's state is how often it was stepped."""
+        count = State(COUNT, kind.place)
+        self.read(count)
+        return [nodes.statement("{c} = {x}", c=self.write(count), x=self.node(node.args[0].value))]
+
     def scheduler_step(self, node: cst.Call, base: Value) -> list[Statement]:
         """`scheduler.step()`: a counter, and the schedule's rate put into the optimizer state."""
         kind = base.kind

@@ -99,6 +99,7 @@ class Scope:
         self.following: list[Sequence[cst.CSTNode]] = []  # what runs after it, nearest first
         self.blocks: list[Block] = []  # around it, innermost last
         self.loops = 0  # how many loops of this scope are around
+        self.conditional = False  # in a part of an expression that may not be evaluated, or again and again
         self.nested = False  # inside a comprehension or a lambda, which runs its parts many times
         self.region: Tracing | None = None  # inside the loss function of an update region
         self.pending: list[tuple[str, Place, cst.CSTNode]] = []  # models and optimizers whose state is not made yet
@@ -217,6 +218,15 @@ class Scope:
         made.env = self.env.copy()
         made.before = []
         return made
+
+    @contextlib.contextmanager
+    def conditionally(self) -> Iterator[None]:
+        """What is lowered inside may not be evaluated, or more than once: no statement before it can stand for it."""
+        before, self.conditional = self.conditional, True
+        try:
+            yield
+        finally:
+            self.conditional = before
 
     @contextlib.contextmanager
     def then(self, statements: Sequence[cst.CSTNode]) -> Iterator[None]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate import layouts, nodes, suites
+from migrate import layouts, nodes, suites, usage
 from migrate.diagnostics import Unsupported
-from migrate.kinds import VANISHING, Function, Host, Kind, Model, Never, Optimizer, Place, Scheduler
+from migrate.kinds import VANISHING, Function, Host, Kind, Model, Never, Optimizer, Place, Plain, Scheduler
 from migrate.lowering.arguments import Arguments, argument_names
 from migrate.lowering.binding import Binding
+from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.signatures import parameter_order
 from migrate.nodes import Expr, Statement
 from migrate.qualified import spelled
@@ -45,12 +46,29 @@ class UserCalls(Arguments, Binding):
         if self.scope not in callers:
             callers.append(self.scope)
         self.pass_modes(facts)
-        if facts.writes - {THE_KEY} and not statement:
+        alone = statement or not facts.writes - {THE_KEY}
+        if not alone and (self.nested or self.conditional or self.context not in HOST_CONTEXTS):
             raise Unsupported(
                 "MIG404", f"{spelled(kind.name)} changes {', '.join(sorted({s.what for s in facts.writes}))}"
             )
         made = node.with_changes(func=callee.node, args=self.threaded_args(facts, args, followed))
-        return Value(made, facts.result)
+        return Value(made, facts.result) if alone else self.called_before(Value(made, facts.result), facts)
+
+    def called_before(self, call: Value, facts: FunctionFacts) -> Value:
+        """A call that changes state, in the middle of an expression: it is made before the statement, which takes its
+        result."""
+        states = self.returned_states(facts)
+        if isinstance(facts.returns, Never):
+            self.before.append(nodes.statement("{t} = {c}", t=nodes.bare_tuple(states), c=call.node))
+            return Value(nodes.name("None"), Plain("None"))
+        used = {name for statement in self.before for name in usage.stores(statement)} | self.unit.taken
+        number, name = 1, "result"
+        while name in used:
+            number += 1
+            name = f"result_{number}"
+        targets = nodes.bare_tuple([*states, nodes.name(name)])
+        self.before.append(nodes.statement("{t} = {c}", t=targets, c=call.node))
+        return Value(nodes.name(name), call.kind)
 
     def pass_kind(self, facts: FunctionFacts, name: str, kind: Kind) -> None:
         """Binds a parameter to what it is called with; models and optimizers get a place of their own in the callee."""
@@ -165,5 +183,5 @@ class UserCalls(Arguments, Binding):
             raise Unsupported(
                 "MIG404", f"{spelled(callee.kind.name)} changes state and returns nothing that could be assigned"
             )
-        names = nodes.tuple_of([*states, targets[0]], parentheses=False)
+        names = nodes.bare_tuple([*states, targets[0]])
         return [line.with_changes(body=[small.with_changes(targets=[nodes.target(names)], value=value.node)])]

@@ -116,18 +116,28 @@ def _pair(call: Call, values: Expr, indices: Expr) -> Value:
 
 @rule("torch.topk", "Tensor.topk", signature="input, k, dim=-1, largest=True, sorted=True", dtype="")
 def topk(call: Call) -> Value:
-    """Largest first, along the last axis only; of equal values JAX takes the first, torch any.
+    """Of equal values JAX takes the first, torch any; sorted=False promises no order, so sorted is one.
 
     >>> torch.topk(x, 2)  # x: spread[3, 5]
     jax.lax.top_k(x, 2)
     >>> x.topk(k=3, dim=-1)  # x: spread[5]
     jax.lax.top_k(x, 3)
+    >>> torch.topk(x, 2, dim=1, largest=False)  # x: spread[3, 5]
+    top_k_along(x, 2, axis=1, largest=False)
+    >>> x.topk(2, 0)  # x: spread[4, 3]
+    top_k_along(x, 2, axis=0)
     """
-    call.only("dim", -1)
-    call.only("largest", True)
     kind = call.kind("input")
     dtype = kind.dtype if isinstance(kind, Tensor) else ""
-    node = call.make("jax.lax.top_k({input}, {k})")
+    given: dict[str, Expr] = {}
+    if call.has("dim") and not nodes.is_literal(call.node("dim"), -1):
+        given["axis"] = call.node("dim")
+    if call.has("largest") and not nodes.is_literal(call.node("largest"), True):
+        given["largest"] = call.node("largest")
+    node: Expr = call.make("jax.lax.top_k({input}, {k})")
+    if given:
+        call.snippet("top_k_along")
+        node = nodes.call("top_k_along", call.node("input"), call.node("k"), **given)
     return Value(node, Items((Tensor(dtype), Tensor("int")), type="tuple"))
 
 

@@ -78,7 +78,7 @@ SOURCES: dict[str, tuple[str, str]] = {
     "MIG204": (LOOP.replace("model = Net()\n", INIT + "model = Net()\nmodel.apply(start)\n"), "model.apply(start)"),
     "MIG301": (HEAD + "print(torch.special.bessel_j0(x))\n", "print(torch.special.bessel_j0(x))"),
     "MIG302": (HEAD + "print(F.softmax(x))\n", "print(F.softmax(x))"),
-    "MIG303": (HEAD + "print(x.add_(1))\n", "print(x.add_(1))"),
+    "MIG303": (HEAD + "y = x\nprint(x.add_(1), y)\n", "print(x.add_(1), y)"),
     "MIG304": (HEAD + "activation = torch.relu\n", "activation = torch.relu"),
     "MIG401": (LOOP.replace("loss.backward()", "loss.backward(x)"), "    loss = model(x).sum()"),
     "MIG402": (HEAD + "model = Net()\nprint(model)\n", "model = Net()"),
