@@ -108,6 +108,7 @@ class ClassFacts:
     name: str
     node: cst.ClassDef | None = None
     inline: Module | None = None
+    output_name: str = ""  # of a model that is made in place: the class that it is in the output
     bases: list[str] = field(default_factory=list)  # user classes that it inherits from
     built: set[str] = field(default_factory=set)  # methods that `__init__` runs
     seen: dict[str, Kind] = field(default_factory=dict)  # attributes that this round has met

@@ -18,15 +18,16 @@ def manifest_of(script: Script, source: str) -> Manifest:
     made = list(dict.fromkeys([*script.places.values(), *outermost]))
     models: dict[str, ModelWeights] = {}
     for cls in made:
-        model = _model(script, cls, _name(cls))
+        model = _model(script, cls, _name(script, cls))
         if models.setdefault(model.name, model) != model:  # two classes of the same name, in two files
-            model = _model(script, cls, file_of(cls).removesuffix(FILE).replace("/", ".") + f".{_name(cls)}")
+            model = _model(script, cls, file_of(cls).removesuffix(FILE).replace("/", ".") + f".{_name(script, cls)}")
             models[model.name] = model
     return Manifest(source, "linen", tuple(models.values()))
 
 
-def _name(cls: str) -> str:
-    return spelled(cls).partition(INLINE)[0]
+def _name(script: Script, cls: str) -> str:
+    made = script.classes.get(cls)
+    return made.output_name if made is not None and made.output_name else spelled(cls).partition(INLINE)[0]
 
 
 def _model(script: Script, cls: str, name: str) -> ModelWeights:

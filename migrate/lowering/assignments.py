@@ -28,6 +28,7 @@ from migrate.lowering.data_loading import DataLoading
 from migrate.lowering.elements import kinds_in, part_kind
 from migrate.lowering.finding import CLIPPING
 from migrate.lowering.initialisation import Initialisation
+from migrate.lowering.inline_models import InlineModels
 from migrate.lowering.module_lists import bare_lambda
 from migrate.lowering.optimizer_statements import OptimizerStatements
 from migrate.lowering.scope import HOST_CONTEXTS, NOWHERE
@@ -41,7 +42,7 @@ from migrate.rules.rule import Value
 from migrate.script import INLINE, ClassFacts
 
 
-class Assignments(Setup, Initialisation, DataLoading, UserCalls, OptimizerStatements):
+class Assignments(InlineModels, Setup, Initialisation, DataLoading, UserCalls, OptimizerStatements):
     """Assignments to names, tuples, attributes and items."""
 
     def small_Assign(self, line: cst.SimpleStatementLine, small: cst.Assign) -> list[Statement]:
@@ -63,7 +64,7 @@ class Assignments(Setup, Initialisation, DataLoading, UserCalls, OptimizerStatem
         special = self.assigned_call(line, small, targets)
         if special is not None:
             return special
-        value = self.expr(small.value)
+        value = self.constructed(small.value, targets[0])
         return self.assign(line, small, targets, value)
 
     def assign(
@@ -96,8 +97,8 @@ class Assignments(Setup, Initialisation, DataLoading, UserCalls, OptimizerStatem
                 return []
             return suites.rebuilt(line, small, small.with_changes(value=nodes.expression("jax.default_backend()")))
         if isinstance(kind, Module) and self.context in HOST_CONTEXTS:
-            value = self.inline_model(kind, value, targets)
-            kind = value.kind
+            value = self.inline_model(kind, value, targets[0])
+            kind, node = value.kind, value.node
         if (
             isinstance(kind, Model)
             and nodes.dotted(node) is not None
@@ -141,19 +142,6 @@ class Assignments(Setup, Initialisation, DataLoading, UserCalls, OptimizerStatem
         made_targets = [self.stored_target(target) for target in small.targets]
         made = suites.rebuilt(line, small, small.with_changes(value=node, targets=made_targets))
         return made + self.converted(targets)
-
-    def inline_model(self, kind: Module, value: Value, targets: list[cst.BaseAssignTargetExpression]) -> Value:
-        """`model = nn.Sequential(...)` outside a class: a model without a class of its own."""
-        place = self.place_of(targets[0])
-        if len(kind.options) != 1 or not isinstance(kind.options[0], ListNode) or place == NOWHERE:
-            raise Unsupported(
-                "MIG201", f"{nodes.code(value.node)}: a layer used as a model; put it in an nn.Sequential"
-            )
-        if kind.options[0].infix != "/layers_" or "mixed" in (kind.entry, kind.exit):
-            raise Unsupported("MIG201", "a list of modules that no module class holds")
-        name = inside(self.unit.scope, f"Sequential{INLINE}{place.short}")
-        self.script.classes[name] = ClassFacts(name, inline=kind, children={"": kind.options[0]})
-        return Value(value.node, Model(name))
 
     def stored_target(self, target: cst.AssignTarget) -> cst.AssignTarget:
         """A target with its attribute under the name that it has in the output."""

@@ -80,6 +80,8 @@ _COMMON = frozenset({"index", "count", "split", "copy", "format", "update", "pop
 
 _FROZEN = ("random.", "np.random.", "numpy.random.", "time.")
 
+_PLACING = ("to", "cuda", "cpu", "float", "train", "eval", "requires_grad_")
+
 _MODULE_METHODS = ("parameters", "named_parameters", "modules", "named_modules", "state_dict", "to", "cuda", "apply")
 
 
@@ -143,7 +145,7 @@ class Calls(TorchCalls, MakerValues, EinopsCalls, Models, Expressions, UserCalls
             return self.weight_method(func, base)
         if isinstance(kind, Optimizer | Scheduler):
             return self.optimizer_method(node, func, base)
-        if isinstance(kind, Loss) and method in ("to", "cuda"):
+        if isinstance(kind, Loss | Module) and method in _PLACING:
             return base
         if isinstance(kind, Items) and kind.type == "list" and method in ("append", "extend", "insert"):
             return self.list_method(node, func, base)

@@ -1,5 +1,7 @@
 """What feeds torch's loader stays torch; what the model sees is jax."""
 import numpy as np
+import flax.linen as nn
+import jax
 import jax.numpy as jnp
 import torch
 from torch.utils.data import DataLoader, Dataset, TensorDataset, random_split
@@ -23,8 +25,30 @@ loader = DataLoader(train_set, batch_size=8, shuffle=True)
 batch, _ = next(iter(loader))
 print(batch.mean(dim=0).numpy(), len(Squares(3)))
 
-# model = nn.Linear(3, 2)
-raise NotImplementedError("MIG201: nn.Dense(2, **torch_init(fan_in=3)): a layer used as a model; put it in an nn.Sequential")
+
+def torch_init(fan_in, **initializers):
+    """torch's initial weights and biases for dense and convolution layers: U(-b, b) with b = 1 / sqrt(fan_in)."""
+
+    def uniform(key, shape, dtype=jnp.float32):
+        bound = fan_in**-0.5 if fan_in else 0.0
+        return jax.random.uniform(key, shape, dtype, -bound, bound)
+
+    return {"kernel_init": uniform, "bias_init": uniform, **initializers}
+
+
+model = nn.Dense(2, **torch_init(fan_in=3))
+key = jax.random.key(0)
+key, subkey = jax.random.split(key)
+example = DataLoader(val_set, batch_size=4).collate_fn([DataLoader(val_set, batch_size=4).dataset[0]])
+params = model.init(subkey, jnp.asarray(example[0]))["params"]
 weights = jnp.ones(2)
+
+
+@jax.jit
+def eval_step(params, *inputs):
+    return model.apply({"params": params}, *inputs)
+
+
 for inputs, targets in DataLoader(val_set, batch_size=4):
-    print((model(inputs) * weights).sum(), targets.size(0))
+    inputs, targets = jnp.asarray(inputs), jnp.asarray(targets)
+    print((eval_step(params, inputs) * weights).sum(), targets.shape[0])

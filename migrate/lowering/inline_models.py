@@ -1,0 +1,140 @@
+"""Models that a script makes of torch's layers alone: `model = nn.Sequential(...)`, `model = nn.Linear(3, 2)`.
+
+Where nothing in it depends on the mode, the Flax layer is the model. Otherwise, and where a script makes several, each
+gets a module class of its own, called after its variable, which has a field for the mode.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+
+import libcst as cst
+
+from migrate import layouts, nodes, usage
+from migrate.diagnostics import Unsupported
+from migrate.kinds import LayerNode, ListNode, Model, Module, Place, Tensor
+from migrate.layers.table import TABLE
+from migrate.lowering.scope import HOST_CONTEXTS, NOWHERE
+from migrate.lowering.setup import Setup, own_fields
+from migrate.nodes import Expr, Statement
+from migrate.qualified import inside, is_module
+from migrate.rules.rule import Value
+from migrate.script import INLINE, ClassFacts
+
+_CHAINED = ("to", "cuda", "cpu", "float", "double", "train", "eval", "requires_grad_")
+
+
+class InlineModels(Setup):
+    """Models without a class."""
+
+    def constructed(self, node: Expr, target: cst.CSTNode) -> Value:
+        """The value of an assignment; what torch layers do in it is noted for the model that it makes."""
+        made = node
+        while isinstance(made, cst.Call) and isinstance(made.func, cst.Attribute) and made.func.attr.value in _CHAINED:
+            made = made.func.value
+        name = self.torch_name(made.func) if isinstance(made, cst.Call) else None
+        if self.context not in HOST_CONTEXTS or name is None or (name != "torch.nn.Sequential" and name not in TABLE):
+            return self.expr(node)
+        inner = copy.copy(self)
+        inner.cls = self.inline_name(self.place_of(target))
+        self.script.classes[inner.cls] = ClassFacts(inner.cls)
+        return inner.expr(node)
+
+    def inline_name(self, place: Place) -> str:
+        """The name that a model made in place has among the classes."""
+        words = re.split(r"[_\W]+", place.short)
+        return inside(self.unit.scope, "".join(word[:1].upper() + word[1:] for word in words) + INLINE + place.short)
+
+    def inline_model(self, kind: Module, value: Value, target: cst.CSTNode) -> Value:
+        """`model = nn.Sequential(...)` outside a class: a model without a class of its own; a layer without weights is a
+        function."""
+        place = self.place_of(target)
+        (option, *others) = kind.options or (LayerNode(""),)
+        if isinstance(option, ListNode) and option.infix != "/layers_":
+            raise Unsupported("MIG201", "a list of modules that no module class holds")
+        if others or place == NOWHERE or "mixed" in (kind.entry, kind.exit):
+            raise Unsupported("MIG201", f"{nodes.code(value.node)}: a layer that no module class holds")
+        name = self.inline_name(place)
+        facts = self.script.classes.setdefault(name, ClassFacts(name))
+        facts.children = {"": option}
+        if isinstance(option, LayerNode) and not option.weights and not facts.own_trains:
+            del self.script.classes[name]
+            return value
+        flax = (nodes.dotted(value.node.func) or "").rpartition(".")[2] if isinstance(value.node, cst.Call) else ""
+        inline = [found for key, found in self.script.classes.items() if INLINE in key and key != name]
+        several = any(found.output_name == flax for found in inline)  # of one class, two could not be told apart
+        if facts.own_trains or several or not flax:
+            return self.own_class(facts, kind, value.node)
+        facts.inline = kind
+        facts.output_name = flax
+        return Value(value.node, Model(name))
+
+    def own_class(self, facts: ClassFacts, kind: Module, node: Expr) -> Value:
+        """The module class that stands for a model made in place. What it takes of a function's variables is given to
+        its constructor."""
+        facts.renamed = {"": "layers"}
+        fields = {} if is_module(self.scope) else self.local_parts(node)
+        inner = nodes.visited(node, _Fields({text: name for name, text in fields.items()}))
+        entered = layouts.enter(Value(nodes.name("x"), Tensor()), kind)
+        call = nodes.call("self.layers", entered.node)
+        returned = layouts.first(layouts.leave(kind, call, entered))
+
+        def make(name: str) -> list[Statement]:
+            text = f"class {name}(nn.Module):\n    def setup(self):\n        pass\n\n"
+            text += "    def __call__(self, x):\n        pass\n"
+            made = cst.parse_module(text).body[0]
+            assert isinstance(made, cst.ClassDef)
+            setup, forward = made.body.body
+            assert isinstance(setup, cst.FunctionDef) and isinstance(forward, cst.FunctionDef)
+            held = nodes.statement("self.layers = {layers}", layers=inner)
+            given = nodes.statement("return {x}", x=returned)
+            declared = [nodes.statement(f"{field}: Any") for field in fields]
+            declared += own_fields(self.script, facts.name)
+            blank = [cst.EmptyLine(indent=False)] if declared else []
+            body = [
+                *declared,
+                setup.with_changes(body=cst.IndentedBlock([held]), leading_lines=blank),
+                forward.with_changes(body=cst.IndentedBlock([given])),
+            ]
+            return [made.with_changes(body=cst.IndentedBlock(body))]
+
+        wanted = facts.name.rpartition(":")[2].partition(INLINE)[0]
+        marks = f"{wanted} {nodes.code(inner)} {sorted(fields)} {facts.own_trains}"
+        facts.output_name = self.unit.helper(wanted, make, marks)
+        arguments = {field: cst.parse_expression(text) for field, text in fields.items()}
+        return Value(nodes.call(facts.output_name, **arguments), Model(facts.name))
+
+    def local_parts(self, node: Expr) -> dict[str, str]:
+        """The variables of this function in an expression, or their attributes: the field for each -> its text."""
+        found: dict[str, str] = {}
+        local = {name for name in usage.loads(node) if name in self.env.kinds}
+        for text in re.findall(r"(?<![\w.])[A-Za-z_]\w*(?:\.\w+)*", nodes.code(node)):
+            if text.partition(".")[0] in local:
+                found.setdefault(text.rpartition(".")[2], text)
+        return found
+
+
+class _Fields(cst.CSTTransformer):
+    """Replaces variables and their attributes by the fields that hold them."""
+
+    def __init__(self, fields: dict[str, str]) -> None:
+        super().__init__()
+        self.fields = fields
+
+    def visit_Attribute(self, node: cst.Attribute) -> bool:
+        return nodes.dotted(node) not in self.fields
+
+    def visit_Arg_keyword(self, node: cst.Arg) -> None:
+        pass
+
+    def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> Expr:
+        name = self.fields.get(nodes.dotted(original_node) or "")
+        return nodes.expression(f"self.{name}") if name else updated_node.with_changes(attr=original_node.attr)
+
+    def leave_Arg(self, original_node: cst.Arg, updated_node: cst.Arg) -> cst.Arg:
+        return updated_node.with_changes(keyword=original_node.keyword)
+
+    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> Expr:
+        name = self.fields.get(original_node.value)
+        return nodes.expression(f"self.{name}") if name else updated_node
