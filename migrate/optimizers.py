@@ -132,6 +132,11 @@ INITIALIZERS: dict[str, tuple[str, str]] = {
     "zeros_": ("tensor", "nn.initializers.zeros"),
     "ones_": ("tensor", "nn.initializers.ones"),
     "constant_": ("tensor, val", "nn.initializers.constant({val})"),
+    "uniform_": (
+        "tensor, a=0.0, b=1.0, generator=None",
+        "lambda key, shape, dtype=jnp.float32: jax.random.uniform(key, shape, dtype, {a}, {b})",
+    ),
+    "orthogonal_": ("tensor, gain=1, generator=None", "nn.initializers.orthogonal({gain})"),
     "xavier_uniform_": ("tensor, gain=1.0, generator=None", "nn.initializers.xavier_uniform()"),
     "xavier_normal_": (
         "tensor, gain=1.0, generator=None",

@@ -128,6 +128,10 @@ class ClassFacts:
     own_stats: bool = False
     # torch layer -> weight -> initialiser, as `apply(init_fn)` gives them to the layers of this class
     initializers: dict[str, dict[str, cst.BaseExpression]] = field(default_factory=dict)
+    # path of a weight ("self.fc.bias") -> the initialiser that some constructor asks for by name
+    asked: dict[str, cst.BaseExpression] = field(default_factory=dict)  # as the round before found them
+    found_asked: dict[str, cst.BaseExpression] = field(default_factory=dict)  # as this round finds them
+    askable: dict[str, bool] = field(default_factory=dict)  # weights with a path -> whether they keep torch's axes
     field_kinds: dict[str, Kind] = field(default_factory=dict)
     field_types: dict[str, str] = field(default_factory=dict)  # annotations told by use
 
@@ -215,6 +219,12 @@ class Script:
                 found.add(name)
                 waiting += [inner for node in self._nodes(name) for inner in classes_in(node)]
         return found
+
+    def times_made(self, cls: str) -> int:
+        """At how many places modules of a class are made, as models or inside others."""
+        children = [node for facts in self.classes.values() for node in facts.children.values()]
+        inside = [inner for node in children for inner in classes_in(node)]
+        return inside.count(cls) + list(self.places.values()).count(cls)
 
     def trains(self, cls: str) -> bool:
         """Whether a module of the class behaves differently in train mode."""

@@ -12,7 +12,6 @@ from migrate.kinds import (
     Accelerator,
     Device,
     Items,
-    ListNode,
     Model,
     Module,
     Number,
@@ -37,9 +36,7 @@ from migrate.lowering.typed_tensors import tensor_type
 from migrate.lowering.user_calls import UserCalls
 from migrate.machine import SETTINGS
 from migrate.nodes import Expr, Statement
-from migrate.qualified import inside
 from migrate.rules.rule import Value
-from migrate.script import INLINE, ClassFacts
 
 
 class Assignments(InlineModels, Setup, Initialisation, DataLoading, UserCalls, OptimizerStatements):

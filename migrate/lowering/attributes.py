@@ -11,6 +11,7 @@ from migrate.diagnostics import Unsupported
 from migrate.kinds import ChoiceNode, Items, Kind, ListNode, Module, Never, SelfModule, Tied, join
 from migrate.lowering.constructors import attributes_in
 from migrate.lowering.elements import element_kind
+from migrate.lowering.initial_weights import InitialWeights
 from migrate.lowering.module_lists import ModuleLists, bare_lambda
 from migrate.lowering.module_weights import ModuleWeights
 from migrate.nodes import Expr, Statement
@@ -18,7 +19,7 @@ from migrate.rules.rule import Value
 from migrate.script import ClassFacts
 
 
-class Attributes(ModuleWeights, ModuleLists):
+class Attributes(InitialWeights, ModuleWeights, ModuleLists):
     """Assignments to attributes of a module."""
 
     def attribute_assignment(
@@ -30,11 +31,14 @@ class Attributes(ModuleWeights, ModuleLists):
         path = nodes.dotted(target) or ""
         if self.context == "setup" and path.endswith(".weight") and path.startswith("self."):
             return self.tie(path, value)
+        if self.context == "setup" and path.endswith(".data"):
+            return self.weight_data(target.value, value)
         base = self.expr(target.value)
         if not isinstance(base.kind, SelfModule):
             raise Unsupported("MIG204", f"{path} is changed after its module was made")
         facts = self.script.classes[self.cls]
         name = target.attr.value
+        self.making = path
         if self.context == "forward":
             raise Unsupported(
                 "MIG201", f"self.{name} is set in {self.scope.rpartition('.')[2]}: a Flax module is frozen there"

@@ -120,7 +120,7 @@ class Classes(Setup, Functions):
         bodies = [methods[name].body.body for name in ("__init__", *facts.built) if name in methods]
         facts.certain = {name for body in bodies for name in certain(body)}
         facts.rebound = {name for body in bodies for name in repeated(body)}
-        facts.seen, facts.held = {}, {}
+        facts.seen, facts.held, facts.askable = {}, {}, {}
 
     @staticmethod
     def end_class(facts: ClassFacts) -> None:

@@ -44,6 +44,7 @@ class ControlFlow(Precision, DataLoading, OptimizerStatements):
         if isinstance(test.kind, Tensor) and self.context in ("forward", "region"):
             raise Unsupported("MIG401", f"`if {nodes.code(node.test)}` depends on the values of a tensor")
         start = self.env.copy()
+        self.conditions.append(node.test)
         body = self.suite(node.body.body)
         after_body = self.env.copy()
         self.env.replace(start)
@@ -57,6 +58,7 @@ class ControlFlow(Precision, DataLoading, OptimizerStatements):
                 rest = inner
         elif node.orelse is not None:
             rest = self.suite(node.orelse.body.body)
+        self.conditions.pop()
         if rest:
             else_ = node.orelse if isinstance(node.orelse, cst.Else) else cst.Else(suites.block([]))
             orelse = else_.with_changes(body=suites.block_of(else_.body, rest))
@@ -88,6 +90,9 @@ class ControlFlow(Precision, DataLoading, OptimizerStatements):
         rates = self.rate_loop(node)
         if rates is not None:
             return rates
+        initialized = self.modules_loop(node)
+        if initialized is not None:
+            return initialized
         settled = self.settle([node])
         iterated = self.expr(node.iter)
         element = loop_kind(iterated.kind, id(node))
@@ -105,6 +110,8 @@ class ControlFlow(Precision, DataLoading, OptimizerStatements):
         orelse = node.orelse and node.orelse.with_changes(
             body=suites.block_of(node.orelse.body, self.suite(node.orelse.body.body))
         )
+        if not body and orelse is None and self.context == "setup":
+            return settled  # initial weights alone
         made = node.with_changes(iter=layouts.first(iterated), body=suites.block_of(node.body, body), orelse=orelse)
         return [*settled, made]
 

@@ -16,7 +16,7 @@ from migrate.layers.table import TABLE
 from migrate.lowering.arguments import Arguments
 from migrate.nodes import Expr, Statement
 from migrate.optimizers import INITIALIZERS
-from migrate.rules.rule import signature
+from migrate.rules.rule import Call, signature
 from migrate.script import (
     ClassFacts,
     classes_in,
@@ -75,7 +75,7 @@ class Initializers(Arguments):
             pending += [found for node in inner.children.values() for found in classes_in(node)]
 
 
-_IN_PLACE = {"normal_", "zero_", "fill_"}
+IN_PLACE = {"normal_", "zero_", "fill_", "uniform_"}
 
 
 def initializers_of(scope: Arguments, function: cst.FunctionDef, layer: str) -> dict[str, Expr]:
@@ -167,7 +167,7 @@ class _Walk:
             name = self.scope.torch_name(call.func) or ""
             if name.startswith("torch.nn.init."):
                 return self.initializer(name.rpartition(".")[2], call, call.args[0].value)
-            if isinstance(call.func, cst.Attribute) and call.func.attr.value in _IN_PLACE:
+            if isinstance(call.func, cst.Attribute) and call.func.attr.value in IN_PLACE:
                 method = {"zero_": "zeros_", "fill_": "constant_"}.get(call.func.attr.value, call.func.attr.value)
                 return self.initializer(method, call, call.func.value)
         raise Unsupported("MIG204", f"`{nodes.code(small)}` in a function given to apply")
@@ -178,26 +178,65 @@ class _Walk:
         weight = path.removeprefix(f"{self.module}.")
         if path == weight or weight not in self.weights:
             raise Unsupported("MIG204", f"`{nodes.code(call)}` in a function given to apply")
-        entry = INITIALIZERS.get(name.removesuffix("_") + "_")
-        if entry is None:
-            raise Unsupported("MIG204", f"torch.nn.init.{name}")
-        text, template = entry
-        parameters = signature(text)
-        bound = self.scope.bind_call(
-            f"torch.nn.init.{name}",
-            parameters,
-            call.args if target is call.args[0].value else [cst.Arg(target), *call.args],
+        return {weight: initializer_of(self.scope, name, call, target)}
+
+
+def initializer_of(scope: Arguments, name: str, call: cst.Call, target: Expr) -> Expr:
+    """What one function of `nn.init`, or a method like `weight.data.normal_()`, is in Flax."""
+    entry = INITIALIZERS.get(name.removesuffix("_") + "_")
+    if entry is None:
+        raise Unsupported("MIG204", f"torch.nn.init.{name}")
+    text, template = entry
+    parameters = signature(text)
+    function = bool(call.args) and target is call.args[0].value
+    args = call.args[1:] if function else [arg.with_changes(keyword=_of_method(arg.keyword)) for arg in call.args]
+    bound = scope.bind_call(f"torch.nn.init.{name}", parameters, [cst.Arg(nodes.expression("None")), *args])
+    for refused in ("generator", "mean"):
+        if any(parameter.name == refused for parameter in parameters) and f"{{{refused}}}" not in template:
+            bound.only(refused, 0.0, 0, None)
+    if name.startswith("kaiming"):
+        return _kaiming(bound, template)
+    if name.startswith("xavier") and bound.has("gain"):
+        shape = "uniform" if "uniform" in name else "normal"
+        return bound.make(f'nn.initializers.variance_scaling({{gain}} ** 2, "fan_avg", "{shape}")')
+    if name == "constant_" and nodes.literal(bound.node("val")) in (0, 1):
+        return nodes.expression(
+            "nn.initializers.zeros" if nodes.literal(bound.node("val")) == 0 else "nn.initializers.ones"
         )
-        for refused in ("generator", "mean", "gain", "a"):
-            if any(parameter.name == refused for parameter in parameters) and f"{{{refused}}}" not in template:
-                bound.only(refused, 0.0, 0, None, 1.0)
-        if "{mode}" in template:
-            template = template.replace("{mode}", str(bound.literal("mode")))
-            if bound.literal("nonlinearity") not in ("relu", "leaky_relu"):
-                raise Unsupported("MIG204", f"`{nodes.code(call)}`")
-        made = bound.make(template)
-        if name == "constant_" and nodes.literal(bound.node("val")) in (0, 1):
-            made = nodes.expression(
-                "nn.initializers.zeros" if nodes.literal(bound.node("val")) == 0 else "nn.initializers.ones"
-            )
-        return {weight: made}
+    if name == "trunc_normal_" and _never_cut(bound):
+        return bound.make(INITIALIZERS["normal_"][1])
+    return bound.make(template)
+
+
+def _never_cut(bound: Call) -> bool:
+    """Whether the bounds are so far out that a float32 never reaches them: it has no draws beyond 6 deviations."""
+    deviation, low, high = (nodes.literal(bound.node(name)) for name in ("std", "a", "b"))
+    known = all(isinstance(value, int | float) for value in (deviation, low, high))
+    return known and min(-float(str(low)), float(str(high))) > 6 * float(str(deviation))
+
+
+def _of_method(keyword: cst.Name | None) -> cst.Name | None:
+    """The name that the functions of `nn.init` give an argument of a method of tensors."""
+    names = {"to": "b", "value": "val"}
+    return keyword.with_changes(value=names.get(keyword.value, keyword.value)) if keyword is not None else None
+
+
+_GAINS = {"linear": 1.0, "sigmoid": 1.0, "conv1d": 1.0, "conv2d": 1.0, "conv3d": 1.0, "tanh": 25 / 9, "selu": 9 / 16}
+
+
+def _kaiming(bound: Call, template: str) -> Expr:
+    """The variance is gain ** 2 / fan; the gain goes by the function that follows."""
+    nonlinearity = str(bound.literal("nonlinearity"))
+    template = template.replace("{mode}", str(bound.literal("mode")))
+    if nonlinearity == "leaky_relu" and bound.has("a"):
+        slope = nodes.literal(bound.node("a"))
+        scale = bound.make("2 / (1 + {a} ** 2)") if slope is ... or not isinstance(slope, int | float) else None
+        number = 2 / (1 + float(str(slope)) ** 2) if scale is None else 0.0
+        scale = scale or nodes.expression(repr(number))
+    elif nonlinearity in _GAINS:
+        scale = nodes.expression(repr(_GAINS[nonlinearity]))
+    elif nonlinearity in ("relu", "leaky_relu"):
+        return bound.make(template)
+    else:
+        raise Unsupported("MIG204", f"torch.nn.init: nonlinearity={nonlinearity!r}")
+    return bound.make(template.replace("2.0", "{scale}"), scale=scale)

@@ -15,6 +15,7 @@ from migrate import layouts, nodes, usage
 from migrate.diagnostics import Unsupported
 from migrate.kinds import LayerNode, ListNode, Model, Module, Place, Tensor
 from migrate.layers.table import TABLE
+from migrate.lowering.binding import Binding
 from migrate.lowering.scope import HOST_CONTEXTS, NOWHERE
 from migrate.lowering.setup import Setup, own_fields
 from migrate.nodes import Expr, Statement
@@ -25,7 +26,7 @@ from migrate.script import INLINE, ClassFacts
 _CHAINED = ("to", "cuda", "cpu", "float", "double", "train", "eval", "requires_grad_")
 
 
-class InlineModels(Setup):
+class InlineModels(Setup, Binding):
     """Models without a class."""
 
     def constructed(self, node: Expr, target: cst.CSTNode) -> Value:
@@ -47,8 +48,8 @@ class InlineModels(Setup):
         return inside(self.unit.scope, "".join(word[:1].upper() + word[1:] for word in words) + INLINE + place.short)
 
     def inline_model(self, kind: Module, value: Value, target: cst.CSTNode) -> Value:
-        """`model = nn.Sequential(...)` outside a class: a model without a class of its own; a layer without weights is a
-        function."""
+        """`model = nn.Sequential(...)` outside a class: a model without a class of its own; a layer without weights is
+        a function."""
         place = self.place_of(target)
         (option, *others) = kind.options or (LayerNode(""),)
         if isinstance(option, ListNode) and option.infix != "/layers_":

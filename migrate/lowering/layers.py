@@ -59,8 +59,7 @@ class Layers(Arguments):
         if trains and not self.cls:
             raise Unsupported("MIG201", f"{name} outside a module class has no train mode to follow")
         facts = self.script.classes.get(self.cls)
-        asked = facts.initializers.get(name, {}) if facts is not None else {}  # by apply(init_fn)
-        value = linen.construct(layer, call, asked)
+        value = linen.construct(layer, call, self.asked_for(layer))
         if facts is not None:
             facts.own_trains |= trains
             assert isinstance(value.kind, Module)
@@ -70,6 +69,20 @@ class Layers(Arguments):
                 facts.own_draws.add("dropout")
             value = self.in_precision(value)
         return Value(self.with_snippets(value.node, layer.snippets), value.kind)
+
+    def asked_for(self, layer: Layer) -> dict[str, Expr]:
+        """The initialisers that are asked for the layer being constructed: by `apply(init_fn)`, or by its path."""
+        facts = self.script.classes.get(self.cls)
+        if facts is None:
+            return {}
+        asked = dict(facts.initializers.get(layer.torch, {}))
+        for weight in layer.weights:
+            path = f"{self.making}.{weight.torch}"
+            if self.making and weight.initializer:
+                facts.askable[path] = not weight.moves
+                if path in facts.asked:
+                    asked[weight.torch] = facts.asked[path]
+        return asked
 
     def in_precision(self, value: Value) -> Value:
         """A layer that autocast runs in lower precision, where its class is called under one."""

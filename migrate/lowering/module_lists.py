@@ -51,7 +51,16 @@ class ModuleLists(Scope):
             return self.starred_list(
                 [cst.StarredElement(a.value) if a.star else cst.Element(a.value) for a in node.args]
             )
-        return self.sequence([self.expr(arg.value) for arg in node.args])
+        return self.sequence([self.part(arg.value, number) for number, arg in enumerate(node.args)])
+
+    def part(self, node: Expr, key: str | int) -> Value:
+        """A module that becomes part of the one being constructed."""
+        outer = self.making
+        self.making = outer and f"{outer}.{key}"
+        try:
+            return self.expr(node)
+        finally:
+            self.making = outer
 
     def starred_list(self, elements: Sequence[cst.BaseElement]) -> Value:
         """`nn.Sequential(first, *others)`: as many as there are."""
@@ -64,7 +73,8 @@ class ModuleLists(Scope):
             if name not in ("OrderedDict", "dict"):
                 return None
             if all(arg.keyword is not None for arg in node.args):
-                return [(arg.keyword.value, self.expr(arg.value)) for arg in node.args if arg.keyword is not None]
+                keywords = [(arg.keyword.value, arg.value) for arg in node.args if arg.keyword is not None]
+                return [(key, self.part(value, key)) for key, value in keywords]
             return self.named_values(node.args[0].value) if len(node.args) == 1 and not node.args[0].star else None
         pairs: list[tuple[Expr, Expr]] = []
         if isinstance(node, cst.List | cst.Tuple):
@@ -82,7 +92,7 @@ class ModuleLists(Scope):
         keys = [nodes.literal(key) for key, _ in pairs]
         if not all(isinstance(key, str) for key in keys):
             return None
-        return [(str(key), self.expr(value)) for key, (_, value) in zip(keys, pairs, strict=True)]
+        return [(str(key), self.part(value, str(key))) for key, (_, value) in zip(keys, pairs, strict=True)]
 
     def sequence(self, values: Sequence[Value]) -> Value:
         """`nn.Sequential` of known layers, with a move between two that want their channels in different places. Such a

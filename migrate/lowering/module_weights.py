@@ -52,6 +52,8 @@ class ModuleWeights(Scope):
         shape = sizes[0] if len(sizes) == 1 and isinstance(sizes[0], cst.Tuple) else nodes.tuple_of(sizes)
         known = [nodes.literal(element.value) for element in shape.elements] if isinstance(shape, cst.Tuple) else []
         lengths = tuple(length if isinstance(length, int) else None for length in known)
+        facts.askable[f"self.{name}"] = True
+        maker = facts.asked.get(f"self.{name}", maker)
         facts.attributes[name] = Tensor("float", len(known) if isinstance(shape, cst.Tuple) else -1)
         facts.parameters[name] = BoundWeight(name, "params", facts.renamed.get(name, name), (), lengths)
         made = nodes.call("self.param", nodes.expression(f'"{name}"'), maker, shape)

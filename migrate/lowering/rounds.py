@@ -116,6 +116,8 @@ def _next_round(script: Script) -> None:
     """What the last round found is what this one goes by."""
     for facts in script.functions.values():
         facts.next_round()
+    for facts in script.classes.values():
+        facts.asked, facts.found_asked = facts.found_asked, {}
     script.attributes, script.found_attributes = script.found_attributes, {}
     script.device_used, script.found_device_used = script.found_device_used, set()
     script.summed.clear()
@@ -264,6 +266,7 @@ def _fingerprint(script: Script) -> str:
         parts.append(f"{sorted(facts.buffers)}")
         inits = {layer: {w: nodes.code(n) for w, n in given.items()} for layer, given in facts.initializers.items()}
         parts.append(repr(inits))
+        parts.append(repr({path: nodes.code(made) for path, made in facts.found_asked.items()}))
     parts.append(repr({place: [nodes.code(a) for a in e.arguments] for place, e in script.examples.items()}))
     for name, facts in script.functions.items():
         parts.append(f"{name} {[(site.scope, sorted(site.bound)) for site in facts.found_calls]}")

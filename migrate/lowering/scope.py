@@ -110,6 +110,9 @@ class Scope:
         self.optimizer_models: dict[Place, tuple[Place, ...]] = {}
         self.opened: list[str] = []  # attributes of a module that this block keeps in variables until its end
         self.changed_modes: set[Place] = set()  # models whose mode this scope sets
+        self.conditions: list[Expr] = []  # of the branches around
+        self.making = ""  # the path of the module that is being constructed: "self.fc", "self.net.2"
+        self.walked: dict[str, str] = {}  # loop variables over all of a list of modules -> the path of the list
         self.bound_attributes: set[str] = set()  # attributes of self that this method sets
         self.captured: set[Place] = set()  # models whose weights an object has taken over
         self.precision: Expr | None = None  # the dtype that an autocast around gives to layers
@@ -143,6 +146,10 @@ class Scope:
         """An attribute of a module class."""
         raise NotImplementedError
 
+    def modules_loop(self, node: cst.For) -> list[Statement] | None:
+        """A loop of a constructor over modules that only gives them initial weights."""
+        raise NotImplementedError
+
     def released(self, names: Sequence[str]) -> list[Statement]:
         """The assignments that make attributes of what a constructor held in variables."""
         raise NotImplementedError
@@ -157,6 +164,7 @@ class Scope:
         """A lowering of the same scope in which some names mean something else."""
         made = copy.copy(self)
         made.nested = True
+        made.making = ""
         made.env = Environment(dict(bound), outer=self.env)
         made.env.modes = self.env.modes
         return made

@@ -14,7 +14,6 @@ from migrate.kinds import (
     Plain,
 )
 from migrate.lowering.attributes import Attributes
-from migrate.lowering.initializers import Initializers
 from migrate.lowering.makers import MakerValues
 from migrate.nodes import Statement
 from migrate.script import (
@@ -24,7 +23,7 @@ from migrate.script import (
 )
 
 
-class Setup(Initializers, Attributes, MakerValues):
+class Setup(Attributes, MakerValues):
     """What `__init__` of a module class becomes."""
 
     def setup(self, facts: ClassFacts, init: cst.FunctionDef) -> list[Statement]:
@@ -81,7 +80,8 @@ class Setup(Initializers, Attributes, MakerValues):
             return []
         if path == "self.register_buffer":
             return self.buffer(facts, node)
-        return self.grow(facts, node)
+        grown = self.grow(facts, node)
+        return self.initial_statement(node) if grown is None else grown
 
 
 def own_fields(script: Script, cls: str) -> list[Statement]:
