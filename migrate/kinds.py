@@ -320,11 +320,23 @@ class Optimizer(Kind):
 @dataclass(frozen=True)
 class Scheduler(Kind):
     """A torch learning-rate scheduler; `place` is ("", "") until it is assigned. `starts`: it sets a rate of its own as
-    soon as it is made."""
+    soon as it is made. `scales`: it only multiplies the rate. `cycles`: the hyperparameter that it changes beside it.
+    `plateau`: it follows a metric."""
 
     place: Place
     optimizer: Place
     starts: bool = False
+    scales: bool = False
+    cycles: str = ""
+    plateau: bool = False
+
+
+@dataclass(frozen=True)
+class OptimizerGroups(Kind):
+    """`optimizer.param_groups`, or one of them (`one`)."""
+
+    optimizer: Place
+    one: bool = False
 
 
 @dataclass(frozen=True)

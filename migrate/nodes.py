@@ -213,6 +213,29 @@ def is_literal(node: Expr | None, value: object) -> bool:
     return found is not ... and type(found) is type(value) and found == value
 
 
+_OPERATORS: dict[type[cst.BaseAugOp], cst.BaseBinaryOp] = {
+    cst.AddAssign: cst.Add(),
+    cst.SubtractAssign: cst.Subtract(),
+    cst.MultiplyAssign: cst.Multiply(),
+    cst.DivideAssign: cst.Divide(),
+    cst.FloorDivideAssign: cst.FloorDivide(),
+    cst.PowerAssign: cst.Power(),
+    cst.ModuloAssign: cst.Modulo(),
+    cst.MatrixMultiplyAssign: cst.MatrixMultiply(),
+    cst.BitAndAssign: cst.BitAnd(),
+    cst.BitOrAssign: cst.BitOr(),
+    cst.BitXorAssign: cst.BitXor(),
+    cst.LeftShiftAssign: cst.LeftShift(),
+    cst.RightShiftAssign: cst.RightShift(),
+}
+
+
+def augmented(statement: cst.AugAssign) -> Expr:
+    """The value of `x += y`: `x + y`."""
+    operator = _OPERATORS[type(statement.operator)]
+    return cst.BinaryOperation(parenthesized(statement.target), operator, parenthesized(statement.value))
+
+
 class _Substitute(cst.CSTTransformer):
     def __init__(self, values: Mapping[str, Expr]) -> None:
         super().__init__()

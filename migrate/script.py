@@ -168,6 +168,10 @@ class Script:
     leaves: set[Place] = field(default_factory=set)  # tensors made with requires_grad=True
     inspected: set[Place] = field(default_factory=set)  # models whose gradients the script itself reads
     scheduled: set[Place] = field(default_factory=set)  # optimizers whose learning rate changes
+    momenta: dict[Place, str] = field(default_factory=dict)  # optimizer -> "momentum", "b1" or ""
+    cycled: dict[Place, str] = field(default_factory=dict)  # optimizers of which a scheduler changes that, too
+    composed: set[Place] = field(default_factory=set)  # schedulers that are parts of others
+    stepped: dict[Place, set[Place]] = field(default_factory=dict)  # optimizer -> the schedulers stepped for it
     accumulated: set[Place] = field(default_factory=set)  # optimizers that step apart from backward
     zeroed_first: set[Place] = field(default_factory=set)  # models whose gradients are zeroed before they are summed
     summed: set[Place] = field(default_factory=set)  # models whose backward pass this round has met

@@ -16,6 +16,7 @@ from migrate.kinds import (
     Module,
     Number,
     Optimizer,
+    OptimizerGroups,
     ParameterGroup,
     Scaler,
     Scheduler,
@@ -182,6 +183,8 @@ class Assignments(InlineModels, Setup, Initialisation, DataLoading, UserCalls, O
     ) -> list[Statement]:
         """`x[i] = v`: a new array under the same name."""
         base = self.expr(target.value)
+        if isinstance(base.kind, OptimizerGroups) and base.kind.one:
+            return self.set_hyperparameter(target, base.kind, self.node(small.value))
         value = self.expr(small.value)
         if not isinstance(base.kind, Tensor):
             lowered = self.expr(target)
@@ -209,6 +212,10 @@ class Assignments(InlineModels, Setup, Initialisation, DataLoading, UserCalls, O
         return suites.rebuilt(line, small, made)
 
     def small_AugAssign(self, line: cst.SimpleStatementLine, small: cst.AugAssign) -> list[Statement]:
+        if isinstance(small.target, cst.Subscript):
+            base = self.expr(small.target.value)
+            if isinstance(base.kind, OptimizerGroups) and base.kind.one:
+                return self.set_hyperparameter(small.target, base.kind, self.node(nodes.augmented(small)))
         target, value = self.expr(small.target), self.expr(small.value)
         if isinstance(target.kind, Tensor) and isinstance(small.target, cst.Subscript):
             operation = {

@@ -11,6 +11,7 @@ from migrate.diagnostics import Unsupported
 from migrate.kinds import (
     Items,
     Kind,
+    OptimizerGroups,
     Plain,
     Tensor,
 )
@@ -69,6 +70,8 @@ class Containers(ParameterGroups, Binding):
         if length is not None:
             return length
         base = self.expr(node.value)
+        if isinstance(base.kind, OptimizerGroups):
+            return self.group_item(node, base)
         cut = self.cut_outside(node, base)
         if cut is not None:
             return cut

@@ -23,6 +23,8 @@ from migrate.kinds import (
     Module,
     ModuleClass,
     Number,
+    Optimizer,
+    OptimizerGroups,
     Plain,
     ProjectModule,
     SelfModule,
@@ -131,6 +133,8 @@ class Expressions(Accelerated, Imports):
             return Value(node.with_changes(value=base.node), Tensor("float"))
         if isinstance(base.kind, Items) and base.kind.items is not None and attribute in _FIELDS:
             return _field(base, attribute)
+        if isinstance(base.kind, Optimizer) and attribute == "param_groups":
+            return Value(node, OptimizerGroups(base.kind.place))
         return Value(node.with_changes(value=nodes.parenthesized(layouts.first(base))), self.attribute_kind(node))
 
     def project_attribute(self, node: cst.Attribute, module: ProjectModule, attribute: str) -> Value:

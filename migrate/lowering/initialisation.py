@@ -129,9 +129,11 @@ class Initialisation(Examples):
         kind = self.kind_of_name(place.name)
         assert isinstance(kind, Scheduler)
         state = State(OPT_STATE, kind.optimizer)
-        text = "{state} = optax.tree_utils.tree_set({state}, learning_rate={scheduler}(0))"
-        self.read(state)
-        return [nodes.statement(text, state=self.write(state), scheduler=nodes.expression(place.name))]
+        given: dict[str, Expr] = {"learning_rate": nodes.expression(f"{place.name}(0)")}
+        if kind.cycles:
+            given[kind.cycles] = nodes.expression(f"{place.name}_momentum(0)")
+        value = nodes.call("optax.tree_utils.tree_set", self.read(state), **given)
+        return [nodes.statement("{state} = {value}", state=self.write(state), value=value)]
 
     def init_optimizer(self, place: Place) -> list[Statement] | None:
         """`opt_state = optimizer.init(params)`, or None where the parameters are not made yet."""

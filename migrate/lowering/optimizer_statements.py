@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 import libcst as cst
 
-from migrate import nodes, suites
+from migrate import layouts, nodes, suites
 from migrate.diagnostics import Unsupported
 from migrate.kinds import (
     Optimizer,
+    OptimizerGroups,
     Place,
     Scheduler,
 )
 from migrate.lowering.accumulation import Accumulation
 from migrate.lowering.binding import Binding
+from migrate.lowering.schedules import follow_rate
 from migrate.nodes import Expr, Statement
-from migrate.rules.rule import Value
+from migrate.rules.rule import Value, signature
 from migrate.script import (
     COUNT,
     OPT_STATE,
@@ -50,22 +55,34 @@ class OptimizerStatements(Accumulation, Binding):
         """`scheduler.step()`: a counter, and the schedule's rate put into the optimizer state."""
         kind = base.kind
         assert isinstance(kind, Scheduler)
-        if node.args:
-            raise Unsupported("MIG401", f"{nodes.code(node)}: a scheduler stepped with an argument")
+        stepped = self.script.stepped.setdefault(self.root(kind.optimizer), set())
+        stepped.add(self.root(kind.place))
+        if len(stepped) > 1:
+            raise Unsupported(
+                "MIG302", "two schedulers that change one learning rate; use SequentialLR or ChainedScheduler"
+            )
+        if kind.plateau:
+            call = self.bind_call("ReduceLROnPlateau.step", signature("metrics, epoch=None"), node.args)
+            rate = nodes.expression("{s}.step({metric})", s=base.node, metric=layouts.first(call.value("metrics")))
+            return [self.set_rate(kind.optimizer, rate)]
         count = State(COUNT, kind.place)
         steps = self.read(count)
         self.write(count)
-        return [
-            nodes.statement("{steps} += 1", steps=steps),
-            self.set_rate(kind.optimizer, nodes.expression("{s}({n})", s=base.node, n=steps)),
-        ]
+        counted = nodes.statement("{steps} += 1", steps=steps)
+        if node.args:
+            counted = nodes.statement("{steps} = {n}", steps=steps, n=self.node(node.args[0].value))
+        more: dict[str, Expr] = {}
+        if kind.cycles:
+            more[kind.cycles] = nodes.expression("{s}_momentum({n})".replace("{s}", kind.place.name), n=steps)
+        return [counted, self.set_rate(kind.optimizer, nodes.expression("{s}({n})", s=base.node, n=steps), more)]
 
-    def set_rate(self, optimizer: Place, rate: Expr) -> Statement:
-        """Gives the optimizer state another learning rate."""
+    def set_rate(self, optimizer: Place, rate: Expr, more: Mapping[str, Expr] | None = None) -> Statement:
+        """Gives the optimizer state another learning rate, and `more` hyperparameters."""
         state = State(OPT_STATE, optimizer)
         self.read(state)
-        text = "{state} = optax.tree_utils.tree_set({state}, learning_rate={rate})"
-        return nodes.statement(text, state=self.write(state), rate=rate)
+        given = {"learning_rate": rate, **(more or {})}
+        value = nodes.call("optax.tree_utils.tree_set", self.state_expr(state), **given)
+        return nodes.statement("{state} = {value}", state=self.write(state), value=value)
 
     def new_optimizer(
         self, line: cst.SimpleStatementLine, small: cst.Assign, target: cst.BaseAssignTargetExpression, value: Value
@@ -87,27 +104,32 @@ class OptimizerStatements(Accumulation, Binding):
         """`scheduler = StepLR(...)`: a schedule, with a counter of its steps."""
         place = self.place_of(target)
         assert isinstance(value.kind, Scheduler)
-        self.bind(target, Scheduler(place, value.kind.optimizer))
+        self.bind(target, replace(value.kind, place=place))
         made = suites.rebuilt(line, small, small.with_changes(value=nodes.bare(value.node)))
+        cycle, self.pending_cycle = self.pending_cycle, None
+        if place in self.script.composed or value.kind.plateau:
+            return made
+        if cycle is not None:
+            name = nodes.expression(f"{place.name}_momentum")
+            made.append(nodes.statement("{name} = {cycle}", name=name, cycle=cycle))
         count = self.state_expr(State(COUNT, place))
         if value.kind.starts:
             self.pending.append(("rate", place, small))
         return [*made, nodes.statement("{count} = 0", count=count)]
 
+    # -- parameter groups ---------------------------------------------------------------------------------------------
+
     def rate_loop(self, node: cst.For) -> list[Statement] | None:
-        """`for group in optimizer.param_groups: group["lr"] = lr`."""
+        """`for group in optimizer.param_groups: group["lr"] = lr`: the statements alone, since all groups are one."""
         if not isinstance(node.iter, cst.Attribute) or node.iter.attr.value != "param_groups":
             return None
-        kind = self.expr(node.iter.value).kind
-        if not isinstance(kind, Optimizer):
+        kind = self.expr(node.iter).kind
+        if not isinstance(kind, OptimizerGroups):
             return None
-        body = node.body.body
-        only = body[0].body[0] if len(body) == 1 and isinstance(body[0], cst.SimpleStatementLine) else None
-        if isinstance(only, cst.Assign) and isinstance(only.targets[0].target, cst.Subscript):
-            target = only.targets[0].target
-            key = target.slice[0].slice
-            named = isinstance(key, cst.Index) and nodes.is_literal(key.value, "lr")
-            if named and nodes.dotted(target.value) == nodes.dotted(node.target):
-                self.script.scheduled.add(self.root(kind.place))
-                return [self.set_rate(kind.place, self.node(only.value))]
-        raise Unsupported("MIG401", "param_groups changed in other ways than setting the learning rate")
+        self.bind(node.target, OptimizerGroups(kind.optimizer, one=True))
+        return suites.with_comments(self.suite(node.body.body), node)
+
+    def set_hyperparameter(self, target: cst.Subscript, kind: OptimizerGroups, value: Expr) -> list[Statement]:
+        """`group["lr"] = value`."""
+        follow_rate(self, target, kind)
+        return [self.set_rate(kind.optimizer, value)]

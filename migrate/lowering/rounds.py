@@ -241,6 +241,9 @@ def _fingerprint(script: Script) -> str:
     parts = [repr(sorted(script.places.items())), repr(script.parameters_of), repr(sorted(script.optimizers.items()))]
     parts += [repr(sorted(map(repr, group))) for group in (script.scheduled, script.accumulated)]
     parts += [
+        repr(sorted(map(repr, group))) for group in (script.composed, script.cycled.items(), script.stepped.items())
+    ]
+    parts += [
         repr(sorted(map(repr, group))) for group in (script.zeroed_first, script.leaves, script.inspected, script.half)
     ]
     parts += [repr(len(group)) for group in (script.host_sites, script.wanted, script.kept)]

@@ -104,6 +104,7 @@ class Scope:
         self.region: Tracing | None = None  # inside the loss function of an update region
         self.pending: list[tuple[str, Place, cst.CSTNode]] = []  # models and optimizers whose state is not made yet
         self.pending_place = NOWHERE  # the target of the assignment being lowered
+        self.pending_cycle: Expr | None = None  # the schedule of the momentum that goes with a new scheduler
         self.pending_clip: Clip | None = None  # what the next optimizer step does first
         self.ready: set[Place] = set()  # models whose parameters are made
         self.rates: dict[Place, Expr] = {}  # optimizer -> its learning rate as written
@@ -156,6 +157,10 @@ class Scope:
 
     def public_names(self, line: cst.SimpleStatementLine, small: cst.Assign) -> list[Statement] | None:
         """Lowers `__all__ = [...]`; None for other assignments."""
+        raise NotImplementedError
+
+    def group_item(self, node: cst.Subscript, base: Value) -> Value:
+        """An item of an optimizer's parameter groups."""
         raise NotImplementedError
 
     # -- scopes inside ------------------------------------------------------------------------------------------------

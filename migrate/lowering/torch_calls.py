@@ -31,7 +31,7 @@ from migrate.lowering.scope import is_data_api
 from migrate.lowering.typed_tensors import TypedTensors, tensor_type
 from migrate.machine import DEVICES, QUERIES, WRAPPERS
 from migrate.nodes import Expr
-from migrate.optimizers import LOSSES
+from migrate.optimizers import COMPOSED, LOSSES, SCHEDULES
 from migrate.rules.catalogue import RULES
 from migrate.rules.creation import DTYPES
 from migrate.rules.rule import Rule, Value, result_kind
@@ -65,6 +65,8 @@ class TorchCalls(Precision, Layers, Optimizers, DataLoading, TypedTensors, Bindi
             return special(node)
         if name in LOSSES:
             return self.loss(name, node)
+        if name in SCHEDULES or name in COMPOSED:
+            return self.scheduler(name, node)
         if name.startswith("torch.optim"):
             return self.optimizer(name, node)
         if name == "torch.stack":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import libcst as cst
 
@@ -13,6 +14,8 @@ from migrate.kinds import UNKNOWN, Kind, Never, Place, join
 from migrate.nodes import Statement
 from migrate.script import Script
 from migrate.source import SourceFile
+
+SNIPPETS = frozenset(path.stem for path in (Path(__file__).parents[1] / "snippets").glob("[!_]*.py"))
 
 
 @dataclass

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import libcst as cst
 
 from migrate import layouts, nodes, suites, usage
@@ -81,7 +83,7 @@ class UserCalls(Arguments, Binding):
             kind = Optimizer(place, kind.models)
         elif isinstance(kind, Scheduler):
             self.script.parameters_of[place] = kind.place
-            kind = Scheduler(place, kind.optimizer)
+            kind = replace(kind, place=place)
         elif isinstance(kind, Host):
             kind = Host(kind.what)
         merge(facts.found_params, name, kind)

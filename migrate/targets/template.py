@@ -64,10 +64,15 @@ class _Holes(cst.CSTTransformer):
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> Expr:
         if nodes.dotted(updated_node.func) == "partial" and len(updated_node.args) == 1:
             return updated_node.args[0].value  # nothing left to bind
+        updated_node = updated_node.with_changes(func=nodes.parenthesized(updated_node.func))
         if updated_node.args and isinstance(updated_node.args[-1].comma, cst.Comma):
             last = updated_node.args[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
             return updated_node.with_changes(args=[*updated_node.args[:-1], last])
         return updated_node
+
+    def leave_BinaryOperation(self, original_node: cst.BinaryOperation, updated_node: cst.BinaryOperation) -> Expr:
+        left, right = nodes.parenthesized(updated_node.left), nodes.parenthesized(updated_node.right)
+        return updated_node.with_changes(left=left, right=right)
 
     def leave_UnaryOperation(self, original_node: cst.UnaryOperation, updated_node: cst.UnaryOperation) -> Expr:
         return updated_node.with_changes(expression=nodes.parenthesized(updated_node.expression))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from migrate.layers.table import TABLE
-from migrate.optimizers import INITIALIZERS, LOSSES, OPTIMIZERS, SCHEDULES
+from migrate.optimizers import COMPOSED, INITIALIZERS, LOSSES, OPTIMIZERS, SCHEDULES
 from migrate.rules.catalogue import RULES
 from migrate.rules.not_yet import NOT_YET
 from tests.conformance import rewritten
@@ -58,7 +58,7 @@ KEPT = ("torch.utils", "torch.manual_seed", "torch.randn", "torch.zeros")  # for
 REGISTRIES = {
     "rules": {*RULES, *(name.replace(".Distribution.", ".*.") for name in RULES)},
     "layers": set(TABLE),
-    "optimizers": {*OPTIMIZERS, *SCHEDULES},
+    "optimizers": {*OPTIMIZERS, *SCHEDULES, *COMPOSED},
     "losses": set(LOSSES),
     "initializers": {f"torch.nn.init.{name}" for name in INITIALIZERS},
     "passes": set(BY_A_PASS),

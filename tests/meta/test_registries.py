@@ -14,7 +14,7 @@ from migrate import reference
 from migrate.diagnostics import CODES
 from migrate.layers.table import FAMILIES as LAYER_FAMILIES
 from migrate.layers.table import TABLE
-from migrate.optimizers import LOSSES, OPTIMIZERS, SCHEDULES
+from migrate.optimizers import COMPOSED, LOSSES, OPTIMIZERS, SCHEDULES
 from migrate.rules import rule as rule_module
 from migrate.rules.catalogue import FAMILIES, RULES
 from parity.codes import CODES as PARITY_CODES
@@ -24,7 +24,7 @@ PACKAGE = Path(migrate.__file__).parent
 
 
 def test_no_name_is_in_two_registries() -> None:
-    registries = [RULES, TABLE, OPTIMIZERS, SCHEDULES, LOSSES]
+    registries = [RULES, TABLE, OPTIMIZERS, SCHEDULES, COMPOSED, LOSSES]
     names = [name for registry in registries for name in registry]
     assert len(names) == len(set(names))
 

@@ -244,4 +244,4 @@ def test_a_mistaken_optimizer_is_noticed(
     monkeypatch.setattr(test_optimizers.rewritten, "clean", rewritten.fresh)
     monkeypatch.setitem(OPTIMIZERS, entry.torch, replace(entry, template=entry.template.replace(old, new)))
     with pytest.raises(AssertionError, match="Not equal to tolerance"):
-        test_optimizers.test_ten_steps(case, None)
+        test_optimizers.test_twenty_steps(case, None)

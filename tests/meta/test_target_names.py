@@ -48,8 +48,12 @@ def emitted() -> Iterator[tuple[str, ast.AST]]:
         yield layer.torch, parsed(layer.template)
         yield layer.torch, parsed(f"f({layer.defaults})")
     for entry in OPTIMIZERS.values():
-        yield entry.torch, parsed(entry.template)
-    for name, (_, template) in [*SCHEDULES.items(), *INITIALIZERS.items()]:
+        for template in (entry.template, *(variant for _, variant in entry.variants)):
+            yield entry.torch, parsed(template)
+    for name, entry in SCHEDULES.items():
+        for template in filter(None, (entry.template, entry.momentum)):
+            yield name, parsed(template)
+    for name, (_, template) in INITIALIZERS.items():
         yield name, parsed(template)
     for name, path in SNIPPETS.items():
         yield name, ast.parse(path.read_text())
@@ -132,6 +136,6 @@ def test_a_snippet_is_used_and_defines_its_name(name: str) -> None:
     sources = [
         path.read_text() for path in Path(migrate.__file__).parent.rglob("*.py") if path.parent.name != "snippets"
     ]
-    assert any(re.search(rf'"{name}[("]', text) for text in sources)
+    assert any(re.search(rf'["(]{name}[("]', text) for text in sources)
     made = [s.name for s in ast.parse(SNIPPETS[name].read_text()).body if isinstance(s, ast.FunctionDef | ast.ClassDef)]
     assert made == [name]

@@ -86,7 +86,7 @@ def test_optimizer_signatures(name: str) -> None:
 
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_schedule_signatures(name: str) -> None:
-    check(signature("optimizer, " + SCHEDULES[name][0]), resolve(name).__init__, skip=1)
+    check(signature("optimizer, " + SCHEDULES[name].signature), resolve(name).__init__, skip=1)
 
 
 @functools.cache

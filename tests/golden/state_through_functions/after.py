@@ -110,7 +110,7 @@ def main():
         params, opt_state, loss = train(model, params, loader, optimizer, opt_state, epoch, subkey)
         scheduler_steps += 1
         opt_state = optax.tree_utils.tree_set(opt_state, learning_rate=scheduler(scheduler_steps))
-        print(loss, test(model, params, loader), [scheduler(scheduler_steps)])
+        print(loss, test(model, params, loader), [float(scheduler(scheduler_steps))])
     Path("net.pt").write_bytes(serialization.to_bytes(params))
 
 

@@ -1,0 +1,137 @@
+"""Learning-rate schedules: functions of the number of scheduler steps."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import libcst as cst
+
+from migrate import nodes
+from migrate.diagnostics import Unsupported
+from migrate.kinds import Items, Number, Optimizer, OptimizerGroups, Place, Scheduler
+from migrate.lowering.arguments import Arguments
+from migrate.lowering.scope import NOWHERE, Scope
+from migrate.lowering.unit import SNIPPETS
+from migrate.nodes import Expr
+from migrate.optimizers import CHAINED, COMPOSED, PLATEAU, SCHEDULES
+from migrate.rules.rule import Call, Value, signature
+from migrate.script import COUNT, State
+from migrate.targets.template import fill
+
+
+class Schedules(Arguments):
+    """Constructors of schedulers."""
+
+    def template_filled(self, text: str, call: Call) -> Expr:
+        """A template filled; the snippets that it names are noted."""
+        for found in re.findall(r"(?<![.\w])(\w+)\(", text):
+            if found in SNIPPETS:
+                self.unit.use_snippet(found)
+        return fill(text, call)
+
+    def scheduler(self, name: str, node: cst.Call) -> Value:
+        """A torch scheduler as a function; one that follows a metric as an object."""
+        if name in COMPOSED:
+            return self.composed(name, node)
+        entry = SCHEDULES[name]
+        call = self.bind_call(name, signature("optimizer, " + entry.signature), node.args)
+        call.only("last_epoch", -1)
+        optimizer, rate = self.scheduled_optimizer(call)
+        call.bound = {**call.bound, "lr": Value(rate, Number()), **_translated(call)}
+        cycles = self.cycled(call, optimizer) if entry.momentum else ""
+        if cycles:
+            self.script.cycled[self.root(optimizer)] = cycles
+            self.pending_cycle = self.template_filled(entry.momentum, call)
+        made = self.template_filled(entry.template, call)
+        return Value(made, Scheduler(NOWHERE, optimizer, entry.starts, entry.scales, cycles))
+
+    def scheduled_optimizer(self, call: Call) -> tuple[Place, Expr]:
+        """The optimizer whose rate changes, and the rate that it starts with."""
+        kind = call.kind("optimizer")
+        if not isinstance(kind, Optimizer):
+            text = nodes.code(call.node("optimizer"))
+            raise Unsupported("MIG302", f"{call.api} of {text}, which is no known optimizer")
+        root = self.root(kind.place)
+        self.script.scheduled.add(root)
+        rate = self.rates.get(root)
+        if rate is None:
+            raise Unsupported("MIG302", f"{call.api}: the learning rate of {kind.place.name} is not known here")
+        return kind.place, rate
+
+    def cycled(self, call: Call, optimizer: Place) -> str:
+        """The hyperparameter that goes up and down beside the rate: the momentum, or the first beta of Adam."""
+        if nodes.is_literal(call.node("cycle_momentum"), False):
+            return ""
+        call.only("cycle_momentum", True)
+        found = self.script.momenta.get(self.root(optimizer), "")
+        if not found:
+            raise Unsupported("MIG302", f"{call.api}: cycle_momentum of an optimizer without momentum")
+        return found
+
+    def composed(self, name: str, node: cst.Call) -> Value:
+        """Schedulers made of others, and the one that follows a metric."""
+        call = self.bind_call(name, signature(COMPOSED[name]), node.args)
+        if name == PLATEAU:
+            optimizer, rate = self.scheduled_optimizer(call)
+            if isinstance(call.kind("min_lr"), Items):
+                raise Unsupported("MIG302", f"{name}: a min_lr for each parameter group")
+            given = {key: call.node(key) for key in call.bound if key != "optimizer" and call.has(key)}
+            self.unit.use_snippet("ReduceLROnPlateau")
+            return Value(nodes.call("ReduceLROnPlateau", rate, **given), Scheduler(NOWHERE, optimizer, plateau=True))
+        parts, kinds = self.parts(call)
+        for kind in kinds:
+            if kind.place != NOWHERE:
+                self.script.composed.add(kind.place)
+        optimizer = kinds[0].optimizer
+        rate = self.rates.get(self.root(optimizer))
+        if any(kind.optimizer != optimizer or kind.plateau or kind.cycles for kind in kinds) or rate is None:
+            raise Unsupported("MIG302", f"{name} of such schedulers")
+        if name == CHAINED:
+            if not all(kind.scales for kind in kinds):
+                raise Unsupported("MIG302", f"{name} of schedulers that do more than scale the rate")
+            text = "lambda epoch: {rate} * math.prod(schedule(epoch) / {rate} for schedule in {parts})"
+            made = nodes.expression(text, rate=rate, parts=parts)
+            return Value(made, Scheduler(NOWHERE, optimizer, starts=True, scales=True))
+        call.only("last_epoch", -1)
+        made = nodes.call("optax.join_schedules", parts, call.node("milestones"))
+        return Value(made, Scheduler(NOWHERE, optimizer, starts=True))
+
+    def parts(self, call: Call) -> tuple[Expr, Sequence[Scheduler]]:
+        """The schedulers in a list."""
+        kind = call.kind("schedulers")
+        kinds = list(kind.items or ()) if isinstance(kind, Items) else []
+        found = [part for part in kinds if isinstance(part, Scheduler)]
+        if not found or len(found) != len(kinds):
+            raise Unsupported("MIG302", f"{call.api}: schedulers that are not written in a list")
+        return call.node("schedulers"), found
+
+    def present_rate(self, kind: Scheduler, node: Expr) -> Expr:
+        """The rate that a scheduler has set, as a number."""
+        if kind.plateau:
+            return nodes.expression("{s}.lr", s=node)
+        return nodes.expression("float({s}({n}))", s=node, n=self.read(State(COUNT, kind.place)))
+
+
+def _translated(call: Call) -> dict[str, Value]:
+    """Arguments in the form that the schedules of the output take."""
+    found: dict[str, Value] = {}
+    if "anneal_strategy" in call.defaults:
+        call.only("anneal_strategy", "cos", "linear")
+        linear = nodes.is_literal(call.node("anneal_strategy"), "linear")
+        found["anneal_strategy"] = Value(nodes.name(str(linear)), Number())
+    if "steps_per_epoch" in call.defaults and not call.has("total_steps"):
+        total = nodes.expression("{a} * {b}", a=call.node("epochs"), b=call.node("steps_per_epoch"))
+        found["total_steps"] = Value(total, Number())
+    if "scale_fn" in call.defaults:
+        call.only("scale_fn", None)
+        call.only("scale_mode", "cycle")
+    return found
+
+
+def follow_rate(scope: Scope, node: cst.Subscript, kind: OptimizerGroups) -> None:
+    """Checks that an item of a parameter group is the learning rate, which the optimizer then keeps in its state."""
+    index = node.slice[0].slice
+    if not isinstance(index, cst.Index) or not nodes.is_literal(index.value, "lr"):
+        raise Unsupported("MIG401", f"{nodes.code(node)}: only the learning rate of a parameter group is followed")
+    scope.script.scheduled.add(scope.root(kind.optimizer))
