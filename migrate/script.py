@@ -50,6 +50,7 @@ class FunctionFacts:
     params: dict[str, Kind] = field(default_factory=dict)  # over all calls of the round before
     found_params: dict[str, Kind] = field(default_factory=dict)
     returns: Kind = field(default_factory=Never)
+    overriding: Kind = field(default_factory=Never)  # what the methods of subclasses return in its place
     reads: set[State] = field(default_factory=set)  # as the round before found them
     writes: set[State] = field(default_factory=set)
     found_reads: set[State] = field(default_factory=set)  # as this round finds them
@@ -87,7 +88,8 @@ class FunctionFacts:
     @property
     def result(self) -> Kind:
         """What a call returns; UNKNOWN before the first `return` was seen."""
-        return UNKNOWN if isinstance(self.returns, Never) else self.returns
+        result = join(self.returns, self.overriding)
+        return UNKNOWN if isinstance(result, Never) else result
 
     @property
     def states(self) -> list[State]:
@@ -110,6 +112,8 @@ class ClassFacts:
     inline: Module | None = None
     output_name: str = ""  # of a model that is made in place: the class that it is in the output
     bases: list[str] = field(default_factory=list)  # user classes that it inherits from
+    sets_up: bool = False  # whether it has a setup of its own or of its base
+    written: tuple[cst.ClassDef, cst.ClassDef] | None = None  # its base's definition, and its own with that in it
     built: set[str] = field(default_factory=set)  # methods that `__init__` runs
     seen: dict[str, Kind] = field(default_factory=dict)  # attributes that this round has met
     certain: set[str] = field(default_factory=set)  # attributes that the constructor sets whatever its arguments say
@@ -223,6 +227,14 @@ class Script:
                 found.add(name)
                 waiting += [inner for node in self._nodes(name) for inner in classes_in(node)]
         return found
+
+    def is_base(self, cls: str) -> bool:
+        """Whether some class inherits from it in the output."""
+        return any(cls in facts.bases for facts in self.classes.values())
+
+    def only_base(self, cls: str) -> bool:
+        """Whether a class is inherited from, and no module of it is made."""
+        return self.is_base(cls) and self.times_made(cls) == 0
 
     def times_made(self, cls: str) -> int:
         """At how many places modules of a class are made, as models or inside others."""

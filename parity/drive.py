@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import importlib.util
 import sys
 from collections.abc import Iterator
@@ -18,8 +19,15 @@ from parity.subject import Subject
 
 
 def imported(file: str) -> ModuleType:
-    """A file as a module of its own name; a file named like a package that is loaded (torch.py) under another."""
+    """A file as a module of its own name, or as the module of its package; a file named like a package that is loaded
+    (torch.py) under another."""
+    folder = Path(file).resolve().parent
     name = Path(file).stem
+    if (folder / "__init__.py").is_file():
+        while (folder / "__init__.py").is_file():
+            folder, name = folder.parent, f"{folder.name}.{name}"
+        sys.path.insert(0, str(folder))
+        return importlib.import_module(name.removesuffix(".__init__"))
     name = f"{name}_model" if name in sys.modules else name
     spec = importlib.util.spec_from_file_location(name, Path(file).resolve())
     assert spec is not None and spec.loader is not None

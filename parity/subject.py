@@ -12,9 +12,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from migrate import manifest as manifests
+from migrate import rewriting
 from migrate.diagnostics import Fatal
-from migrate.pipeline import convert
-from migrate.source import load, write_whole
+from migrate.source import write_whole
 from parity import inputs as model_inputs
 from parity import workdir
 from parity.codes import ParityError
@@ -88,32 +88,36 @@ def _compare(
         raise ParityError("PAR211", "say what the model is fed: --inputs 'float32[2, 3, 32, 32]', or --recipe FILE.py")
     model_inputs.parse(subject.inputs)
     torch_folder, jax_folder = base / "torch", base / "jax"
-    workdir.copy_folder(theirs.resolve().parent, torch_folder)
+    place = theirs.name  # in the project that the file belongs to
     if jax is None:
-        ours, jax_class = _rewritten(theirs, jax_folder), class_name
+        ours, jax_class = rewritten_model(theirs, jax_folder), class_name
+        place = ours if "/" in ours else place
         manifest = manifest or jax_folder / "weights.json"
     else:
-        ours, jax_class = split(jax, "--jax")
-        workdir.copy_folder(ours.resolve().parent, jax_folder)
-        manifest = manifest or ours.parent / "weights.json"
-    script = _driver(torch_folder, "torch", replace(subject, file=theirs.name, model=class_name))
-    rewritten = _driver(jax_folder, "jax", replace(subject, file=ours.name, model=jax_class))
+        written, jax_class = split(jax, "--jax")
+        ours = written.name
+        workdir.copy_folder(written.resolve().parent, jax_folder)
+        manifest = manifest or written.parent / "weights.json"
+    workdir.copy_folder(theirs.resolve().parents[place.count("/")], torch_folder)
+    script = _driver(torch_folder, "torch", replace(subject, file=place, model=class_name))
+    rewritten = _driver(jax_folder, "jax", replace(subject, file=ours, model=jax_class))
     chosen = base / "weights.json"
     _choose(manifest, class_name, jax_class, chosen)
     result = compare_script(script, rewritten, chosen, steps=len(MODES), **options)  # type: ignore[arg-type]
     return replace(result, script=model, rewritten=jax or f"{model}, rewritten")
 
 
-def _rewritten(file: Path, folder: Path) -> Path:
+def rewritten_model(file: Path, folder: Path) -> str:
+    """Rewrites a model file, with the files that it imports, into `folder`; its place there."""
     try:
-        conversion = convert(load(file))
+        made = rewriting.rewritten([str(file)])
     except Fatal as error:
         raise ParityError("PAR211", str(error.diagnostic)) from None
-    folder.mkdir()
-    target = folder / f"{file.stem}_jax.py"
-    write_whole(target, conversion.text)
-    manifests.write(conversion.manifest, folder / "weights.json")
-    return target
+    if not made.usable:
+        raise ParityError("PAR211", str(made.diagnostics[0]))
+    place = f"{file.stem}_jax.py" if made.alone else made.script.member.place
+    rewriting.write(made, folder / place if made.alone else folder, folder / "weights.json")
+    return place
 
 
 def _choose(manifest: Path, torch_class: str, jax_class: str, target: Path) -> None:

@@ -102,7 +102,7 @@ class Calls(TorchCalls, MakerValues, EinopsCalls, Models, Expressions, UserCalls
                 return made
         if isinstance(func, cst.Attribute):
             if isinstance(func.value, cst.Call) and nodes.dotted(func.value.func) == "super":
-                return Value(node.with_changes(args=self.plain_args(node.args)), UNKNOWN)
+                return self.super_call(node, func)
             base = self.expr(func.value)
             return self.method_call(node, func, base)
         callee = self.expr(func)

@@ -22,6 +22,7 @@ from migrate.kinds import (
 )
 from migrate.lowering.constructors import built_methods, certain, repeated
 from migrate.lowering.functions import Functions
+from migrate.lowering.inheritance import FRAMEWORK, Inheritance
 from migrate.lowering.setup import Setup, own_fields
 from migrate.nodes import Statement
 from migrate.qualified import inside
@@ -31,17 +32,16 @@ from migrate.script import (
     merge,
 )
 
-_MODULE = ("torch.nn.Module", "torch.nn.modules.Module")
 
-
-class Classes(Setup, Functions):
+class Classes(Setup, Functions, Inheritance):
     """Definitions of classes."""
 
     def statement_ClassDef(self, node: cst.ClassDef) -> list[Statement]:
         """A class: a Flax module, a class that stays torch (a data set), or a class of the user's own."""
         bases = [self.torch_name(arg.value) for arg in node.bases]
-        if any(base in _MODULE for base in bases):
-            return [self.module_class(node)]
+        base = self.module_base(node)
+        if base is not None or any(name in FRAMEWORK for name in bases):
+            return [self.module_class(node, base)]
         if any(base and base.startswith(("torch.utils.data", "torchvision")) for base in bases):
             self.env.kinds[node.name.value] = Host("class")
             return [node]
@@ -51,8 +51,6 @@ class Classes(Setup, Functions):
         if any(isinstance(kind, Host) for kind in kinds):
             self.env.kinds[node.name.value] = Host("class")
             return [node]
-        if any(isinstance(kind, ModuleClass) for kind in kinds):
-            raise Unsupported("MIG201", f"{node.name.value} inherits from another module class")
         if any(isinstance(kind, TorchName) for kind in kinds):
             raise Unsupported("MIG201", f"{node.name.value} inherits from {nodes.code(node.bases[0].value)}")
         ours = not node.bases and self.uses_torch(node)
@@ -74,11 +72,14 @@ class Classes(Setup, Functions):
                 body += inner.guarded(statement)
         return node.with_changes(body=suites.block_of(node.body, body))
 
-    def module_class(self, node: cst.ClassDef) -> cst.ClassDef:
-        """A module class in Flax linen."""
+    def module_class(self, node: cst.ClassDef, base: ClassFacts | None) -> cst.ClassDef:
+        """A module class in Flax linen. `base`: the user's module class that it inherits from."""
         name = inside(self.unit.scope, node.name.value)
         facts = self.script.classes.setdefault(name, ClassFacts(name, node))
-        facts.node = node
+        written = self.written_out(node, base) if base is not None else None
+        if written is not None:
+            node, base = written, self.module_base(written)
+        facts.node, facts.bases = node, []
         self.env.kinds[node.name.value] = ModuleClass(name)
         methods = {s.name.value: s for s in node.body.body if isinstance(s, cst.FunctionDef)}
         init = methods.get("__init__")
@@ -91,6 +92,8 @@ class Classes(Setup, Functions):
                 function.node = method
         dropped = _initializer_methods(methods)
         self.begin_class(facts, methods)
+        if base is not None:
+            self.inherit(facts, base, list(methods))
         body: list[Statement] = []
         for statement in node.body.body:
             if not isinstance(statement, cst.SimpleStatementLine | cst.BaseCompoundStatement):
@@ -106,10 +109,11 @@ class Classes(Setup, Functions):
                 body += self.class_statement(facts, statement)
         self.end_class(facts)
         if init is None:
+            facts.sets_up = base is not None and base.sets_up
             body = suites.after_docstring(body, own_fields(self.script, name))
         if not body:
             body = [nodes.statement("pass")]
-        bases = [cst.Arg(nodes.expression("nn.Module"))]
+        bases = self.flax_bases(node, base)
         body = [_apart(statement) if number else statement for number, statement in enumerate(body)]
         return node.with_changes(bases=bases, body=suites.block_of(node.body, body))
 

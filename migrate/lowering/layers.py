@@ -144,7 +144,7 @@ class Layers(Arguments):
                 result = UNKNOWN
                 continue
             self.pass_kinds(facts, node.args, values)
-            result = join(result, facts.returns)
+            result = join(result, join(facts.returns, facts.overriding))
         pairs = zip(placed(node.args, values), values, strict=True)
         args = [arg for arg, value in pairs if not isinstance(value.kind, VANISHING)]
         return Value(node.with_changes(func=callee.node, args=args), UNKNOWN if isinstance(result, Never) else result)
@@ -175,7 +175,7 @@ class Layers(Arguments):
             names = facts.parameter_names[1:]
             if names:
                 merge(facts.found_params, names[0], argument)
-            result = join(result, facts.returns)
+            result = join(result, join(facts.returns, facts.overriding))
         return UNKNOWN if isinstance(result, Never) else result
 
     def loss(self, name: str, node: cst.Call) -> Value:

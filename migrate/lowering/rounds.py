@@ -114,7 +114,7 @@ def _lowered(unit: Unit, body: _Body) -> Lowered:
 
 def _next_round(script: Script) -> None:
     """What the last round found is what this one goes by."""
-    for facts in script.functions.values():
+    for facts in {id(found): found for found in script.functions.values()}.values():  # one for all that inherit it
         facts.next_round()
     for facts in script.classes.values():
         facts.asked, facts.found_asked = facts.found_asked, {}
@@ -260,13 +260,13 @@ def _fingerprint(script: Script) -> str:
     parts.append(repr(script.found_attributes))
     for name, facts in script.functions.items():
         parts.append(
-            f"{name} {facts.found_params} {facts.returns} {sorted(facts.found_reads)} {sorted(facts.found_writes)}"
+            f"{name} {facts.found_params} {facts.result} {sorted(facts.found_reads)} {sorted(facts.found_writes)}"
         )
         parts.append(f"{facts.entry_modes} {facts.exit_modes} {facts.local_key} {facts.seeds}")
     for name, facts in script.classes.items():
         parts.append(f"{name} {facts.attributes} {facts.children} {facts.renamed} {facts.ties} {facts.own_trains}")
         parts.append(f"{sorted(facts.own_draws)} {facts.field_types} {facts.own_stats} {facts.field_kinds}")
-        parts.append(f"{sorted(facts.buffers)}")
+        parts.append(f"{sorted(facts.buffers)} {facts.bases} {facts.sets_up}")
         inits = {layer: {w: nodes.code(n) for w, n in given.items()} for layer, given in facts.initializers.items()}
         parts.append(repr(inits))
         parts.append(repr({path: nodes.code(made) for path, made in facts.found_asked.items()}))

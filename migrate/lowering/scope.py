@@ -147,6 +147,14 @@ class Scope:
         """An attribute of a module class."""
         raise NotImplementedError
 
+    def super_call(self, node: cst.Call, func: cst.Attribute) -> Value:
+        """`super().method(...)` of a module class."""
+        raise NotImplementedError
+
+    def super_setup(self, statement: Statement) -> list[Statement]:
+        """What is left of `super().__init__()` in a setup."""
+        raise NotImplementedError
+
     def modules_loop(self, node: cst.For) -> list[Statement] | None:
         """A loop of a constructor over modules that only gives them initial weights."""
         raise NotImplementedError

@@ -14,6 +14,7 @@ from migrate.kinds import (
     Plain,
 )
 from migrate.lowering.attributes import Attributes
+from migrate.lowering.inheritance import is_super_init
 from migrate.lowering.makers import MakerValues
 from migrate.nodes import Statement
 from migrate.script import (
@@ -39,7 +40,8 @@ class Setup(Attributes, MakerValues):
             merge(facts.field_kinds, name, inner.annotated_maker(parameter.annotation))
             inner.env.kinds[name] = _field_kind(parameter, kind)
         body = inner.suite(init.body.body)
-        body = [statement for statement in body if not _is_super_init(statement)]
+        body = [kept for one in body for kept in (inner.super_setup(one) if is_super_init(one) else [one])]
+        facts.sets_up = bool(body)
         read = {
             p.name.value: nodes.expression(f"self.{p.name.value}") for p in parameters if p.name.value not in rebound
         }
@@ -86,13 +88,16 @@ class Setup(Attributes, MakerValues):
 
 def own_fields(script: Script, cls: str) -> list[Statement]:
     """The fields that every module of a class has for what torch keeps as hidden state: its mode, its precision."""
-    wanted = {"training: bool = False": script.trains(cls), "dtype: Any = None": cls in script.half}
-    return [nodes.statement(text) for text, has in wanted.items() if has]
-
-
-def _is_super_init(statement: Statement) -> bool:
-    text = nodes.code(statement).strip() if isinstance(statement, cst.SimpleStatementLine) else ""
-    return "super(" in text and ".__init__(" in text
+    facts = script.classes.get(cls)
+    if script.only_base(cls):  # fields with defaults would have to follow those of its subclasses
+        return []
+    inherited = any(not script.only_base(base) for base in facts.bases) if facts is not None else False
+    wanted = {"training: bool = False": script.trains, "dtype: Any = None": script.half.__contains__}
+    return [
+        nodes.statement(text)
+        for text, has in wanted.items()
+        if has(cls) and not (inherited and facts is not None and any(has(base) for base in facts.bases))
+    ]
 
 
 def _assigns_itself(statement: Statement) -> bool:
