@@ -20,7 +20,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 DEMO := build/demo
 SAMPLE := samples/mnist_cnn/train.py
 
-.PHONY: demo test check bench bench-huge fuzz docs clean
+.PHONY: demo test check bench bench-gates bench-huge fuzz docs clean
 .DEFAULT_GOAL := test
 
 $(STAMP): pyproject.toml constraints.txt
@@ -63,6 +63,10 @@ bench-huge: $(STAMP)
 # Mutated checkpoints of every format: each is read, or refused with a code.
 fuzz: $(STAMP)
 	@$(BIN)/python -m tests.weight_port.fuzz --count 10000
+
+# The published thresholds of other projects beside the gate's, on the mistakes of its self-test.
+bench-gates: $(STAMP)
+	@$(BIN)/python -m parity.peers
 
 docs: $(STAMP)
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir build/site

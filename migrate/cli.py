@@ -263,6 +263,37 @@ def parity(
 
 
 @app.command()
+def gate(
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", help="What is held to what (default: parity.toml, or pyproject.toml)."),
+    ] = None,
+    only: Annotated[list[str] | None, typer.Option("--only", metavar="NAME", help="Only these subjects.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="A folder for gate.json, .junit.xml, .sarif, .md and .html.")
+    ] = None,
+    update_baseline: Annotated[
+        bool, typer.Option("--update-baseline", help="Write the ratchet's baseline from this run, if it passes.")
+    ] = False,
+    timeout: Annotated[
+        float | None, typer.Option("--timeout", min=1, help="Seconds for each process (default: the file's, or 3600).")
+    ] = None,
+    self_test: Annotated[
+        bool, typer.Option("--self-test", help="Put the gate to the test: seeded mistakes must all be caught.")
+    ] = False,
+) -> None:
+    """Holds ports to their budgets, for continuous integration.
+
+    Exit code 0: all within; 1: a budget is exceeded; 2: something could not be decided, which is never a pass.
+    """
+    from parity import gate_cli
+
+    if self_test:
+        raise typer.Exit(gate_cli.self_test())
+    raise typer.Exit(gate_cli.gate(config, only or [], out, update_baseline, timeout))
+
+
+@app.command()
 def explain(code: Annotated[str, typer.Argument(metavar="CODE", help="A code of a report, such as MIG301.")]) -> None:
     """Explains a code: what it means and what to do."""
     from migrate.reference import explanation

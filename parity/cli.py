@@ -12,8 +12,8 @@ from rich.console import Console
 
 from migrate import rewriting
 from migrate.diagnostics import ExitCode, Fatal, Report
-from migrate.project import read_project
 from migrate.source import write_whole
+from parity import workdir
 
 if TYPE_CHECKING:
     from parity.compare import ParityResult
@@ -38,8 +38,8 @@ def compare(
                 print(error.diagnostic, file=sys.stderr)
                 return int(ExitCode.UNUSABLE)
         else:
-            root = _root(script, rewritten)
-            manifest = manifest or _beside(rewritten, script, root)
+            root = workdir.project_root(script, rewritten)
+            manifest = manifest or workdir.manifest_of(rewritten, script, root)
         return compared(script, rewritten, manifest, steps, argv, prelude, page, float64, root)
 
 
@@ -54,18 +54,6 @@ def rewrite(script: Path, folder: Path, manifest: Path | None) -> tuple[Path, Pa
     target = folder / (place.with_name(f"{script.stem}_jax.py") if made.alone else place)
     rewriting.write(made, target if made.alone else folder, folder / "weights.json")
     return target, manifest or folder / "weights.json", made.project.root
-
-
-def _root(script: Path, rewritten: Path) -> Path:
-    """The top folder of the project of a script, if it was rewritten as a project: then its name is the same."""
-    own = script.absolute().parent
-    return read_project([script]).root if rewritten.name == script.name else own
-
-
-def _beside(rewritten: Path, script: Path, root: Path) -> Path:
-    """The manifest beside a rewritten script, or at the top of its project."""
-    depth = len(script.absolute().relative_to(root).parts) - 1
-    return rewritten.absolute().parents[depth] / "weights.json"
 
 
 def compared(

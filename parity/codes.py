@@ -118,6 +118,21 @@ CODES: dict[str, Code] = {
         "The torch weights do not fit the manifest",
         "weights.json and the model's state dict disagree: the message names the key or leaf.",
     ),
+    "PAR213": Code(
+        "The system refused",
+        "A file or folder could not be written or read: the disk is full, or a folder may not be written to. The "
+        "copies that each side runs in are made in the system's temporary folder; TMPDIR names another.",
+    ),
+    "PAR214": Code(
+        "A budget of the gate covers nothing",
+        "The pattern of a budget matches no tensor that was compared: a name that changed, or a mistake in the "
+        "pattern. What it asks for would be held against nothing, so the gate does not pass.",
+    ),
+    "PAR215": Code(
+        "The rewritten file is not what its source gives now",
+        "The subject says `fresh = true`, and rewriting the script now gives another text: one of the two was changed "
+        "since. Run `migrate rewrite` again, or leave `fresh` out where the rewrite is edited by hand.",
+    ),
 }
 
 

@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import os
-import subprocess
+import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from migrate import manifest as manifests
-from parity import answers, ladder, tolerance, workdir
+from parity import answers, ladder, processes, tolerance, workdir
 from parity.answers import Answer, Ladder
 from parity.codes import ParityError
+from parity.judge import Tensors
 from parity.ladder import Rung, Sides, StepRow, Verdict
+from parity.processes import Child
 from parity.record import Recording, RunConfig
+from parity.tensors import tensors
 
+# How the JAX side may be executed, and what its environment says then. A result that changes with it is a finding.
+MODES: dict[str, dict[str, str]] = {
+    "jit": {},
+    "eager": {"JAX_DISABLE_JIT": "1"},
+    "jit-no-excess-precision": {"XLA_FLAGS": "--xla_allow_excess_precision=false"},
+}
 TIMEOUT = 3600.0  # seconds for one run
 PERTURBED_RUNS = 3
 
@@ -41,6 +50,8 @@ class ParityResult:
     versions: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
     verdicts: tuple[Answer, ...] = ()
+    # every tensor by name, where they were asked for: by execution mode of the JAX side
+    tensors: dict[str, Tensors] = field(default_factory=dict)
     float64: Ladder | None = None
 
 
@@ -57,6 +68,9 @@ def compare_script(
     perturbed_runs: int = PERTURBED_RUNS,
     float64: bool = True,
     root: Path | None = None,
+    modes: Sequence[str] = (),
+    torch_python: str | None = None,
+    jax_python: str | None = None,
 ) -> ParityResult:
     """Run both scripts for `steps` losses from the same weights and compare what they did. Never raises for bad input.
 
@@ -65,6 +79,9 @@ def compare_script(
     in seconds, for each run. `perturbed_runs` further torch runs measure how far torch is from itself.
     With `float64` both sides run once more in that type, which decides whether they mean the same. `root` is the top
     folder of the project that the script belongs to, where that is not the script's own.
+    `modes` (of MODES) asks for the tensors of both sides, and runs the rewrite in each mode.
+    `torch_python` and `jax_python` are the interpreters of either side (default: this one); each needs numpy besides
+    its framework, and what the script imports.
     """
     started = time.monotonic()
     script, rewritten, manifest = Path(script), Path(rewritten), Path(manifest)
@@ -87,9 +104,12 @@ def compare_script(
                 perturbed_runs,
                 float64,
                 root,
+                tuple(modes),
+                {"torch": torch_python or sys.executable, "jax": jax_python or sys.executable},
             )
             return run.result(started)
-    except ParityError as error:
+    except (ParityError, OSError) as raised:
+        error = raised if isinstance(raised, ParityError) else ParityError("PAR213", _system(raised))
         return ParityResult(
             script=str(script),
             rewritten=str(rewritten),
@@ -116,6 +136,8 @@ class _Run:
     perturbed_runs: int
     float64: bool
     root: Path | None
+    modes: tuple[str, ...]
+    pythons: dict[str, str]
 
     def result(self, started: float) -> ParityResult:
         manifest = self._check_inputs()
@@ -134,25 +156,42 @@ class _Run:
             ours.end()
         sides = Sides(torch_side, jax_side, tuple(run for run in perturbed if run.losses), manifest)
         result = self._judge(sides, started)
-        if not self.float64 or not result.rungs:
+        if not result.rungs:
             return result
-        return _with_semantics(result, sides, *self._wide(sides), started)
+        wide, oracle, wide_sides = self._wide(sides) if self.float64 else (Ladder(), None, None)
+        if self.modes:
+            result = replace(result, tensors=self._tensors(sides, wide_sides))
+        if not self.float64:
+            return result
+        return _with_semantics(result, sides, wide, oracle, started)
 
-    def _wide(self, sides: Sides) -> tuple[Ladder, Recording | None]:
+    def _tensors(self, sides: Sides, wide: Sides | None) -> dict[str, Tensors]:
+        found: dict[str, Tensors] = {}
+        for mode in self.modes:
+            if mode == "jit":
+                found[mode] = tensors(sides, wide)
+                continue
+            ours = self._start(f"jax-{mode}", self._config(f"jax-{mode}"), MODES[mode]).recording()
+            if ours.error and not ours.losses:
+                raise ParityError("PAR206", f"{self.rewritten}, {mode}: {self._told(f'jax-{mode}', ours)}")
+            found[mode] = tensors(replace(sides, jax=ours), wide)
+        return found
+
+    def _wide(self, sides: Sides) -> tuple[Ladder, Recording | None, Sides | None]:
         """The climb in float64, and what torch did there; never an error: what cannot run decides nothing."""
         try:
             theirs = self._start("torch-float64", self._config("torch-float64", dtype="float64")).recording()
             if theirs.error and not theirs.losses:
-                return Ladder(undecided=f"torch in float64 {self._told('torch-float64', theirs)}"), None
+                return Ladder(undecided=f"torch in float64 {self._told('torch-float64', theirs)}"), None, None
             ours = self._start("jax-float64", self._config("jax-float64", dtype="float64")).recording()
             if ours.error and not ours.losses:
-                return Ladder(undecided=f"the rewrite in float64 {self._told('jax-float64', ours)}"), theirs
+                return Ladder(undecided=f"the rewrite in float64 {self._told('jax-float64', ours)}"), theirs, None
             if len(theirs.losses) < len(sides.torch.losses):
-                return Ladder(undecided=f"torch took {len(theirs.losses)} steps in float64"), theirs
+                return Ladder(undecided=f"torch took {len(theirs.losses)} steps in float64"), theirs, None
             wide = Sides(theirs, ours, sides.perturbed, sides.manifest, tolerance.FLOAT64)
-            return Ladder(tuple(ladder.climb(wide)), tuple(ladder.step_table(wide))), theirs
+            return Ladder(tuple(ladder.climb(wide)), tuple(ladder.step_table(wide))), theirs, wide
         except ParityError as error:
-            return Ladder(undecided=str(error)), None
+            return Ladder(undecided=str(error)), None, None
 
     def _perturbed(self, seed: int) -> Recording:
         """Torch again, with other roundings; every other run with two threads, which changes the order of its sums."""
@@ -174,7 +213,7 @@ class _Run:
 
     def _config(self, side: str, *, threads: int = 1, perturb: int | None = None, dtype: str = "float32") -> RunConfig:
         folder = self.base / side / "run"
-        ours = side.startswith("jax")
+        ours, twin = side.startswith("jax"), "torch-float64" if dtype == "float64" else "torch"
         overlay = self.rewritten.resolve() if ours else None
         root = self.root.resolve() if self.root is not None else None
         copy = workdir.copy_for_run(self.script.resolve(), folder, overlay, root)
@@ -190,23 +229,19 @@ class _Run:
             perturb=perturb,
             dtype=dtype,
             manifest=str(self.manifest.resolve()) if ours else None,
-            torch_recording=str(self.base / side.replace("jax", "torch") / "recording") if ours else None,
+            torch_recording=str(self.base / twin / "recording") if ours else None,
         )
 
-    def _start(self, side: str, config: RunConfig) -> _Child:
+    def _start(self, side: str, config: RunConfig, extra: Mapping[str, str] | None = None) -> Child:
         path = self.base / side / "config.json"
         config.write(path)
-        module = "parity.run_jax" if side.startswith("jax") else "parity.run_torch"
-        with open(self.base / side / "stdout.txt", "wb") as out, open(self.base / side / "stderr.txt", "wb") as err:
-            process = subprocess.Popen(
-                [sys.executable, "-m", module, str(path)],
-                cwd=config.cwd,
-                env=environment(config.threads),
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=err,
-            )
-        return _Child(side, process, self.base / side, self.timeout)
+        shutil.rmtree(config.out, ignore_errors=True)  # what an earlier run left there is not what this one did
+        framework = "jax" if side.startswith("jax") else "torch"
+        command = [self.pythons[framework], "-m", f"parity.run_{framework}", str(path)]
+        foreign = self.pythons[framework] != sys.executable
+        packages = processes.packages_alone(self.base / "packages") if foreign else processes.PACKAGES
+        variables = processes.environment(config.threads, extra, packages)
+        return processes.start(side, command, self.base / side, config.cwd, variables, self.timeout)
 
     def _told(self, name: str, side: Recording) -> str:
         """What ended a run. Files are named as they are in the user's folder, not as in its copy."""
@@ -271,52 +306,6 @@ def _with_semantics(
     return replace(result, passed=False, exit_code=1, first_difference=first, code=differing.code)
 
 
-@dataclass(frozen=True)
-class _Child:
-    side: str
-    process: subprocess.Popen[bytes]
-    folder: Path
-    timeout: float
-
-    def end(self) -> None:
-        """No process outlives its comparison."""
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
-
-    def recording(self, *, must: bool = True) -> Recording:
-        """Wait for the end and read what was recorded; an empty recording where that is allowed and there is none."""
-        try:
-            self.process.wait(self.timeout)
-        except subprocess.TimeoutExpired:
-            if must:
-                raise ParityError("PAR209", f"the {self.side} run was ended after {self.timeout:.0f} s") from None
-        finally:
-            self.end()
-        if (self.folder / "recording" / "recording.json").is_file():
-            return Recording.load(self.folder / "recording")
-        if not must:
-            return Recording(error="no recording")
-        tail = (self.folder / "stderr.txt").read_text(errors="replace").strip().splitlines()[-15:]
-        text = f"the {self.side} run ended with status {self.process.returncode}"
-        raise ParityError("PAR210", "\n".join([text, *tail]))
-
-
-def environment(threads: int) -> dict[str, str]:
-    """One thread, no accelerator unless JAX_PLATFORMS says so, no display, a fixed order of sets."""
-    root = str(Path(__file__).resolve().parent.parent)
-    paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(paths),
-        "PYTHONHASHSEED": "0",
-        "OMP_NUM_THREADS": str(threads),
-        "MKL_NUM_THREADS": str(threads),
-        "OPENBLAS_NUM_THREADS": "1",
-        "CUDA_VISIBLE_DEVICES": "",
-        "MPLBACKEND": "Agg",
-    }
-    environment.setdefault("JAX_PLATFORMS", "cpu")
-    flags = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
-    environment["XLA_FLAGS"] = " ".join(filter(None, [environment.get("XLA_FLAGS"), flags]))
-    return environment
+def _system(error: OSError) -> str:
+    where = f"{error.filename}: " if error.filename else ""
+    return f"{where}{error.strerror or error}"

@@ -57,6 +57,10 @@ class StepRow:
     decides: bool
 
     @property
+    def finite(self) -> bool:
+        return math.isfinite(self.torch) and math.isfinite(self.jax)
+
+    @property
     def differs(self) -> bool:
         return self.decides and not self.drift <= self.limit
 
@@ -97,7 +101,7 @@ def climb(sides: Sides) -> list[Rung]:
 # --- the rungs -------------------------------------------------------------------------------------------------------
 
 
-def _models(sides: Sides, recorded: Tensors) -> Iterator[tuple[str, str]]:
+def models(sides: Sides, recorded: Tensors) -> Iterator[tuple[str, str]]:
     """(rewritten class, torch model) for each class in the rewrite's records that only one torch model answers to."""
     for class_name in dict.fromkeys(key.partition("|")[0] for key in recorded):
         try:
@@ -134,7 +138,7 @@ def _figures(row: Row) -> str:
 
 def outputs(name: str, sides: Sides) -> Rung:
     rows: list[Row] = []
-    for class_name, model in _models(sides, sides.jax.outputs):
+    for class_name, model in models(sides, sides.jax.outputs):
         rows += _output_rows(sides, class_name, model)
     return _verdict(name, rows, "PAR101")
 
@@ -157,10 +161,10 @@ def _output_rows(sides: Sides, class_name: str, model: str) -> list[Row]:
             skipped.append(f"{model}.{path}")
             continue
         limit = tolerance.output_limit(_spread(value, [run.get(key) for run in perturbed]), sides.precision)
-        layouts = [layout for layout in _layouts(other) if layout.shape == value.shape]
+        fitting = [layout for layout in layouts(other) if layout.shape == value.shape]
         shown = f"output of {model}.{path}" if path else _whole(model)
-        if layouts:
-            drift = min(relative(value, layout) for layout in layouts)
+        if fitting:
+            drift = min(relative(value, layout) for layout in fitting)
             rows.append(Row(shown, drift, limit, flax_of[path], _after(skipped)))
             skipped = []
         elif not path and as_many:
@@ -171,13 +175,13 @@ def _output_rows(sides: Sides, class_name: str, model: str) -> list[Row]:
 
 def whole_outputs(sides: Sides, oracle: Recording | None) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """What whole models returned: torch, the rewrite, and torch in float64, where all three have it."""
-    for class_name, model in _models(sides, sides.jax.outputs):
+    for class_name, model in models(sides, sides.jax.outputs):
         theirs, ours = tensors_of(sides.torch.outputs, model), tensors_of(sides.jax.outputs, class_name)
         exact = tensors_of(oracle.outputs, model) if oracle else theirs
         for key in [key for key in theirs if key.startswith("|") and key in ours and key in exact]:
-            layouts = [x for x in _layouts(ours[key]) if x.shape == theirs[key].shape == exact[key].shape]
-            if layouts:
-                yield theirs[key], min(layouts, key=lambda x, y=theirs[key]: relative(y, x)), exact[key]
+            fitting = [x for x in layouts(ours[key]) if x.shape == theirs[key].shape == exact[key].shape]
+            if fitting:
+                yield theirs[key], min(fitting, key=lambda x, y=theirs[key]: relative(y, x)), exact[key]
 
 
 def _whole(model: str) -> str:
@@ -189,7 +193,7 @@ def _after(skipped: list[str]) -> str:
     return f"after {', '.join(dict.fromkeys(skipped))}, not compared" if skipped else ""
 
 
-def _layouts(value: np.ndarray) -> list[np.ndarray]:
+def layouts(value: np.ndarray) -> list[np.ndarray]:
     """The ways a rewritten layer may hold what torch holds channel-first."""
     return [value, np.moveaxis(value, -1, 1)] if value.ndim > 2 else [value]
 
@@ -213,12 +217,12 @@ def gradients(name: str, sides: Sides) -> Rung:
 def _gradient_rows(sides: Sides, step: int) -> list[Row]:
     rows: list[Row] = []
     ours, theirs = sides.jax.gradients.get(step, {}), sides.torch.gradients.get(step, {})
-    for class_name, model in _models(sides, ours):
+    for class_name, model in models(sides, ours):
         weights = names.model_weights(sides.manifest, class_name)
         grads = tensors_of(ours, class_name)
-        reference = _ported_gradients(sides, weights, model, tensors_of(theirs, model))
+        reference = ported_gradients(sides, weights, model, tensors_of(theirs, model))
         perturbed = [
-            _ported_gradients(sides, weights, model, tensors_of(run.gradients[step], model))
+            ported_gradients(sides, weights, model, tensors_of(run.gradients[step], model))
             for run in sides.perturbed
             if step in run.gradients
         ]
@@ -246,7 +250,7 @@ def _gradient_row(
     return Row(label, relative(reference, value), tolerance.gradient_limit(spread, size, largest, precision), path)
 
 
-def _ported_gradients(sides: Sides, weights: names.ModelWeights, model: str, grads: Tensors) -> Tensors:
+def ported_gradients(sides: Sides, weights: names.ModelWeights, model: str, grads: Tensors) -> Tensors:
     """Torch's gradients in Flax layout. Parameters without a gradient count as zero, as they do in JAX."""
     state = tensors_of(sides.torch.initial, model)
     full = {key: grads.get(key, np.zeros_like(value)) for key, value in state.items()}
@@ -261,7 +265,7 @@ def state(name: str, sides: Sides) -> Rung:
     """The weights and buffers that each later step starts from, and then its gradients, in the order of time."""
     rows: list[Row] = []
     for step in sorted({*sides.jax.states, *sides.jax.gradients} - {1}):
-        for class_name, model in _models(sides, sides.jax.states.get(step, {})):
+        for class_name, model in models(sides, sides.jax.states.get(step, {})):
             rows += _state_rows(sides, class_name, model, step)
         if not any(row.differs for row in rows):
             rows += _gradient_rows(sides, step)

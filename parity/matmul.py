@@ -23,8 +23,8 @@ from threadpoolctl import threadpool_limits
 
 from parity import emulate, reference
 from parity.codes import ParityError
-from parity.compare import environment
 from parity.freivalds import Freivalds
+from parity.processes import environment
 from parity.product_error import ProductError, Sampler, Sums
 
 FRAMEWORKS = ("torch", "jax")

@@ -6,7 +6,7 @@ import html
 import io
 import json
 import math
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +91,7 @@ def _step_table(steps: tuple[StepRow, ...]) -> Table:
 
 def to_json(result: ParityResult) -> str:
     """The whole result as JSON; figures that are not finite become strings ("nan", "inf")."""
-    data = {"format": "migrate-parity", "version": SCHEMA_VERSION, **asdict(result)}
+    data = {"format": "migrate-parity", "version": SCHEMA_VERSION, **asdict(replace(result, tensors={}))}
     for rung, source in zip(data["rungs"], result.rungs, strict=True):
         for row, row_source in zip(rung["rows"], source.rows, strict=True):
             row["differs"] = row_source.differs
@@ -133,7 +133,7 @@ def to_html(result: ParityResult) -> str:
             f"worst drift of a loss {worst:.1e} · {versions} · {result.seconds:.0f} s" if result.steps else versions
         ),
         "cause": cause,
-        "chart": _chart(result.steps) if result.steps else "",
+        "chart": chart(result.steps) if result.steps else "",
         "rungs": "".join(_rung_html(rung) for rung in result.rungs),
         "steps": _steps_html(result.steps) if result.steps else "",
         "notes": "".join(f"<li>{_e(note)}</li>" for note in result.notes),
@@ -187,7 +187,7 @@ def _step_html(step: StepRow) -> str:
     return f"<tr class={kind}>" + "".join(f"<td class=n>{cell}</td>" for cell in cells) + "</tr>"
 
 
-def _chart(steps: tuple[StepRow, ...]) -> str:
+def chart(steps: tuple[StepRow, ...]) -> str:
     """Two panels as inline SVG: both losses, and drift, torch's own spread and the limit on a logarithmic axis."""
     import matplotlib
 

@@ -268,16 +268,19 @@ class Watcher:
             self.recording.outputs[name] = _array(value)
 
 
-def _run_torch_data(wide: bool) -> None:
+def _run_torch_data(wide: bool, seed: int) -> None:
     """A rewritten script may load its data with torch: its draws get the same stand-in, its seed the same start."""
-    import torch
-
+    try:
+        import torch
+    except ModuleNotFoundError:  # an environment for JAX alone, and a script that loads nothing with torch
+        return
     from parity import draws_torch, float64_torch
 
     if wide:
         float64_torch.install()
     draws_torch.install()
     torch.set_num_threads(1)
+    torch.manual_seed(seed)
 
 
 def main(config_path: str) -> int:
@@ -285,10 +288,7 @@ def main(config_path: str) -> int:
     assert config.manifest and config.torch_recording
     torch_side = Recording.load(Path(config.torch_recording))
     wide = config.dtype == "float64"
-    _run_torch_data(wide)
-    import torch
-
-    torch.manual_seed(config.seed)
+    _run_torch_data(wide, config.seed)
     if wide:
         float64_jax.install()
     draws_jax.install()

@@ -131,10 +131,23 @@ ORACLE_RATIO = Factor(
     "RMS error of the rewrite over that of torch, both against float64: correct ports stood at 0.97 to 1.69, "
     "all but one of 48 seeded mistakes above 4.",
 )
+RATCHET = Factor(1.5, "A regression against the committed baseline; correct ports varied by less between machines.")
+ORACLE_RATIO_BFLOAT16 = Factor(2.0, "In bfloat16 three runs of correct ports stood at 1.20 to 1.23.")
+TINY = Factor(
+    10.0, "Of at most 10 entries: the ratio for one scalar loss of a correct port was 0.35 to 10.25, by chance."
+)
+SMALL = Factor(8.0, "Of at most 500 entries: the RMS of few errors is a chance too, as torch's own tests allow for.")
+LARGE = Factor(1.0, "Of more than 500 entries: the ratio is not stretched.")
+# Half the spacing at 1: the largest relative error of one rounding.
+ROUNDOFF = {"float32": 2.0**-24, "bfloat16": 2.0**-8, "float16": 2.0**-11}
 SIGNIFICANT = Floor(
     1e-6,
     "Rows of the climb in float64 whose limit is above this are gradients and updates that are zero in exact "
     "arithmetic: their relative drift is noise over noise, and not worth reporting as a worst case.",
+)
+NEGLIGIBLE_GRADIENT = Floor(
+    1e-13,
+    "A gradient that is zero in exact arithmetic is noise of the model's largest in float64, some hundred roundings.",
 )
 MARGIN = Factor(
     6.0,
@@ -149,6 +162,11 @@ class Limit:
 
     relative: float
     decides: bool = True
+
+
+def small(size: int) -> Factor:
+    """By how much chance may stretch the ratio of a tensor of `size` entries."""
+    return TINY if size <= 10 else SMALL if size <= 500 else LARGE
 
 
 def spreads(losses: Sequence[float], runs: Sequence[Sequence[float]]) -> list[float]:

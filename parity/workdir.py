@@ -6,6 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
+from migrate.project import read_project
 from parity.codes import ParityError
 
 # Never needed by a run, and often large.
@@ -14,6 +15,18 @@ _LEFT_OUT = {
     ".tox", ".ipynb_checkpoints", "wandb",
 }  # fmt: skip
 MAX_BYTES, MAX_FILES = 4_000_000_000, 50_000
+
+
+def project_root(script: Path, rewritten: Path) -> Path:
+    """The top folder of the project of a script, if it was rewritten as a project: then its name is the same."""
+    own = script.absolute().parent
+    return read_project([script]).root if rewritten.name == script.name else own
+
+
+def manifest_of(rewritten: Path, script: Path, root: Path) -> Path:
+    """The manifest beside a rewritten script, or at the top of its project."""
+    depth = len(script.absolute().relative_to(root).parts) - 1
+    return rewritten.absolute().parents[depth] / "weights.json"
 
 
 def copy_for_run(script: Path, target: Path, overlay: Path | None = None, root: Path | None = None) -> Path:

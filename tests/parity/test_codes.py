@@ -31,9 +31,13 @@ def test_exit_codes() -> None:
 
 
 def test_only_one_file_holds_tolerances() -> None:
-    """A number such as 1e-5 anywhere else would be one; the axis of the chart is not compared with anything."""
+    """A number such as 1e-5 anywhere else would be one.
+
+    But for the foot of a plot's axis, the epsilons of the models with mistakes, and what other projects publish.
+    """
+    others = ("report.py", "gate_page.py", "selftest.py", "selftest_models.py", "peers.py")
     for path, text in SOURCES.items():
-        if path.name not in ("tolerance.py", "report.py"):
+        if path.name not in ("tolerance.py", *others):
             assert not re.findall(r"\b\d+(?:\.\d+)?e-\d+\b", re.sub(r'"""[\s\S]*?"""|#.*', "", text)), path.name
 
 
