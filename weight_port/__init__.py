@@ -12,10 +12,12 @@ if TYPE_CHECKING:
     from weight_port.apply import port_state_dict, unport_tree
     from weight_port.checkpoint import Checkpoint, TensorInfo, open_checkpoint
     from weight_port.errors import PortError
+    from weight_port.inspection import inspect
     from weight_port.optimizer_state import read_optimizer_state
     from weight_port.optimizer_to_optax import to_optax
     from weight_port.optimizer_to_torch import as_tensors, to_torch
     from weight_port.port import port_weights
+    from weight_port.pretrained import from_pretrained, match_module
     from weight_port.report import PortReport
 
 _HOMES = {
@@ -24,6 +26,9 @@ _HOMES = {
     "PortReport": "report",
     "TensorInfo": "checkpoint",
     "as_tensors": "optimizer_to_torch",
+    "from_pretrained": "pretrained",
+    "inspect": "inspection",
+    "match_module": "pretrained",
     "open_checkpoint": "checkpoint",
     "port_state_dict": "apply",
     "port_weights": "port",
@@ -39,6 +44,9 @@ __all__ = [
     "PortReport",
     "TensorInfo",
     "as_tensors",
+    "from_pretrained",
+    "inspect",
+    "match_module",
     "open_checkpoint",
     "port_state_dict",
     "port_weights",

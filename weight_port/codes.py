@@ -102,6 +102,17 @@ CODES: dict[str, Code] = {
         "Where several leaves take parts of one tensor, or several tensors fill one leaf, the parts must be all of it "
         "and must not overlap. A stack needs every number from 0 on.",
     ),
+    "WPT109": Code(
+        "More than one tensor, or more than one layout, could fill it",
+        "Names, shapes and kinds of layers do not decide which torch tensor fills a Flax leaf, or how: a square matrix "
+        "can be transposed or not, and equal shapes can be exchanged. Nothing is guessed: say which, by names= or "
+        "layers=.",
+    ),
+    "WPT110": Code(
+        "The output is not what the checkpoint becomes",
+        "--verify read both sides again and found leaves that differ: the output was made from another checkpoint, by "
+        "another manifest or with other options, or was changed or damaged since.",
+    ),
     "WPT120": Code(
         "Whose optimizer state?",
         "Torch keys an optimizer's state by the index of a parameter in the order of its groups. State the names in "

@@ -41,6 +41,14 @@ class PortError(Exception):
         return self.message if len(self.problems) > 1 else str(Problem(self.code, self.message, self.help))
 
 
+class SeveralStateDicts(PortError):
+    """A checkpoint holds several state dicts and none was chosen; ``keys`` are where."""
+
+    def __init__(self, message: str, help: str, keys: tuple[str, ...]) -> None:
+        super().__init__("WPT004", message, help)
+        self.keys = keys
+
+
 def fail(code: str, message: str, help: str = "") -> NoReturn:
     """Raise a PortError."""
     raise PortError(code, message, help)

@@ -17,12 +17,14 @@ from weight_port import store
 from weight_port.apply import check_ties, stream_step
 from weight_port.checkpoint import open_checkpoint
 from weight_port.dtypes import DTYPES, is_float
-from weight_port.errors import PortError, fail
+from weight_port.errors import PortError, Problem, fail, raise_all
 from weight_port.orbax_files import Mesh
 from weight_port.outputs import Outputs, Window
 from weight_port.plan import DtypeRule, Plan, choose_model, plan_port, plan_unport
 from weight_port.regions import TensorInfo
 from weight_port.report import PortReport
+from weight_port.verification import Verification
+from weight_port.verification import verify as verify_steps
 from weight_port.views import Scratch
 
 __all__ = ["Planned", "PortError", "PortReport", "plan_files", "port_weights"]
@@ -76,6 +78,7 @@ def port_weights(
     mesh: str | Path | None = None,
     resume: bool = False,
     dry_run: bool = False,
+    verify: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> PortReport:
     """Write the weights of the torch checkpoint ``source`` as Flax weights to ``out``, or the other way if ``reverse``.
@@ -87,7 +90,8 @@ def port_weights(
     key: which state dict, where the checkpoint holds several. allow_unused, allow_missing: patterns of keys that
     nothing needs to use and of leaves that nothing needs to fill. mesh: a file that says how devices share the leaves.
     resume: keep what is finished when interrupted, and go on from it. dry_run: check everything but write nothing;
-    ``out`` may be None. progress: called with the bytes written and the bytes in all.
+    ``out`` may be None. verify: read both sides again and compare every leaf; with ``dry_run`` that of an ``out`` that
+    is there already. progress: called with the bytes written and the bytes in all.
 
     Tensors pass a few megabytes at a time, whatever the checkpoint's size. Raises PortError; nothing is written then.
     """
@@ -100,7 +104,10 @@ def port_weights(
     if target is not None:
         inputs = (source,) if isinstance(manifest, manifests.Manifest) else (source, Path(manifest))
         _keep_inputs(target, inputs)
-        store.check_output(target, reverse, options)
+        if not dry_run:
+            store.check_output(target, reverse, options)
+    if verify and target is None:
+        fail("WPT009", "there is nothing to compare with", "Name the output that is to be verified.")
     weights = manifest if isinstance(manifest, manifests.Manifest) else read_manifest(Path(manifest))
     planned = plan_files(
         source, choose_model(weights.models, model), key=key, reverse=reverse, dtype=rule,
@@ -126,8 +133,24 @@ def port_weights(
         mark = _fingerprint(source, digest, outputs, options)
         options = replace(options, metadata=metadata, fingerprint=mark, skipped=advance)
         store.write(target, outputs, options, reverse=reverse)
+    verified = _verify(planned, target) if verify and target is not None else None
     written, seconds = None if dry_run else target, time.perf_counter() - began
-    return PortReport.of(planned.plan, source, written, reverse=reverse, notes=planned.notes, seconds=seconds)
+    report = PortReport.of(planned.plan, source, written, reverse=reverse, notes=planned.notes, seconds=seconds)
+    return replace(report, verified=verified)
+
+
+def _verify(planned: Planned, target: Path) -> Verification:
+    """Compare the output with the source. Raises PortError WPT110 where they differ."""
+    steps = {step.target: step for step in planned.plan.steps}
+    if planned.reverse:
+        found = open_checkpoint(target, expected=steps)
+        steps |= {tied: steps[same] for tied, same in planned.plan.ties}
+        verified = verify_steps(steps, planned.read, found, found.read)
+    else:
+        verified = verify_steps(steps, planned.read, *store.read(target))
+    problems = [Problem("WPT110", f"{leaf.name}: {leaf.wrong}") for leaf in verified.differing]
+    raise_all(problems, f"{target} is not what {planned.model.name}'s weights become")
+    return verified
 
 
 def plan_files(

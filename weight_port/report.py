@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from migrate.layers.moves import Move, Shape, show
 from migrate.manifest import Leaf
 from weight_port.plan import Plan, Step
+from weight_port.verification import Verification
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -40,6 +41,7 @@ class PortReport:
     ties: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]
     seconds: float
+    verified: Verification | None = None
 
     @classmethod
     def of(
@@ -78,8 +80,11 @@ class PortReport:
             console.print(f"tied: {key} is {same}", markup=False)
         for note in self.notes:
             console.print(f"note: {note}", markup=False)
+        if self.verified is not None:
+            console.print(f"verified: {len(self.verified.leaves)} leaves equal bit for bit", markup=False)
+            console.print(f"content: sha256 {self.verified.content}", markup=False, soft_wrap=True)
         where = f"written to {self.out}" if self.out else "nothing was written (dry run)"
-        numbers = f"{self.tensors} tensors, {_size(self.nbytes)}, {self.seconds:.1f} s"
+        numbers = f"{self.tensors} tensors, {size(self.nbytes)}, {self.seconds:.1f} s"
         console.print(f"{numbers}: every key used, every leaf filled; {where}", markup=False)
 
 
@@ -105,7 +110,8 @@ def _common(shapes: list[tuple[int, ...]]) -> Shape:
     return tuple(lengths[0] if len(set(lengths)) == 1 else None for lengths in zip(*shapes, strict=True))
 
 
-def _size(nbytes: int) -> str:
+def size(nbytes: int) -> str:
+    """Bytes as people write them."""
     for unit, factor in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
         if nbytes >= factor:
             return f"{nbytes / factor:.1f} {unit}"

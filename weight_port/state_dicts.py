@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from weight_port.dtypes import DTYPES, is_float
-from weight_port.errors import fail
+from weight_port.errors import SeveralStateDicts, fail
 from weight_port.pickles import Opaque, TensorRef
 
 DEPTH = 5  # containers within containers that are searched
@@ -46,7 +46,9 @@ def choose(saved: Any, key: str | None, where: str) -> StateDict:
         return _state_dict(*next(iter(found.items())))
     listed = "".join(f"\n      --key {path or repr('')}: {_count(node)}" for path, node in found.items())
     if key is None:
-        fail("WPT004", f"{where} holds {len(found)} state dicts:{listed}", "Choose one by --key.")
+        raise SeveralStateDicts(
+            f"{where} holds {len(found)} state dicts:{listed}", "Choose one by --key.", tuple(found)
+        )
     if key not in found:
         fail("WPT004", f"{where} has no state dict under {key!r}; it holds:{listed}")
     return _state_dict(key, found[key])

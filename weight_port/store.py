@@ -83,7 +83,7 @@ def write(path: Path, outputs: Outputs, options: Options, *, reverse: bool = Fal
             with staged(path, options.fingerprint, resume=options.resume, skip=options.skipped) as stage:
                 write_orbax(stage, outputs, options.mesh)
     except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
         advice = f"{outputs.nbytes:,} bytes are needed." if full else ""
         fail("WPT010", f"cannot write {path}: {error.strerror or error}", advice)
 

@@ -144,6 +144,8 @@ def from_json(data: object) -> Move:
 
     Raises ValueError that says what is wrong, with the nearest known name.
     """
+    if isinstance(data, str) and data.startswith("undecided"):
+        raise ValueError(f"a draft that is to be finished: {data}")
     if not isinstance(data, list) or not data or not isinstance(data[0], str):
         raise ValueError('a move is a list that starts with its name, such as ["permute", 1, 0]')
     name, *numbers = data

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import resource
 import shutil
@@ -179,12 +180,17 @@ def compare(folder: Path, scale: float) -> bool:
     return kept
 
 
+def _bytes(width: int, inner: int, layers: int, vocabulary: int) -> int:
+    return 2 * sum(int(np.prod(shape)) for shape in shapes(width, inner, layers, vocabulary).values())
+
+
 def huge(folder: Path, gigabytes: float) -> bool:
     """Port a sharded checkpoint of this size (holes on the disk) with 1 GB to allocate; whether it went through."""
     from migrate import manifest as manifests
 
-    layers = max(1, round((gigabytes - 1.05) / 0.604)) if gigabytes >= 2 else 1
-    keys = shapes(4096, 14_336, layers, 64_000) if gigabytes >= 2 else shapes(512, 1024, 2, 1000)
+    sizes = (4096, 14_336, 64_000) if gigabytes >= 2 else (512, 1024, 1000)
+    ends, block = (_bytes(*sizes[:2], layers, sizes[2]) for layers in (0, 1))
+    keys = shapes(*sizes[:2], math.ceil((gigabytes * 1e9 - ends) / (block - ends)), sizes[2])
     write_safetensors(folder, keys, "BF16", 2, sparse=True)
     total = sum(int(np.prod(shape)) for shape in keys.values()) * 2
     weights = manifests.dumps(manifest(keys))

@@ -1,0 +1,138 @@
+"""What `migrate port-weights` and `migrate inspect` do between the command line and the porter."""
+
+from __future__ import annotations
+
+import re
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from rich.console import Console
+
+from migrate.manifest import dumps, replacing
+from weight_port.checkpoint import open_checkpoint
+from weight_port.drafts import draft, undecided
+from weight_port.errors import PortError, fail
+from weight_port.port import port_weights
+
+INTERRUPTED = 130  # what a shell says of a command that was stopped from the keyboard
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The options of `migrate port-weights` that need reading."""
+
+    shard_size: str | None = None
+    dtype_rules: Sequence[str] = ()
+    init_map: Path | None = None
+
+
+def port(checkpoint: Path, manifest: Path | None, output: Path | None, asked: Asked, **options: Any) -> int:
+    """Port, or draft a manifest; returns the exit code."""
+    try:
+        with _stopping():
+            if asked.init_map is not None:
+                return _draft(checkpoint, asked.init_map, options["model"], options["key"])
+            if manifest is None:
+                fail(
+                    "WPT009", "no manifest was named", "Give --manifest weights.json, or draft one by --init-map FILE."
+                )
+            with _bar("porting") as progress:
+                report = port_weights(
+                    checkpoint, manifest, output, shard_size=_bytes(asked.shard_size),
+                    dtype_rules=[_rule(rule) for rule in asked.dtype_rules], progress=progress, **options,
+                )  # fmt: skip
+    except PortError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        left = "what is finished waits for another run with --resume" if options["resume"] else "nothing was written"
+        print(f"interrupted; {left}", file=sys.stderr)
+        return INTERRUPTED
+    report.render(Console())
+    return 0
+
+
+def inspect(path: Path, key: str | None, as_json: bool) -> int:
+    """List what a checkpoint holds; returns the exit code."""
+    from weight_port.inspection import inspect
+
+    try:
+        found = inspect(path, key)
+    except PortError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    if as_json:
+        sys.stdout.write(found.as_json())
+    else:
+        found.render(Console())
+    return 0
+
+
+def _draft(checkpoint: Path, where: Path, model: str | None, key: str | None) -> int:
+    """Write a draft of a manifest; 1 where a person has to finish it."""
+    if where.exists():
+        fail("WPT009", f"{where} exists already", "A manifest that somebody may have edited is not overwritten.")
+    made = draft(open_checkpoint(checkpoint, key=key), model or "Model", checkpoint.name)
+    try:
+        with replacing(where) as file:
+            file.write(dumps(made).encode())
+    except OSError as error:
+        fail("WPT010", f"cannot write {where}: {error.strerror or error}")
+    count = undecided(made)
+    print(f"{where}: {len(made.models[0].leaves)} leaves drafted, {count} of them undecided"
+          + ("; replace each \"undecided: …\" by one of the moves that it names" if count else ""))  # fmt: skip
+    return 1 if count else 0
+
+
+def _bytes(text: str | None) -> int | None:
+    """A size such as 5GB, 500MB, 2GiB or 1000 in bytes."""
+    if text is None:
+        return None
+    found = re.fullmatch(r"(\d+(?:\.\d+)?) *([a-zA-Z]*)", text.strip())
+    if found is None or found[2].upper() not in _UNITS or float(found[1]) == 0:
+        fail("WPT009", f"{text!r} is not a size", "Sizes look like 5GB, 500MB or 2GiB.")
+    return max(1, int(float(found[1]) * _UNITS[found[2].upper()]))
+
+
+def _rule(text: str) -> tuple[str, str]:
+    pattern, equals, name = text.rpartition("=")
+    if not equals or not pattern:
+        fail(
+            "WPT009", f"{text!r} is not a rule for types", "Rules look like 'params/*/bias=float32' or '*/scale=keep'."
+        )
+    return pattern, name
+
+
+@contextmanager
+def _bar(what: str) -> Iterator[Callable[[int, int], None] | None]:
+    """A progress bar by bytes on a terminal, None elsewhere."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    columns = (TextColumn(what), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as shown:
+        task = shown.add_task(what, total=None)
+        yield lambda done, total: shown.update(task, completed=done, total=total)
+
+
+@contextmanager
+def _stopping() -> Iterator[None]:
+    """A request to end (SIGTERM) unwinds as Ctrl-C does, so that nothing is left half-written."""
+
+    def stop(number: int, frame: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

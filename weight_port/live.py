@@ -1,0 +1,167 @@
+"""The layers of a Flax model in memory, linen or nnx: their kinds and the shapes of their leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import jax
+from flax import linen, nnx
+from flax.core import meta
+
+from weight_port.errors import fail
+from weight_port.forms import ALONE, FLAX_LEAVES, Kind, Slot
+
+_NOT_WEIGHTS = ("cache", "intermediates")
+
+
+def is_nnx(module: object) -> bool:
+    return isinstance(module, nnx.Module)
+
+
+def linen_slots(module: linen.Module, inputs: Sequence[Any]) -> tuple[list[Slot], dict[str, Any]]:
+    """The layers of a linen module, and its variables as shapes by path ("params/fc/kernel"). Nothing is computed."""
+    kinds: dict[tuple[str, ...], Kind] = {}
+
+    def look(call: Callable[..., Any], args: Any, kwargs: Any, context: Any) -> Any:
+        kinds[tuple(context.module.path)] = _kind(context.module)
+        return call(*args, **kwargs)
+
+    def initial(*args: Any) -> Any:
+        streams = {name: jax.random.key(0) for name in ("params", "dropout", "default")}
+        return module.init(streams, *args)
+
+    with linen.intercept_methods(look):
+        try:
+            closed, variables = jax.make_jaxpr(initial, return_shape=True)(*inputs)
+        except TypeError as error:
+            fail("WPT009", f"{type(module).__name__} cannot be called with these example_inputs: {error}",
+                 "Give what the model is called with, example_inputs=(x,).")  # fmt: skip
+    flat: dict[str, Any] = {}
+    for collection, tree in meta.unbox(variables).items():
+        if collection not in _NOT_WEIGHTS:
+            flat |= {"/".join((collection, *path)): leaf for path, leaf in _leaves(tree)}
+    return _slots(flat, {"/".join(path): kind for path, kind in kinds.items()}, closed.jaxpr), flat
+
+
+def nnx_slots(module: nnx.Module, inputs: Sequence[Any] | None) -> tuple[list[Slot], dict[str, Any]]:
+    """The layers of an nnx module, and its variables by path."""
+    graph, state = nnx.split(module)
+    kinds = {
+        "/".join(map(str, path)): _kind(node) for path, node in nnx.iter_graph(module) if isinstance(node, nnx.Module)
+    }
+    flat: dict[str, Any] = {}
+    for path, variable in nnx.to_flat_state(state):
+        if isinstance(variable, nnx.Param | nnx.BatchStat):
+            flat["/".join((_collection(variable), *map(str, path)))] = variable
+    jaxpr = None
+    if inputs is not None:
+        jaxpr = jax.make_jaxpr(lambda state, *args: nnx.merge(graph, state)(*args))(state, *inputs).jaxpr
+    elif any(kind.name == "Conv" for kind in kinds.values()):
+        fail("WPT009", "a model with convolutions needs example_inputs",
+             "Whether a layer follows a flattened image, which torch orders otherwise, shows in a call.")  # fmt: skip
+    return _slots(flat, kinds, jaxpr), flat
+
+
+def fill_nnx(module: nnx.Module, values: Mapping[str, Any]) -> None:
+    """Put values by path into the module's variables."""
+    _, state = nnx.split(module)
+    for path, variable in nnx.to_flat_state(state):
+        if isinstance(variable, nnx.Param | nnx.BatchStat):
+            variable[...] = values["/".join((_collection(variable), *map(str, path)))]
+    nnx.update(module, state)
+
+
+def _collection(variable: Any) -> str:
+    return "batch_stats" if isinstance(variable, nnx.BatchStat) else "params"
+
+
+def _leaves(tree: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    if isinstance(tree, Mapping):
+        for name, child in tree.items():
+            yield from _leaves(child, (*path, str(name)))
+    else:
+        yield path, tree
+
+
+def _kind(module: Any) -> Kind:
+    """What a module is to the porter; a kind without a name where only its own parameters count."""
+    known = {
+        "Dense": (linen.Dense, nnx.Linear),
+        "DenseGeneral": (linen.DenseGeneral, nnx.LinearGeneral),
+        "Conv": (linen.Conv, nnx.Conv),
+        "ConvTranspose": (linen.ConvTranspose, nnx.ConvTranspose),
+        "Embed": (linen.Embed, nnx.Embed),
+        "BatchNorm": (linen.BatchNorm, nnx.BatchNorm),
+        "LayerNorm": (linen.LayerNorm, nnx.LayerNorm),
+        "GroupNorm": (linen.GroupNorm, nnx.GroupNorm),
+        "RMSNorm": (linen.RMSNorm, nnx.RMSNorm),
+        "InstanceNorm": (linen.InstanceNorm, nnx.InstanceNorm),
+        "PReLU": (linen.PReLU, nnx.PReLU),
+    }
+    name = next((name for name, classes in known.items() if isinstance(module, classes)), "")
+    if name == "DenseGeneral":
+        axis = module.axis
+        return Kind(name, inputs=len(axis) if isinstance(axis, Sequence) else 1)
+    if name == "ConvTranspose":
+        return Kind(name, transposed=bool(module.transpose_kernel))
+    return Kind(name)
+
+
+def _slots(flat: Mapping[str, Any], kinds: Mapping[str, Kind], jaxpr: Any) -> list[Slot]:
+    groups: dict[str, dict[str, tuple[str, tuple[int, ...]]]] = {}
+    for name, leaf in flat.items():
+        collection, _, rest = name.partition("/")
+        path, _, last = rest.rpartition("/")
+        if not kinds.get(path, Kind()).name and last not in FLAX_LEAVES:
+            path, last = rest, ALONE
+        groups.setdefault(path, {})[last] = (collection, tuple(leaf.shape))
+    channels = set(_channels(groups, kinds))
+    images = {} if jaxpr is None else flattenings(jaxpr, channels)
+    made: list[Slot] = []
+    for path, leaves in groups.items():
+        kind = kinds.get(path, Kind())
+        shapes = {leaf: shape for leaf, (_, shape) in leaves.items()}
+        image = images.get(shapes["kernel"][0], ()) if kind.name == "Dense" else ()
+        made.append(Slot(path, kind, shapes, {leaf: where for leaf, (where, _) in leaves.items()}, image))
+    return made
+
+
+def _channels(
+    groups: Mapping[str, Mapping[str, tuple[str, tuple[int, ...]]]], kinds: Mapping[str, Kind]
+) -> Iterator[int]:
+    """How many channels the images behind convolutions have."""
+    for path, leaves in groups.items():
+        kind = kinds.get(path, Kind())
+        if kind.name in ("Conv", "ConvTranspose") and "kernel" in leaves:
+            yield leaves["kernel"][1][-2 if kind.transposed else -1]
+
+
+def flattenings(jaxpr: Any, channels: set[int]) -> dict[int, tuple[int, ...]]:
+    """Lengths that come of flattening images whose last axis is the channels, with the images' shapes.
+
+    Torch flattens with the channels first: the rows of the next layer's matrix lie in another order there.
+    """
+    found: dict[int, tuple[int, ...]] = {}
+    for equation in jaxpr.eqns:
+        for inner in _inner(equation.params.values()):
+            found |= flattenings(inner, channels)
+        if equation.primitive.name != "reshape":
+            continue
+        before, after = equation.invars[0].aval.shape, equation.outvars[0].aval.shape
+        image = before[1:]
+        flattened = len(after) == 2 and len(image) > 1 and before[0] == after[0]
+        if flattened and image[-1] in channels and after[1] > image[-1]:
+            found[after[1]] = tuple(image)
+    return found
+
+
+def _inner(values: Iterable[Any]) -> Iterator[Any]:
+    """The programs inside of an instruction: bodies of jit, scan, cond."""
+    for value in values:
+        if isinstance(value, tuple | list):
+            yield from _inner(value)
+        elif hasattr(value, "eqns"):
+            yield value
+        elif hasattr(value, "jaxpr"):
+            yield value.jaxpr
