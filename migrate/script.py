@@ -63,6 +63,10 @@ class FunctionFacts:
     seeds: str = ""  # the parameter that seeds torch's generator, for helpers like set_seed(seed)
     local_key: bool = False
     owner_is_class: bool = False
+    builds: bool = False  # whether it makes parts of modules
+    takes_mode: bool = False  # whether it is told the mode of what it makes
+    # class that calls it -> the initialisers that the class gives its layers
+    initializers: dict[str, dict[str, dict[str, cst.BaseExpression]]] = field(default_factory=dict)
     needs_key: bool = False
     found_needs_key: bool = False
 

@@ -94,7 +94,7 @@ class Assignments(InlineModels, Setup, Initialisation, DataLoading, UserCalls, O
             if not used:
                 return []
             return suites.rebuilt(line, small, small.with_changes(value=nodes.expression("jax.default_backend()")))
-        if isinstance(kind, Module) and self.context in HOST_CONTEXTS:
+        if isinstance(kind, Module) and self.context in HOST_CONTEXTS and not self.building:
             value = self.inline_model(kind, value, targets[0])
             kind, node = value.kind, value.node
         if (

@@ -25,28 +25,33 @@ from migrate.rules.rule import Value
 class Containers(ParameterGroups, Binding):
     """Displays, subscripts and comprehensions."""
 
-    def _elements(self, elements: Sequence[cst.BaseElement]) -> tuple[list[cst.BaseElement], list[Kind] | None]:
+    def _elements(self, elements: Sequence[cst.BaseElement], type: str) -> tuple[list[cst.BaseElement], Items]:
         made: list[cst.BaseElement] = []
-        kinds: list[Kind] | None = []
+        kinds: list[Kind] = []
+        counted = True  # whether it is known how many there are
         for element in elements:
             value = self.expr(element.value)
             made.append(element.with_changes(value=layouts.first(value)))
-            if isinstance(element, cst.StarredElement):
-                kinds = None
-            elif kinds is not None:
+            if not isinstance(element, cst.StarredElement):
                 kinds.append(value.kind)
-        return made, kinds
+            elif isinstance(value.kind, Items) and value.kind.items is not None:
+                kinds += value.kind.items
+            else:
+                kinds.append(loop_kind(value.kind, id(element)))
+                counted = False
+        whole = Items(tuple(kinds), type=type)
+        return made, whole if counted else Items(None, whole.joined(), type)
 
     def expr_Tuple(self, node: cst.Tuple) -> Value:
-        made, kinds = self._elements(node.elements)
-        return Value(node.with_changes(elements=made), Items(None if kinds is None else tuple(kinds), type="tuple"))
+        made, kind = self._elements(node.elements, "tuple")
+        return Value(node.with_changes(elements=made), kind)
 
     def expr_List(self, node: cst.List) -> Value:
-        made, kinds = self._elements(node.elements)
-        return Value(node.with_changes(elements=made), Items(None if kinds is None else tuple(kinds)))
+        made, kind = self._elements(node.elements, "list")
+        return Value(node.with_changes(elements=made), kind)
 
     def expr_Set(self, node: cst.Set) -> Value:
-        return Value(node.with_changes(elements=self._elements(node.elements)[0]), Plain())
+        return Value(node.with_changes(elements=self._elements(node.elements, "set")[0]), Plain())
 
     def expr_Dict(self, node: cst.Dict) -> Value:
         made = []

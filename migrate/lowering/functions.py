@@ -17,7 +17,7 @@ from migrate.kinds import (
 from migrate.lowering.elements import kinds_in
 from migrate.lowering.initialisation import Initialisation
 from migrate.lowering.scope import NOWHERE, Scope, is_grad_mode
-from migrate.lowering.signatures import threaded_parameters
+from migrate.lowering.signatures import threaded_parameters, with_mode
 from migrate.lowering.user_calls import UserCalls
 from migrate.nodes import Expr, Statement
 from migrate.qualified import inside, is_module, spelled
@@ -57,7 +57,8 @@ class Functions(Initialisation, UserCalls):
             attributes = self.script.found_attributes.setdefault(self.scope, {})
             for found in inner.bound_attributes:
                 merge(attributes, found, inner.env.kinds[found])
-        made = node.with_changes(params=threaded_parameters(facts, node.params, inner.state_name))
+        params = threaded_parameters(facts, node.params, inner.state_name)
+        made = node.with_changes(params=with_mode(params) if facts.takes_mode else params)
         return self.rewritten(made, body, defaults=self)
 
     def rewritten(self, node: cst.FunctionDef, body: list[Statement], defaults: Scope) -> cst.FunctionDef:

@@ -35,7 +35,12 @@ class InlineModels(Setup, Binding):
         while isinstance(made, cst.Call) and isinstance(made.func, cst.Attribute) and made.func.attr.value in _CHAINED:
             made = made.func.value
         name = self.torch_name(made.func) if isinstance(made, cst.Call) else None
-        if self.context not in HOST_CONTEXTS or name is None or (name != "torch.nn.Sequential" and name not in TABLE):
+        if (
+            self.context not in HOST_CONTEXTS
+            or self.building
+            or name is None
+            or (name != "torch.nn.Sequential" and name not in TABLE)
+        ):
             return self.expr(node)
         inner = copy.copy(self)
         inner.cls = self.inline_name(self.place_of(target))

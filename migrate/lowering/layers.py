@@ -28,6 +28,7 @@ from migrate.kinds import (
 from migrate.layers.layer import Layer
 from migrate.layers.table import TABLE
 from migrate.lowering.arguments import Arguments, argument_names, placed
+from migrate.lowering.builders import Builders
 from migrate.lowering.precision import CASTING
 from migrate.nodes import Expr
 from migrate.optimizers import LOSSES
@@ -46,7 +47,7 @@ FUNCTIONAL_LAYERS = {
 }
 
 
-class Layers(Arguments):
+class Layers(Arguments, Builders):
     """Layers, losses and modules of the user's: constructors and calls."""
 
     def construct_layer(self, name: str, node: cst.Call) -> Value:
@@ -56,10 +57,10 @@ class Layers(Arguments):
         for parameter, value in call.bound.items():
             self.note_type(value.node, linen.ARGUMENT_TYPES.get(parameter, ""))
         trains = linen.trains(layer, call)
-        if trains and not self.cls:
-            raise Unsupported("MIG201", f"{name} outside a module class has no train mode to follow")
         facts = self.script.classes.get(self.cls)
         value = linen.construct(layer, call, self.asked_for(layer))
+        if trains:
+            value = replace(value, node=self.in_mode(value.node, name))
         if facts is not None:
             facts.own_trains |= trains
             assert isinstance(value.kind, Module)
@@ -74,7 +75,7 @@ class Layers(Arguments):
         """The initialisers that are asked for the layer being constructed: by `apply(init_fn)`, or by its path."""
         facts = self.script.classes.get(self.cls)
         if facts is None:
-            return {}
+            return self.built_initializers(layer)
         asked = dict(facts.initializers.get(layer.torch, {}))
         for weight in layer.weights:
             path = f"{self.making}.{weight.torch}"
@@ -213,10 +214,13 @@ class Layers(Arguments):
             if not isinstance(value.kind, VANISHING):
                 args.append(arg.with_changes(value=self.field_value(value)))
         made = node.with_changes(func=callee.node, args=args)
-        if not self.cls:
+        if not self.cls and not self.building:
             return Value(made, Model(kind.cls))
-        inherited = {"training": self.script.trains(kind.cls), "dtype": kind.cls in self.script.half}
-        own = {name: nodes.expression(f"self.{name}") for name, wanted in inherited.items() if wanted}
+        own: dict[str, Expr] = {}
+        if self.script.trains(kind.cls):
+            own["training"] = self.mode_expression(kind.cls)
+        if kind.cls in self.script.half:
+            own["dtype"] = nodes.expression("self.dtype")
         made = made.with_changes(args=[*args, *nodes.arguments([], own)])
         return Value(made, Module((ClassNode(kind.cls),)))
 

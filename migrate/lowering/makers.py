@@ -77,8 +77,11 @@ class MakerValues(Layers):
         half = self.cls in self.script.half
         if half and any(isinstance(option, TorchName) for option in kind.options):
             raise Unsupported("MIG203", f"{nodes.code(node.func)}: a layer that is given as a value, under autocast")
-        inherited = {"training": trains and bool(self.cls), "dtype": half}
-        own = {name: nodes.expression(f"self.{name}") for name, wanted in inherited.items() if wanted}
+        own: dict[str, Expr] = {}
+        if trains and (self.cls or self.building):
+            own["training"] = self.mode_expression(nodes.code(node.func))
+        if half:
+            own["dtype"] = nodes.expression("self.dtype")
         args = [*args, *nodes.arguments([], own)]
         if not isinstance(result, Module):
             raise Unsupported("MIG201", f"{nodes.code(node.func)} makes a model here, of a class that is not known")

@@ -133,7 +133,8 @@ class ModuleLists(Scope):
         if not isinstance(kind, Items):
             raise Unsupported("MIG201", f"{nodes.code(value)} is not known to hold modules")
         node = lowered.node
-        if kind.items is not None and infix == "/layers_" and isinstance(node, cst.List):
+        plain = isinstance(node, cst.List) and not any(isinstance(e, cst.StarredElement) for e in node.elements)
+        if kind.items is not None and infix == "/layers_" and isinstance(node, cst.List) and plain:
             return self.sequence([Value(e.value, k) for e, k in zip(node.elements, kind.items, strict=True)])
         joined = kind.joined()
         if isinstance(joined, Never):

@@ -262,6 +262,7 @@ def _fingerprint(script: Script) -> str:
         parts.append(
             f"{name} {facts.found_params} {facts.result} {sorted(facts.found_reads)} {sorted(facts.found_writes)}"
         )
+        parts.append(f"{facts.builds} {facts.takes_mode} {sorted(facts.initializers)}")
         parts.append(f"{facts.entry_modes} {facts.exit_modes} {facts.local_key} {facts.seeds}")
     for name, facts in script.classes.items():
         parts.append(f"{name} {facts.attributes} {facts.children} {facts.renamed} {facts.ties} {facts.own_trains}")

@@ -40,3 +40,14 @@ def threaded_parameters(
         parameter = own.get(name) or cst.Param(cst.Name(name))
         made.append(parameter.with_changes(comma=cst.MaybeSentinel.DEFAULT))
     return params.with_changes(params=made)
+
+
+_NONE = cst.SimpleWhitespace("")
+
+
+def with_mode(params: cst.Parameters) -> cst.Parameters:
+    """The parameters of a function that builds modules, with the mode of what it builds."""
+    mode = cst.Param(cst.Name("training"), default=cst.Name("False"), equal=cst.AssignEqual(_NONE, _NONE))
+    if isinstance(params.star_arg, cst.Param) or params.kwonly_params:
+        return params.with_changes(kwonly_params=[*params.kwonly_params, mode])
+    return params.with_changes(params=[*params.params, mode])

@@ -11,6 +11,7 @@ from migrate.diagnostics import Unsupported
 from migrate.kinds import VANISHING, Function, Host, Kind, Model, Never, Optimizer, Place, Plain, Scheduler
 from migrate.lowering.arguments import Arguments, argument_names
 from migrate.lowering.binding import Binding
+from migrate.lowering.builders import Builders
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.signatures import parameter_order
 from migrate.nodes import Expr, Statement
@@ -19,7 +20,7 @@ from migrate.rules.rule import Value
 from migrate.script import KEY, THE_KEY, CallSite, FunctionFacts, State, merge
 
 
-class UserCalls(Arguments, Binding):
+class UserCalls(Arguments, Builders, Binding):
     """Calls of functions whose state is threaded through them."""
 
     def user_call(self, node: cst.Call, callee: Value, kind: Function, statement: bool = False) -> Value:
@@ -53,8 +54,13 @@ class UserCalls(Arguments, Binding):
             raise Unsupported(
                 "MIG404", f"{spelled(kind.name)} changes {', '.join(sorted({s.what for s in facts.writes}))}"
             )
-        made = node.with_changes(func=callee.node, args=self.threaded_args(facts, args, followed))
-        return Value(made, facts.result) if alone else self.called_before(Value(made, facts.result), facts)
+        built = nodes.arguments([], self.take_built(facts))
+        made = node.with_changes(func=callee.node, args=[*self.threaded_args(facts, args, followed), *built])
+        return (
+            Value(made, self.built_kind(facts.result))
+            if alone
+            else self.called_before(Value(made, facts.result), facts)
+        )
 
     def called_before(self, call: Value, facts: FunctionFacts) -> Value:
         """A call that changes state, in the middle of an expression: it is made before the statement, which takes its

@@ -1,0 +1,112 @@
+"""Functions that build modules: `def conv_bn(width): return nn.Sequential(...)`, called by a constructor.
+
+What a class knows of itself, its builder is told: the mode is a parameter of it, `training`. The initialisers that the
+class gives its layers stand in the builder.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from migrate import nodes, usage
+from migrate.diagnostics import Unsupported
+from migrate.kinds import ClassNode, Function, Kind, Model, Module, ModuleClass
+from migrate.layers.layer import Layer
+from migrate.layers.table import TABLE
+from migrate.lowering.scope import Scope
+from migrate.nodes import Expr
+from migrate.qualified import spelled
+from migrate.script import FunctionFacts, layers_in
+
+_CONTAINERS = ("torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict")
+
+
+class Builders(Scope):
+    """What a builder has of the classes that call it, and they of it."""
+
+    @property
+    def building(self) -> bool:
+        """Whether this is the body of a function that makes parts of modules."""
+        return not self.cls and self.facts is not None and self.facts.builds
+
+    def mode_expression(self, what: str) -> Expr:
+        """The mode of the module that is being made: a field of its class, or a parameter of its builder."""
+        if self.cls:
+            return nodes.expression("self.training")
+        if not self.building:
+            raise Unsupported("MIG201", f"{what} outside a module class has no train mode to follow")
+        assert self.facts is not None
+        self.facts.takes_mode = True
+        return nodes.name("training")
+
+    def in_mode(self, node: Expr, what: str) -> Expr:
+        """A constructor that was written for a class, where it stands."""
+        mode = self.mode_expression(what)
+        return node if self.cls else nodes.visited(node, _Mode(mode))
+
+    def built_initializers(self, layer: Layer) -> dict[str, Expr]:
+        """The initialisers that the classes which call this builder give a layer."""
+        if self.facts is None or not self.building:
+            return {}
+        found = [given.get(layer.torch, {}) for given in self.facts.initializers.values()]
+        texts = {repr({weight: nodes.code(made) for weight, made in one.items()}) for one in found}
+        if len(texts) > 1:
+            raise Unsupported("MIG204", f"{spelled(self.scope)} makes layers that its callers initialise differently")
+        return dict(found[0]) if found else {}
+
+    def take_built(self, facts: FunctionFacts) -> dict[str, Expr]:
+        """Notes a call of a builder: what it makes is part of this class. Returns the arguments besides its own."""
+        part = bool(self.cls) and self.context == "setup"
+        if not part and not self.building:
+            return {}
+        facts.builds = facts.builds or self.makes_modules(facts)
+        if not facts.builds:
+            return {}
+        if part:
+            self.own_built(facts)
+        elif self.facts is not None:
+            facts.initializers |= self.facts.initializers
+        return {"training": self.mode_expression(spelled(facts.qualname))} if facts.takes_mode else {}
+
+    def makes_modules(self, facts: FunctionFacts) -> bool:
+        """Whether a function makes modules, told from what it calls."""
+        reader = self.in_file_of(facts.qualname)
+        for call in usage.calls(facts.node):
+            name = reader.torch_name(call.func) or ""
+            kind = reader.kind_of(call.func)
+            other = self.script.functions.get(kind.name) if isinstance(kind, Function) else None
+            if name in TABLE or name in _CONTAINERS or isinstance(kind, ModuleClass) or (other and other.builds):
+                return True
+        return False
+
+    def own_built(self, facts: FunctionFacts) -> None:
+        """What the layers of a builder do, this class does."""
+        own = self.script.classes[self.cls]
+        if self.cls in self.script.half:
+            raise Unsupported("MIG203", f"{spelled(facts.qualname)} makes layers outside the class, under autocast")
+        facts.initializers[self.cls] = own.initializers
+        if not isinstance(facts.result, Module):
+            return
+        layers = [layer for option in facts.result.options for layer in layers_in(option)]
+        own.own_stats |= any(weight.collection == "batch_stats" for layer in layers for weight in layer.weights)
+        own.own_trains |= facts.takes_mode
+        if facts.takes_mode and any(TABLE[layer.torch].draws for layer in layers if layer.torch in TABLE):
+            own.own_draws.add("dropout")
+
+    def built_kind(self, kind: Kind) -> Kind:
+        """What a builder returns: a model of its own where no module takes it."""
+        if self.cls or self.building or not isinstance(kind, Module) or len(kind.options) != 1:
+            return kind
+        option = kind.options[0]
+        return Model(option.cls) if isinstance(option, ClassNode) else kind
+
+
+class _Mode(cst.CSTTransformer):
+    """Puts something else in the place of `self.training`."""
+
+    def __init__(self, mode: Expr) -> None:
+        super().__init__()
+        self.mode = mode
+
+    def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> Expr:
+        return self.mode if nodes.dotted(original_node) == "self.training" else updated_node
