@@ -153,6 +153,13 @@ def port_weights(
     manifest: Annotated[
         Path | None, typer.Option("--manifest", help="The weight manifest that `migrate rewrite` wrote.")
     ] = None,
+    family: Annotated[
+        str | None,
+        typer.Option("--family", help="A published architecture in its place (default: as config.json says)."),
+    ] = None,
+    layout: Annotated[
+        str | None, typer.Option("--layout", help="Another tree for the family: big_vision or maxtext.")
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -211,7 +218,7 @@ def port_weights(
 
     if output is None and not dry_run and init_map is None:
         _fail("name the output with -o FILE (.safetensors, .msgpack, .npz) or -o FOLDER, or ask for --dry-run")
-    asked = Asked(shard_size, dtype_rule or (), init_map)
+    asked = Asked(shard_size, dtype_rule or (), init_map, family, layout)
     raise typer.Exit(port(
         checkpoint, manifest, output, asked, model=model, key=key, reverse=reverse, dtype=dtype,
         allow_unused=allow_unused or (), allow_missing=allow_missing or (), mesh=mesh, resume=resume,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import math
 import os
 import re
 import tempfile
@@ -40,6 +41,9 @@ class Leaf:
     ``take`` is the piece of the torch tensor that is moved, ``put`` the piece of the Flax leaf that it fills; each is
     a piece of the one before it, and empty for the whole. The leaves that share a torch key, or a Flax path, must take
     all of the one and fill all of the other, once. ``shape`` and ``torch_shape`` are those of the wholes.
+
+    ``scale`` and ``shift``: the Flax leaf holds ``torch * scale + shift``, as some libraries keep a norm's weight less
+    one, or divide the queries beforehand. It is rounded to the leaf's type: the way back is not exact to the bit.
     """
 
     flax: str
@@ -51,6 +55,8 @@ class Leaf:
     torch_shape: Shape | None = None
     take: tuple[Piece, ...] = ()
     put: tuple[Piece, ...] = ()
+    scale: float = 1.0
+    shift: float = 0.0
 
     @property
     def moved_shape(self) -> Shape | None:
@@ -177,6 +183,10 @@ def _leaf_json(leaf: Leaf) -> dict[str, Any]:
     for name, pieces in (("take", leaf.take), ("put", leaf.put)):
         if pieces:
             entry[name] = [piece.to_json() for piece in pieces]
+    if leaf.scale != 1:
+        entry["scale"] = leaf.scale
+    if leaf.shift:
+        entry["shift"] = leaf.shift
     return entry
 
 
@@ -228,7 +238,7 @@ def _model(data: object, where: str) -> ModelWeights:
 
 
 def _leaf(data: object, where: str) -> Leaf:
-    known = ("shape", "dtype", "optional", "torch_shape", "take", "put")
+    known = ("shape", "dtype", "optional", "torch_shape", "take", "put", "scale", "shift")
     fields = _object(data, where, required=("flax", "torch", "moves"), optional=known)
     flax, torch = _text(fields["flax"], f"{where}.flax"), _text(fields["torch"], f"{where}.torch")
     if len(flax.split("/")) < 2 or "" in flax.split("/"):
@@ -249,7 +259,11 @@ def _leaf(data: object, where: str) -> Leaf:
         torch_shape=_shape(fields.get("torch_shape"), f"{where}.torch_shape"),
         take=take,
         put=put,
+        scale=_number(fields.get("scale", 1.0), f"{where}.scale"),
+        shift=_number(fields.get("shift", 0.0), f"{where}.shift"),
     )
+    if leaf.scale == 0:
+        _fail(f"{where}.scale", "a scale of 0 loses the weight")
     if any(piece.to_json()[0] in ("stack", "add") for piece in take):
         _fail(f"{where}.take", "only a part or a slice can be taken of a torch tensor")
     if type(leaf.optional) is not bool:
@@ -301,6 +315,12 @@ def _text(data: object, where: str) -> str:
     if not isinstance(data, str):
         _fail(where, f"expected a text, not {_json(data)}")
     return data
+
+
+def _number(data: object, where: str) -> float:
+    if isinstance(data, bool) or not isinstance(data, int | float) or not math.isfinite(data):
+        _fail(where, f"expected a number, not {_json(data)}")
+    return float(data)
 
 
 def _items(data: object, where: str) -> list[tuple[Any, str]]:

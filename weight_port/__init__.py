@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from weight_port.apply import port_state_dict, unport_tree
     from weight_port.checkpoint import Checkpoint, TensorInfo, open_checkpoint
     from weight_port.errors import PortError
+    from weight_port.families import family_manifest, family_of, family_weights
     from weight_port.inspection import inspect
     from weight_port.optimizer_state import read_optimizer_state
     from weight_port.optimizer_to_optax import to_optax
@@ -26,6 +27,9 @@ _HOMES = {
     "PortReport": "report",
     "TensorInfo": "checkpoint",
     "as_tensors": "optimizer_to_torch",
+    "family_manifest": "families",
+    "family_of": "families",
+    "family_weights": "families",
     "from_pretrained": "pretrained",
     "inspect": "inspection",
     "match_module": "pretrained",
@@ -44,6 +48,9 @@ __all__ = [
     "PortReport",
     "TensorInfo",
     "as_tensors",
+    "family_manifest",
+    "family_of",
+    "family_weights",
     "from_pretrained",
     "inspect",
     "match_module",

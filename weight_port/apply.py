@@ -21,8 +21,7 @@ Read = Callable[[str], np.ndarray]
 def run_step(step: Step, read: Read) -> np.ndarray:
     """One output of a plan, in memory. Raises PortError WPT106 where its type cannot hold the values."""
     if len(step.sources) == 1 and not step.sources[0].put:
-        array = _piece(step.sources[0], read)
-        return array if array.dtype == step.after.dtype else _convert(array, step)
+        return _finished(_piece(step.sources[0], read, step.after.dtype), step)
     return np.concatenate([part.copy() for part in stream_step(step, read)] or [np.empty(0, step.after.dtype)]).reshape(
         step.after.shape
     )
@@ -38,27 +37,26 @@ def stream_step(
     scratch = scratch or Scratch()
     parts = _joined(step, read, window, scratch) if step.sources[0].put else _single(step, read, window, scratch)
     for part in parts:
-        yield part if part.dtype == step.after.dtype else _convert(part, step)
+        yield _finished(part, step)
 
 
 def _single(step: Step, read: Read, window: Window | None, scratch: Scratch) -> Iterator[np.ndarray]:
     source = step.sources[0]
-    if source.key is None:
-        yield from slabs(np.broadcast_to(np.zeros((), step.after.dtype), step.after.shape), scratch)
-    elif window is None:
+    if window is None and source.key is not None:
         taken = read(source.key)[source.take] if source.take else read(source.key)
         yield from slabs(in_order(taken, source.moves), scratch)
     else:
-        yield from slabs(_piece(source, read)[window], scratch)
+        piece = _piece(source, read, step.after.dtype)
+        yield from slabs(piece if window is None else piece[window], scratch)
 
 
 def _joined(step: Step, read: Read, window: Window | None, scratch: Scratch) -> Iterator[np.ndarray]:
     """Rows of the output, as many as fit the scratch, filled from every source that reaches into them."""
     shape = step.after.shape
-    pieces = [(source, _piece(source, read)) for source in step.sources]
+    pieces = [(source, _piece(source, read, step.after.dtype)) for source in step.sources]
     window = window or tuple(slice(0, length) for length in shape)
     lengths = [s.stop - s.start for s in window]
-    dtype = pieces[0][1].dtype
+    dtype = next((piece.dtype for source, piece in pieces if source.key is not None), step.after.dtype)
     row = int(np.prod(lengths[1:], dtype=np.int64)) * dtype.itemsize
     rows = max(1, min(max(SLAB // max(row, 1), 128), LARGEST_SLAB // max(row, 1)))
     for start in range(window[0].start, window[0].stop, rows):
@@ -97,8 +95,10 @@ def _overlap(source: Source, shape: tuple[int, ...], window: Window) -> tuple[An
     return tuple(there), tuple(here)
 
 
-def _piece(source: Source, read: Read) -> np.ndarray:
-    assert source.key is not None
+def _piece(source: Source, read: Read, dtype: np.dtype) -> np.ndarray:
+    """A piece of a target as a view; zeros of ``dtype`` where nothing fills it."""
+    if source.key is None:
+        return np.broadcast_to(np.zeros((), dtype), source.shape)
     array = read(source.key)
     return moved(array[source.take] if source.take else array, source.moves)
 
@@ -127,12 +127,8 @@ def unport_tree(tree: Mapping[str, Any], model: ModelWeights) -> dict[str, np.nd
     """
     flat = flatten(tree)
     plan = plan_unport(model, infos(flat))
-    state = {step.target: _fresh(_any(step, flat.__getitem__)) for step in plan.steps}
+    state = {step.target: _fresh(run_step(step, flat.__getitem__)) for step in plan.steps}
     return state | {tied: state[same] for tied, same in plan.ties}
-
-
-def _any(step: Step, read: Read) -> np.ndarray:
-    return np.zeros(step.after.shape, step.after.dtype) if step.source == "" else run_step(step, read)
 
 
 def infos(arrays: Mapping[str, Any]) -> dict[str, TensorInfo]:
@@ -164,6 +160,14 @@ def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, np.ndarray]:
         else:
             flat[f"{prefix}{name}"] = np.asarray(value)
     return flat
+
+
+def _finished(array: np.ndarray, step: Step) -> np.ndarray:
+    """The values and the type that the target is to have; the array itself where it has them."""
+    if step.affine is not None:
+        scale, shift = step.affine
+        array = array.astype(np.float64 if array.dtype.itemsize == 8 else np.float32) * scale + shift
+    return array if array.dtype == step.after.dtype else _convert(array, step)
 
 
 def _convert(array: np.ndarray, step: Step) -> np.ndarray:

@@ -17,6 +17,7 @@ from migrate.manifest import dumps, replacing
 from weight_port.checkpoint import open_checkpoint
 from weight_port.drafts import draft, undecided
 from weight_port.errors import PortError, fail
+from weight_port.families import family_manifest
 from weight_port.port import port_weights
 
 INTERRUPTED = 130  # what a shell says of a command that was stopped from the keyboard
@@ -30,6 +31,8 @@ class Asked:
     shard_size: str | None = None
     dtype_rules: Sequence[str] = ()
     init_map: Path | None = None
+    family: str | None = None
+    layout: str | None = None
 
 
 def port(checkpoint: Path, manifest: Path | None, output: Path | None, asked: Asked, **options: Any) -> int:
@@ -38,13 +41,14 @@ def port(checkpoint: Path, manifest: Path | None, output: Path | None, asked: As
         with _stopping():
             if asked.init_map is not None:
                 return _draft(checkpoint, asked.init_map, options["model"], options["key"])
-            if manifest is None:
-                fail(
-                    "WPT009", "no manifest was named", "Give --manifest weights.json, or draft one by --init-map FILE."
-                )
+            if manifest is not None and (asked.family or asked.layout):
+                fail("WPT009", "a manifest and a family were named", "Give one of them.")
+            weights = manifest or family_manifest(
+                checkpoint, asked.family, layout=asked.layout, reverse=options["reverse"]
+            )
             with _bar("porting") as progress:
                 report = port_weights(
-                    checkpoint, manifest, output, shard_size=_bytes(asked.shard_size),
+                    checkpoint, weights, output, shard_size=_bytes(asked.shard_size),
                     dtype_rules=[_rule(rule) for rule in asked.dtype_rules], progress=progress, **options,
                 )  # fmt: skip
     except PortError as error:

@@ -49,7 +49,9 @@ CODES: dict[str, Code] = {
     ),
     "WPT008": Code(
         "Which model?",
-        "The manifest describes several model classes, or none of that name. Choose one by --model CLASS.",
+        "The manifest describes several model classes, or none of that name: choose one by --model CLASS. Without a "
+        "manifest, the model is a published one that config.json or --family names; docs/reference/families.md lists "
+        "those that are known.",
     ),
     "WPT009": Code(
         "Not an output that can be written",

@@ -38,13 +38,17 @@ class Source:
 
 @dataclass(frozen=True)
 class Step:
-    """One tensor's way: its sources, put together (or ``added``), converted to ``after.dtype``, become ``target``."""
+    """One tensor's way: its sources, put together (or ``added``), converted to ``after.dtype``, become ``target``.
+
+    ``affine``: a scale and a shift applied on the way, None where every bit is kept.
+    """
 
     target: str
     sources: tuple[Source, ...]
     after: TensorInfo
     leaf: Leaf
     added: bool = False
+    affine: tuple[float, float] | None = None
 
     @property
     def source(self) -> str:
@@ -91,6 +95,7 @@ class _Direction:
     whole_shape: Callable[[Leaf], Shape | None]  # of the target
     take: Callable[[Leaf], tuple[Piece, ...]]
     put: Callable[[Leaf], tuple[Piece, ...]]
+    affine: Callable[[Leaf], tuple[float, float]]
     convert: _Convert
     whole: str  # what the sources are called in messages
 
@@ -117,6 +122,7 @@ def plan_port(
         whole_shape=lambda leaf: leaf.shape,
         take=lambda leaf: leaf.take,
         put=lambda leaf: leaf.put,
+        affine=lambda leaf: (leaf.scale, leaf.shift),
         convert=lambda leaf, target, info: _forwards(leaf, info, rule(target)),
         whole="checkpoint",
     )
@@ -145,6 +151,7 @@ def plan_unport(
         whole_shape=lambda leaf: leaf.torch_shape,
         take=lambda leaf: leaf.put,
         put=lambda leaf: leaf.take,
+        affine=lambda leaf: (1 / leaf.scale, 0 - leaf.shift / leaf.scale),
         convert=lambda leaf, target, info: _backwards(leaf, info, rule(target)),
         whole="Flax file",
     )
@@ -310,8 +317,14 @@ def _step(target: str, group: list[_Edge], way: _Direction) -> Step:
     if len(dtypes) > 1:
         listed = ", ".join(sorted(map(str, dtypes)))
         raise _Misfit("WPT103", f"{target} is put together of tensors of different types: {listed}")
+    affines = {way.affine(edge.found.leaf) for edge in group}
+    if len(affines) > 1:
+        raise _Misfit("WPT103", f"{target} is put together of tensors with different scales or shifts")
+    affine = None if affines == {(1.0, 0.0)} else affines.pop()
+    if affine and not is_float(group[0].dtype):
+        raise _Misfit("WPT103", f"{target} has a scale or a shift, but the type {group[0].dtype}")
     if not puts[0]:
-        return Step(target, (first,), TensorInfo(first.shape, group[0].dtype), leaf)
+        return Step(target, (first,), TensorInfo(first.shape, group[0].dtype), leaf, affine=affine)
     try:
         shape = whole_shape(first.shape, puts, [edge.found.numbers for edge in group], way.whole_shape(leaf))
     except ValueError as error:
@@ -329,7 +342,7 @@ def _step(target: str, group: list[_Edge], way: _Direction) -> Step:
     if not covers(distinct, shape):
         listed = ", ".join(str(source.key) for source in made[:6])
         raise _Misfit("WPT108", f"{target} {show(shape)}: {listed} do not fill all of it, each place once")
-    return Step(target, tuple(made), TensorInfo(shape, group[0].dtype), leaf, added)
+    return Step(target, tuple(made), TensorInfo(shape, group[0].dtype), leaf, added, affine)
 
 
 def _identity(leaf: Leaf) -> object:
