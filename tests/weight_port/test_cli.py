@@ -158,7 +158,7 @@ def test_rules_shards_and_allowances(files):
 
 def test_no_manifest(files):
     done = CliRunner().invoke(app, ["port-weights", str(files / "m.safetensors"), "-o", str(files / "o")])
-    assert done.exit_code == 2 and "no manifest was named" in done.output
+    assert done.exit_code == 2 and "WPT008" in done.output and "--init-map" in done.output
 
 
 # --- what comes in between --------------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ BY_ITSELF = {"torchvision_resnet", "timm_resnet", "dit"}  # neither library has 
 @pytest.fixture(scope="module")
 def found() -> dict[str, dict[str, Any]]:
     # torchvision is not needed, and where it was built for another torch it breaks transformers' imports
-    program = "import sys; sys.modules['torchvision'] = None; from tests.weight_port import family_models as f; f.main()"
+    program = "import sys; sys.modules['torchvision'] = None; import tests.weight_port.family_models as f; f.main()"
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, timeout=900, cwd=Path(__file__).parents[2])
     assert done.returncode == 0, done.stderr[-3000:]
