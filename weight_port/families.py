@@ -80,7 +80,8 @@ def family_manifest(
         fail(
             "WPT008",
             f"which model {source} holds is not known: {found}",
-            f"Give the manifest that `migrate rewrite` wrote, draft one by --init-map FILE, or give --family, one of: {', '.join(table())}.",
+            "Give --manifest weights.json, draft one by --init-map FILE, or give --family, one of: "
+            f"{', '.join(table())}.",
         )
     keys = [".".join(key.split("/")[1:]) for key in store.read(source)[0]] if reverse else list(open_checkpoint(source))
     return Manifest(source.name, "linen", (family_weights(name, keys, config=config, layout=layout),))
