@@ -360,13 +360,21 @@ class Parameters(Kind):
 
 
 @dataclass(frozen=True)
-class ParameterGroup(Kind):
-    """A list of the parameters of models for which a test holds. `test` is its text in the source, `lowered` in JAX."""
+class Selection(Kind):
+    """Some of the parameters of models: for each model the Flax paths of the leaves, sorted. `label`: what they are
+    called; `by_rank`: they were told by their numbers of axes."""
 
-    models: tuple[Place, ...]
-    variable: str
-    test: str
-    lowered: str
+    leaves: tuple[tuple[Place, tuple[str, ...]], ...]
+    label: str = ""
+    by_rank: bool = False
+
+
+@dataclass(frozen=True)
+class Group(Kind):
+    """A parameter group: a selection, and the arguments of the optimizer that are its own, as they are written."""
+
+    selection: Selection
+    options: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)

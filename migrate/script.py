@@ -175,6 +175,12 @@ class Script:
     optimizers: dict[Place, tuple[Place, ...]] = field(default_factory=dict)  # -> the models that they train
     leaves: set[Place] = field(default_factory=set)  # tensors made with requires_grad=True
     inspected: set[Place] = field(default_factory=set)  # models whose gradients the script itself reads
+    frozen: dict[Place, frozenset[str]] = field(default_factory=dict)  # model -> leaves that require no gradient by now
+    frozen_last: dict[Place, frozenset[str]] = field(default_factory=dict)  # the same at the end of the round before
+    switched: dict[Place, set[bool]] = field(default_factory=dict)  # models frozen or not while the script runs
+    updated: set[tuple[str, Place]] = field(default_factory=set)  # scopes, and models that they have trained by now
+    proportional: dict[Place, bool] = field(default_factory=dict)  # optimizer -> schedulers only scale its rates
+    several: set[Place] = field(default_factory=set)  # optimizers of several parameter groups
     scheduled: set[Place] = field(default_factory=set)  # optimizers whose learning rate changes
     momenta: dict[Place, str] = field(default_factory=dict)  # optimizer -> "momentum", "b1" or ""
     cycled: dict[Place, str] = field(default_factory=dict)  # optimizers of which a scheduler changes that, too

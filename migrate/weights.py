@@ -25,6 +25,13 @@ def manifest_of(script: Script, source: str) -> Manifest:
     return Manifest(source, "linen", tuple(models.values()))
 
 
+def weights_of(script: Script, cls: str) -> list[Leaf]:
+    """The leaves of a model of the class, in torch's order."""
+    collected = _Collected(script)
+    collected.cls(cls, "", "", 0)
+    return collected.leaves
+
+
 def _name(script: Script, cls: str) -> str:
     made = script.classes.get(cls)
     return made.output_name if made is not None and made.output_name else spelled(cls).partition(INLINE)[0]

@@ -11,15 +11,18 @@ from migrate.diagnostics import Unsupported
 from migrate.kinds import (
     Accelerator,
     Device,
+    Group,
     Items,
+    Kind,
     Model,
     Module,
     Number,
     Optimizer,
     OptimizerGroups,
-    ParameterGroup,
+    Parameters,
     Scaler,
     Scheduler,
+    Selection,
     Tensor,
     TorchName,
     join,
@@ -56,6 +59,13 @@ class Assignments(InlineModels, Setup, Initialisation, DataLoading, UserCalls, O
             tied = self.attribute_assignment(line, targets[0], small.value)
             if tied is not None:
                 return tied
+        if self.context in HOST_CONTEXTS:
+            frozen = self.freezing_assignment(small)
+            if frozen is not None:
+                return frozen
+            chosen = None if isinstance(small.value, cst.Name) else self.selection(small.value)
+            if chosen is not None and len(targets) == 1 and isinstance(targets[0], cst.Name):
+                return self.named_selection(line, small, targets[0], chosen)
         self.pending_place = self.place_of(targets[0])
         if len(targets) == 1 and isinstance(small.value, cst.Call) and self.torch_name(small.value.func) in CLIPPING:
             return self.clip_statement(small.value, targets[0])
@@ -64,6 +74,16 @@ class Assignments(InlineModels, Setup, Initialisation, DataLoading, UserCalls, O
             return special
         value = self.constructed(small.value, targets[0])
         return self.assign(line, small, targets, value)
+
+    def named_selection(
+        self, line: cst.SimpleStatementLine, small: cst.Assign, target: cst.Name, chosen: Selection
+    ) -> list[Statement]:
+        """`params = list(model.parameters())`: parameters under a name of their own."""
+        models = self.whole_models(chosen)
+        if models is not None and len(models) == 1:
+            return self.assign(line, small, [target], self.expr(small.value))
+        self.bind(target, chosen if models is None else Parameters(models))
+        return []
 
     def assign(
         self,
@@ -80,7 +100,7 @@ class Assignments(InlineModels, Setup, Initialisation, DataLoading, UserCalls, O
         self.refuse_torch(value)
         if isinstance(kind, Items) and any(isinstance(p, Optimizer) and p.place == NOWHERE for p in kinds_in(kind)):
             raise Unsupported("MIG401", "an optimizer that has no name of its own")
-        if isinstance(kind, ParameterGroup):
+        if isinstance(kind, Selection | Group) or _all_groups(kind):
             self.bind(targets[0], kind)
             return []
         if isinstance(kind, Scaler | Accelerator) and all(nodes.dotted(target) for target in targets):
@@ -266,6 +286,11 @@ class Assignments(InlineModels, Setup, Initialisation, DataLoading, UserCalls, O
         if isinstance(small.target, cst.Subscript) and isinstance(target.node, cst.Subscript):
             made = made.with_changes(target=target.node)  # its index may be written with torch
         return suites.rebuilt(line, small, made)
+
+
+def _all_groups(kind: Kind) -> bool:
+    """Whether it is a list of parameter groups."""
+    return isinstance(kind, Items) and bool(kind.items) and all(isinstance(item, Group) for item in kind.items or ())
 
 
 def _same_names(target: cst.Tuple, node: Expr) -> bool:

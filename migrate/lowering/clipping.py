@@ -6,9 +6,9 @@ import libcst as cst
 
 from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Parameters
 from migrate.lowering.arguments import Arguments
 from migrate.lowering.region import Clip
+from migrate.lowering.selections import Selections
 from migrate.rules.rule import signature
 
 _SIGNATURES = {
@@ -18,21 +18,21 @@ _SIGNATURES = {
 }
 
 
-class Clipping(Arguments):
+class Clipping(Arguments, Selections):
     """What a call of a clipping function means."""
 
     def clipping(self, node: cst.Call) -> Clip:
         """The snippet that clips, and whose gradients."""
         name = self.torch_name(node.func) or ""
-        with self.naming_parameters():
-            call = self.bind_call(name, signature(_SIGNATURES[name.rpartition(".")[2]]), node.args)
-        kind = call.kind("parameters")
-        if not isinstance(kind, Parameters) or kind.named:
+        models = self.whole_models(self.selection(node.args[0].value)) if node.args else None
+        if models is None or any(self.script.frozen_last.get(self.root(place)) for place in models):
             raise Unsupported("MIG302", f"{nodes.code(node)}: other gradients than those of whole models")
+        parameters = signature(_SIGNATURES[name.rpartition(".")[2]].partition(", ")[2])
+        call = self.bind_call(name, parameters, node.args[1:])
         if "clip_value" in call.bound:
-            return Clip("clip_grad_value", kind.models, [call.node("clip_value")], False)
+            return Clip("clip_grad_value", models, [call.node("clip_value")], False)
         call.only("error_if_nonfinite", False)
         limit = [call.node("max_norm")]
         if not call.has("norm_type") or nodes.is_literal(call.node("norm_type"), 2):
-            return Clip("clip_grad_norm", kind.models, limit, True)
-        return Clip("clip_grad_p_norm", kind.models, [*limit, call.node("norm_type")], True)
+            return Clip("clip_grad_norm", models, limit, True)
+        return Clip("clip_grad_p_norm", models, [*limit, call.node("norm_type")], True)

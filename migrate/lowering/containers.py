@@ -18,6 +18,7 @@ from migrate.kinds import (
 from migrate.lowering.binding import Binding
 from migrate.lowering.elements import item_kind, loop_kind
 from migrate.lowering.parameter_groups import ParameterGroups
+from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.nodes import Expr
 from migrate.rules.rule import Value
 
@@ -54,6 +55,9 @@ class Containers(ParameterGroups, Binding):
         return Value(node.with_changes(elements=self._elements(node.elements, "set")[0]), Plain())
 
     def expr_Dict(self, node: cst.Dict) -> Value:
+        group = self.written_group(node) if self.context in HOST_CONTEXTS else None
+        if group is not None:
+            return Value(node, group)
         made = []
         for element in node.elements:
             changes = {"value": self.node(element.value)}
@@ -142,8 +146,11 @@ class Containers(ParameterGroups, Binding):
         return Value(made, Items(None, element.kind))
 
     def expr_ListComp(self, node: cst.ListComp) -> Value:
-        group = self.parameter_group(node)
-        return self._comprehension(node) if group is None else group
+        if isinstance(node.elt, cst.Name) and self.context in HOST_CONTEXTS and node.for_in.ifs:
+            selection = self.filtered_parameters(node)
+            if selection is not None:
+                return Value(node, selection)
+        return self._comprehension(node)
 
     expr_GeneratorExp = expr_SetComp = expr_DictComp = _comprehension
 

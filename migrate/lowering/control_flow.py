@@ -90,6 +90,9 @@ class ControlFlow(Precision, DataLoading, OptimizerStatements):
         rates = self.rate_loop(node)
         if rates is not None:
             return rates
+        frozen = self.freezing_loop(node)
+        if frozen is not None:
+            return frozen
         initialized = self.modules_loop(node)
         if initialized is not None:
             return initialized

@@ -19,6 +19,7 @@ from migrate.lowering.calls import Calls
 from migrate.lowering.checkpoints import Checkpoints
 from migrate.lowering.finding import CLIPPING
 from migrate.lowering.optimizer_statements import OptimizerStatements
+from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.setup import Setup
 from migrate.lowering.torch_calls import in_place_rule
 from migrate.machine import NO_OPS
@@ -56,6 +57,9 @@ class ExpressionStatements(Setup, Calls, Checkpoints, OptimizerStatements):
             return None
         if not isinstance(func, cst.Attribute):
             return None
+        frozen = self.freezing_call(node) if self.context in HOST_CONTEXTS else None
+        if frozen is not None:
+            return frozen
         shared = self.path_kind(nodes.dotted(func) or "")
         if isinstance(shared, Function):
             return self.user_statement(line, node, Value(func, shared), shared)

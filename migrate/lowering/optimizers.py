@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 import libcst as cst
 
 from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Items, Leaf, Number, Optimizer, OptimizerGroups, Parameters, Place, Scheduler, StateDict
-from migrate.lowering.parameter_groups import ParameterGroups
+from migrate.kinds import Items, Number, Optimizer, OptimizerGroups, Scheduler, StateDict
+from migrate.lowering.labels import FROZEN
+from migrate.lowering.parameter_groups import Grouped, ParameterGroups
 from migrate.lowering.schedules import Schedules, follow_rate
 from migrate.lowering.scope import NOWHERE
 from migrate.nodes import Expr
@@ -20,7 +24,7 @@ from migrate.script import (
 )
 
 
-class Optimizers(ParameterGroups, Schedules):
+class Optimizers(Schedules, ParameterGroups):
     """Constructors and methods of optimizers."""
 
     def optimizer(self, name: str, node: cst.Call) -> Value:
@@ -28,40 +32,74 @@ class Optimizers(ParameterGroups, Schedules):
         entry = OPTIMIZERS.get(name)
         if entry is None:
             raise Unsupported("MIG301", name)
-        with self.naming_parameters():
-            call = self.bind_call(name, signature(entry.signature), node.args)
+        source, rest = _parameters(name, node)
+        call = self.bind_call(name, signature(entry.signature.partition(", ")[2]), rest)
         for flag in entry.flags:
             call.only(flag, True, False, None)
-        models, mask = self.optimized(entry, call)
+        grouped = self.grouped(name, source)
         self.script.momenta[self.pending_place] = _momentum(call)
+        if len(grouped.options) > 1:
+            self.script.several.add(self.pending_place)
         scheduled = self.pending_place in self.script.scheduled
         rate = call.node("lr")
         injected = self.injected(call) if scheduled else {}
-        made = self.filled(entry, call, scheduled)
-        if mask is not None:
-            assert isinstance(made, cst.Call)
-            made = made.with_changes(args=[*made.args, *nodes.arguments([], {"mask": mask})])
-        made = self.decayed(entry, call, made)
+        made = self.transformation(entry, call, grouped, rate if scheduled else None)
         if injected:
             inner = nodes.expression(f"lambda {', '.join(injected)}: {{made}}", made=made)
             made = nodes.call(nodes.expression("optax.inject_hyperparams({inner})", inner=inner), **injected)
         self.rates[self.pending_place] = rate
-        return Value(made, Optimizer(NOWHERE, models))
+        return Value(made, Optimizer(NOWHERE, grouped.models))
 
-    def optimized(self, entry: OptimizerEntry, call: Call) -> tuple[tuple[Place, ...], Expr | None]:
-        """The models that an optimizer trains, and the mask of its weight decay."""
-        target, groups = call.kind("params"), call.node("params")
-        if isinstance(target, Parameters):
-            return target.models, None
-        if isinstance(target, Leaf):
-            raise Unsupported("MIG302", f"{entry.torch} of one tensor: torch takes a list")
-        if isinstance(target, Items) and target.items and all(isinstance(kind, Leaf) for kind in target.items):
-            return tuple(kind.place for kind in target.items if isinstance(kind, Leaf)), None
-        if isinstance(groups, cst.List) and isinstance(target, Items):
-            models, mask, decay = self.parameter_groups(entry, groups)
-            call.bound = {**call.bound, "weight_decay": decay}
-            return models, mask
-        raise Unsupported("MIG302", f"{entry.torch}: parameters other than model.parameters()")
+    def transformation(self, entry: OptimizerEntry, call: Call, grouped: Grouped, rate: Expr | None) -> Expr:
+        """What updates the parameters: one optimizer, or one for each group of them. `rate`: that of the whole, where
+        it changes while it trains."""
+        if grouped.labels is None:
+            (options,) = grouped.options.values()
+            own = self.of_group(entry, call, options, rate)
+            return self.decayed(entry, own, self.filled(entry, own, rate is not None))
+        masked = self.masked(entry, call, grouped, rate)
+        if masked is not None:
+            return masked
+        made: list[tuple[str, Expr]] = []
+        for label, options in grouped.options.items():
+            if label == FROZEN:
+                made.append((label, nodes.expression("optax.set_to_zero()")))
+                continue
+            own = self.of_group(entry, call, options, rate)
+            made.append((label, self.decayed(entry, own, self.filled(entry, own, rate is not None))))
+        return nodes.call("optax.multi_transform", nodes.dict_of(made), grouped.labels)
+
+    def masked(self, entry: OptimizerEntry, call: Call, grouped: Grouped, rate: Expr | None) -> Expr | None:
+        """One optimizer for two groups of which one has no weight decay, and that differ in nothing else."""
+        if entry.decay != "own" or any(set(options) - {"weight_decay"} for options in grouped.options.values()):
+            return None
+        calls = {name: self.of_group(entry, call, options, rate) for name, options in grouped.options.items()}
+        without = [name for name, own in calls.items() if nodes.literal(own.node("weight_decay")) == 0]
+        if len(without) != 1 or not grouped.masks:
+            return None
+        (decayed,) = set(calls) - set(without)
+        made = self.filled(entry, calls[decayed], rate is not None)
+        if not isinstance(made, cst.Call) or nodes.dotted(made.func) != "optax.adamw":
+            return None
+        made = made.with_changes(args=[*made.args, *nodes.arguments([], {"mask": grouped.masks[decayed]})])
+        return self.decayed(entry, calls[decayed], made)
+
+    def of_group(self, entry: OptimizerEntry, call: Call, options: Mapping[str, Expr], rate: Expr | None) -> Call:
+        """The arguments of an optimizer for one of its groups."""
+        bound = dict(call.bound)
+        for key, written in options.items():
+            if key not in call.defaults and key != "lr":
+                raise Unsupported("MIG302", f"{entry.torch}: {key} of a parameter group")
+            value = self.expr(written)
+            if key == "lr" and rate is not None:
+                if nodes.code(value.node) == nodes.code(rate):
+                    continue
+                if not self.script.proportional.get(self.pending_place, False):
+                    raise Unsupported("MIG302", f"{entry.torch}: rates of groups that do not change in proportion")
+                text = "learning_rate * ({own} / {rate})"
+                value = Value(nodes.expression(text, own=value.node, rate=rate), Number())
+            bound[key] = value
+        return replace(call, bound=bound)
 
     def injected(self, call: Call) -> dict[str, Expr]:
         """The hyperparameters that change while it trains, by name: their values at first; the call then has names in
@@ -130,11 +168,21 @@ class Optimizers(ParameterGroups, Schedules):
         kind = base.kind
         assert isinstance(kind, OptimizerGroups)
         if not kind.one:
+            if self.root(kind.optimizer) in self.script.several:
+                raise Unsupported("MIG401", f"{nodes.code(node)}: one of several parameter groups")
             return Value(node, OptimizerGroups(kind.optimizer, one=True))
         follow_rate(self, node, kind)
         state = self.read(State(OPT_STATE, kind.optimizer))
         made = nodes.expression('optax.tree_utils.tree_get({state}, "learning_rate").item()', state=state)
         return Value(made, Number())
+
+
+def _parameters(torch: str, node: cst.Call) -> tuple[Expr, list[cst.Arg]]:
+    """What an optimizer is to train, and its other arguments."""
+    for number, arg in enumerate(node.args):
+        if (arg.keyword is None and number == 0 and not arg.star) or (arg.keyword and arg.keyword.value == "params"):
+            return arg.value, [other for other in node.args if other is not arg]
+    raise Unsupported("MIG302", f"{torch} without parameters")
 
 
 def _momentum(call: Call) -> str:

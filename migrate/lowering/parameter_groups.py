@@ -1,90 +1,137 @@
-"""Selections of a model's parameters: optimizers that treat some of them differently."""
+"""Parameter groups: optimizers that treat some parameters differently, or leave some as they are."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
 import libcst as cst
 
-from migrate import nodes, usage
+from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import (
-    Number,
-    ParameterGroup,
-    Parameters,
-    Place,
-    Weight,
-)
-from migrate.lowering.state import StateAccess
+from migrate.kinds import Group, Items, Leaf, Place, Selection
+from migrate.lowering.labels import FROZEN, labels_of, mask_of
+from migrate.lowering.selections import Selections, leaves_of
 from migrate.nodes import Expr
-from migrate.optimizers import OptimizerEntry
-from migrate.rules.rule import Value
 
 
-class ParameterGroups(StateAccess):
-    """Parameter groups."""
+@dataclass(frozen=True)
+class Grouped:
+    """The groups of one optimizer: the models, and unless all of their parameters are one group, what groups there are
+    by label, and the labels of the parameters."""
 
-    def parameter_group(self, node: cst.ListComp) -> Value | None:
-        """`[p for n, p in model.named_parameters() if p.dim() >= 2]`: a selection of parameters."""
-        each = node.for_in
-        if (
-            not isinstance(node.elt, cst.Name)
-            or len(each.ifs) != 1
-            or each.inner_for_in
-            or not isinstance(each.iter, cst.Call)
-        ):
+    models: tuple[Place, ...]
+    options: Mapping[str, Mapping[str, Expr]]
+    labels: Expr | None = None
+    masks: Mapping[str, Expr] = field(default_factory=dict)  # of two groups of one model: which parameters are one's
+
+
+class ParameterGroups(Selections):
+    """What an optimizer is given to train."""
+
+    def grouped(self, torch: str, node: Expr) -> Grouped:
+        """What the first argument of an optimizer means."""
+        leaves = self.tensors_in(node)
+        if leaves:
+            return Grouped(tuple(leaf.place for leaf in leaves), {"": {}})
+        groups = self.written_groups(node)
+        if groups is None:
+            whole = self.selection(node)
+            if whole is None:
+                raise Unsupported("MIG302", f"{torch}: {nodes.code(node)} is not known to be parameters of models")
+            groups = [Group(whole)]
+        if all(not found for group in groups for _, found in group.selection.leaves):
+            known = [place for group in groups for place, _ in group.selection.leaves]
+            if any(leaves_of(self.script, self.root(place)) for place in known):
+                raise Unsupported("MIG302", f"{torch}: no parameters are left to train")
+        models = tuple(dict.fromkeys(place for group in groups for place, _ in group.selection.leaves))
+        return self.labelled(torch, models, groups)
+
+    def labelled(self, torch: str, models: tuple[Place, ...], groups: Sequence[Group]) -> Grouped:
+        """The groups with a label for each parameter."""
+        names = _names(groups)
+        options = {
+            name: {key: cst.parse_expression(text) for key, text in group.options}
+            for name, group in zip(names, groups, strict=True)
+        }
+        label: dict[tuple[Place, str], str] = {}
+        for name, group in zip(names, groups, strict=True):
+            for place, found in group.selection.leaves:
+                for leaf in found:
+                    if label.setdefault((self.root(place), leaf), name) != name:
+                        raise Unsupported("MIG302", f"{torch}: {leaf} in two parameter groups")
+        trees = []
+        for place in models:
+            root = self.root(place)
+            leaves = leaves_of(self.script, root)
+            frozen = self.script.frozen_last.get(root, frozenset())
+            own = {leaf.flax: label.get((root, leaf.flax), FROZEN) for leaf in leaves}
+            trees.append((leaves, {leaf: FROZEN if leaf in frozen else name for leaf, name in own.items()}))
+            if self.script.switched.get(root) == {False} and root in self.trained_roots():
+                raise Unsupported("MIG401", f"{place.name} is frozen in the course of the script, and trained")
+        used = {name for _, labels in trees for name in labels.values()}
+        if len(groups) == 1 and used <= set(names):
+            return Grouped(models, {"": options[names[0]]})
+        if FROZEN in used:
+            options[FROZEN] = {}
+        kept = {name: found for name, found in options.items() if name in used}
+        by_rank = any(group.selection.by_rank for group in groups)
+        masks: dict[str, Expr] = {}
+        if len(trees) == 1 and len(kept) == 2 and FROZEN not in kept:
+            ((leaves, labels),) = trees
+            masks = {name: mask_of(leaves, {leaf: labels[leaf] == name for leaf in labels}, by_rank) for name in kept}
+        return Grouped(models, kept, labels_of(trees, by_rank), masks)
+
+    def trained_roots(self) -> set[Place]:
+        """The models that some optimizer trains."""
+        return {self.root(place) for models in self.script.optimizers.values() for place in models}
+
+    def tensors_in(self, node: Expr) -> list[Leaf]:
+        """The tensors made with requires_grad=True in a list; empty where it holds something else."""
+        kind = self.kind_of(node)
+        if isinstance(node, cst.List | cst.Tuple):
+            kind = Items(tuple(self.kind_of(element.value) for element in node.elements))
+        items = kind.items or () if isinstance(kind, Items) else ()
+        found = [item for item in items if isinstance(item, Leaf)]
+        return found if len(found) == len(items) else []
+
+    def written_groups(self, node: Expr) -> list[Group] | None:
+        """A list of dicts, in place or under a name; None where it is something else."""
+        if isinstance(node, cst.Name):
+            kind = self.kind_of(node)
+            items = kind.items if isinstance(kind, Items) else None
+            return [item for item in items if isinstance(item, Group)] or None if items else None
+        if not isinstance(node, cst.List | cst.Tuple) or not node.elements:
             return None
-        with self.unit.discarding(), self.naming_parameters():
-            kind = self.expr(each.iter).kind
-        if not isinstance(kind, Parameters):
+        found = [self.written_group(element.value) for element in node.elements]
+        known = [group for group in found if group is not None]
+        return known if len(known) == len(found) else None
+
+    def written_group(self, node: Expr) -> Group | None:
+        """One parameter group: `{"params": ..., "lr": ...}`."""
+        if isinstance(node, cst.Name):
+            kind = self.kind_of(node)
+            return kind if isinstance(kind, Group) else None
+        items: dict[object, Expr] = {}
+        if isinstance(node, cst.Dict):
+            items = {nodes.literal(e.key): e.value for e in node.elements if isinstance(e, cst.DictElement)}
+        elif isinstance(node, cst.Call) and nodes.dotted(node.func) == "dict":
+            items = {arg.keyword.value: arg.value for arg in node.args if arg.keyword is not None}
+        if "params" not in items:
             return None
-        variable = node.elt.value
-        names = [e.value for e in each.target.elements] if isinstance(each.target, cst.Tuple) else [each.target]
-        others = {name.value for name in names if isinstance(name, cst.Name)} - {variable}
-        test = each.ifs[0].test
-        if others & set(usage.loads(test)):
+        source = items.pop("params")
+        selection = self.selection(source) or self.one_weight(source)
+        if selection is None:
             return None
-        lowered = self.inner({variable: Weight()}).node(test)
-        group = ParameterGroup(kind.models, variable, nodes.code(test), nodes.code(lowered))
-        return Value(node, group)
-
-    def parameter_groups(self, entry: OptimizerEntry, groups: cst.List) -> tuple[tuple[Place, ...], Expr, Value]:
-        """Two groups that differ in weight decay only, one of them without: one optimizer with a mask."""
-        parts: list[tuple[ParameterGroup, Expr]] = []
-        for element in groups.elements:
-            if not isinstance(element.value, cst.Dict):
-                raise Unsupported("MIG302", f"{entry.torch}: parameter groups other than dicts written in place")
-            items = {nodes.literal(e.key): e.value for e in element.value.elements if isinstance(e, cst.DictElement)}
-            if set(items) != {"params", "weight_decay"} or entry.decay != "own":
-                raise Unsupported(
-                    "MIG302", f"{entry.torch}: parameter groups that differ in {sorted(map(str, set(items)))}"
-                )
-            kind = self.expr(items["params"]).kind
-            if not isinstance(kind, ParameterGroup):
-                raise Unsupported(
-                    "MIG302", f"{entry.torch}: {nodes.code(items['params'])} is not a known selection of parameters"
-                )
-            parts.append((kind, items["weight_decay"]))
-        parts.sort(key=lambda part: nodes.is_literal(part[1], 0.0) or nodes.is_literal(part[1], 0))
-        if len(parts) != 2 or not (nodes.is_literal(parts[1][1], 0.0) or nodes.is_literal(parts[1][1], 0)):
-            raise Unsupported(
-                "MIG302", f"{entry.torch}: parameter groups other than one with and one without weight decay"
-            )
-        decayed, plain = parts[0][0], parts[1][0]
-        if decayed.models != plain.models or not _complementary(decayed.test, plain.test):
-            raise Unsupported("MIG302", f"{entry.torch}: parameter groups that are not each other's complement")
-        mask = nodes.expression(f"lambda params: jax.tree.map(lambda {decayed.variable}: {decayed.lowered}, params)")
-        return decayed.models, mask, Value(parts[0][1], Number())
+        label = source.value if isinstance(source, cst.Name) else selection.label
+        selection = Selection(selection.leaves, label, selection.by_rank)
+        return Group(selection, tuple((str(key), nodes.code(value)) for key, value in items.items()))
 
 
-_OPPOSITE = {">=": "<", "<": ">=", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
-
-
-def _complementary(one: str, other: str) -> bool:
-    """Whether two tests are each other's negation, as far as their text tells."""
-    if one == f"not {other}" or other == f"not {one}":
-        return True
-    left, right = one.split(), other.split()
-    return (
-        len(left) == len(right) == 3
-        and (left[0], left[2]) == (right[0], right[2])
-        and _OPPOSITE.get(left[1]) == right[1]
-    )
+def _names(groups: Sequence[Group]) -> list[str]:
+    """A label for each group: what its parameters are called where that is known and their own."""
+    known = [group.selection.label.rpartition(".")[2] for group in groups]
+    plain = all(known.count(name) == 1 and name.isidentifier() and name != FROZEN for name in known)
+    if plain or len(groups) == 1:
+        return [name if name.isidentifier() and name != FROZEN else "trained" for name in known]
+    return [f"group_{number}" for number in range(len(groups))]

@@ -121,6 +121,8 @@ def _next_round(script: Script) -> None:
     script.attributes, script.found_attributes = script.found_attributes, {}
     script.device_used, script.found_device_used = script.found_device_used, set()
     script.summed.clear()
+    script.updated.clear()
+    script.frozen_last, script.frozen = script.frozen, {}
     _own_keys(script)
 
 
@@ -242,6 +244,13 @@ def _fingerprint(script: Script) -> str:
     parts += [repr(sorted(map(repr, group))) for group in (script.scheduled, script.accumulated)]
     parts += [
         repr(sorted(map(repr, group))) for group in (script.composed, script.cycled.items(), script.stepped.items())
+    ]
+    parts += [
+        repr(sorted((place, sorted(found)) for place, found in group.items()))
+        for group in (script.frozen, script.switched)
+    ]
+    parts += [
+        repr(sorted(map(repr, script.proportional.items()))),
     ]
     parts += [
         repr(sorted(map(repr, group))) for group in (script.zeroed_first, script.leaves, script.inspected, script.half)

@@ -19,6 +19,9 @@ from migrate.rules.rule import Call, Value, signature
 from migrate.script import COUNT, State
 from migrate.targets.template import fill
 
+# Schedules beside those that only scale that change the rates of all parameter groups alike, if they end at zero.
+_PROPORTIONAL = ("LambdaLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts")
+
 
 class Schedules(Arguments):
     """Constructors of schedulers."""
@@ -38,6 +41,10 @@ class Schedules(Arguments):
         call = self.bind_call(name, signature("optimizer, " + entry.signature), node.args)
         call.only("last_epoch", -1)
         optimizer, rate = self.scheduled_optimizer(call)
+        root, known = self.root(optimizer), self.script.proportional
+        ends = "eta_min" in call.defaults and not nodes.is_literal(call.node("eta_min"), 0.0) and call.has("eta_min")
+        in_proportion = entry.scales or (entry.torch in _PROPORTIONAL and not ends)
+        known[root] = known.get(root, True) and in_proportion
         call.bound = {**call.bound, "lr": Value(rate, Number()), **_translated(call)}
         cycles = self.cycled(call, optimizer) if entry.momentum else ""
         if cycles:
@@ -134,4 +141,6 @@ def follow_rate(scope: Scope, node: cst.Subscript, kind: OptimizerGroups) -> Non
     index = node.slice[0].slice
     if not isinstance(index, cst.Index) or not nodes.is_literal(index.value, "lr"):
         raise Unsupported("MIG401", f"{nodes.code(node)}: only the learning rate of a parameter group is followed")
-    scope.script.scheduled.add(scope.root(kind.optimizer))
+    root = scope.root(kind.optimizer)
+    scope.script.scheduled.add(root)
+    scope.script.proportional[root] = False

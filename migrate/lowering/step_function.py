@@ -192,6 +192,7 @@ class StepFunctions(LossFunctions, Clipping):
         for found in step.states:
             if self.state_name(found) in step.donated:
                 self.write(found)
+                self.script.updated.add((self.scope, self.root(found.place)))
         metrics = "metrics" if "metrics" not in self.unit.taken else "step_metrics"
         by_name = {self.state_name(found): self.state_expr(found) for found in step.states}
         results = [*(by_name.get(output, nodes.name(output)) for output in step.outputs), nodes.name(metrics)]

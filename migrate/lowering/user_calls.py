@@ -123,6 +123,7 @@ class UserCalls(Arguments, Builders, Binding):
             value = self.fresh_key() if state.what == KEY else self.read(outer)
             if state in facts.writes and state.what != KEY:
                 self.write(outer)
+                self.script.updated.add((self.scope, self.root(outer.place)))
             state_of[self.state_name(state)] = value
         if not state_of:
             return args

@@ -1,0 +1,156 @@
+"""Labels of parameters for `optax.multi_transform`: which optimizer each of them has, said in the shortest way."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+
+from migrate import nodes
+from migrate.diagnostics import Unsupported
+from migrate.manifest import WILDCARD, Leaf
+from migrate.nodes import Expr
+
+FROZEN = "frozen"
+
+
+def labels_of(trees: Sequence[tuple[Sequence[Leaf], Mapping[str, str]]], by_rank: bool) -> Expr:
+    """The labels of the parameters of one or several models: for each its leaves, and the label of each leaf.
+    `by_rank`: the script tells them apart by their numbers of axes."""
+    parts = [
+        _tree(leaves, labels, by_rank, "params" if len(trees) == 1 else f"params[{number}]")
+        for number, (leaves, labels) in enumerate(trees)
+    ]
+    if len(parts) == 1:
+        return nodes.expression(parts[0] if "params" not in parts[0] else f"lambda params: {parts[0]}")
+    text = f"({', '.join(parts)})"
+    return nodes.expression(text if "params" not in text else f"lambda params: {text}")
+
+
+def mask_of(leaves: Sequence[Leaf], chosen: Mapping[str, bool], by_rank: bool) -> Expr:
+    """The test of which parameters of a model some are, as `optax.adamw` takes it."""
+    text = _tree(leaves, {leaf: str(held) for leaf, held in chosen.items()}, by_rank, "params")
+    text = re.sub(r'"True" if (.+?) else "False"', r"\1", text)
+    text = re.sub(r'"False" if (.+?) else "True"', lambda found: _negated(found[1]), text)
+    return nodes.expression(f"lambda params: {text}")
+
+
+def _negated(test: str) -> str:
+    for operator, opposite in ((" == ", " != "), (" in ", " not in "), (" >= ", " < ")):
+        if test.count(operator) == 1 and " or " not in test:
+            return test.replace(operator, opposite)
+    return f"not ({test})"
+
+
+def _tree(leaves: Sequence[Leaf], labels: Mapping[str, str], by_rank: bool, params: str) -> str:
+    """The labels of one model."""
+    if len(set(labels.values())) == 1:
+        return _quoted(next(iter(labels.values())))
+    ways: list[Callable[[], str | None]] = [
+        lambda: _by_first(leaves, labels, params),
+        lambda: _by_last(leaves, labels, params),
+        lambda: _by_path(leaves, labels, params),
+    ]
+    ways.insert(0 if by_rank else 2, lambda: _by_ndim(leaves, labels, params))
+    for way in ways:
+        made = way()
+        if made is not None:
+            return made
+    raise Unsupported("MIG302", "groups of parameters that no simple test tells apart")
+
+
+def _by_first(leaves: Sequence[Leaf], labels: Mapping[str, str], params: str) -> str | None:
+    """By the part of the model that they belong to."""
+    return _by_name(leaves, labels, 1, lambda test: f"{{name: {test} for name in {params}}}", "name")
+
+
+def _by_last(leaves: Sequence[Leaf], labels: Mapping[str, str], params: str) -> str | None:
+    """By their own names: kernel, bias, scale."""
+    around = f"jax.tree.map_with_path(lambda path, _: {{}}, {params})".format
+    return _by_name(leaves, labels, -1, lambda test: around(test), "path[-1].key")
+
+
+def _by_name(
+    leaves: Sequence[Leaf], labels: Mapping[str, str], position: int, around: Callable[[str], str], subject: str
+) -> str | None:
+    found: dict[str, str] = {}
+    for leaf in leaves:
+        name = leaf.flax.split("/")[position]
+        if found.setdefault(name, labels[leaf.flax]) != labels[leaf.flax]:
+            return None
+    by_label: dict[str, list[str]] = {}
+    for name, label in found.items():
+        by_label.setdefault(label, []).append(name)
+    order = sorted(by_label, key=lambda label: len(by_label[label]))
+    text = _quoted(order[-1])
+    for label in reversed(order[:-1]):
+        test = _is_one_of(subject, by_label[label], list(found))
+        if test is None:
+            return None
+        text = f"{_quoted(label)} if {test} else {text}"
+    return around(text)
+
+
+def _is_one_of(subject: str, names: Sequence[str], every: Sequence[str]) -> str | None:
+    """The test for some of all names; a number stands for any that a list has."""
+    prefixes = [WILDCARD.split(name)[0] for name in names if WILDCARD.search(name)]
+    others = [name for name in every if name not in names]
+    if any(WILDCARD.split(other)[0].startswith(prefix) for prefix in prefixes for other in others):
+        return None
+    exact = [name for name in names if not WILDCARD.search(name)]
+    tests = [f"{subject}.startswith({_quoted(prefix)})" for prefix in prefixes]
+    if len(exact) == 1:
+        tests.append(f"{subject} == {_quoted(exact[0])}")
+    elif exact:
+        tests.append(f"{subject} in ({', '.join(map(_quoted, exact))})")
+    return " or ".join(tests)
+
+
+def _by_ndim(leaves: Sequence[Leaf], labels: Mapping[str, str], params: str) -> str | None:
+    """By the number of axes, where that is the same test for all of Flax's weights as for torch's."""
+    found: dict[int, str] = {}
+    for leaf in leaves:
+        if leaf.shape is None or found.setdefault(len(leaf.shape), labels[leaf.flax]) != labels[leaf.flax]:
+            return None
+    ranks = sorted(found)
+    changes = [rank for before, rank in pairwise(ranks) if found[rank] != found[before]]
+    if len(changes) != 1:
+        return None
+    high, low = _quoted(found[changes[0]]), _quoted(found[ranks[0]])
+    return f"jax.tree.map(lambda p: {high} if p.ndim >= {changes[0]} else {low}, {params})"
+
+
+def _by_path(leaves: Sequence[Leaf], labels: Mapping[str, str], params: str) -> str | None:
+    """By the beginning of their paths."""
+    if any(WILDCARD.search(leaf.flax) for leaf in leaves):
+        return None
+    paths = {leaf.flax.removeprefix("params/"): labels[leaf.flax] for leaf in leaves}
+    counts = {label: list(paths.values()).count(label) for label in paths.values()}
+    order = sorted(counts, key=lambda label: counts[label])
+    text = _quoted(order[-1])
+    for label in reversed(order[:-1]):
+        prefixes = _prefixes(paths, label)
+        test = f"name.startswith({_quoted(prefixes[0])})"
+        if len(prefixes) > 1:
+            test = f"name.startswith(({', '.join(map(_quoted, prefixes))}))"
+        text = f"{_quoted(label)} if {test} else {text}"
+    text = text.replace("name.", 'jax.tree_util.keystr(path, simple=True, separator="/").')
+    return f"jax.tree.map_with_path(lambda path, _: {text}, {params})"
+
+
+def _prefixes(paths: Mapping[str, str], label: str) -> list[str]:
+    """The shortest beginnings of paths that only leaves of a label have."""
+    found: list[str] = []
+    for path in (path for path, own in paths.items() if own == label):
+        parts = path.split("/")
+        for depth in range(1, len(parts) + 1):
+            prefix = "/".join(parts[:depth]) + ("/" if depth < len(parts) else "")
+            if all(own == label for other, own in paths.items() if other.startswith(prefix)):
+                break
+        if prefix not in found:
+            found.append(prefix)
+    return found
+
+
+def _quoted(text: str) -> str:
+    return f'"{text}"'

@@ -1,0 +1,284 @@
+"""Selections of parameters: those of several models, of parts of a model, or those that a test holds for.
+
+A selection is the set of Flax leaves that it means, told from the weights that the module classes are known to have. It
+is thus the same whether a script names a submodule, filters by the number of axes or by words in the names of weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import libcst as cst
+
+from migrate import nodes
+from migrate.diagnostics import Unsupported
+from migrate.kinds import Model, Parameters, Place, Selection
+from migrate.layers.moves import Permute
+from migrate.lowering.state import StateAccess
+from migrate.manifest import Leaf
+from migrate.nodes import Expr
+from migrate.script import Script
+from migrate.weights import weights_of
+
+_LISTING = ("list", "tuple", "iter", "chain", "itertools.chain", "filter")
+
+
+class Selections(StateAccess):
+    """What of its models an expression means."""
+
+    def selection(self, node: Expr) -> Selection | None:
+        """The parameters that an expression stands for; None where it stands for something else."""
+        if isinstance(node, cst.Name):
+            return selection_of(self.kind_of_name(node.value), self.script)
+        if isinstance(node, cst.List | cst.Tuple) and node.elements:
+            parts = [
+                self.selection(e.value) if isinstance(e, cst.StarredElement) else self.one_weight(e.value)
+                for e in node.elements
+            ]
+            return _joined(parts)
+        if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Add):
+            return _joined([self.selection(node.left), self.selection(node.right)])
+        if isinstance(node, cst.ListComp | cst.GeneratorExp):
+            return self.filtered_parameters(node)
+        if isinstance(node, cst.Call):
+            return self.called_selection(node)
+        return None
+
+    def called_selection(self, node: cst.Call) -> Selection | None:
+        """`model.parameters()`, `model.head.parameters()`, `itertools.chain(...)`, `filter(...)`."""
+        if nodes.dotted(node.func) in _LISTING and node.args:
+            values = [arg.value for arg in node.args]
+            if nodes.dotted(node.func) != "filter":
+                return _joined([self.selection(value) for value in values])
+            test = values[0]
+            if not isinstance(test, cst.Lambda) or len(values) != 2 or len(test.params.params) != 1:
+                return None
+            whole = self.selection(values[1])
+            return whole and self.those(whole, test.body, [test.params.params[0].name.value])
+        if not isinstance(node.func, cst.Attribute) or node.func.attr.value not in ("parameters", "named_parameters"):
+            return None
+        return self.part_of_model(node.func.value)
+
+    def whole_models(self, selection: Selection | None) -> tuple[Place, ...] | None:
+        """The models of a selection that leaves out nothing of them."""
+        if selection is None:
+            return None
+        for place, leaves in selection.leaves:
+            if len(leaves) != len(leaves_of(self.script, self.root(place))):
+                return None
+        return tuple(place for place, _ in selection.leaves)
+
+    def part_of_model(self, node: Expr) -> Selection | None:
+        """The weights of a model, or of a part of one."""
+        keys: list[str] = []
+        while True:
+            kind = self.kind_of(node)
+            if isinstance(kind, Model):
+                break
+            if isinstance(node, cst.Attribute):
+                keys.insert(0, node.attr.value)
+            elif isinstance(node, cst.Subscript) and len(node.slice) == 1:
+                index = node.slice[0].slice
+                key = nodes.literal(index.value) if isinstance(index, cst.Index) else ...
+                if not isinstance(key, int | str) or (isinstance(key, int) and key < 0):
+                    return None
+                keys.insert(0, str(key))
+            else:
+                return None
+            node = node.value
+        if kind.place is None:
+            return None
+        leaves = leaves_of(self.script, self.root(kind.place))
+        path = ".".join(key for key in keys if key != "module")
+        found = _sorted(leaf.flax for leaf in leaves if not path or leaf.torch.startswith(f"{path}."))
+        if path and not found:
+            raise Unsupported("MIG302", f"{nodes.code(node)}.{path} is not known to have weights")
+        return Selection(((kind.place, found),), ".".join(keys) or kind.place.short)
+
+    def one_weight(self, node: Expr) -> Selection | None:
+        """One weight of a model: `model.head.weight`."""
+        if not isinstance(node, cst.Attribute) or isinstance(self.kind_of(node), Model):
+            return None
+        owner = self.part_of_model(node.value)
+        if owner is None:
+            return None
+        (place, found) = owner.leaves[0]
+        leaves = leaves_of(self.script, self.root(place))
+        chosen = {leaf.flax for leaf in leaves if leaf.flax in found and leaf.torch.endswith(f".{node.attr.value}")}
+        depth = min((leaf.count("/") for leaf in chosen), default=0)
+        chosen = {leaf for leaf in chosen if leaf.count("/") == depth}
+        return Selection(((place, _sorted(chosen)),), node.attr.value) if len(chosen) == 1 else None
+
+    def filtered_parameters(self, node: cst.ListComp | cst.GeneratorExp) -> Selection | None:
+        """`[p for n, p in model.named_parameters() if p.dim() >= 2]`."""
+        each = node.for_in
+        whole = self.selection(each.iter) if each.inner_for_in is None else None
+        if whole is None or not isinstance(node.elt, cst.Name):
+            return None
+        names = names_of_pair(each.target)
+        if names is None or names[-1] != node.elt.value:
+            return None
+        for condition in each.ifs:
+            whole = self.those(whole, condition.test, names)
+        return whole
+
+    def those(self, whole: Selection, test: Expr, names: list[str]) -> Selection:
+        """The parameters of a selection for which a test holds. `names`: what it calls a parameter, or the name of
+        one and the parameter."""
+        found: list[tuple[Place, tuple[str, ...]]] = []
+        for place, chosen in whole.leaves:
+            root = self.root(place)
+            frozen = self.frozen(root)
+            kept = set[str]()
+            for leaf in leaves_of(self.script, root):
+                bound: dict[str, object] = {names[0]: leaf.torch, names[-1]: leaf}
+                if leaf.flax in chosen and self.test_of_weight(test, bound, frozen):
+                    kept.add(leaf.flax)
+            found.append((place, _sorted(kept)))
+        by_rank = whole.by_rank or any(word in nodes.code(test) for word in ("dim", "shape", "size"))
+        return Selection(tuple(found), "", by_rank)
+
+    # -- what is frozen -----------------------------------------------------------------------------------------------
+
+    def frozen(self, model: Place) -> frozenset[str]:
+        """The leaves of a model that do not require gradients, as far as the script has run."""
+        return self.script.frozen.get(model, frozenset())
+
+    def freeze(self, selection: Selection, on: bool, node: cst.CSTNode) -> None:
+        """`requires_grad = False` of some weights before training. Whole models that are switched off and on while it
+        trains lose nothing: each step takes the gradients of the models that it trains alone."""
+        for place, leaves in selection.leaves:
+            root = self.root(place)
+            if self.facts is None and not self.loops and not self.conditions:
+                if (self.scope, root) in self.script.updated:
+                    raise Unsupported("MIG401", f"{nodes.code(node)}: weights are frozen after it has trained")
+                before = self.frozen(root)
+                self.script.frozen[root] = before | set(leaves) if not on else before - set(leaves)
+            elif self.conditions or set(leaves) != {leaf.flax for leaf in leaves_of(self.script, root)}:
+                raise Unsupported("MIG401", f"{nodes.code(node)}: which weights are frozen is told while it runs")
+            else:
+                self.script.switched.setdefault(root, set()).add(on)
+
+    # -- tests --------------------------------------------------------------------------------------------------------
+
+    def test_of_weight(self, node: Expr, bound: Mapping[str, object], frozen: frozenset[str]) -> object:
+        """The value of a test of one weight and of its name in torch; raises Unsupported."""
+
+        def value(part: Expr) -> object:
+            return self.test_of_weight(part, bound, frozen)
+
+        if isinstance(node, cst.Name) and node.value in bound:
+            return bound[node.value]
+        if isinstance(node, cst.Name) and node.value in self.env.definitions:
+            return value(self.env.definitions[node.value])
+        known = nodes.literal(node)
+        if known is not ...:
+            return known
+        if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not):
+            return not value(node.expression)
+        if isinstance(node, cst.BooleanOperation):
+            left = value(node.left)
+            return (left and value(node.right)) if isinstance(node.operator, cst.And) else left or value(node.right)
+        if isinstance(node, cst.Comparison) and len(node.comparisons) == 1:
+            compare = _COMPARISONS.get(type(node.comparisons[0].operator))
+            if compare is not None:
+                return compare(value(node.left), value(node.comparisons[0].comparator))
+        if isinstance(node, cst.Attribute):
+            owner = value(node.value)
+            if isinstance(owner, Leaf) and node.attr.value == "requires_grad":
+                return owner.flax not in frozen
+            if isinstance(owner, Leaf) and node.attr.value in ("ndim", "shape"):
+                return _rank(owner) if node.attr.value == "ndim" else (0,) * _rank(owner)
+        if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+            owner, method = value(node.func.value), node.func.attr.value
+            if isinstance(owner, Leaf) and method in ("dim", "size", "ndimension") and not node.args:
+                return _rank(owner) if method != "size" else (0,) * _rank(owner)
+            if isinstance(owner, str) and method in ("startswith", "endswith", "split") and len(node.args) == 1:
+                return getattr(owner, method)(value(node.args[0].value))
+        if isinstance(node, cst.Call) and nodes.dotted(node.func) in ("any", "all", "len") and len(node.args) == 1:
+            argument = node.args[0].value
+            if nodes.dotted(node.func) == "len":
+                found = value(argument)
+                return len(found) if isinstance(found, tuple | list | str) else self.undecided(node)
+            if isinstance(argument, cst.GeneratorExp | cst.ListComp) and isinstance(argument.for_in.target, cst.Name):
+                words, name = value(argument.for_in.iter), argument.for_in.target.value
+                if isinstance(words, list | tuple) and not argument.for_in.ifs and not argument.for_in.inner_for_in:
+                    each = [self.test_of_weight(argument.elt, {**bound, name: word}, frozen) for word in words]
+                    return any(each) if nodes.dotted(node.func) == "any" else all(each)
+        return self.undecided(node)
+
+    @staticmethod
+    def undecided(node: Expr) -> object:
+        """A test that cannot be decided here."""
+        raise Unsupported("MIG302", f"which parameters `{nodes.code(node)}` holds for")
+
+
+_COMPARISONS = {
+    cst.In: lambda a, b: a in b,
+    cst.NotIn: lambda a, b: a not in b,
+    cst.Equal: lambda a, b: a == b,
+    cst.NotEqual: lambda a, b: a != b,
+    cst.GreaterThan: lambda a, b: a > b,
+    cst.GreaterThanEqual: lambda a, b: a >= b,
+    cst.LessThan: lambda a, b: a < b,
+    cst.LessThanEqual: lambda a, b: a <= b,
+}
+
+
+def names_of_pair(target: cst.CSTNode) -> list[str] | None:
+    """The names of a target that takes a parameter, or its name and a parameter; None for others."""
+    found = [e.value for e in target.elements] if isinstance(target, cst.Tuple) else [target]
+    names = [name.value for name in found if isinstance(name, cst.Name)]
+    return names if len(names) == len(found) <= 2 else None
+
+
+def without(whole: Selection, some: Selection) -> Selection:
+    """The parameters of a selection that are not in another one."""
+    gone = dict(some.leaves)
+    left = ((place, _sorted(set(leaves) - set(gone.get(place, ())))) for place, leaves in whole.leaves)
+    return Selection(tuple(left), "", whole.by_rank)
+
+
+def leaves_of(script: Script, model: Place) -> list[Leaf]:
+    """The parameters of a model, as far as its class tells."""
+    cls = script.places.get(model)
+    return [leaf for leaf in weights_of(script, cls) if leaf.flax.startswith("params/")] if cls else []
+
+
+def selection_of(kind: object, script: Script) -> Selection | None:
+    """A kind as a selection."""
+    if isinstance(kind, Selection):
+        return kind
+    if isinstance(kind, Parameters):
+        found = []
+        for place in kind.models:
+            root = place
+            while root in script.parameters_of:
+                root = script.parameters_of[root]
+            found.append((place, _sorted(leaf.flax for leaf in leaves_of(script, root))))
+        return Selection(tuple(found))
+    return None
+
+
+def _joined(parts: list[Selection | None]) -> Selection | None:
+    """Several selections as one; None where one of them is none."""
+    found: dict[Place, tuple[str, ...]] = {}
+    for part in parts:
+        if part is None:
+            return None
+        for place, leaves in part.leaves:
+            found[place] = _sorted({*found.get(place, ()), *leaves})
+    return Selection(tuple(found.items()))
+
+
+def _sorted(leaves: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(leaves))
+
+
+def _rank(leaf: Leaf) -> int:
+    """The number of axes that a weight has in torch."""
+    if leaf.torch_shape is not None:
+        return len(leaf.torch_shape)
+    if leaf.shape is None or not all(isinstance(move, Permute) for move in leaf.moves):
+        raise Unsupported("MIG302", f"the number of axes of {leaf.torch} is not known")
+    return len(leaf.shape)

@@ -1,0 +1,161 @@
+"""What scripts give optimizers to train, and what they do with gradients: ten steps in both frameworks, from the same
+weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from migrate.pipeline import convert
+from migrate.source import parse
+from tests.conformance import rewritten
+from weight_port import port_state_dict
+
+HEAD = """import copy
+import itertools
+
+import torch
+import torch.nn as nn
+import torch.optim as optim
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.features = nn.Linear(3, 5)
+        self.norm = nn.LayerNorm(5)
+        self.head = nn.Linear(5, 2)
+
+    def forward(self, x):
+        return self.head(torch.tanh(self.norm(self.features(x))))
+
+
+x = torch.linspace(-2, 3, 24).reshape(8, 3)
+y = torch.sin(torch.linspace(0, 5, 16)).reshape(8, 2)
+criterion = nn.MSELoss()
+losses = []
+model = Net()
+"""
+LOOP = """for step in range(10):
+    optimizer.zero_grad()
+    loss = criterion(model(x), y)
+    loss.backward()
+    optimizer.step()
+    losses.append(loss.item())
+"""
+BOTH = "other = Net()\n"
+BOTH_LOOP = LOOP.replace("model(x)", "model(x) + other(x)")
+FREEZE = "for p in model.features.parameters():\n    p.requires_grad = False\n"
+SGD = "optimizer = optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=0.2)\n"
+
+FORMS = {
+    "lists of parameters": BOTH
+    + "optimizer = optim.Adam(list(model.parameters()) + list(other.parameters()), lr=0.1)\n"
+    + BOTH_LOOP,
+    "a chain of parameters": BOTH
+    + "both = itertools.chain(model.parameters(), other.parameters())\noptimizer = optim.Adam(both, lr=0.1)\n"
+    + BOTH_LOOP,
+    "a group for each model": BOTH
+    + "groups = [{'params': model.parameters()}, {'params': other.parameters(), 'lr': 0.3}]\n"
+    + "optimizer = optim.Adam(groups, lr=0.1)\n"
+    + BOTH_LOOP,
+    "a group for each part": "optimizer = optim.SGD([{'params': model.features.parameters(), 'lr': 0.01},"
+    " dict(params=[*model.norm.parameters(), model.head.weight, model.head.bias])], lr=0.1, momentum=0.9)\n" + LOOP,
+    "a part alone": "optimizer = optim.AdamW(model.head.parameters(), lr=0.1)\n" + LOOP,
+    "rates in proportion": "optimizer = optim.SGD([{'params': model.features.parameters(), 'lr': 0.01}, "
+    "{'params': model.head.parameters()}], lr=0.1)\nscheduler = optim.lr_scheduler.ExponentialLR(optimizer, 0.8)\n"
+    + LOOP
+    + "    scheduler.step()\n",
+    "decay by axes": """decay = [p for n, p in model.named_parameters() if p.dim() >= 2]
+no_decay = [p for n, p in model.named_parameters() if p.dim() < 2]
+groups = [{"params": decay, "weight_decay": 0.3}, {"params": no_decay, "weight_decay": 0.0}]
+optimizer = optim.AdamW(groups, lr=0.1, betas=(0.9, 0.95))
+"""
+    + LOOP,
+    "decay by names": """no_decay = ["bias", "norm.weight"]
+groups = [
+    {"params": [p for n, p in model.named_parameters() if not any(w in n for w in no_decay)], "weight_decay": 0.3},
+    {"params": [p for n, p in model.named_parameters() if any(w in n for w in no_decay)], "weight_decay": 0.0},
+]
+optimizer = optim.AdamW(groups, lr=0.1)
+"""
+    + LOOP,
+    "rates by names": """weights = [p for n, p in model.named_parameters() if not n.endswith("bias")]
+biases = [p for n, p in model.named_parameters() if n.endswith("bias")]
+optimizer = optim.SGD([{"params": weights}, {"params": biases, "lr": 0.2, "weight_decay": 0}], 0.1, weight_decay=0.1)
+"""
+    + LOOP,
+    "frozen part": FREEZE + SGD + LOOP,
+    "frozen after the optimizer": SGD + "model.features.requires_grad_(False)\n" + LOOP,
+    "frozen by name": "for name, p in model.named_parameters():\n    if 'head' not in name:\n"
+    "        p.requires_grad = False\n" + SGD + LOOP,
+    "frozen but for a part": "for p in model.parameters():\n    p.requires_grad = False\n"
+    "for p in model.head.parameters():\n    p.requires_grad_(True)\nmodel.norm.bias.requires_grad = True\n"
+    "chosen = filter(lambda p: p.requires_grad, model.parameters())\noptimizer = optim.AdamW(chosen, lr=0.1)\n" + LOOP,
+}
+
+
+def trained(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The names that a script leaves behind in torch and, from the same initial weights, in JAX."""
+    made = rewritten.clean(text)
+    hooked = text.replace("class Net(nn.Module)", "starts = []\n\n\nclass Net(nn.Module)")
+    hooked = hooked.replace("model = Net()\n", "model = Net()\n" + _remembered("model"))
+    hooked = hooked.replace("other = Net()\n", "other = Net()\n" + _remembered("other"))
+    theirs = rewritten.executed("import torch\ntorch.manual_seed(5)\n" + hooked)
+    weights = rewritten.model_weights(made, "Net")
+    starts = [jax.tree.map(jnp.asarray, port_state_dict(start, weights)) for start in theirs["starts"]]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(nn.Module, "init", lambda self, *args, **kwargs: starts.pop(0))
+        ours = rewritten.executed(made.text)
+    return theirs, ours
+
+
+def _remembered(name: str) -> str:
+    return f"starts.append({{key: value.clone().numpy() for key, value in {name}.state_dict().items()}})\n"
+
+
+# Both compute in float64, ten times over: some 1e-15.
+EXACT = 1e-9
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_ten_steps(name: str, float64: None) -> None:
+    theirs, ours = trained(HEAD + FORMS[name])
+    np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=EXACT)
+    assert len(set(theirs["losses"])) > 5
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (SGD + LOOP + FREEZE + LOOP, "frozen after it has trained"),
+        ("if len(x) > 3:\n    model.features.requires_grad_(False)\n" + SGD + LOOP, "told while it runs"),
+        (
+            "small = [p for p in model.parameters() if p.numel() < 9]\noptimizer = optim.SGD(small)\n" + LOOP,
+            "holds for",
+        ),
+        (
+            FREEZE
+            + SGD
+            + LOOP.replace(
+                "    optimizer.step", "    nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n    optimizer.step"
+            ),
+            "other gradients than those of whole models",
+        ),
+        (
+            "optimizer = optim.SGD([{'params': model.features.parameters(), 'lr': 0.01}, "
+            "{'params': model.head.parameters()}], lr=0.1)\n"
+            "scheduler = optim.lr_scheduler.CosineAnnealingLR(optimizer, 5, eta_min=0.01)\n" + LOOP,
+            "do not change in proportion",
+        ),
+    ],
+    ids=lambda value: "" if "\n" in value else value,
+)
+def test_what_is_refused(text: str, said: str) -> None:
+    """Each would train something else."""
+    assert said in convert(parse("train.py", HEAD + text)).report.as_text()
