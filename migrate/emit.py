@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import functools
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 
 import libcst as cst
 
-from migrate import nodes, usage
+from migrate import nodes, snippet_files, usage
 from migrate.lowering import Lowered
 from migrate.lowering.unit import Helper
 from migrate.nodes import Statement
 from migrate.source import SourceFile
 
-_SNIPPETS = Path(__file__).parent / "snippets"
 _REPLACED = {"torch", "accelerate", "contextlib"}  # packages of which an output keeps only what it uses
 _BLANK = cst.EmptyLine(indent=False)
 
 # name in the code: its import. Standard library first, as people order them.
 _STANDARD = {
     "math": "import math",
+    "Callable": "from collections.abc import Callable",
     "Sequence": "from collections.abc import Sequence",
     "partial": "from functools import partial",
     "Path": "from pathlib import Path",
@@ -39,22 +37,14 @@ _THIRD_PARTY = {
 }
 
 
-@functools.cache
-def snippet(file: str, name: str) -> tuple[Statement, ...]:
-    """The definition in a snippet file under a name, without its imports."""
-    module = cst.parse_module((_SNIPPETS / f"{file}.py").read_text(encoding="utf-8"))
-    found = [s for s in module.body if isinstance(s, cst.FunctionDef | cst.ClassDef)]
-    return tuple(s.with_changes(name=cst.Name(name)) for s in found)
-
-
 def emit(source: SourceFile, lowered: Lowered) -> str:
     """The text of the rewritten file; the input's own text where nothing was rewritten."""
     if _unchanged(source, lowered):
         return source.text
     body = _with_helpers(lowered.body, lowered.helpers)
-    body = _with_imports(_with_snippets(body, lowered.snippets), lowered.wanted)
-    inserted = {id(statement) for helper in lowered.helpers for statement in helper.code}
-    inserted |= {id(statement) for name, file in lowered.snippets.items() for statement in snippet(file, name)}
+    body, snippets = _with_snippets(body, lowered.snippets)
+    body = _with_imports(body, lowered.wanted)
+    inserted = {id(statement) for helper in lowered.helpers for statement in helper.code} | set(map(id, snippets))
     module = source.module.with_changes(body=_spaced(body, inserted))
     return module.code
 
@@ -79,17 +69,16 @@ def _with_helpers(parts: Sequence[tuple[int, tuple[Statement, ...]]], helpers: I
     return body + [statement for helper in waiting for statement in helper.code]
 
 
-def _with_snippets(body: list[Statement], files: Mapping[str, str]) -> list[Statement]:
-    """The snippets together, before the first statement that uses one of them."""
-    used = [name for name in sorted(files) if any(name in usage.loads(s) for s in body if not _is_import(s))]
-    position = next((i for i, s in enumerate(body) if not _is_import(s) and set(used) & set(usage.loads(s))), None)
+def _with_snippets(body: list[Statement], files: Mapping[str, str]) -> tuple[list[Statement], list[Statement]]:
+    """The snippets together, before the first statement that uses one of them; and the snippets alone."""
+    used = {name for name in files if any(name in usage.loads(s) for s in body if not _is_import(s))}
+    position = next((i for i, s in enumerate(body) if not _is_import(s) and used & set(usage.loads(s))), None)
     if position is None:
-        return body
-    return [
-        *body[:position],
-        *(statement for name in used for statement in snippet(files[name], name)),
-        *body[position:],
-    ]
+        return body, []
+    names = {file: name for name, file in files.items()}
+    wanted = sorted(names[file] for file in snippet_files.with_needs(tuple(files[name] for name in used)))
+    made = [statement for name in wanted for statement in snippet_files.definition(files[name], name, names)]
+    return [*body[:position], *made, *body[position:]], made
 
 
 def _is_import(statement: Statement) -> bool:

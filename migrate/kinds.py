@@ -190,12 +190,13 @@ class Passage:
 
 @dataclass(frozen=True)
 class LayerNode:
-    """A constructed torch layer."""
+    """A constructed torch layer. `returns`: what it gives, as the layer table writes it."""
 
     torch: str
     weights: tuple[BoundWeight, ...] = ()
     unused: tuple[tuple[str, str], ...] = ()
     passage: Passage = Passage()
+    returns: str = "tensor"
 
 
 @dataclass(frozen=True)
@@ -415,6 +416,8 @@ def join(a: Kind, b: Kind) -> Kind:
             return replace(other, optional=True)
         if isinstance(one, Plain) and one.what == "None" and isinstance(other, Scaler | Module | Makers | ModuleClass):
             return other
+        if isinstance(one, Plain) and one.what == "None" and isinstance(other, Items):
+            return other  # a state that starts as None
         if isinstance(one, Number) and isinstance(other, Tensor):
             return replace(other, rank=-1)  # a running sum that starts at 0
     if isinstance(a, Items) and isinstance(b, Items):

@@ -66,6 +66,7 @@ def layer_page(name: str) -> str | None:
 
 def _layer(layer: Layer) -> str:
     lines = [f"{layer.torch}({layer.signature})", "", layer.note, "", f"In Flax: {layer.template}"]
+    lines += [f"  if {variant.when}: {variant.template}" for variant in layer.variants]
     if layer.defaults:
         lines.append(f"Initial weights: {layer.defaults}")
     lines.append(f"Channels: {layer.layout.value}")

@@ -238,7 +238,7 @@ def _match(
         fits = [found for found in candidates if _same_rank(way.shape(found.leaf), info.shape)]
         # leaves that several layers of one nn.Sequential have alike (a bias) come to the same thing
         distinct = {(f.target, f.leaf.moves, _cuts(f, way)): f for f in fits or candidates}
-        touched.update(_identity(found.leaf) for found in distinct.values())
+        touched.update(_identity(found.leaf) for found in fits or candidates)
         if not distinct:
             unmatched.append(key)
         elif len(distinct) > 1 and not all(way.take(found.leaf) for found in distinct.values()):

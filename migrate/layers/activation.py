@@ -1,6 +1,6 @@
 """Activations: plain functions in Flax. Their own functional rules are in `migrate.rules.activation`."""
 
-from migrate.layers.layer import Layer, Layout, Sample, Weight
+from migrate.layers.layer import Layer, Layout, Sample, Variant, Weight
 
 
 def _activation(
@@ -10,7 +10,8 @@ def _activation(
     signature: str = "inplace=False",
     samples: tuple[str, ...] = ("",),
     layout: Layout = Layout.ANY,
-    refuses: dict[str, tuple[tuple[object, ...], str]] | None = None,
+    variants: tuple[Variant, ...] = (),
+    snippets: tuple[str, ...] = (),
 ) -> Layer:
     return Layer(
         torch=f"torch.nn.{name}",
@@ -18,7 +19,8 @@ def _activation(
         template=template,
         note=note,
         layout=layout,
-        refuses=refuses or {},
+        variants=variants,
+        snippets=snippets,
         samples=tuple(Sample(f"nn.{name}({arguments})", (2, 3, 5)) for arguments in samples),
     )
 
@@ -36,20 +38,43 @@ LAYERS = (
     _activation(
         "Softplus",
         "nn.softplus",
+        "Above the threshold it is linear, which makes no difference to float32 with the defaults.",
         signature="beta=1.0, threshold=20.0",
-        refuses={
-            "beta": ((1, 1.0), "jax.nn.softplus has no beta"),
-        },
+        samples=("", "beta=2.0", "0.5, threshold=1.0"),
+        variants=(
+            Variant(
+                "(beta, threshold) != (1.0, 20.0)",
+                "partial(softplus, beta={beta?1.0}, threshold={threshold?20.0})",
+            ),
+        ),
+        snippets=("softplus",),
     ),
     _activation("Softsign", "nn.soft_sign", signature=""),
     _activation(
         "Hardtanh",
         "nn.hard_tanh",
         signature="min_val=-1.0, max_val=1.0, inplace=False",
-        refuses={
-            "min_val": ((-1, -1.0), "jax.nn.hard_tanh clips to -1"),
-            "max_val": ((1, 1.0), "jax.nn.hard_tanh clips to 1"),
-        },
+        samples=("", "-2.0, 0.5", "max_val=3"),
+        variants=(Variant("(min_val, max_val) != (-1.0, 1.0)", "partial(jnp.clip, min={min_val}, max={max_val})"),),
+    ),
+    _activation(
+        "Threshold",
+        "(lambda x: jnp.where(x > {threshold}, x, {value}))",
+        "Keeps what is above the threshold.",
+        signature="threshold, value, inplace=False",
+        samples=("0.1, 20", "-0.5, 0.25"),
+    ),
+    _activation(
+        "Hardshrink",
+        "(lambda x: jnp.where(jnp.abs(x) > {lambd}, x, 0))",
+        signature="lambd=0.5",
+        samples=("", "0.8"),
+    ),
+    _activation(
+        "Softshrink",
+        "(lambda x: jnp.sign(x) * jnp.maximum(jnp.abs(x) - {lambd}, 0))",
+        signature="lambd=0.5",
+        samples=("", "0.8"),
     ),
     _activation("Hardsigmoid", "nn.hard_sigmoid"),
     _activation("Hardswish", "nn.hard_swish"),
@@ -95,6 +120,24 @@ LAYERS = (
         samples=("dim=1",),
         layout=Layout.FIRST,
     ),
+    _activation(
+        "Softmin",
+        "(lambda x: nn.softmax(-x, axis={dim}))",
+        "Without `dim` torch picks an axis by rank, which is deprecated.",
+        signature="dim=None",
+        samples=("dim=1",),
+        layout=Layout.FIRST,
+    ),
+    Layer(
+        torch="torch.nn.RReLU",
+        signature="lower=1.0 / 8, upper=1.0 / 3, inplace=False",
+        template="RReLU({lower}, {upper}, training=self.training)",
+        note="Draws its slopes in train mode; their mean otherwise.",
+        trains=True,
+        draws=True,
+        snippets=("RReLU",),
+        samples=(Sample("nn.RReLU()", (2, 3, 5)), Sample("nn.RReLU(0.2, 0.2)", (2, 3, 5))),
+    ),
     _activation("Identity", "(lambda x: x)", "Takes and ignores any arguments.", signature="*args, **kwargs"),
     Layer(
         torch="torch.nn.Softmax2d",
@@ -116,11 +159,16 @@ LAYERS = (
         torch="torch.nn.PReLU",
         signature="num_parameters=1, init=0.25, device=None, dtype=None",
         template="PReLU({init?0.25})",
-        note="The slope is learnt; Flax's own has a scalar where torch has a vector of one.",
+        note="The slope is learnt; Flax's own has a scalar where torch has a vector.",
         layout=Layout.ANY,
         weights=(Weight("weight", "negative_slope", ("num_parameters",)),),
-        refuses={"num_parameters": ((1,), "one slope for each channel is not supported")},
+        variants=(Variant("num_parameters != 1", "PReLU({init?0.25}, {num_parameters})", Layout.FIRST),),
         snippets=("PReLU",),
-        samples=(Sample("nn.PReLU()", (2, 3, 4)), Sample("nn.PReLU(init=0.1)", (5,))),
+        samples=(
+            Sample("nn.PReLU()", (2, 3, 4)),
+            Sample("nn.PReLU(init=0.1)", (5,)),
+            Sample("nn.PReLU(3)", (2, 3, 4)),
+            Sample("nn.PReLU(3, 0.1)", (2, 3)),
+        ),
     ),
 )

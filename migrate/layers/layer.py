@@ -47,6 +47,27 @@ class Weight:
 
 
 @dataclass(frozen=True)
+class Part:
+    """A layer that is given to another one as an argument: where its weights are in torch and in Flax. `over`: it is
+    a pattern, copied as often as that argument says; `{i}` is the number of the copy."""
+
+    argument: str
+    torch: str
+    leaf: str
+    over: str = ""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """Another form that a layer takes where `when`, an expression over its arguments, is true or not known."""
+
+    when: str
+    template: str
+    layout: Layout | None = None  # None: the layer's own
+    returns: str = "tensor"
+
+
+@dataclass(frozen=True)
 class Sample:
     """A constructor to test and the shape of its input `x` (of indices below `high` where that is given).
 
@@ -74,6 +95,8 @@ class Layer:
     trains: behaves differently in train mode. draws: needs the "dropout" stream then. Neither where the expression
     `trains_if` over the arguments is known to be false.
     refuses: argument -> (the only literal values that are supported, why).
+    variants: forms for certain arguments; the first that applies is taken.
+    parts: layers among its arguments, whose weights are its own too.
     unused: torch keys that fill no leaf, with the reason.
     """
 
@@ -91,6 +114,8 @@ class Layer:
     refuses: dict[str, tuple[tuple[object, ...], str]] = field(default_factory=dict)
     unused: tuple[tuple[str, str], ...] = ()
     snippets: tuple[str, ...] = ()
+    variants: tuple[Variant, ...] = ()
+    parts: tuple[Part, ...] = ()
     call: str = "input"
     returns: str = "tensor"
     trains_if: str = ""

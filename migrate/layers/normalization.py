@@ -1,35 +1,54 @@
 """Normalisation layers. torch's epsilon is 1e-5 throughout, Flax's 1e-6 (1e-5 for batches)."""
 
-from migrate.layers.layer import Layer, Layout, Sample, Weight
+from migrate.layers.layer import Layer, Layout, Sample, Variant, Weight
 
 
-def _batch_norm(dimensions: int, samples: tuple[Sample, ...]) -> Layer:
-    # BatchNorm1d takes (batch, channels) as well as (batch, channels, length), so its channels stay on axis 1.
-    axis = ", axis=1" if dimensions == 1 else ""
+def _statistics(when: str) -> tuple[Weight, ...]:
+    return (
+        Weight("weight", "scale", ("num_features",), when="affine", initializer="scale_init"),
+        Weight("bias", "bias", ("num_features",), when="affine", initializer="bias_init"),
+        Weight("running_mean", "mean", ("num_features",), collection="batch_stats", when=when),
+        Weight("running_var", "var", ("num_features",), collection="batch_stats", when=when),
+    )
+
+
+_COUNT = Weight("num_batches_tracked", "count", (), (), "batch_stats", "track_running_stats and momentum is None")
+_COUNTED = (("num_batches_tracked", "only a cumulative average needs it"),)
+
+
+def _batch_norm(name: str, dimensions: int, samples: tuple[Sample, ...], note: str = "", more: str = "") -> Layer:
+    # These take (batch, channels) as well as (batch, channels, length), so their channels stay on axis 1.
+    first = dimensions < 2
+    axis = ", axis=1" if first else ""
     return Layer(
-        torch=f"torch.nn.BatchNorm{dimensions}d",
-        signature="num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, device=None, "
+        torch=f"torch.nn.{name}",
+        signature=f"num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True{more}, device=None, "
         "dtype=None",
         template=(
             "BatchNorm(use_running_average=not self.training, momentum={momentum?0.1}, epsilon={eps?1e-5}, "
             f"affine={{affine?True}}{axis})"
         ),
-        note="torch keeps the unbiased variance in its running statistics, Flax the biased one; and 1 minus momentum.",
-        layout=Layout.FIRST if dimensions == 1 else Layout.LAST,
+        variants=(
+            Variant(
+                "not track_running_stats",
+                f"BatchNormWithoutStatistics(epsilon={{eps?1e-5}}, affine={{affine?True}}{axis})",
+            ),
+            Variant(
+                "momentum is None",
+                "CumulativeBatchNorm(use_running_average=not self.training, epsilon={eps?1e-5}, "
+                f"affine={{affine?True}}{axis})",
+            ),
+        ),
+        note=f"{note}torch keeps the unbiased variance in its running statistics, Flax the biased one; and 1 minus "
+        "momentum.",
+        layout=Layout.FIRST if first else Layout.LAST,
         rank=dimensions + 2,
         trains=True,
-        weights=(
-            Weight("weight", "scale", ("num_features",), when="affine", initializer="scale_init"),
-            Weight("bias", "bias", ("num_features",), when="affine", initializer="bias_init"),
-            Weight("running_mean", "mean", ("num_features",), collection="batch_stats"),
-            Weight("running_var", "var", ("num_features",), collection="batch_stats"),
-        ),
-        unused=(("num_batches_tracked", "Flax counts no batches"),),
-        refuses={
-            "momentum": ((0.1, ...), "momentum=None (a cumulative average) is not supported"),
-            "track_running_stats": ((True,), "batch statistics in eval mode have no Flax form"),
-        },
-        snippets=("BatchNorm",),
+        trains_if="track_running_stats",
+        weights=(*_statistics("track_running_stats"), _COUNT),
+        unused=_COUNTED,
+        refuses={"track_running_stats": ((True, False), "whether it keeps statistics must be written out")},
+        snippets=("BatchNorm", "BatchNormWithoutStatistics", "CumulativeBatchNorm"),
         samples=samples,
     )
 
@@ -40,14 +59,25 @@ def _instance_norm(dimensions: int, samples: tuple[Sample, ...]) -> Layer:
         signature="num_features, eps=1e-5, momentum=0.1, affine=False, track_running_stats=False, device=None, "
         "dtype=None",
         template="nn.InstanceNorm(epsilon={eps}, use_bias={affine?True}, use_scale={affine?True})",
-        note="Has no weights by default in torch, and does in Flax.",
+        variants=(
+            Variant(
+                "track_running_stats",
+                "InstanceNorm(use_running_average=not self.training, momentum={momentum?0.1}, epsilon={eps?1e-5}, "
+                "affine={affine?False})",
+            ),
+        ),
+        note="Has no weights by default in torch, and does in Flax. torch averages the unbiased variances.",
         layout=Layout.LAST,
         rank=dimensions + 2,
-        weights=(
-            Weight("weight", "scale", ("num_features",), when="affine", initializer="scale_init"),
-            Weight("bias", "bias", ("num_features",), when="affine", initializer="bias_init"),
-        ),
-        refuses={"track_running_stats": ((False,), "nn.InstanceNorm keeps no statistics")},
+        trains=True,
+        trains_if="track_running_stats",
+        weights=(*_statistics("track_running_stats"), _COUNT),
+        unused=_COUNTED,
+        refuses={
+            "track_running_stats": ((False, True), "whether it keeps statistics must be written out"),
+            "momentum": ((0.1, ...), "a cumulative average of instances is not supported"),
+        },
+        snippets=("InstanceNorm",),
         samples=samples,
     )
 
@@ -57,15 +87,32 @@ _SCALE = Weight("weight", "scale", _SHAPE, when="elementwise_affine", initialize
 _BIAS = Weight("bias", "bias", _SHAPE, when="bias and elementwise_affine", initializer="bias_init")
 
 LAYERS = (
-    _batch_norm(1, (Sample("nn.BatchNorm1d(6)", (5, 6, 3)), Sample("nn.BatchNorm1d(6, affine=False)", (5, 6)))),
     _batch_norm(
+        "BatchNorm1d",
+        1,
+        (
+            Sample("nn.BatchNorm1d(6)", (5, 6, 3)),
+            Sample("nn.BatchNorm1d(6, affine=False)", (5, 6)),
+            Sample("nn.BatchNorm1d(6, momentum=None)", (5, 6)),
+            Sample("nn.BatchNorm1d(6, track_running_stats=False)", (5, 6)),
+        ),
+    ),
+    _batch_norm(
+        "SyncBatchNorm",
+        1,
+        (Sample("nn.SyncBatchNorm(3)", (5, 3, 2, 4)),),
+        "The batch of a jitted step is the whole one, over however many devices. ",
+        ", process_group=None",
+    ),
+    _batch_norm(
+        "BatchNorm2d",
         2,
         (
             Sample("nn.BatchNorm2d(4)", (3, 4, 5, 6)),
             Sample("nn.BatchNorm2d(4, eps=1e-3, momentum=0.01, affine=False)", (3, 4, 5, 6)),
         ),
     ),
-    _batch_norm(3, (Sample("nn.BatchNorm3d(2)", (3, 2, 3, 4, 2)),)),
+    _batch_norm("BatchNorm3d", 3, (Sample("nn.BatchNorm3d(2)", (3, 2, 3, 4, 2)),)),
     Layer(
         torch="torch.nn.LayerNorm",
         signature="normalized_shape, eps=1e-5, elementwise_affine=True, bias=True, device=None, dtype=None",
@@ -108,6 +155,7 @@ LAYERS = (
         (
             Sample("nn.InstanceNorm2d(3)", (2, 3, 4, 5)),
             Sample("nn.InstanceNorm2d(3, eps=1e-3, affine=True)", (2, 3, 4, 5)),
+            Sample("nn.InstanceNorm2d(3, momentum=0.3, affine=True, track_running_stats=True)", (2, 3, 4, 5)),
         ),
     ),
     _instance_norm(3, (Sample("nn.InstanceNorm3d(2)", (2, 2, 3, 2, 4)),)),
@@ -125,6 +173,18 @@ LAYERS = (
             Sample("nn.RMSNorm(6)", (2, 3, 6)),
             Sample("nn.RMSNorm([3, 6], eps=1e-3)", (2, 3, 6)),
             Sample("nn.RMSNorm(6, eps=1e-6, elementwise_affine=False)", (2, 6)),
+        ),
+    ),
+    Layer(
+        torch="torch.nn.LocalResponseNorm",
+        signature="size, alpha=1e-4, beta=0.75, k=1.0",
+        template="partial(local_response_norm, size={size}, alpha={alpha?1e-4}, beta={beta?0.75}, k={k?1.0})",
+        note="Over neighbouring channels; alpha is divided by their number.",
+        layout=Layout.FIRST,
+        snippets=("local_response_norm",),
+        samples=(
+            Sample("nn.LocalResponseNorm(2)", (2, 5, 3, 4)),
+            Sample("nn.LocalResponseNorm(3, alpha=0.1, beta=0.5, k=2.0)", (2, 5, 3, 4)),
         ),
     ),
 )

@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
-from migrate.layers import activation, convolution, linear, normalization, recurrent, shape
+from migrate.layers import (
+    activation,
+    attention,
+    convolution,
+    dropout,
+    linear,
+    normalization,
+    padding,
+    pooling,
+    recurrent,
+    resizing,
+    shape,
+)
 from migrate.layers.layer import Layer
 
-FAMILIES = (linear, convolution, normalization, activation, shape, recurrent)
+FAMILIES = (
+    *(linear, convolution, normalization, activation, pooling, padding, dropout, resizing, shape),
+    *(recurrent, attention),
+)
 
 
 def _collect() -> dict[str, Layer]:

@@ -34,7 +34,8 @@ from migrate.nodes import Expr
 from migrate.optimizers import LOSSES
 from migrate.rules.catalogue import RULES
 from migrate.rules.rule import Call, Parameter, Value
-from migrate.script import layers_in, merge
+from migrate.script import ClassFacts, layers_in, merge
+from migrate.snippet_files import with_needs
 from migrate.targets import linen
 
 FUNCTIONAL_LAYERS = {
@@ -62,6 +63,7 @@ class Layers(Arguments, Builders):
         if trains:
             value = replace(value, node=self.in_mode(value.node, name))
         if facts is not None:
+            self.patterns(facts, [call.value(part.argument) for part in layer.parts if part.over])
             facts.own_trains |= trains
             assert isinstance(value.kind, Module)
             weights = [weight for node in value.kind.options for made in layers_in(node) for weight in made.weights]
@@ -93,12 +95,21 @@ class Layers(Arguments, Builders):
         own = nodes.arguments([], {"dtype": nodes.expression("self.dtype")})
         return replace(value, node=made.with_changes(args=[*made.args, *own]))
 
+    @staticmethod
+    def patterns(facts: ClassFacts, given: Sequence[Value]) -> None:
+        """Attributes that are only patterns of copies have weights in torch that nothing uses, and none in Flax."""
+        for value in given:
+            name = (nodes.dotted(value.node) or "").removeprefix("self.")
+            node = facts.children.get(name)
+            if isinstance(node, LayerNode):
+                del facts.children[name]
+                reason = "of a pattern, whose copies are used"
+                facts.buffers |= {f"{name}.{weight.torch}": reason for weight in node.weights}
+
     def with_snippets(self, node: Expr, names: Sequence[str]) -> Expr:
         """A constructor that uses snippets, which get another name where the script uses theirs for something else."""
         given: dict[str, Expr] = {}
-        for name in names:
-            if name not in usage.loads(node):
-                continue
+        for name in with_needs(tuple(name for name in names if name in usage.loads(node))):
             clashes = name in self.unit.taken and not isinstance(self.env.lookup(name), TorchName)
             other = f"Torch{name}" if name[0].isupper() else f"torch_{name}"
             self.unit.snippets[other if clashes else name] = name
@@ -124,9 +135,9 @@ class Layers(Arguments, Builders):
             raise Unsupported(
                 "MIG201", f"{nodes.code(node.func)} holds layers that want their channels in different places"
             )
-        entry = _entry(kind)
-        if entry is not None and entry.call != "input":
-            return self.signature_call(node, callee, entry)
+        made = _one_layer(kind)
+        if made is not None and (TABLE[made.torch].call, made.returns) != ("input", "tensor"):
+            return self.signature_call(node, callee, made)
         user = [option.cls for option in kind.options if isinstance(option, ClassNode)]
         if len(node.args) != 1 or node.args[0].star or node.args[0].keyword:
             return self.user_layer_call(node, callee, user)
@@ -150,8 +161,9 @@ class Layers(Arguments, Builders):
         args = [arg for arg, value in pairs if not isinstance(value.kind, VANISHING)]
         return Value(node.with_changes(func=callee.node, args=args), UNKNOWN if isinstance(result, Never) else result)
 
-    def signature_call(self, node: cst.Call, callee: Value, layer: Layer) -> Value:
+    def signature_call(self, node: cst.Call, callee: Value, made: LayerNode) -> Value:
         """A call of a layer that takes or gives more than one tensor: its snippet takes what torch's `forward` does."""
+        layer = TABLE[made.torch]
         parameters = linen.call_signature(layer)
         names = argument_names(node.args, [parameter.name for parameter in parameters])
         values = [self.array(arg.value) for arg in node.args]
@@ -160,11 +172,10 @@ class Layers(Arguments, Builders):
             raise Unsupported("MIG203", f"{layer.torch}: `{nodes.code(unknown[0])}` is no argument of its call")
         bound = dict(zip(names, values, strict=True))
         call = Call(layer.torch, bound, defaults={p.name: p.default for p in parameters})
-        args = [
-            arg.with_changes(keyword=None) if name == parameters[0].name and number == 0 else arg
-            for number, (arg, name) in enumerate(zip(placed(node.args, values), names, strict=True))
-        ]
-        return Value(node.with_changes(func=callee.node, args=args), linen.result_kind(layer, call))
+        args = placed(node.args, values)
+        if names[:1] == ["input"]:
+            args[0] = cst.Arg(args[0].value, comma=args[0].comma)  # the one name that the snippets do not share
+        return Value(node.with_changes(func=callee.node, args=args), linen.result_kind(made.returns, call))
 
     def forward_kind(self, classes: Sequence[str], argument: Kind) -> Kind:
         """What `forward` of user classes returns; the argument is remembered as one that it gets."""
@@ -230,10 +241,11 @@ class Layers(Arguments, Builders):
         return _hashable(value)
 
 
-def _entry(kind: Module) -> Layer | None:
-    """The entry of the table that a submodule is constructed by, where it is one layer."""
-    torch = {option.torch if isinstance(option, LayerNode) else "" for option in kind.options}
-    return TABLE.get(torch.pop()) if len(torch) == 1 else None
+def _one_layer(kind: Module) -> LayerNode | None:
+    """The layer that a submodule is, where it is one; of several options the first, where they are alike."""
+    layers = [option for option in kind.options if isinstance(option, LayerNode) and option.torch in TABLE]
+    alike = {(layer.torch, layer.returns) for layer in layers}
+    return layers[0] if len(alike) == 1 and len(layers) == len(kind.options) else None
 
 
 def _frozen(kind: Kind) -> Kind:

@@ -3,6 +3,7 @@
 from migrate.rules import (
     activation,
     arranging,
+    attention,
     casting,
     complex_numbers,
     creation,
@@ -33,6 +34,7 @@ from migrate.rules.rule import RULES, Rule
 FAMILIES = (
     activation,
     arranging,
+    attention,
     casting,
     complex_numbers,
     creation,

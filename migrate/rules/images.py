@@ -92,17 +92,16 @@ def interpolate(call: Call) -> Expr:
     interpolate(x, size=(3, 9), mode="bilinear", align_corners=True)
     >>> F.interpolate(x, size=(7, 3), mode="nearest-exact")  # x: f32[2, 3, 4, 5]
     interpolate(x, size=(7, 3), mode="nearest-exact")
+    >>> F.interpolate(x, scale_factor=1.3, mode="linear", recompute_scale_factor=True)  # x: f32[2, 3, 5]
+    interpolate(x, scale_factor=1.3, mode="linear", recompute_scale_factor=True)
     >>> F.interpolate(x, size=(7, 3), mode="bicubic")  # x: f32[2, 3, 4, 5]
-    interpolate_bicubic(x, size=(7, 3))
+    interpolate(x, size=(7, 3), mode="bicubic")
     """
-    call.only("recompute_scale_factor", None, False)
     call.only("antialias", False)
-    mode = call.literal("mode")
     call.only("mode", "nearest", "nearest-exact", "linear", "bilinear", "trilinear", "bicubic")
-    snippet = "interpolate_bicubic" if mode == "bicubic" else "interpolate"
-    call.snippet(snippet)
-    names = ("size", "scale_factor", *(("mode",) if mode != "bicubic" else ()), "align_corners")
-    return nodes.call(snippet, call.node("input"), **call.given(*names))
+    call.snippet("interpolate")
+    more = call.given("size", "scale_factor", "mode", "align_corners", "recompute_scale_factor")
+    return nodes.call("interpolate", call.node("input"), **more)
 
 
 @rule("torch.nn.functional.pixel_shuffle", signature="input, upscale_factor", dtype="float")

@@ -10,7 +10,7 @@ import libcst as cst
 
 from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Items
+from migrate.kinds import Items, Module, TorchName
 from migrate.nodes import Expr
 from migrate.rules.rule import Call
 
@@ -38,12 +38,7 @@ def _stride(call: Call, name: str, count: int) -> Expr:
 def _pool_padding(call: Call, name: str, count: int) -> Expr:
     if nodes.is_literal(call.node(name), 0):
         return nodes.name("VALID")
-    sizes = _repeated(call, name, count)
-    if not isinstance(sizes, cst.Tuple):
-        raise Unsupported(
-            "MIG203", f"{call.api}: padding={nodes.code(call.node(name))} must be a number or a tuple here"
-        )
-    return nodes.tuple_of([nodes.tuple_of([size.value, size.value]) for size in sizes.elements])
+    return _pool_pairs(call, name, count)
 
 
 def _fan_in(call: Call, name: str, count: int) -> Expr:
@@ -117,6 +112,8 @@ def _fan_in_transposed(call: Call, name: str, count: int) -> Expr:
 def _pad_pairs(call: Call, name: str, count: int) -> Expr:
     """Pairs from the last axis backwards, around channel-last data."""
     sizes = _numbers(call, name, 2 * count)
+    if min(sizes) < 0:
+        raise Unsupported("MIG203", f"{call.api}: {name}={nodes.code(call.node(name))} cuts, where jnp.pad only adds")
     pairs = [tuple(sizes[i : i + 2]) for i in range(0, 2 * count, 2)]
     return nodes.expression(str(((0, 0), *reversed(pairs), (0, 0))))
 
@@ -130,6 +127,70 @@ def _training(call: Call, name: str, count: int) -> Expr:
     """The mode of the module, where an argument such as the share of dropout makes it matter."""
     value = nodes.literal(call.node(name))
     return nodes.name("False") if value is not ... and not value else nodes.expression("self.training")
+
+
+_ACTIVATIONS = {
+    "relu": "nn.relu",
+    "torch.relu": "nn.relu",
+    "torch.nn.functional.relu": "nn.relu",
+    "gelu": "partial(nn.gelu, approximate=False)",
+    "torch.nn.functional.gelu": "partial(nn.gelu, approximate=False)",
+    "torch.nn.functional.silu": "nn.silu",
+    "torch.tanh": "jnp.tanh",
+}
+
+
+def _activation(call: Call, name: str, count: int) -> Expr:
+    """An activation given by its name, as a function of torch's, or as a layer."""
+    value = call.value(name)
+    if not call.has(name):
+        return nodes.expression("nn.relu")
+    known = value.kind.name if isinstance(value.kind, TorchName) else nodes.literal(value.node)
+    if isinstance(known, str) and known in _ACTIVATIONS:
+        return nodes.expression(_ACTIVATIONS[known])
+    if isinstance(value.kind, Module) and not isinstance(value.node, cst.Attribute):
+        return value.node
+    raise Unsupported("MIG203", f"{call.api}: activation={nodes.code(value.node)} is not a function that is known")
+
+
+def _behind(call: Call, name: str, count: int) -> Expr:
+    """The axis behind the last of a range; None behind the last of all."""
+    last = nodes.literal(call.node(name))
+    if not isinstance(last, int):
+        raise Unsupported("MIG203", f"{call.api}: {name}={nodes.code(call.node(name))} must be a number here")
+    return nodes.name("None") if last == -1 else nodes.expression(str(last + 1))
+
+
+def _as_tuple(call: Call, name: str, count: int) -> Expr:
+    node = call.node(name)
+    return nodes.tuple_of([element.value for element in node.elements]) if isinstance(node, cst.List) else node
+
+
+def _pad_width(call: Call, name: str, count: int) -> Expr:
+    """The pairs that a convolution pads by before it slides; "same" puts the odd one behind."""
+    padding = nodes.literal(call.node(name))
+    if padding == "same":
+        kernel, dilation = (_numbers(call, argument, count) for argument in ("kernel_size", "dilation"))
+        totals = [step * (size - 1) for step, size in zip(dilation, kernel, strict=True)]
+        pairs = [(total // 2, total - total // 2) for total in totals]
+        return nodes.tuple_of([nodes.expression(str(pair)) for pair in pairs])
+    if padding == "valid":
+        return nodes.tuple_of([nodes.expression("(0, 0)")] * count)
+    return _pool_pairs(call, name, count)
+
+
+def _pool_pairs(call: Call, name: str, count: int) -> Expr:
+    sizes = _repeated(call, name, count)
+    if not isinstance(sizes, cst.Tuple):
+        text = nodes.code(call.node(name))
+        raise Unsupported("MIG203", f"{call.api}: padding={text} must be a number or a tuple here")
+    return nodes.tuple_of([nodes.tuple_of([size.value, size.value]) for size in sizes.elements])
+
+
+def _pad_mode(call: Call, name: str, count: int) -> Expr:
+    """What `jnp.pad` calls a padding mode of torch."""
+    mode = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}[str(nodes.literal(call.node(name)))]
+    return nodes.expression(f'"{mode}"')
 
 
 CONVERTERS: dict[str, Callable[[Call, str, int], Expr]] = {
@@ -147,4 +208,9 @@ CONVERTERS: dict[str, Callable[[Call, str, int], Expr]] = {
     "pad_pairs": _pad_pairs,
     "epsilon": _epsilon,
     "training": _training,
+    "pad_width": _pad_width,
+    "pad_mode": _pad_mode,
+    "behind": _behind,
+    "as_tuple": _as_tuple,
+    "activation": _activation,
 }

@@ -33,11 +33,12 @@ def call_signature(layer: Layer) -> tuple[Parameter, ...]:
 _signature = functools.cache(signature)
 
 
-def result_kind(layer: Layer, call: Call) -> Kind:
+def result_kind(returns: str, call: Call) -> Kind:
     """What a call of a layer gives, from the arguments of the call."""
-    return _as_kind(evaluated(layer.returns, replace(call, bound={**call.bound, "tensor": _TENSOR})))
+    return _as_kind(evaluated(returns, replace(call, bound={**call.bound, "tensor": _TENSOR, "indices": _INDICES})))
 
 
+_INDICES = Value(nodes.expression('"indices"'))
 _TENSOR = Value(nodes.expression('"tensor"'))
 
 
@@ -46,7 +47,7 @@ def _as_kind(structure: object) -> Kind:
         return Items(tuple(map(_as_kind, structure)), type="tuple")
     if structure is None:
         return Plain("None")
-    return Tensor("float") if structure == "tensor" else UNKNOWN
+    return {"tensor": Tensor("float"), "indices": Tensor("int")}.get(str(structure), UNKNOWN)
 
 
 def trains(layer: Layer, call: Call) -> bool:
@@ -67,12 +68,23 @@ def construct(layer: Layer, call: Call, initializers: Mapping[str, Expr]) -> Val
         raise Unsupported("MIG203", f"{layer.torch} without dim picks an axis by the rank of its input")
     if call.has("dtype") and nodes.code(call.node("dtype")) != "jnp.float32":
         raise Unsupported("MIG203", f"{layer.torch}: weights of another type than float32")
+    layer = _form(layer, call)
     node = fill(layer.template, call)
     if isinstance(node, cst.Call) and layer.weights:
         node = node.with_changes(args=[*node.args, *_initialisation(layer, call, initializers)])
     layout = layer.layout.value
     passage = Passage(layout, layout, layer.rank if layer.layout is Layout.LAST else 0)
-    return Value(node, Module((LayerNode(layer.torch, bound_weights(layer, call), layer.unused, passage),)))
+    tree = LayerNode(layer.torch, bound_weights(layer, call), layer.unused, passage, layer.returns)
+    return Value(node, Module((tree,)))
+
+
+def _form(layer: Layer, call: Call) -> Layer:
+    """The layer with the template of the variant that applies to its arguments."""
+    for variant in layer.variants:
+        if evaluated(variant.when, call):  # `...` where it is not known
+            layout = variant.layout or layer.layout
+            return replace(layer, template=variant.template, layout=layout, returns=variant.returns)
+    return layer
 
 
 def _equal(node: Expr, value: object) -> bool:

@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Any, NoReturn
 
 from migrate import nodes
-from migrate.kinds import BoundWeight
-from migrate.layers.layer import Layer, Weight
+from migrate.diagnostics import Unsupported
+from migrate.kinds import BoundWeight, LayerNode, Module
+from migrate.layers.layer import Layer, Part, Weight
 from migrate.rules.rule import Call
 
 
@@ -40,7 +41,7 @@ def evaluated(text: str, call: Call) -> Any:
     """An expression of the table over the arguments of a call; `...` where an argument decides it at run time."""
     try:
         value = eval(text, {"__builtins__": {}}, _Arguments(call))
-    except (_Open, TypeError):  # a length that is no number yet, such as a tuple with a name in it
+    except (_Open, TypeError, ArithmeticError):  # an argument that is no number yet, or a wrong one
         return ...
     return ... if isinstance(value, _Unknown) else value
 
@@ -53,12 +54,28 @@ def exists(weight: Weight, call: Call) -> bool | None:
 
 def bound_weights(layer: Layer, call: Call) -> tuple[BoundWeight, ...]:
     """The weights that a constructed layer has, as manifest leaves relative to it."""
-    return tuple(
+    own = tuple(
         BoundWeight(one.torch, one.collection, one.leaf, one.moves, _shape(one, call), exists(one, call) is not True)
         for weight in layer.weights
         for one in _copies(weight, call)
         if exists(weight, call) is not False
     )
+    return own + tuple(weight for part in layer.parts for weight in _of_part(part, call))
+
+
+def _of_part(part: Part, call: Call) -> Iterator[BoundWeight]:
+    """The weights of a layer that is an argument of another one."""
+    value = call.value(part.argument)
+    if nodes.is_literal(value.node, None):
+        return
+    option = value.kind.options[0] if isinstance(value.kind, Module) and len(value.kind.options) == 1 else None
+    if not isinstance(option, LayerNode):
+        raise Unsupported("MIG203", f"{call.api}: {part.argument} must be one of torch's own layers here")
+    for weight in option.weights:
+        place = Weight(f"{part.torch}.{weight.torch}", f"{part.leaf}/{weight.leaf}", (), over=part.over)
+        for one in _copies(place, call):
+            optional = weight.optional or "{i}" in one.torch
+            yield replace(weight, torch=one.torch, leaf=one.leaf, optional=optional)
 
 
 def _copies(weight: Weight, call: Call) -> Iterator[Weight]:

@@ -44,7 +44,9 @@ class Difference:
 
 
 def flat(value: Any) -> list[np.ndarray]:
-    """The arrays in nested tuples, lists and dicts (of either framework), in order, a number as an array."""
+    """The arrays in nested tuples, lists and dicts (of either framework), in order; None as nothing."""
+    if value is None:
+        return []
     if isinstance(value, dict):
         return [array for key in sorted(value) for array in flat(value[key])]
     if isinstance(value, tuple | list):

@@ -48,6 +48,8 @@ def torch_gradients(output: Any, wrt: Sequence[torch.Tensor]) -> list[np.ndarray
 
 
 def tensors(output: Any) -> list[torch.Tensor]:
+    if output is None:  # no leaf in JAX either
+        return []
     if isinstance(output, tuple | list):
         return [tensor for part in output for tensor in tensors(part)]
     if isinstance(output, dict):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -174,8 +175,8 @@ class Pair:
     def factor(self, part: str) -> float:
         """How much wider the limits are where rounding adds up, or one side uses a number of float32 in float64."""
         if self.dtype != "float64":
-            # the rounding of each step of time passes through all the later ones, here up to five in two layers
-            return 4.0 if "jax.lax.scan" in self.made.text else 1.0
+            # the rounding of each step of time, and of each sub-layer, passes through all the later ones
+            return 4.0 if re.search("jax.lax.scan|class Transformer", self.made.text) else 1.0
         if "hard_sigmoid" in self.made.text and "gradient" in part:  # torch's gradient is by 1/6 in float32
             return 1e6
         if "finfo(jnp.float32)" in self.made.text:  # RMSNorm, stated in its note: 1.2e-7 over the mean square

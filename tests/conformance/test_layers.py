@@ -15,6 +15,7 @@ from migrate.layers.table import TABLE
 from tests.conformance import rewritten
 from tests.conformance.compare import differences
 from tests.conformance.run_layer import Case, Pair, cases, example_inputs, sample_source, source
+from tests.conformance.statistics import SAME_DISTRIBUTION, kolmogorov_smirnov
 
 CASES = cases()
 # Dropout with 0 < p < 1 draws: its statistics are compared instead. (With 1 it shows where it lies between layers.)
@@ -35,7 +36,9 @@ def test_output_gradients_and_state(case: Case, precision: str) -> None:
     written = sample_source(case.sample)
     pair = Pair(written, rewritten.clean(written), precision)
     found = []
-    for scale in (1.0, 5.0):
+    # The gradient of a softmax of large scores all but vanishes: what float32 leaves of it is rounding.
+    saturates = precision == "float32" and "MultiheadAttention" in pair.made.text
+    for scale in (1.0,) if saturates else (1.0, 5.0):
         inputs = example_inputs(case.sample, precision, scale)
         for train in (False, True) if case.layer.trains and case not in DRAWING else (False,):
             found += [f"train={train}: {difference.what}" for difference in pair.differing(inputs, train)]
@@ -78,7 +81,26 @@ def test_in_a_sequential(case: Case, float64: None) -> None:
         assert len(re.findall(r"\.transpose|moveaxis", made.text.partition("class M(")[2])) == 2, made.text
 
 
-@pytest.mark.parametrize("case", DRAWING, ids=str)
+@pytest.mark.parametrize("case", [case for case in DRAWING if "Alpha" in str(case) or "RReLU" in str(case)], ids=str)
+def test_draws_per_element(case: Case) -> None:
+    """The distribution of what is drawn; and whether whole channels are drawn alike."""
+    x = np.full((40, 30, 5), -1, np.float32)
+    torch.manual_seed(0)
+    theirs = rewritten.executed(source(case.sample.constructor))["M"]().train()(torch.tensor(x)).numpy()
+    module = rewritten.executed(rewritten.clean(source(case.sample.constructor)).text)["M"](training=True)
+    ours = np.asarray(module.apply({}, jnp.asarray(x), rngs={"dropout": jax.random.key(0)}))
+    whole = [(np.ptp(values, axis=-1) == 0).all() for values in (ours, theirs)]
+    assert whole[0] == whole[1]
+    one, other = (values[:, :, 0] if whole[0] else values for values in (ours, theirs))
+    if len(np.unique(theirs)) == 2:
+        np.testing.assert_allclose(np.unique(ours), np.unique(theirs), rtol=1e-6)
+        # five standard errors of the difference of two means of that many draws
+        assert abs(one.mean() - other.mean()) <= 5 * np.sqrt(2 * other.var() / other.size)
+    else:
+        assert kolmogorov_smirnov(one, other) <= SAME_DISTRIBUTION
+
+
+@pytest.mark.parametrize("case", [case for case in DRAWING if "nn.Dropout" in str(case)], ids=str)
 def test_dropout(case: Case) -> None:
     """What is dropped, and how what is left is scaled."""
     shape = (40, 30, *case.sample.shape[2:])

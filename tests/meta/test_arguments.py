@@ -8,7 +8,7 @@ import pytest
 
 from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Distribution, Items, Number, Tensor
+from migrate.kinds import BoundWeight, Distribution, Items, LayerNode, Module, Number, Tensor
 from migrate.layers.table import TABLE
 from migrate.rules.catalogue import RULES
 from migrate.rules.rule import Call, Value, signature
@@ -129,16 +129,27 @@ LAYER_ARGUMENTS = [
 LAYER_HARMLESS = {
     ("torch.nn.Embedding", "norm_type"): "of max_norm, which is refused",
     ("torch.nn.Embedding", "sparse"): "how the gradient is kept",
-    ("torch.nn.Softplus", "threshold"): "above it the difference is below the rounding of float32",
-    **{(f"torch.nn.InstanceNorm{n}d", "num_features"): "told by the input" for n in (1, 2, 3)},
-    **{(f"torch.nn.InstanceNorm{n}d", "momentum"): "of statistics, which are refused" for n in (1, 2, 3)},
+    ("torch.nn.EmbeddingBag", "norm_type"): "of max_norm, which is refused",
+    ("torch.nn.EmbeddingBag", "sparse"): "how the gradient is kept",
+    ("torch.nn.SyncBatchNorm", "process_group"): "the batch of a jitted step is the whole one",
+    ("torch.nn.TransformerEncoder", "enable_nested_tensor"): "how torch keeps a padded batch",
+    ("torch.nn.TransformerEncoder", "mask_check"): "of nested tensors",
 }
+# Arguments that matter only beside others.
+BESIDE = {
+    f"torch.nn.InstanceNorm{n}d": {"track_running_stats": Value(nodes.expression("True"), Number())} for n in (1, 2, 3)
+}
+ONE_WEIGHT = LayerNode("torch.nn.Linear", (BoundWeight("weight", "params", "kernel", (), ()),))
+GIVEN_LAYER = Value(nodes.name("layer"), Module((ONE_WEIGHT,)))
 
 
 def constructed(name: str, argument: str, value: Value) -> str:
     """The constructor that is made with `value` for one argument, and its weights, or "refused"."""
     parameters = signature(TABLE[name].signature)
     bound = {p.name: Value(nodes.expression("4"), Number()) for p in parameters if p.default is None and not p.star}
+    bound |= BESIDE.get(name, {})
+    for part in TABLE[name].parts:
+        bound[part.argument] = GIVEN_LAYER
     if "Softmax" in name and parameters:
         bound["dim"] = Value(nodes.expression("1"), Number())
     defaults = {p.name: p.default for p in parameters}

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from migrate import emit
+from migrate import snippet_files
 from migrate.layers.layer import Layer, Sample, Weight
 from migrate.layers.moves import Permute
 from migrate.layers.table import TABLE
@@ -215,7 +215,7 @@ MISTAKEN_SNIPPETS = [
 
 @pytest.mark.parametrize(("name", "sample", "right", "wrong"), MISTAKEN_SNIPPETS)
 def test_a_mistaken_snippet_is_noticed(name: str, sample: Sample, right: str, wrong: str, float64: None) -> None:
-    text = (emit._SNIPPETS / f"{name}.py").read_text()
+    text = (snippet_files.FOLDER / f"{name}.py").read_text()
     assert right in text
     written = sample_source(sample)
     made = rewritten.fresh(written)

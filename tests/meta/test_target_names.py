@@ -17,6 +17,7 @@ import optax
 import pytest
 
 import migrate
+from migrate import snippet_files
 from migrate.layers.table import TABLE
 from migrate.optimizers import INITIALIZERS, OPTIMIZERS, SCHEDULES
 from tests.conformance.examples import all_examples
@@ -45,7 +46,8 @@ def emitted() -> Iterator[tuple[str, ast.AST]]:
     for example in all_examples():
         yield f"{example.rule}: {example.expected}", parsed(example.expected)
     for layer in TABLE.values():
-        yield layer.torch, parsed(layer.template)
+        for template in (layer.template, *(variant.template for variant in layer.variants)):
+            yield layer.torch, parsed(template)
         yield layer.torch, parsed(f"f({layer.defaults})")
     for entry in OPTIMIZERS.values():
         for template in (entry.template, *(variant for _, variant in entry.variants)):
@@ -132,10 +134,10 @@ def test_a_wrong_name_would_be_noticed(code: str, problem: str) -> None:
 
 @pytest.mark.parametrize("name", SNIPPETS)
 def test_a_snippet_is_used_and_defines_its_name(name: str) -> None:
-    """Each is named in the rules, the layer table or a pass; its file defines that name and nothing else."""
-    sources = [
-        path.read_text() for path in Path(migrate.__file__).parent.rglob("*.py") if path.parent.name != "snippets"
-    ]
-    assert any(re.search(rf'["(]{name}[("]', text) for text in sources)
+    """Each is named in the rules, the layer table or a pass, or imported by another; its file defines that name and
+    nothing else."""
+    texts = {path: path.read_text() for path in Path(migrate.__file__).parent.rglob("*.py")}
+    named = any(re.search(rf'["(]{name}[("]', text) for path, text in texts.items() if path.parent.name != "snippets")
+    assert named or any(name in snippet_files.needs(other) for other in SNIPPETS)
     made = [s.name for s in ast.parse(SNIPPETS[name].read_text()).body if isinstance(s, ast.FunctionDef | ast.ClassDef)]
     assert made == [name]

@@ -64,7 +64,7 @@ def check(ours: tuple[Parameter, ...], function: Any, skip: int = 0) -> None:
             assert parameter.default is None, f"{parameter.name} has no default in torch"
         else:
             assert parameter.default is not None, f"{parameter.name} has the default {default!r} in torch"
-            assert eval(nodes.code(parameter.default)) == default, parameter.name
+            assert eval(nodes.code(parameter.default), {"F": torch.nn.functional}) == default, parameter.name
 
 
 @pytest.mark.parametrize("name", TABLE)

@@ -72,8 +72,8 @@ SOURCES: dict[str, tuple[str, str]] = {
         "        self.odd = nn.FractionalMaxPool2d(2, output_size=2)",
     ),
     "MIG203": (
-        module("self.pool = nn.MaxPool2d(2, ceil_mode=True)"),
-        "        self.pool = nn.MaxPool2d(2, ceil_mode=True)",
+        module("self.words = nn.Embedding(9, 4, max_norm=1.0)"),
+        "        self.words = nn.Embedding(9, 4, max_norm=1.0)",
     ),
     "MIG204": (LOOP.replace("model = Net()\n", INIT + "model = Net()\nmodel.apply(start)\n"), "model.apply(start)"),
     "MIG301": (HEAD + "print(torch.special.bessel_j0(x))\n", "print(torch.special.bessel_j0(x))"),

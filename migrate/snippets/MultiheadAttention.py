@@ -1,0 +1,75 @@
+import flax.linen as nn
+import jax.numpy as jnp
+
+
+class MultiheadAttention(nn.Module):
+    """torch's attention: returns (output, weights). A True in a boolean mask forbids; any other mask is added.
+
+    The projections of query, key and value are one weight where they are equally wide, as in torch.
+    """
+
+    embed_dim: int
+    num_heads: int
+    dropout: float = 0.0
+    bias: bool = True
+    kdim: int | None = None
+    vdim: int | None = None
+    batch_first: bool = False
+    training: bool = False
+
+    @nn.compact
+    def __call__(
+        self,
+        query,
+        key,
+        value,
+        key_padding_mask=None,
+        need_weights=True,
+        attn_mask=None,
+        average_attn_weights=True,
+        is_causal=False,
+    ):
+        batched = query.ndim == 3
+        if not batched:
+            query, key, value = query[None], key[None], value[None]
+        elif not self.batch_first:
+            query, key, value = (x.swapaxes(0, 1) for x in (query, key, value))
+        if key_padding_mask is not None:
+            key_padding_mask = key_padding_mask.reshape(len(query), 1, 1, -1)
+        if attn_mask is not None and attn_mask.ndim == 3:  # one for each head of each example
+            attn_mask = attn_mask.reshape(len(query), self.num_heads, *attn_mask.shape[1:])
+
+        query, key, value = (self.heads(x) for x in self.project(query, key, value))
+        scores = query * query.shape[-1] ** -0.5 @ key.swapaxes(-2, -1)
+        for mask in (attn_mask, key_padding_mask):
+            if mask is not None:
+                scores = jnp.where(mask, -jnp.inf, scores) if mask.dtype == bool else scores + mask
+        weights = nn.softmax(scores)
+        weights = nn.Dropout(self.dropout, deterministic=not self.training)(weights)
+        output = (weights @ value).swapaxes(1, 2).reshape(len(query), -1, self.embed_dim)
+        kernel_init = nn.initializers.variance_scaling(1 / 3, "fan_in", "uniform")
+        output = nn.Dense(self.embed_dim, use_bias=self.bias, kernel_init=kernel_init, name="out_proj")(output)
+
+        weights = weights.mean(axis=1) if average_attn_weights else weights
+        if not batched:
+            output, weights = output[0], weights[0]
+        elif not self.batch_first:
+            output = output.swapaxes(0, 1)
+        return output, weights if need_weights else None
+
+    def project(self, query, key, value):
+        width, xavier = self.embed_dim, nn.initializers.xavier_uniform()
+        kdim, vdim = self.kdim or width, self.vdim or width
+        if kdim == vdim == width:
+            kernels = jnp.split(self.param("in_proj_weight", xavier, (width, 3 * width)), 3, axis=-1)
+        else:
+            sizes = {"q": width, "k": kdim, "v": vdim}
+            kernels = [self.param(f"{name}_proj_weight", xavier, (size, width)) for name, size in sizes.items()]
+        projected = [x @ kernel for x, kernel in zip((query, key, value), kernels, strict=True)]
+        if self.bias:
+            biases = jnp.split(self.param("in_proj_bias", nn.initializers.zeros, (3 * width,)), 3)
+            projected = [x + bias for x, bias in zip(projected, biases, strict=True)]
+        return projected
+
+    def heads(self, x):
+        return x.reshape(*x.shape[:2], self.num_heads, -1).swapaxes(1, 2)

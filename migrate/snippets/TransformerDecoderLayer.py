@@ -1,0 +1,69 @@
+from collections.abc import Callable
+
+import flax.linen as nn
+
+from migrate.snippets.MultiheadAttention import MultiheadAttention
+from migrate.snippets.torch_init import torch_init
+
+
+class TransformerDecoderLayer(nn.Module):
+    """torch's decoder layer: self-attention, attention to the encoder's output, and a feed-forward network."""
+
+    d_model: int
+    nhead: int
+    dim_feedforward: int = 2048
+    dropout: float = 0.1
+    activation: Callable = nn.relu
+    layer_norm_eps: float = 1e-5
+    batch_first: bool = False
+    norm_first: bool = False
+    bias: bool = True
+    training: bool = False
+
+    def setup(self):
+        self.self_attn, self.multihead_attn = (
+            MultiheadAttention(
+                self.d_model,
+                self.nhead,
+                dropout=self.dropout,
+                bias=self.bias,
+                batch_first=self.batch_first,
+                training=self.training,
+            )
+            for _ in range(2)
+        )
+        self.linear1 = nn.Dense(self.dim_feedforward, use_bias=self.bias, **torch_init(fan_in=self.d_model))
+        self.linear2 = nn.Dense(self.d_model, use_bias=self.bias, **torch_init(fan_in=self.dim_feedforward))
+        self.norm1 = nn.LayerNorm(epsilon=self.layer_norm_eps, use_bias=self.bias)
+        self.norm2 = nn.LayerNorm(epsilon=self.layer_norm_eps, use_bias=self.bias)
+        self.norm3 = nn.LayerNorm(epsilon=self.layer_norm_eps, use_bias=self.bias)
+        self.drop = nn.Dropout(self.dropout, deterministic=not self.training)
+
+    def __call__(
+        self,
+        tgt,
+        memory,
+        tgt_mask=None,
+        memory_mask=None,
+        tgt_key_padding_mask=None,
+        memory_key_padding_mask=None,
+        tgt_is_causal=False,
+        memory_is_causal=False,
+    ):
+        def attend(x):
+            return self.drop(self.self_attn(x, x, x, tgt_key_padding_mask, False, tgt_mask)[0])
+
+        def attend_to_memory(x):
+            return self.drop(self.multihead_attn(x, memory, memory, memory_key_padding_mask, False, memory_mask)[0])
+
+        def feed_forward(x):
+            return self.drop(self.linear2(self.drop(self.activation(self.linear1(x)))))
+
+        x = tgt
+        if self.norm_first:
+            x = x + attend(self.norm1(x))
+            x = x + attend_to_memory(self.norm2(x))
+            return x + feed_forward(self.norm3(x))
+        x = self.norm1(x + attend(x))
+        x = self.norm2(x + attend_to_memory(x))
+        return self.norm3(x + feed_forward(x))

@@ -1,0 +1,50 @@
+from collections.abc import Callable
+
+import flax.linen as nn
+
+from migrate.snippets.MultiheadAttention import MultiheadAttention
+from migrate.snippets.torch_init import torch_init
+
+
+class TransformerEncoderLayer(nn.Module):
+    """torch's encoder layer: self-attention and a feed-forward network, each with dropout, residual and LayerNorm."""
+
+    d_model: int
+    nhead: int
+    dim_feedforward: int = 2048
+    dropout: float = 0.1
+    activation: Callable = nn.relu
+    layer_norm_eps: float = 1e-5
+    batch_first: bool = False
+    norm_first: bool = False
+    bias: bool = True
+    training: bool = False
+
+    def setup(self):
+        self.self_attn = MultiheadAttention(
+            self.d_model,
+            self.nhead,
+            dropout=self.dropout,
+            bias=self.bias,
+            batch_first=self.batch_first,
+            training=self.training,
+        )
+        self.linear1 = nn.Dense(self.dim_feedforward, use_bias=self.bias, **torch_init(fan_in=self.d_model))
+        self.linear2 = nn.Dense(self.d_model, use_bias=self.bias, **torch_init(fan_in=self.dim_feedforward))
+        self.norm1 = nn.LayerNorm(epsilon=self.layer_norm_eps, use_bias=self.bias)
+        self.norm2 = nn.LayerNorm(epsilon=self.layer_norm_eps, use_bias=self.bias)
+        self.drop = nn.Dropout(self.dropout, deterministic=not self.training)
+
+    def __call__(self, src, src_mask=None, src_key_padding_mask=None, is_causal=False):
+        def attend(x):
+            return self.drop(self.self_attn(x, x, x, src_key_padding_mask, False, src_mask)[0])
+
+        def feed_forward(x):
+            return self.drop(self.linear2(self.drop(self.activation(self.linear1(x)))))
+
+        x = src
+        if self.norm_first:
+            x = x + attend(self.norm1(x))
+            return x + feed_forward(self.norm2(x))
+        x = self.norm1(x + attend(x))
+        return self.norm2(x + feed_forward(x))
