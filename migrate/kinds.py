@@ -42,8 +42,8 @@ class Tensor(Kind):
 class Host(Kind):
     """What stays torch or foreign: data sets, loaders, transforms, batches of a loader (`tensor`)."""
 
-    what: str = "data"  # "data", "loader", "tensor", "batch"
-    origin: int = 0  # the node that bound a batch
+    what: str = "data"  # "data", "loader", "stream" (of batches, by a generator), "tensor", "batch"
+    origins: frozenset[int] = frozenset()  # the nodes that bound a batch
 
 
 @dataclass(frozen=True)
@@ -148,10 +148,13 @@ class Leaf(Tensor):
 
 @dataclass(frozen=True)
 class Model(Kind):
-    """An instance of module class `cls` (a user class, or "Sequential"); `place` None inside another module."""
+    """An instance of module class `cls` (a user class, or "Sequential"); `place` None inside another module, and before
+    it is assigned. Until then: `copied`, the model whose weights it starts with; `mode`, "eval" where it was called."""
 
     cls: str
     place: Place | None = None
+    copied: Place | None = None
+    mode: str = ""
 
 
 @dataclass(frozen=True)
@@ -414,12 +417,16 @@ def join(a: Kind, b: Kind) -> Kind:
     for one, other in ((a, b), (b, a)):
         if isinstance(one, Plain) and one.what == "None" and isinstance(other, Tensor):
             return replace(other, optional=True)
-        if isinstance(one, Plain) and one.what == "None" and isinstance(other, Scaler | Module | Makers | ModuleClass):
+        if isinstance(one, Plain) and one.what == "None" and isinstance(
+            other, Scaler | Module | Makers | ModuleClass | Model | Optimizer
+        ):
             return other
         if isinstance(one, Plain) and one.what == "None" and isinstance(other, Items):
             return other  # a state that starts as None
         if isinstance(one, Number) and isinstance(other, Tensor):
             return replace(other, rank=-1)  # a running sum that starts at 0
+    if isinstance(a, Host) and isinstance(b, Host) and a.what == b.what:
+        return Host(a.what, a.origins | b.origins)
     if isinstance(a, Items) and isinstance(b, Items):
         if a.items is not None and b.items is not None and len(a.items) == len(b.items):
             return Items(tuple(map(join, a.items, b.items)), type=a.type)

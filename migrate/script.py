@@ -13,6 +13,8 @@ from migrate.kinds import (
     BoundWeight,
     ChoiceNode,
     ClassNode,
+    Host,
+    Items,
     Kind,
     LayerNode,
     ListNode,
@@ -51,6 +53,7 @@ class FunctionFacts:
     found_params: dict[str, Kind] = field(default_factory=dict)
     returns: Kind = field(default_factory=Never)
     overriding: Kind = field(default_factory=Never)  # what the methods of subclasses return in its place
+    yields: Kind = field(default_factory=Never)  # what a generator gives
     reads: set[State] = field(default_factory=set)  # as the round before found them
     writes: set[State] = field(default_factory=set)
     found_reads: set[State] = field(default_factory=set)  # as this round finds them
@@ -92,6 +95,10 @@ class FunctionFacts:
     @property
     def result(self) -> Kind:
         """What a call returns; UNKNOWN before the first `return` was seen."""
+        if isinstance(self.yields, Host):
+            return Host("stream")
+        if not isinstance(self.yields, Never):
+            return Items(None, self.yields, "generator")
         result = join(self.returns, self.overriding)
         return UNKNOWN if isinstance(result, Never) else result
 
@@ -171,6 +178,8 @@ class Script:
     classes: dict[str, ClassFacts] = field(default_factory=dict)
     functions: dict[str, FunctionFacts] = field(default_factory=dict)
     places: dict[Place, str] = field(default_factory=dict)  # models made by the script -> class
+    copies: set[Place] = field(default_factory=set)  # those among them that start as copies of others
+    host_functions: set[str] = field(default_factory=set)  # functions that data loading calls: they stay torch
     parameters_of: dict[Place, Place] = field(default_factory=dict)  # parameter -> the model passed for it
     optimizers: dict[Place, tuple[Place, ...]] = field(default_factory=dict)  # -> the models that they train
     leaves: set[Place] = field(default_factory=set)  # tensors made with requires_grad=True
@@ -250,7 +259,7 @@ class Script:
         """At how many places modules of a class are made, as models or inside others."""
         children = [node for facts in self.classes.values() for node in facts.children.values()]
         inside = [inner for node in children for inner in classes_in(node)]
-        return inside.count(cls) + list(self.places.values()).count(cls)
+        return inside.count(cls) + [made for place, made in self.places.items() if place not in self.copies].count(cls)
 
     def trains(self, cls: str) -> bool:
         """Whether a module of the class behaves differently in train mode."""

@@ -100,6 +100,11 @@ class Calls(TorchCalls, MakerValues, EinopsCalls, Models, Expressions, UserCalls
             made = self.partial_maker(node, self.expr(node.args[0].value).kind)
             if made is not None:
                 return made
+        if nodes.dotted(func) in ("copy.deepcopy", "deepcopy") and len(node.args) == 1:
+            value = self.expr(node.args[0].value)
+            if isinstance(value.kind, Model) and value.kind.place is not None:
+                mode = self.env.modes.get(value.kind.place, "train")
+                return Value(value.node, Model(value.kind.cls, None, value.kind.place, mode))
         if isinstance(func, cst.Attribute):
             if isinstance(func.value, cst.Call) and nodes.dotted(func.value.func) == "super":
                 return self.super_call(node, func)
@@ -272,7 +277,7 @@ class Calls(TorchCalls, MakerValues, EinopsCalls, Models, Expressions, UserCalls
         if name == "iter":
             return Value(made, first)
         if name == "next":
-            return Value(made, Host("batch", id(node)) if isinstance(first, Host) else UNKNOWN)
+            return Value(made, Host("batch", frozenset({id(node)})) if isinstance(first, Host) else UNKNOWN)
         if name in ("sum", "max", "min", "abs"):
             kind = first.joined() if isinstance(first, Items) and len(node.args) == 1 else first
             return Value(made, kind if isinstance(kind, Tensor | Number) else UNKNOWN)

@@ -153,16 +153,26 @@ class ControlFlow(Precision, DataLoading, OptimizerStatements):
     def statement_Try(self, node: cst.Try) -> list[Statement]:
         start = self.env.copy()
         body = self.suite(node.body.body)
-        handlers = []
+        done = self.env.copy()
+        self.env.join(start)
+        broken_off = self.env.copy()
+        handlers, handled = [], []
         for handler in node.handlers:
+            self.env.replace(broken_off.copy())
             inner = self.suite(handler.body.body)
             handlers.append(handler.with_changes(body=suites.block_of(handler.body, inner)))
-        self.env.join(start)
+            if not suites.exits(inner):
+                handled.append(self.env.copy())
+        self.env.replace(done)
         changes: dict[str, object] = {"body": suites.block_of(node.body, body), "handlers": handlers}
         if node.orelse is not None:
             changes["orelse"] = node.orelse.with_changes(
                 body=suites.block_of(node.orelse.body, self.suite(node.orelse.body.body))
             )
+        for env in handled:
+            self.env.join(env)
+        if not node.handlers:
+            self.env.join(broken_off)
         if node.finalbody is not None:
             final = self.suite(node.finalbody.body.body)
             changes["finalbody"] = node.finalbody.with_changes(body=suites.block_of(node.finalbody.body, final))

@@ -12,6 +12,7 @@ from migrate.diagnostics import Unsupported
 from migrate.kinds import (
     UNKNOWN,
     DType,
+    Function,
     Host,
     Kind,
     Tensor,
@@ -39,6 +40,9 @@ class DataLoading(Arguments):
         """Data loading stays torch, and so do the tensors that it is fed with."""
         args = []
         for arg in node.args:
+            if isinstance(arg.value, cst.Lambda) or self.given_function(arg.value):
+                args.append(arg)
+                continue
             value = self.expr(arg.value)
             self.sink(value.kind)
             self.keep(arg.value)
@@ -47,6 +51,15 @@ class DataLoading(Arguments):
         if name.startswith("torchvision.utils"):
             what = "tensor"
         return Value(node.with_changes(args=args), Host(what))
+
+    def given_function(self, node: Expr) -> bool:
+        """Whether an argument of data loading is a function of the user's, as a `collate_fn` is: it stays torch."""
+        if isinstance(node, cst.Call) and (nodes.dotted(node.func) or "").rpartition(".")[2] == "partial" and node.args:
+            node = node.args[0].value
+        kind = self.kind_of(node)
+        if isinstance(kind, Function):
+            self.script.host_functions.add(kind.name)
+        return isinstance(kind, Function) or kind == Host("function")
 
     def sink(self, kind: Kind) -> None:
         """Tensors that feed data loading stay torch, from the places that made them on."""
@@ -58,8 +71,8 @@ class DataLoading(Arguments):
         """Batches of a loader that torch code uses are not converted where they are bound."""
         for name in usage.loads(node):
             kind = self.kind_of_name(name)
-            if isinstance(kind, Host) and kind.origin:
-                self.script.kept.add(kind.origin)
+            if isinstance(kind, Host) and kind.origins:
+                self.script.kept |= kind.origins
 
     def host_method(self, node: cst.Call, func: cst.Attribute, base: Value) -> Value:
         """A method of what stays torch; `.to(device)` is where a batch enters JAX."""
@@ -71,13 +84,13 @@ class DataLoading(Arguments):
         result: Kind = Host("data")
         if kind.what in ("tensor", "batch"):
             numeric = method in ("item", "size", "dim", "numel", "tolist", "numpy")
-            result = UNKNOWN if numeric else Host("tensor", kind.origin if method in RULES else 0)
+            result = UNKNOWN if numeric else Host("tensor", kind.origins if method in RULES else frozenset())
             if method == "next":
-                result = Host("batch", id(node))
+                result = Host("batch", frozenset({id(node)}))
         if method in ("next", "__next__"):
-            result = Host("batch", id(node))
-        if kind.what == "tensor" and kind.origin and method not in ("size", "item", "dim", "to"):
-            self.script.kept.add(kind.origin)
+            result = Host("batch", frozenset({id(node)}))
+        if kind.what == "tensor" and kind.origins and method not in ("size", "item", "dim", "to"):
+            self.script.kept |= kind.origins
         args = self.torch_args(node.args)
         return Value(node.with_changes(func=func.with_changes(value=base.node), args=args), result)
 
@@ -110,7 +123,7 @@ class DataLoading(Arguments):
         for target in targets:
             for name in usage.target_names(target):
                 kind = self.env.kinds.get(name)
-                if isinstance(kind, Host) and kind.what == "tensor" and kind.origin in converting:
+                if isinstance(kind, Host) and kind.what == "tensor" and kind.origins and kind.origins <= converting:
                     names.append(name)
         wanted = [name for name in names if self.loaded_later(name)]
         if not wanted or self.context in ("forward", "setup", "region"):

@@ -33,7 +33,7 @@ def part_kind(kind: Kind, number: int, count: int) -> Kind:
             return kind.items[number]
         return kind.joined()
     if isinstance(kind, Host):
-        return Host("tensor", kind.origin) if kind.what in ("batch", "tensor") else Host("data")
+        return Host("tensor", kind.origins) if kind.what in ("batch", "tensor") else Host("data")
     if isinstance(kind, Tensor):
         return replace(kind, rank=kind.rank - 1 if kind.rank > 0 else -1)
     return UNKNOWN
@@ -46,7 +46,7 @@ def loop_kind(kind: Kind, origin: int) -> Kind:
     if isinstance(kind, Tensor):
         return replace(kind, rank=kind.rank - 1 if kind.rank > 0 else -1)
     if isinstance(kind, Host):
-        return Host("batch", origin)
+        return Host("batch", frozenset({origin}))
     if isinstance(kind, Module):
         return element_kind(kind)
     if isinstance(kind, Parameters):
@@ -100,7 +100,7 @@ def item_kind(kind: Kind, node: cst.Subscript, indices: list[Value | None]) -> K
             rank = -1
         return replace(kind, rank=rank, optional=False)
     if isinstance(kind, Host):
-        return Host("tensor", kind.origin) if kind.what in ("tensor", "batch") else Host("tensor")
+        return Host("tensor", kind.origins) if kind.what in ("tensor", "batch") else Host("tensor")
     if isinstance(kind, Items):
         number = nodes.literal(node.slice[0].slice.value) if isinstance(node.slice[0].slice, cst.Index) else ...
         if isinstance(number, int) and kind.items is not None and -len(kind.items) <= number < len(kind.items):

@@ -32,10 +32,11 @@ from migrate.kinds import (
     Tied,
     TorchName,
     Weight,
+    join,
 )
 from migrate.layers.table import TABLE
 from migrate.lowering.accelerated import Accelerated
-from migrate.lowering.elements import part_kind
+from migrate.lowering.elements import loop_kind, part_kind
 from migrate.lowering.imports import Imports
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.unit import known
@@ -211,6 +212,19 @@ class Expressions(Accelerated, Imports):
 
     def expr_StarredElement(self, node: cst.StarredElement) -> Value:
         return Value(node.with_changes(value=self.node(node.value)))
+
+    def expr_Yield(self, node: cst.Yield) -> Value:
+        """What a generator gives is what a loop over its calls takes."""
+        if node.value is None:
+            return Value(node)
+        inner = node.value.item if isinstance(node.value, cst.From) else node.value
+        value = self.expr(inner)
+        self.use(inner, value)
+        if self.facts is not None:
+            kind = loop_kind(value.kind, 0) if isinstance(node.value, cst.From) else value.kind
+            self.facts.yields = join(self.facts.yields, kind)
+        made = layouts.first(value)
+        return Value(node.with_changes(value=cst.From(made) if isinstance(node.value, cst.From) else made))
 
     def expr_Lambda(self, node: cst.Lambda) -> Value:
         inner = self.inner({p.name.value: UNKNOWN for p in node.params.params})

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate import layouts, nodes, suites
+from migrate import layouts, nodes, suites, usage
 from migrate.diagnostics import Unsupported
 from migrate.kinds import (
     Function,
+    Host,
     Kind,
     Model,
+    Never,
     Optimizer,
     Scheduler,
     join,
@@ -37,7 +39,18 @@ class Functions(Initialisation, UserCalls):
             self.script.functions[qualname].node = node
             self.env.kinds[node.name.value] = Function(qualname)
             return []  # what it does is in the constructors of the layers
+        if qualname in self.script.host_functions:
+            return [self.host_function(node)]
         return [self.function(node)]
+
+    def host_function(self, node: cst.FunctionDef) -> cst.FunctionDef:
+        """A function that data loading calls stays torch, and so do those that it calls."""
+        for name in usage.loads(node.body):
+            kind = self.env.lookup(name)
+            if isinstance(kind, Function):
+                self.script.host_functions.add(kind.name)
+        self.env.kinds[node.name.value] = Host("function")
+        return node
 
     def function(self, node: cst.FunctionDef) -> cst.FunctionDef:
         """A user's function: its body, with the state that it touches in its signature and its returns."""
@@ -90,6 +103,8 @@ class Functions(Initialisation, UserCalls):
         if not facts.local_key:
             body = _one_draw(body, inner.unit.key)
         states = inner.own_returns()
+        if states and not isinstance(facts.yields, Never):
+            raise Unsupported("MIG404", f"{spelled(facts.qualname)} yields, and changes {facts.written[0].what}")
         if states and not suites.exits(body):
             body.append(nodes.statement("return {s}", s=nodes.bare_tuple(states)))
         return body

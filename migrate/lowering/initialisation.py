@@ -38,10 +38,23 @@ class Initialisation(Examples):
         self.script.places[place] = kind.cls
         self.bind(target, Model(kind.cls, place))
         self.define_target(target, None)
-        self.env.modes[place] = "train"
-        self.ready.discard(place)
+        self.env.modes[place] = kind.mode or "train"
         made = suites.rebuilt(line, small, small.with_changes(value=value.node))
+        if kind.copied is not None:
+            return [*made, *self.copied_weights(place, kind.copied)]
+        self.ready.discard(place)
         self.pending.append(("model", place, line))
+        return made
+
+    def copied_weights(self, place: Place, source: Place) -> list[Statement]:
+        """`copy.deepcopy(model)`: the same module, with arrays of its own, since training gives those away."""
+        self.script.copies.add(place)
+        self.ready.add(place)
+        made: list[Statement] = []
+        for what in (PARAMS, BATCH_STATS) if self.script.has_stats(self.script.places[place]) else (PARAMS,):
+            text = "{own} = jax.tree.map(jnp.copy, {given})"
+            given = self.read(State(what, source))
+            made.append(nodes.statement(text, own=self.write(State(what, place)), given=given))
         return made
 
     def taken_model(

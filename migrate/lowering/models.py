@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import libcst as cst
 
@@ -243,8 +244,9 @@ class Models(Precision):
         place = kind.place
         if method in ("train", "eval"):
             on = method == "train" and not (node.args and nodes.is_literal(node.args[0].value, False))
-            if place is not None:
-                self.set_mode(place, "train" if on else "eval")
+            if place is None:
+                return replace(base, kind=replace(kind, mode="train" if on else "eval"))
+            self.set_mode(place, "train" if on else "eval")
             return base
         if method in _SAME:
             for arg in node.args:

@@ -31,7 +31,7 @@ from migrate.kinds import (
 from migrate.lowering.region import Clip, Region, Tracing
 from migrate.lowering.unit import Environment, Unit, known
 from migrate.nodes import Expr, Statement
-from migrate.qualified import file_of
+from migrate.qualified import file_of, spelled
 from migrate.rules.rule import Value
 from migrate.script import FunctionFacts
 
@@ -208,7 +208,7 @@ class Scope:
         for star in (params.star_arg, params.star_kwarg):
             if isinstance(star, cst.Param):
                 env.kinds[star.name.value] = UNKNOWN
-        facts.returns = Never()
+        facts.returns, facts.yields = Never(), Never()
         return made
 
     def in_file_of(self, qualname: str) -> Self:
@@ -338,8 +338,17 @@ class Scope:
     def use(self, node: Expr, value: Value) -> None:
         """Notes that a device is used for more than placing tensors: then its variable stays."""
         self.refuse_torch(value)
+        if isinstance(value.kind, Function):
+            self.refuse_stateful(value.kind)
         if isinstance(value.kind, Device):
             self.script.found_device_used.add(nodes.dotted(node) or "")
+
+    def refuse_stateful(self, kind: Function) -> None:
+        """Declines a function as a value where its calls need state that whoever calls it does not have."""
+        states = self.script.functions[kind.name].states
+        if states:
+            needed = ", ".join(sorted({state.what for state in states}))
+            raise Unsupported("MIG404", f"{spelled(kind.name)} is used as a value, and its calls need {needed}")
 
     @staticmethod
     def refuse_torch(value: Value) -> None:
@@ -362,8 +371,7 @@ class Scope:
     def as_array(self, value: Value) -> Value:
         """A value as JAX code takes it; remembers that the batch which it came from is wanted as jax arrays."""
         if isinstance(value.kind, Host) and value.kind.what in ("tensor", "batch"):
-            if value.kind.origin:
-                self.script.wanted.add(value.kind.origin)
+            self.script.wanted |= value.kind.origins
             return Value(nodes.call("jnp.asarray", value.node), Tensor())
         return value
 

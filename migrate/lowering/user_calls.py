@@ -38,7 +38,8 @@ class UserCalls(Arguments, Builders, Binding):
                 self.pass_kind(facts, name, value.kind)
                 if isinstance(facts.params.get(name), VANISHING):
                     continue
-            self.use(arg.value, value)
+            if not (name and isinstance(value.kind, Function)):  # a parameter that is called gets what its calls need
+                self.use(arg.value, value)
             followed.append(name)
             args.append(arg.with_changes(value=layouts.first(value)))
         for parameter in facts.node.params.params:

@@ -60,5 +60,5 @@ def closure(params, grads):
     loss = metrics["loss"]
     return grads, loss
 
-
-optimizer.step(closure)
+# optimizer.step(closure)
+raise NotImplementedError("MIG404: closure is used as a value, and its calls need grads, params")
