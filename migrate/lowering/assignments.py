@@ -72,6 +72,9 @@ class Assignments(InlineModels, Setup, Initialisation, DataLoading, UserCalls, O
         special = self.assigned_call(line, small, targets)
         if special is not None:
             return special
+        apart = self.one_by_one(line, small)
+        if apart is not None:
+            return apart
         value = self.constructed(small.value, targets[0])
         return self.assign(line, small, targets, value)
 
@@ -84,6 +87,27 @@ class Assignments(InlineModels, Setup, Initialisation, DataLoading, UserCalls, O
             return self.assign(line, small, [target], self.expr(small.value))
         self.bind(target, chosen if models is None else Parameters(models))
         return []
+
+    def one_by_one(self, line: cst.SimpleStatementLine, small: cst.Assign) -> list[Statement] | None:
+        """`net, best = Net(), 0`: what makes a model or an optimizer is a statement of its own."""
+        target, value = small.targets[0].target, small.value
+        if len(small.targets) > 1 or not isinstance(target, cst.Tuple) or not isinstance(value, cst.Tuple):
+            return None
+        pairs = [(t.value, v.value) for t, v in zip(target.elements, value.elements, strict=False)]
+        with self.unit.discarding():
+            outer, self.before = self.before, []
+            kinds = [self.expr(node).kind for _, node in pairs]
+            self.before = outer
+        made = [isinstance(kind, Model | Optimizer | Scheduler) and kind.place in (None, NOWHERE) for kind in kinds]
+        bound = [set(usage.target_names(name)) for name, _ in pairs]
+        clash = any(names & set(usage.loads(node)) for i, names in enumerate(bound) for _, node in pairs[i + 1 :])
+        if not any(made) or clash or len(target.elements) != len(value.elements):
+            return None
+        lowered: list[Statement] = []
+        for number, (name, node) in enumerate(pairs):
+            each = cst.SimpleStatementLine([cst.Assign([nodes.target(name)], node)])
+            lowered += self.statement(each.with_changes(leading_lines=line.leading_lines) if not number else each)
+        return lowered
 
     def assign(
         self,
