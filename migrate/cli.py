@@ -86,6 +86,9 @@ def rewrite(
         list[str] | None, typer.Option("--select", help="Report only these codes, or codes that begin so: MIG3,MIG401.")
     ] = None,
     ignore: Annotated[list[str] | None, typer.Option("--ignore", help="Do not report these codes.")] = None,
+    data_parallel: Annotated[
+        bool, typer.Option("--data-parallel", help="Split batches over all devices, even where the script uses one.")
+    ] = False,
     page: Annotated[
         Path | None, typer.Option("--page", help="Write a page (.html): before and after, with the findings in place.")
     ] = None,
@@ -102,7 +105,7 @@ def rewrite(
 
     try:
         settings, selection = _asked(paths, select, ignore, format)
-        made = rewriting.rewritten(paths, settings.exclude, output)
+        made = rewriting.rewritten(paths, settings.exclude, output, data_parallel)
         report = selection.report(made.diagnostics)
         folder = None
         if diff:

@@ -16,10 +16,14 @@ from migrate.source import SourceFile
 _REPLACED = {"torch", "accelerate", "contextlib"}  # packages of which an output keeps only what it uses
 _BLANK = cst.EmptyLine(indent=False)
 
+_SHARDING = ("Mesh", "NamedSharding", "PartitionSpec")
+
 # name in the code: its import. Standard library first, as people order them.
 _STANDARD = {
     "math": "import math",
     "Callable": "from collections.abc import Callable",
+
+    "os": "import os",
     "Sequence": "from collections.abc import Sequence",
     "partial": "from functools import partial",
     "Path": "from pathlib import Path",
@@ -32,6 +36,7 @@ _THIRD_PARTY = {
     "jnp": "import jax.numpy as jnp",
     "np": "import numpy as np",
     "optax": "import optax",
+    **dict.fromkeys(_SHARDING, f"from jax.sharding import {', '.join(_SHARDING)}"),
     "serialization": "from flax import serialization",
     "struct": "from flax import struct",
 }
@@ -121,7 +126,8 @@ def _with_imports(body: list[Statement], wanted: frozenset[str]) -> list[Stateme
     below_docstring = first is None and position > 0 and not _is_import(kept[position - 1])
     lines = list(body[first].leading_lines) if first is not None else [_BLANK] if below_docstring else []
     standard = [nodes.statement(_STANDARD[name]) for name in _STANDARD if name in used and name not in imported]
-    others = [nodes.statement(_THIRD_PARTY[name]) for name in _THIRD_PARTY if name in used and name not in imported]
+    texts = dict.fromkeys(_THIRD_PARTY[name] for name in _THIRD_PARTY if name in used and name not in imported)
+    others = [nodes.statement(text) for text in texts]
     if "torch" in used and "torch" not in imported:
         others.append(nodes.statement("import torch"))
     if others:

@@ -417,8 +417,10 @@ def join(a: Kind, b: Kind) -> Kind:
     for one, other in ((a, b), (b, a)):
         if isinstance(one, Plain) and one.what == "None" and isinstance(other, Tensor):
             return replace(other, optional=True)
-        if isinstance(one, Plain) and one.what == "None" and isinstance(
-            other, Scaler | Module | Makers | ModuleClass | Model | Optimizer
+        if (
+            isinstance(one, Plain)
+            and one.what == "None"
+            and isinstance(other, Scaler | Module | Makers | ModuleClass | Model | Optimizer)
         ):
             return other
         if isinstance(one, Plain) and one.what == "None" and isinstance(other, Items):

@@ -77,24 +77,25 @@ def convert(source: SourceFile) -> Conversion:
     return Conversion(output.text, project.manifest, Report.of(found))
 
 
-def convert_project(project: Project) -> ProjectConversion:
+def convert_project(project: Project, data_parallel: bool = False) -> ProjectConversion:
     """Rewrites the files of a project, each part of it that shares no file with the others on its own. A bug of our own
-    (MIG900) costs the file that it shows in, which is then copied as it is."""
+    (MIG900) costs the file that it shows in, which is then copied as it is. `data_parallel`: batches are split over all
+    devices even where the project uses one."""
     outputs: list[Output] = []
     models = []
     name = project.scripts[0].name if len(project.scripts) == 1 else project.root.name
     for part in project.components():
-        made, manifest = convert_part(part, name)
+        made, manifest = convert_part(part, name, data_parallel)
         outputs += made
         models += [model for model in manifest.models if model not in models]
     return ProjectConversion(tuple(outputs), Manifest(name, "linen", tuple(models)))
 
 
-def convert_part(part: Project, name: str) -> tuple[list[Output], Manifest]:
+def convert_part(part: Project, name: str, data_parallel: bool = False) -> tuple[list[Output], Manifest]:
     """Rewrites files that depend on one another."""
     broken: dict[str, Diagnostic] = {}
     inputs = part.inputs
-    lowered = lower_project(inputs, part.submodules, broken) if inputs else []
+    lowered = lower_project(inputs, part.submodules, broken, data_parallel) if inputs else []
     by_scope = {found.scope: found for found in lowered}
     outputs = [_output(member, by_scope.get(member.scope), broken.get(member.scope)) for member in part.members]
     script = lowered[0].script if lowered else None

@@ -63,7 +63,9 @@ class Rewritten:
         return ExitCode.FINDINGS if code is ExitCode.UNUSABLE and self.usable else code
 
 
-def rewritten(paths: Sequence[str], exclude: Sequence[str] = (), output: Path | None = None) -> Rewritten:
+def rewritten(
+    paths: Sequence[str], exclude: Sequence[str] = (), output: Path | None = None, data_parallel: bool = False
+) -> Rewritten:
     """Converts what was named: a script with what it imports, folders, several files, or `-`.
 
     Raises Fatal, UsageError.
@@ -78,7 +80,7 @@ def rewritten(paths: Sequence[str], exclude: Sequence[str] = (), output: Path | 
         if not files:
             raise UsageError(f"{', '.join(paths)}: holds no Python file")
         project = read_project(files)
-    return Rewritten(project, convert_project(project))
+    return Rewritten(project, convert_project(project, data_parallel))
 
 
 def _standard_input() -> Project:

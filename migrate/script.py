@@ -178,6 +178,9 @@ class Script:
     classes: dict[str, ClassFacts] = field(default_factory=dict)
     functions: dict[str, FunctionFacts] = field(default_factory=dict)
     places: dict[Place, str] = field(default_factory=dict)  # models made by the script -> class
+    early: set[Place] = field(default_factory=set)  # models that are used before the loader of their inputs is made
+    parallel: bool = False  # batches are split over a mesh of all devices
+    distributed: bool = False  # it was written for several processes
     copies: set[Place] = field(default_factory=set)  # those among them that start as copies of others
     host_functions: set[str] = field(default_factory=set)  # functions that data loading calls: they stay torch
     parameters_of: dict[Place, Place] = field(default_factory=dict)  # parameter -> the model passed for it

@@ -140,6 +140,8 @@ class Binding(Scope):
         """Whether a name is bound by now: here, further out, by Python, or by what the output imports."""
         if name in self.env.kinds or hasattr(builtins, name) or name in _GENERATED:
             return True
+        if self.facts is not None and name in usage.stores(self.facts.node.body):
+            return False  # a variable of this function, which is bound further down
         outer = self.env.outer
         return outer is not None and outer.lookup(name) is not None
 

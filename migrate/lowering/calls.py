@@ -249,6 +249,10 @@ class Calls(TorchCalls, MakerValues, EinopsCalls, Models, Expressions, UserCalls
         """A call of a name that nothing binds: one of Python's own functions."""
         if name == "map" and len(node.args) > 1 and isinstance(node.args[0].value, cst.Lambda):
             return self.mapped(node, node.args[0].value)
+        if name == "int" and len(node.args) == 1:
+            known = self.launcher_variable(node.args[0].value)
+            if known is not None:
+                return Value(known, Number())
         values = [self.expr(arg.value) for arg in node.args]
         for arg, value in zip(node.args, values, strict=True):
             self.use(arg.value, value)

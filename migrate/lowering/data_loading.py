@@ -79,7 +79,7 @@ class DataLoading(Arguments):
         kind, method = base.kind, func.attr.value
         assert isinstance(kind, Host)
         if kind.what in ("tensor", "batch") and method in ("to", "cuda"):
-            array = Value(nodes.call("jnp.asarray", base.node), Tensor())
+            array = Value(self.taken_in(base.node), Tensor())
             return self.cast(node, array) if method == "to" else array
         result: Kind = Host("data")
         if kind.what in ("tensor", "batch"):
@@ -130,10 +130,8 @@ class DataLoading(Arguments):
             return []
         for name in wanted:
             self.env.kinds[name] = Tensor()
-        if len(wanted) == 1:
-            return [nodes.statement(f"{wanted[0]} = jnp.asarray({wanted[0]})")]
-        left, right = ", ".join(wanted), ", ".join(f"jnp.asarray({name})" for name in wanted)
-        return [nodes.statement(f"{left} = {right}")]
+        arrays = nodes.bare_tuple([self.taken_in(nodes.name(name)) for name in wanted])
+        return [nodes.statement(f"{', '.join(wanted)} = {{arrays}}", arrays=arrays)]
 
     def loaded_later(self, name: str) -> bool:
         """Whether what follows in this block, or in the body of the loop at hand, reads the name."""

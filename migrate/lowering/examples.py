@@ -28,14 +28,14 @@ from migrate.script import (
 class Examples(StateAccess, Binding):
     """What a model is first called with, as it can be written where the model is made."""
 
-    def resolve(self, example: Example) -> list[Expr]:
+    def resolve(self, example: Example, early: bool) -> list[Expr]:
         """The example's arguments in terms of this scope: the parameters of functions between are followed to
-        their calls."""
+        their calls. `early`: a loader that this scope makes further down is written out."""
         arguments, scope, definitions = list(example.arguments), example.scope, example.definitions
         for _ in range(6):
             here = scope == self.scope
             seen = here or scope == self.unit.scope  # names of the module are seen from everywhere
-            arguments = [self.expanded(argument, definitions, seen) for argument in arguments]
+            arguments = [self.expanded(argument, definitions, seen, early) for argument in arguments]
             facts = self.script.functions.get(scope)
             if here or facts is None:
                 return arguments
@@ -46,7 +46,7 @@ class Examples(StateAccess, Binding):
             scope, definitions = call.scope, call.definitions
         return arguments
 
-    def expanded(self, argument: Expr, definitions: Mapping[str, Expr], here: bool) -> Expr:
+    def expanded(self, argument: Expr, definitions: Mapping[str, Expr], here: bool, early: bool) -> Expr:
         """An expression with local names replaced by what they stand for: all of them where they belong to another
         scope, here those that are not bound yet."""
         left = dict(definitions)
@@ -54,6 +54,8 @@ class Examples(StateAccess, Binding):
             argument = self.sample(nodes.visited(argument, _Placed()))
             names = {name for name in usage.loads(argument) if name in left}
             values = {name: left[name] for name in names if not (here and self.available_name(name))}
+            if here and not early:
+                values = {name: value for name, value in values.items() if not self.makes_loader(value)}
             if not values:
                 break
             for name, value in values.items():
@@ -61,6 +63,10 @@ class Examples(StateAccess, Binding):
                     del left[name]
             argument = _projected(nodes.substituted(argument, values))
         return argument
+
+    def makes_loader(self, node: Expr) -> bool:
+        """Whether an expression makes a loader: what needs its batches waits for the statement that does."""
+        return isinstance(node, cst.Call) and self.torch_name(node.func) == "torch.utils.data.DataLoader"
 
     def example_arguments(self, resolved: list[Expr]) -> tuple[list[Statement], list[Expr] | None]:
         """Statements that prepare an example, and the arguments of `init`; None where a name is not bound yet."""
@@ -91,7 +97,7 @@ class Examples(StateAccess, Binding):
             bound[name] = kind
             prepared.append(nodes.statement(f"{name} = {{node}}", node=node))
         inner = self.inner(bound)
-        inner.nested = False
+        inner.nested, inner.sampling = False, True
         made: list[Expr] = []
         for argument in arguments:
             assert isinstance(argument, cst.BaseExpression)

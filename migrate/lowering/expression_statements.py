@@ -82,6 +82,8 @@ class ExpressionStatements(Setup, Calls, Checkpoints, OptimizerStatements):
         """A call of a torch function that is made for its effect; None where it is a call like any other."""
         if name in NO_OPS:
             return []
+        if name in ("torch.multiprocessing.spawn", "torch.multiprocessing.spawn.spawn"):
+            return self.small_Expr(line, cst.Expr(self.spawned(node)))
         if name in ("torch.manual_seed", "torch.random.manual_seed"):
             return self.seed(line, node)
         if name.startswith("torch.nn.init."):

@@ -109,18 +109,19 @@ class Initialisation(Examples):
         example = self.script.examples.get(place)
         if example is None or not example.arguments:
             return None
-        resolved = self.resolve(example)
+        resolved = self.resolve(example, place in self.script.early)
         outer, self.before = self.before, []
         try:
             prepared, arguments = self.example_arguments(resolved)
             if arguments is None:
+                self.waiting.add(place)
                 return None
             key = self.init_keys(cls)
             made = [*self.before, *prepared]
         finally:
             self.before = outer
         model = nodes.expression(place.name)
-        call = nodes.call(cst.Attribute(model, cst.Name("init")), key, *arguments)
+        call = self.everywhere(nodes.call(cst.Attribute(model, cst.Name("init")), key, *arguments))
         params = self.write(State(PARAMS, place))
         if self.script.has_stats(cls):
             stats = self.write(State(BATCH_STATS, place))
@@ -130,6 +131,13 @@ class Initialisation(Examples):
             made.append(nodes.statement('{p} = {call}["params"]', p=params, call=call))
         self.ready.add(place)
         return made
+
+    def everywhere(self, node: Expr) -> Expr:
+        """Arrays that every device of a mesh needs."""
+        if not self.script.parallel:
+            return node
+        self.unit.use_snippet("on_all_devices")
+        return nodes.call("on_all_devices", node)
 
     def init_keys(self, cls: str) -> Expr:
         """The key of `init`, or one for each stream where the model draws samples."""
@@ -157,13 +165,13 @@ class Initialisation(Examples):
             if own and model not in self.ready and self.script.places.get(self.root(model)) is not None:
                 return None
         params = [self.read(State(PARAMS, model)) for model in models]
+        call = nodes.expression(
+            "{optimizer}.init({params})",
+            optimizer=nodes.expression(place.name),
+            params=params[0] if len(params) == 1 else nodes.tuple_of(params),
+        )
         made: list[Statement] = [
-            nodes.statement(
-                "{state} = {optimizer}.init({params})",
-                state=self.write(state),
-                optimizer=nodes.expression(place.name),
-                params=params[0] if len(params) == 1 else nodes.tuple_of(params),
-            )
+            nodes.statement("{state} = {call}", state=self.write(state), call=self.everywhere(call))
         ]
         for model in models:
             if self.root(model) in self.script.accumulated and self.root(model) not in self.script.zeroed_first:

@@ -65,11 +65,12 @@ def lower_project(
     inputs: Sequence[Input],
     submodules: Mapping[str, Mapping[str, str]] | None = None,
     broken: dict[str, Diagnostic] | None = None,
+    data_parallel: bool = False,
 ) -> list[Lowered]:
     """Lowers the files of a project, those that others import first, again and again until what is known of them no
     longer changes; the last round is the result. `submodules`: package -> name -> scope of what is in it.
     `broken` takes, by scope, the files in which a bug of our own shows: nothing is known of what they define."""
-    script = Script()
+    script = Script(parallel=data_parallel)
     script.submodules = {package: dict(names) for package, names in (submodules or {}).items()}
     units = [Unit(found.source, script, found.scope, found.links, found.unread) for found in inputs]
     by_scope = {unit.scope: unit for unit in units}
@@ -258,7 +259,7 @@ def _fingerprint(script: Script) -> str:
     parts += [repr(len(group)) for group in (script.host_sites, script.wanted, script.kept)]
     parts += [
         repr(sorted(script.found_device_used | script.initialisers)),
-        repr((sorted(script.host_functions), sorted(script.copies))),
+        repr((sorted(script.host_functions), sorted(script.copies | script.early), script.parallel, script.distributed)),
         repr(dict(script.loads)),
         repr(sorted((name, sorted(given)) for name, given in script.made_with.items())),
         repr(sorted(script.module_keys)),

@@ -100,9 +100,11 @@ class Scope:
         self.blocks: list[Block] = []  # around it, innermost last
         self.loops = 0  # how many loops of this scope are around
         self.conditional = False  # in a part of an expression that may not be evaluated, or again and again
+        self.sampling = False  # in an example input of a model, which stays on one device
         self.nested = False  # inside a comprehension or a lambda, which runs its parts many times
         self.region: Tracing | None = None  # inside the loss function of an update region
         self.pending: list[tuple[str, Place, cst.CSTNode]] = []  # models and optimizers whose state is not made yet
+        self.waiting: set[Place] = set()  # models among them whose example input is known, and not at hand yet
         self.pending_place = NOWHERE  # the target of the assignment being lowered
         self.pending_cycle: Expr | None = None  # the schedule of the momentum that goes with a new scheduler
         self.pending_clip: Clip | None = None  # what the next optimizer step does first
@@ -372,8 +374,15 @@ class Scope:
         """A value as JAX code takes it; remembers that the batch which it came from is wanted as jax arrays."""
         if isinstance(value.kind, Host) and value.kind.what in ("tensor", "batch"):
             self.script.wanted |= value.kind.origins
-            return Value(nodes.call("jnp.asarray", value.node), Tensor())
+            return Value(self.taken_in(value.node), Tensor())
         return value
+
+    def taken_in(self, node: Expr) -> Expr:
+        """A batch of torch's as an array: split over the devices where the script uses them all."""
+        if not self.script.parallel or self.sampling:
+            return nodes.call("jnp.asarray", node)
+        self.unit.use_snippet("split_batch")
+        return nodes.call("split_batch", node)
 
 
 def _parameter_kind(facts: FunctionFacts, parameter: cst.Param) -> Kind:

@@ -55,6 +55,7 @@ class StateAccess(Scope):
             raise Unsupported("MIG404", f"the weights of {state.place.name} belong to an object that it was given to")
         for what, place, line in self.pending:
             if what == "model" and place == state.place and not self.making_optimizer and state.what != OPT_STATE:
+                self.script.early |= {place} & self.waiting
                 self.unit.report(Unsupported("MIG402", f"{place.name} is used before an example is at hand"), line)
         self._note(state, write=False)
         return self.state_expr(state)

@@ -23,6 +23,7 @@ from migrate.layers.table import TABLE
 from migrate.lowering.arguments import at_first
 from migrate.lowering.binding import Binding
 from migrate.lowering.data_loading import DataLoading
+from migrate.lowering.distributed import Distributed
 from migrate.lowering.elements import kinds_in
 from migrate.lowering.layers import FUNCTIONAL_LAYERS, Layers
 from migrate.lowering.optimizers import Optimizers
@@ -39,11 +40,13 @@ from migrate.rules.rule import Rule, Value, result_kind
 _PASS_THROUGH = ("Tensor.cuda", "Tensor.cpu", "Tensor.requires_grad_", "Tensor.retain_grad", "Tensor.pin_memory")
 
 
-class TorchCalls(Precision, Layers, Optimizers, DataLoading, TypedTensors, Binding):
+class TorchCalls(Precision, Layers, Optimizers, Distributed, DataLoading, TypedTensors, Binding):
     """Rules, and names with a meaning of their own."""
 
     def torch_call(self, name: str, node: cst.Call) -> Value:
         """A call of a torch function or class by its qualified name."""
+        if name == "torch.utils.data.distributed.DistributedSampler":
+            return self.data_call(name, self.whole_sampler(node))
         if is_data_api(name):
             return self.data_call(name, node)
         if name in WRAPPERS:
@@ -82,6 +85,7 @@ class TorchCalls(Precision, Layers, Optimizers, DataLoading, TypedTensors, Bindi
     def wrapped(self, name: str, node: cst.Call) -> Value:
         """`torch.compile(model)`, `DataParallel(model)`: the model or the function itself."""
         value = self.expr(node.args[0].value) if node.args else Value(node)
+        self.script.parallel |= name.endswith("DataParallel")
         if not isinstance(value.kind, Model | Module | Function):
             raise Unsupported("MIG302", f"{name} of what is no known model or function")
         for arg in node.args[1:]:

@@ -111,6 +111,11 @@ SOURCES["MIG502"] = (
     "    with torch.cuda.amp.autocast():",
 )
 
+SOURCES["MIG503"] = (
+    HEAD + 'torch.distributed.init_process_group("gloo")\n',
+    'torch.distributed.init_process_group("gloo")',
+)
+
 
 def diagnostics(source: str) -> tuple[Diagnostic, ...]:
     """What is said of a source, as a report or as the end of it."""

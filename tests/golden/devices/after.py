@@ -3,7 +3,9 @@ import os
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 os.environ["CUDA_VISIBLE_DEVICES"] = "0"
 
@@ -28,6 +30,12 @@ def cross_entropy(logits, labels, ignore_index=-100, reduction="mean", label_smo
     if reduction == "none":
         return losses
     return losses.sum() / kept.sum() if reduction == "mean" else losses.sum()
+
+
+def on_all_devices(tree):
+    """Puts a whole copy of each array on every device."""
+    mesh = Mesh(np.array(jax.devices()), ("batch",))
+    return jax.device_put(tree, NamedSharding(mesh, PartitionSpec()))
 
 
 def torch_init(fan_in, **initializers):
@@ -65,9 +73,9 @@ key, subkey = jax.random.split(key)
 y = jax.random.randint(subkey, (64,), 0, 3)
 model = Net()
 key, subkey = jax.random.split(key)
-params = model.init(subkey, x)["params"]
+params = on_all_devices(model.init(subkey, x))["params"]
 optimizer = optax.sgd(0.1)
-opt_state = optimizer.init(params)
+opt_state = on_all_devices(optimizer.init(params))
 
 
 @jax.jit(static_argnames="model", donate_argnames=("params", "opt_state"))
