@@ -193,7 +193,7 @@ CODES: dict[str, Code] = _codes(
         "MIG503",
         "several processes become one program",
         "a batch is now that of all devices together: enlarge it where each process had its own",
-        "What torch.distributed spreads over processes is one program over a mesh of all devices. The batch of a loader "
+        "What torch.distributed spreads over processes is one program over a mesh of devices. The batch of a loader "
         "is split over them, parameters are on each, and what jit computes is of the whole batch: the world size is 1, "
         "reductions between processes disappear, samplers give every row, and the rank is that of the host.",
         Severity.NOTE,

@@ -259,7 +259,9 @@ def _fingerprint(script: Script) -> str:
     parts += [repr(len(group)) for group in (script.host_sites, script.wanted, script.kept)]
     parts += [
         repr(sorted(script.found_device_used | script.initialisers)),
-        repr((sorted(script.host_functions), sorted(script.copies | script.early), script.parallel, script.distributed)),
+        repr(
+            (sorted(script.host_functions), sorted(script.copies | script.early), script.parallel, script.distributed)
+        ),
         repr(dict(script.loads)),
         repr(sorted((name, sorted(given)) for name, given in script.made_with.items())),
         repr(sorted(script.module_keys)),
