@@ -22,7 +22,6 @@ _SHARDING = ("Mesh", "NamedSharding", "PartitionSpec")
 _STANDARD = {
     "math": "import math",
     "Callable": "from collections.abc import Callable",
-
     "os": "import os",
     "Sequence": "from collections.abc import Sequence",
     "partial": "from functools import partial",
