@@ -147,6 +147,13 @@ CODES: dict[str, Code] = _codes(
         "told, so the call was left as it is. It would fail on a jax array.",
     ),
     Code(
+        "MIG307",
+        "depends on the values of a tensor",
+        "choose by jnp.where, or move the decision out of what is jitted",
+        "What jit traces has shapes and types, but no values. A branch is written with `jax.lax.cond` where both sides "
+        "only compute tensors; other branches, loops and conversions to Python's numbers are left.",
+    ),
+    Code(
         "MIG401",
         "training step not understood",
         "write this loop by hand: the model and its functions are converted",

@@ -314,6 +314,13 @@ class Function(Kind):
 
 
 @dataclass(frozen=True)
+class AutogradFunction(Kind):
+    """A user's subclass of `torch.autograd.Function`."""
+
+    cls: str
+
+
+@dataclass(frozen=True)
 class Optimizer(Kind):
     """A torch optimizer of `models`; `place` is ("", "") until it is assigned."""
 

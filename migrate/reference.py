@@ -9,6 +9,7 @@ import inspect
 from migrate.diagnostics import CODES
 from migrate.layers.layer import Layer
 from migrate.layers.table import TABLE
+from migrate.rules import agreement
 from migrate.rules.catalogue import RULES
 from migrate.rules.rule import Rule
 
@@ -34,7 +35,9 @@ def rule_page(api: str) -> str | None:
     if name is None:
         return None
     rule = RULES[name]
-    return f"{', '.join(rule.names)}({_signature(rule)})\n\n{inspect.cleandoc(rule.doc)}"
+    text = f"{', '.join(rule.names)}({_signature(rule)})\n\n{inspect.cleandoc(rule.doc)}"
+    found = agreement.of(rule)
+    return text if found is None else f"{text}\n\n{found}"
 
 
 def _signature(rule: Rule) -> str:
@@ -115,6 +118,7 @@ def _rules_page() -> str:
         f"# Rules\n\n{_GENERATED}\nWhat each torch function and method becomes. Every example is a test: its text,"
     ]
     parts[0] += " its values and its gradients in both frameworks. Methods of the same name are covered too.\n"
+    parts.append(_agreement_markdown())
     families = sorted({rule.family for rule in unique})
     for family in families:
         parts.append(f"## {family.replace('_', ' ').capitalize()}\n")
@@ -129,7 +133,30 @@ def _rule_markdown(rule: Rule) -> str:
     examples = [line.strip() for line in rest.splitlines() if line.strip()]
     code = "\n".join(line if line.startswith(">>>") else f"# becomes: {line}" for line in examples)
     block = f"\n```python\n{code}\n```\n" if code else ""
-    return f"{names} — `({_signature(rule)})`\n\n{summary}\n{block}"
+    found = agreement.of(rule)
+    shown = f"\n{found}\n" if found is not None else ""
+    return f"{names} — `({_signature(rule)})`\n\n{summary}\n{block}{shown}"
+
+
+def _agreement_markdown() -> str:
+    """How far the rules agree with torch: all of them, and Python's operators, which are no rules."""
+    total = agreement.total()
+    lines = [
+        "## Agreement on torch's own samples\n",
+        "torch tests its operations on samples of arguments. Each sample is written as a call, rewritten, and executed "
+        "in both frameworks: values, gradients, shapes and types have to agree. Of random draws and of memory that "
+        "nothing has written to, only shapes and types.\n",
+        f"{total} That is {total.agrees / total.samples:.1%}; of those that are not refused, "
+        f"{total.agrees / (total.samples - total.refused):.1%}. An error in JAX is mostly an axis of a tensor without "
+        "axes, which torch accepts.\n",
+        "| operator | samples | agree | refused by code | error in JAX | differ |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for name, found in agreement.measured().items():
+        if name.startswith("operator "):
+            counts = (found.samples, found.agrees, found.refused, found.raises, found.differs)
+            lines.append(f"| `{name.removeprefix('operator ')}` | {' | '.join(map(str, counts))} |")
+    return "\n".join(lines) + "\n"
 
 
 def _layers_page() -> str:

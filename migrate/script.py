@@ -72,6 +72,8 @@ class FunctionFacts:
     initializers: dict[str, dict[str, dict[str, cst.BaseExpression]]] = field(default_factory=dict)
     needs_key: bool = False
     found_needs_key: bool = False
+    traced: bool = False  # called from what jit traces
+    found_traced: bool = False
 
     @property
     def method(self) -> bool:
@@ -81,6 +83,7 @@ class FunctionFacts:
     def next_round(self) -> None:
         """What this round found is what the next one goes by."""
         self.needs_key, self.found_needs_key = self.found_needs_key, False
+        self.traced, self.found_traced = self.found_traced, False
         self.params, self.found_params = self.found_params, {}
         self.reads, self.writes = self.found_reads, self.found_writes
         self.found_reads, self.found_writes = set(), set()

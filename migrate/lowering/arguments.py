@@ -96,7 +96,7 @@ class Arguments(StateAccess):
             {parameter.name: parameter.default for parameter in parameters},
             self.fresh_key,
             self.unit.use_snippet,
-            self.context not in HOST_CONTEXTS,
+            self.context not in HOST_CONTEXTS or self.under_jit,
         )
 
 

@@ -20,6 +20,7 @@ from migrate.kinds import (
     Optimizer,
     OptimizerGroups,
     Parameters,
+    Plain,
     Scaler,
     Scheduler,
     Selection,
@@ -238,11 +239,42 @@ class Assignments(InlineModels, Setup, Initialisation, DataLoading, UserCalls, O
         if not isinstance(target.value, cst.Name):
             raise Unsupported("MIG303", f"{nodes.code(target.value)} is changed in place")
         self.own(target.value)
+        if isinstance(value.kind, Number):
+            masked = self.masked(target, base, value)
+            if masked is not None:
+                return suites.assigned(line, target.value, masked)
         lowered = self.expr(target).node
         assert isinstance(lowered, cst.Subscript)
         place = lowered.with_changes(value=cst.Attribute(layouts.first(base), cst.Name("at")))
         made = nodes.call(cst.Attribute(place, cst.Name("set")), layouts.first(self.as_array(value)))
         return [line.with_changes(body=[small.with_changes(targets=[nodes.target(target.value)], value=made)])]
+
+    def masked(self, target: cst.Subscript, base: Value, value: Value) -> Expr | None:
+        """What `x[mask] = value` makes of x, where the value is one number or has the shape of x; None where the index
+        is no mask, and on the host where the mask may be an index as it is."""
+        index = target.slice[0].slice if len(target.slice) == 1 else None
+        if not isinstance(index, cst.Index) or isinstance(index.value, cst.Tuple):
+            return None
+        mask = self.expr(index.value)
+        if not isinstance(mask.kind, Tensor) or mask.kind.dtype != "bool" or not isinstance(base.kind, Tensor):
+            return None
+        filling = {"x": layouts.first(base), "m": layouts.first(mask), "v": layouts.first(value)}
+        keeps_type = base.kind.dtype == "float" or isinstance(nodes.literal(value.node), int) or value.kind == base.kind
+        if keeps_type and self.same_shape(index.value, mask, target.value, base):
+            return nodes.expression("jnp.where({m}, {v}, {x})", **filling)
+        if self.context in HOST_CONTEXTS:
+            return None
+        self.unit.use_snippet("set_where")
+        return nodes.expression("set_where({x}, {m}, {v})", **filling)
+
+    def same_shape(self, written: Expr, mask: Value, whole: Expr, base: Value) -> bool:
+        """Whether a mask surely has the shape of what it is the index of."""
+        if isinstance(written, cst.Comparison):
+            sides = [written.left, *(part.comparator for part in written.comparisons)]
+            tensors = [side for side in sides if not isinstance(self.expr(side).kind, Number)]
+            return all(nodes.code(side) == nodes.code(whole) for side in tensors)
+        assert isinstance(base.kind, Tensor) and isinstance(mask.kind, Tensor)
+        return base.kind.rank == mask.kind.rank > 0
 
     def small_AnnAssign(self, line: cst.SimpleStatementLine, small: cst.AnnAssign) -> list[Statement]:
         if small.value is None:
@@ -255,31 +287,43 @@ class Assignments(InlineModels, Setup, Initialisation, DataLoading, UserCalls, O
             made = cst.Assign([nodes.target(small.target)], layouts.first(value))
         return suites.rebuilt(line, small, made)
 
+    def changed_part(
+        self, line: cst.SimpleStatementLine, small: cst.AugAssign, target: cst.Subscript
+    ) -> list[Statement] | None:
+        """`x[i] += v`: a new array under the same name; None where x is no tensor."""
+        base = self.expr(target.value)
+        if not isinstance(base.kind, Tensor):
+            return None
+        operator = _OPERATORS.get(type(small.operator).__name__)
+        if operator is None or not isinstance(target.value, cst.Name):
+            raise Unsupported("MIG303", f"{nodes.code(target)} is changed in place")
+        self.own(target.value)
+        change = layouts.first(self.array(small.value))
+        changed = nodes.expression(f"{{x}} {operator[0]} {{v}}", x=layouts.first(base), v=change)
+        if isinstance(self.expr(small.value).kind, Number):
+            masked = self.masked(target, base, Value(changed, base.kind))
+            if masked is not None:
+                return suites.assigned(line, target.value, masked)
+        lowered = self.expr(target).node
+        assert isinstance(lowered, cst.Subscript)
+        place = lowered.with_changes(value=nodes.expression("{x}.at", x=lowered.value))
+        if not _distinct(target, [self.expr(index) for index in _indices(target)]):
+            # an index that comes twice counts once in torch, twice in `.at[].add`
+            change = nodes.expression(f"{{part}} {operator[0]} {{v}}", part=lowered, v=change)
+            return suites.assigned(line, target.value, nodes.call(cst.Attribute(place, cst.Name("set")), change))
+        if operator[0] == "-":
+            change = nodes.expression("-{x}", x=change)
+        return suites.assigned(line, target.value, nodes.call(cst.Attribute(place, cst.Name(operator[1])), change))
+
     def small_AugAssign(self, line: cst.SimpleStatementLine, small: cst.AugAssign) -> list[Statement]:
         if isinstance(small.target, cst.Subscript):
             base = self.expr(small.target.value)
             if isinstance(base.kind, OptimizerGroups) and base.kind.one:
                 return self.set_hyperparameter(small.target, base.kind, self.node(nodes.augmented(small)))
+            part = self.changed_part(line, small, small.target)
+            if part is not None:
+                return part
         target, value = self.expr(small.target), self.expr(small.value)
-        if isinstance(target.kind, Tensor) and isinstance(small.target, cst.Subscript):
-            operation = {
-                "AddAssign": "add",
-                "SubtractAssign": "add",
-                "MultiplyAssign": "multiply",
-                "DivideAssign": "divide",
-            }
-            name = operation.get(type(small.operator).__name__)
-            if name is None or not isinstance(small.target.value, cst.Name):
-                raise Unsupported("MIG303", f"{nodes.code(small.target)} is changed in place")
-            self.own(small.target.value)
-            lowered = target.node
-            assert isinstance(lowered, cst.Subscript)
-            place = lowered.with_changes(value=nodes.expression("{x}.at", x=lowered.value))
-            change = layouts.first(value)
-            if isinstance(small.operator, cst.SubtractAssign):
-                change = nodes.expression("-{x}", x=change)
-            made = nodes.call(cst.Attribute(place, cst.Name(name)), change)
-            return suites.assigned(line, small.target.value, made)
         tensor = isinstance(target.kind, Tensor) or isinstance(value.kind, Tensor)
         if isinstance(target.kind, Tensor):
             self.own(small.target)
@@ -315,6 +359,29 @@ class Assignments(InlineModels, Setup, Initialisation, DataLoading, UserCalls, O
 def _all_groups(kind: Kind) -> bool:
     """Whether it is a list of parameter groups."""
     return isinstance(kind, Items) and bool(kind.items) and all(isinstance(item, Group) for item in kind.items or ())
+
+
+# In-place operators: the operator, and the method of `.at[...]`.
+_OPERATORS = {
+    "AddAssign": ("+", "add"),
+    "SubtractAssign": ("-", "add"),
+    "MultiplyAssign": ("*", "multiply"),
+    "DivideAssign": ("/", "divide"),
+}
+
+
+def _indices(target: cst.Subscript) -> list[Expr]:
+    return [element.slice.value for element in target.slice if isinstance(element.slice, cst.Index)]
+
+
+def _distinct(target: cst.Subscript, indices: list[Value]) -> bool:
+    """Whether an index surely names no place twice: slices, numbers and masks, not lists and tensors of numbers."""
+    return all(
+        isinstance(value.kind, Number | Plain)
+        or isinstance(value.node, cst.Ellipsis)
+        or (isinstance(value.kind, Tensor) and (value.kind.dtype == "bool" or value.kind.rank == 0))
+        for value in indices
+    )
 
 
 def _same_names(target: cst.Tuple, node: Expr) -> bool:

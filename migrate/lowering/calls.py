@@ -9,6 +9,7 @@ from migrate.diagnostics import Unsupported
 from migrate.kinds import (
     UNKNOWN,
     Accelerator,
+    AutogradFunction,
     Device,
     Distribution,
     Einops,
@@ -124,7 +125,7 @@ class Calls(TorchCalls, MakerValues, EinopsCalls, Models, Expressions, UserCalls
         kind = base.kind
         if isinstance(kind, TorchName):
             return self.torch_call(f"{kind.name}.{method}", node)
-        if isinstance(kind, ProjectModule):
+        if isinstance(kind, ProjectModule) or (isinstance(kind, AutogradFunction) and method == "apply"):
             return self.value_call(node, self.expr(func))
         if isinstance(kind, Tensor) and method.endswith("_") and isinstance(func.value, cst.Name):
             return self.changed_before(node, func)
@@ -260,6 +261,8 @@ class Calls(TorchCalls, MakerValues, EinopsCalls, Models, Expressions, UserCalls
                 raise Unsupported("MIG304", f"{nodes.code(arg.value)} in a test of types")
         made = node.with_changes(args=placed(node.args, values))
         first = values[0].kind if values else UNKNOWN
+        if name in ("float", "int", "bool") and isinstance(first, Tensor) and self.under_jit:
+            raise Unsupported("MIG307", f"{name}() of a tensor whose values jit does not know")
         if name in _NUMBER_BUILTINS:
             return Value(made, Number())
         if name == "range":

@@ -21,7 +21,7 @@ from migrate.kinds import (
     TorchName,
 )
 from migrate.lowering.constructors import built_methods, certain, repeated
-from migrate.lowering.functions import Functions
+from migrate.lowering.custom_gradients import AUTOGRAD_FUNCTIONS, CustomGradients
 from migrate.lowering.inheritance import FRAMEWORK, Inheritance
 from migrate.lowering.setup import Setup, own_fields
 from migrate.nodes import Statement
@@ -33,7 +33,7 @@ from migrate.script import (
 )
 
 
-class Classes(Setup, Functions, Inheritance):
+class Classes(Setup, CustomGradients, Inheritance):
     """Definitions of classes."""
 
     def statement_ClassDef(self, node: cst.ClassDef) -> list[Statement]:
@@ -42,6 +42,8 @@ class Classes(Setup, Functions, Inheritance):
         base = self.module_base(node)
         if base is not None or any(name in FRAMEWORK for name in bases):
             return [self.module_class(node, base)]
+        if bases and bases[0] in AUTOGRAD_FUNCTIONS:
+            return [self.custom_gradient(node)]
         if any(base and base.startswith(("torch.utils.data", "torchvision")) for base in bases):
             self.env.kinds[node.name.value] = Host("class")
             return [node]

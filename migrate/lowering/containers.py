@@ -91,7 +91,7 @@ class Containers(ParameterGroups, Binding):
             if isinstance(index, cst.Index):
                 value = self.expr(index.value)
                 if isinstance(base.kind, Tensor):
-                    value = self.as_array(value)
+                    value = self.index(value)
                 indices.append(value)
                 index = index.with_changes(value=layouts.first(value))
             elif isinstance(index, cst.Slice):
@@ -103,6 +103,14 @@ class Containers(ParameterGroups, Binding):
             slices.append(element.with_changes(slice=index))
         made = node.with_changes(value=nodes.parenthesized(layouts.first(base)), slice=slices)
         return Value(made, item_kind(base.kind, node, indices))
+
+    def index(self, value: Value) -> Value:
+        """An index of a tensor: torch also takes lists, JAX does not."""
+        if isinstance(value.kind, Tensor) and value.kind.dtype == "bool" and self.context not in HOST_CONTEXTS:
+            raise Unsupported("MIG302", "a boolean mask as index has a shape that depends on the data")
+        if isinstance(value.kind, Items) and value.kind.type == "list":
+            return Value(nodes.call("jnp.array", value.node), Tensor("int"))
+        return self.as_array(value)
 
     def cut_outside(self, node: cst.Subscript, base: Value) -> Value | None:
         """A slice with bounds that change from step to step must be taken before a jitted step: it becomes an input."""

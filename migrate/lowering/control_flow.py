@@ -14,6 +14,7 @@ from migrate.kinds import (
     Device,
     Tensor,
 )
+from migrate.lowering.branches import Branches
 from migrate.lowering.data_loading import DataLoading
 from migrate.lowering.elements import loop_kind
 from migrate.lowering.optimizer_statements import OptimizerStatements
@@ -23,7 +24,7 @@ from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
 
 
-class ControlFlow(Precision, DataLoading, OptimizerStatements):
+class ControlFlow(Branches, Precision, DataLoading, OptimizerStatements):
     """Branches, loops, and `with` and `try` blocks."""
 
     def settle(self, body: Sequence[cst.CSTNode]) -> list[Statement]:
@@ -39,10 +40,10 @@ class ControlFlow(Precision, DataLoading, OptimizerStatements):
 
     def statement_If(self, node: cst.If) -> list[Statement]:
         settled = self.settle([node])
-        test = self.expr(node.test)
+        test = self.truth(node.test)
         self.use(node.test, test)
-        if isinstance(test.kind, Tensor) and self.context in ("forward", "region"):
-            raise Unsupported("MIG401", f"`if {nodes.code(node.test)}` depends on the values of a tensor")
+        if isinstance(test.kind, Tensor) and self.under_jit:
+            return [*settled, *suites.with_comments(self.traced_branch(node, test), node)]
         start = self.env.copy()
         self.conditions.append(node.test)
         body = self.suite(node.body.body)
@@ -122,8 +123,8 @@ class ControlFlow(Precision, DataLoading, OptimizerStatements):
         settled = self.settle([node])
         with self.conditionally():
             test = self.expr(node.test)
-        if isinstance(test.kind, Tensor) and self.context in ("forward", "region"):
-            raise Unsupported("MIG401", f"`while {nodes.code(node.test)}` depends on the values of a tensor")
+        if isinstance(test.kind, Tensor) and self.under_jit:
+            raise self.stays(node.test, "a loop of unknown length has no gradient in JAX")
         with self.then(NextTurn(node.body.body)):
             body = self.loop_body(node.body, list)
         return [*settled, node.with_changes(test=layouts.first(test), body=suites.block_of(node.body, body))]

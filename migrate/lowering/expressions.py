@@ -11,6 +11,7 @@ from migrate.diagnostics import Unsupported
 from migrate.kinds import (
     UNKNOWN,
     Accelerator,
+    AutogradFunction,
     Device,
     Distribution,
     DType,
@@ -132,6 +133,8 @@ class Expressions(Accelerated, Imports):
             return self.model_attribute(node, base, attribute)
         if isinstance(base.kind, Distribution):
             return Value(node.with_changes(value=base.node), Tensor("float"))
+        if isinstance(base.kind, AutogradFunction) and attribute == "apply":
+            return Value(node, Function(f"{base.kind.cls}.apply"))
         if isinstance(base.kind, Items) and base.kind.items is not None and attribute in _FIELDS:
             return _field(base, attribute)
         if isinstance(base.kind, Optimizer) and attribute == "param_groups":

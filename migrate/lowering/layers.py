@@ -113,6 +113,8 @@ class Layers(Arguments, Builders):
             clashes = name in self.unit.taken and not isinstance(self.env.lookup(name), TorchName)
             other = f"Torch{name}" if name[0].isupper() else f"torch_{name}"
             self.unit.snippets[other if clashes else name] = name
+            if clashes and usage.loads(node).count(name) > 1:
+                raise Unsupported("MIG302", f"the output needs a function called {name}, a name that the script uses")
             if clashes:
                 given[name] = nodes.name(other)
         return nodes.substituted(node, given) if given else node

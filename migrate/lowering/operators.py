@@ -23,7 +23,7 @@ from migrate.kinds import (
     Weight,
     join,
 )
-from migrate.lowering.scope import Scope
+from migrate.lowering.branches import Branches
 from migrate.lowering.typed_tensors import tensor_type
 from migrate.nodes import Expr
 from migrate.rules.rule import Value
@@ -31,7 +31,7 @@ from migrate.rules.rule import Value
 _COMPARISONS_OF_IDENTITY = (cst.Is, cst.IsNot, cst.In, cst.NotIn)
 
 
-class Operators(Scope):
+class Operators(Branches):
     """Operators."""
 
     def expr_BinaryOperation(self, node: cst.BinaryOperation) -> Value:
@@ -54,6 +54,8 @@ class Operators(Scope):
 
     def expr_UnaryOperation(self, node: cst.UnaryOperation) -> Value:
         value = self.expr(node.expression)
+        if isinstance(node.operator, cst.Not) and isinstance(value.kind, Tensor) and self.under_jit:
+            return Value(nodes.expression("jnp.logical_not({x})", x=layouts.first(value)), Tensor("bool", 0))
         kind = Number() if isinstance(node.operator, cst.Not) else value.kind
         return Value(node.with_changes(expression=_operand(node.expression, value.node)), kind, value.layout)
 
@@ -66,7 +68,17 @@ class Operators(Scope):
         )
         if isinstance(left.kind, Device) or isinstance(right.kind, Device):
             return Value(made, Device())
+        if self.under_jit and isinstance(left.kind, Tensor) and isinstance(right.kind, Tensor | Number):
+            return self.traced_connective(node, left, right)
         return Value(made, join(left.kind, right.kind))
+
+    def traced_connective(self, node: cst.BooleanOperation, left: Value, right: Value) -> Value:
+        """`a and b` where a is a tensor of which jit knows no value."""
+        function = "jnp.logical_and" if isinstance(node.operator, cst.And) else "jnp.logical_or"
+        if any(isinstance(value.kind, Tensor) and value.kind.dtype != "bool" for value in (left, right)):
+            raise self.stays(node, "the truth of a tensor that is not boolean")
+        made = nodes.call(function, layouts.first(left), layouts.first(right))
+        return Value(made, Tensor("bool"))
 
     def expr_Comparison(self, node: cst.Comparison) -> Value:
         left = self.expr(node.left)
@@ -82,6 +94,8 @@ class Operators(Scope):
                 kind = replace(tensor, dtype="bool")
             elif any(isinstance(value.kind, Host) for value in values):
                 kind = Host("tensor")
+        if len(values) > 2 and isinstance(kind, Tensor) and self.under_jit:
+            raise self.stays(node, "a chain of comparisons")
         targets = [
             target.with_changes(comparator=_operand(target.comparator, layouts.first(value)))
             for target, value in zip(node.comparisons, values[1:], strict=True)
@@ -96,11 +110,15 @@ class Operators(Scope):
         types = [tensor_type(v.kind.name) if isinstance(v.kind, TorchName) else "" for v in (body, orelse)]
         if types[0] and types[0] == types[1]:  # torch.cuda.FloatTensor if cuda else torch.FloatTensor
             return Value(node, TorchName(f"torch.{types[0]}"))
-        test = self.node(node.test)
+        asked = self.truth(node.test)
+        self.use(node.test, asked)
+        test = layouts.first(asked)
         if _device_string(node.body) and _device_string(node.orelse):
             return Value(nodes.expression("jax.default_backend()"), Device())
         if {type(body.kind), type(orelse.kind)} in ({Autocast, Plain}, {Autocast, Kind}):
             raise Unsupported("MIG302", f"{nodes.code(node)}: autocast or something else")
+        if isinstance(asked.kind, Tensor) and self.under_jit:
+            return self.traced_choice(node, asked, body, orelse)
         made = node.with_changes(test=test, body=layouts.first(body), orelse=layouts.first(orelse))
         if (
             isinstance(body.kind, Model)

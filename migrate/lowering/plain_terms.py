@@ -20,14 +20,14 @@ from migrate.nodes import Expr, Statement
 class PlainTerms(Precision):
     """Statements that say the same in other words."""
 
-    def say_plainly(self, block: Block, positions: list[int]) -> bool:
-        """Puts the statements of a block that are still to come into plain terms, in place, as far as is known by now;
-        `positions` says for each which statement of the input it is. Returns whether there are any."""
+    def say_plainly(self, block: Block) -> bool:
+        """Puts the statements of a block that are still to come into plain terms, in place, as far as is known by now.
+        Returns whether there are any."""
         start = block.index
-        left = zip(block.statements[start:], positions[start:], strict=True)
+        left = zip(block.statements[start:], block.positions[start:], strict=True)
         made = [(self.plain(statement), position) for statement, position in left]
         block.statements[start:] = [plain for each, _ in made for plain in each]
-        positions[start:] = [position for each, position in made for _ in each]
+        block.positions[start:] = [position for each, position in made for _ in each]
         return start < len(block.statements)
 
     def plain(self, statement: Statement) -> list[Statement]:

@@ -67,6 +67,7 @@ class Block:
     """A block that is being lowered: its statements, and which of them. `cyclic`: it runs again and again."""
 
     statements: list[Statement]
+    positions: list[int]  # which statement of the input each of them is
     index: int = 0
     cyclic: bool = False
 
@@ -119,6 +120,7 @@ class Scope:
         self.bound_attributes: set[str] = set()  # attributes of self that this method sets
         self.captured: set[Place] = set()  # models whose weights an object has taken over
         self.precision: Expr | None = None  # the dtype that an autocast around gives to layers
+        self.last_reads: frozenset[str] = frozenset()  # names that the statement at hand is the last to read
         self.making_optimizer = False  # its parameters are named, not read
         self.ran_key = False  # whether a seed has made the key already
         self.module_needs_key = False
@@ -259,6 +261,12 @@ class Scope:
             yield
         finally:
             self.following.pop(0)
+
+    @property
+    def under_jit(self) -> bool:
+        """Whether this code runs inside what jit traces: a forward pass, a loss function, or a function of the user's
+        that one of them calls."""
+        return self.context in ("forward", "region") or (self.facts is not None and self.facts.traced)
 
     # -- names --------------------------------------------------------------------------------------------------------
 

@@ -50,19 +50,18 @@ class Statements(PlainTerms, ExpressionStatements, Classes, Assignments, StepFun
     ) -> Iterator[tuple[int, Statement, list[Statement]]]:
         """Lowers a block region by region and statement by statement: the position, the original, what it became.
         `anchored`: this is the whole file, and functions made for the output go before the statement at hand."""
-        block = Block(list(statements), cyclic=cyclic)
-        positions = list(range(len(statements)))
+        block = Block(list(statements), list(range(len(statements))), cyclic=cyclic)
         self.blocks.append(block)
         try:
-            while self.say_plainly(block, positions):
+            while self.say_plainly(block):
                 index = block.index
                 if anchored:
-                    self.unit.anchor = positions[index]
+                    self.unit.anchor = block.positions[index]
                 region = self.region_at(block.statements, index)
                 width = len(region.statements) if region is not None else 1
                 with self.then(block.statements[index + width :]):
                     lowered = self.guarded(block.statements[index], region)
-                yield positions[index], block.statements[index], lowered + self.late_inits()
+                yield block.positions[index], block.statements[index], lowered + self.late_inits()
                 block.index = index + width
         finally:
             self.blocks.pop()
@@ -109,13 +108,14 @@ class Statements(PlainTerms, ExpressionStatements, Classes, Assignments, StepFun
 
     def small(self, line: cst.SimpleStatementLine, small: cst.BaseSmallStatement) -> list[Statement]:
         """One simple statement, alone on its line; those of no interest stay."""
+        self.last_reads = _last_reads(small)
         handler = getattr(self, f"small_{type(small).__name__}", None)
         return [line] if handler is None else handler(line, small)
 
     def small_Assert(self, line: cst.SimpleStatementLine, small: cst.Assert) -> list[Statement]:
         value = self.expr(small.test)
-        if isinstance(value.kind, Tensor) and self.context in ("forward", "region"):
-            raise Unsupported("MIG401", "an assertion on the values of a tensor")
+        if isinstance(value.kind, Tensor) and self.under_jit:
+            raise Unsupported("MIG307", "an assertion on the values of a tensor, which jit does not know")
         made = small.with_changes(test=layouts.first(value), msg=small.msg and self.node(small.msg))
         return suites.rebuilt(line, small, made)
 
@@ -131,3 +131,15 @@ def _refusal(error: Unsupported, originals: Sequence[Statement]) -> Statement:
     lines = [cst.EmptyLine(comment=cst.Comment(f"# {text}".rstrip())) for text in source if text.strip()]
     blank = [line for line in originals[0].leading_lines[:1] if line.comment is None]
     return made.with_changes(leading_lines=[*blank, *lines])
+
+
+def _last_reads(small: cst.BaseSmallStatement) -> frozenset[str]:
+    """The names that a statement reads once and whose old value nothing reads later: all of a `return`, and those that
+    it binds again."""
+    if isinstance(small, cst.Return) and small.value is not None:
+        names = usage.loads(small.value)
+        return frozenset(name for name in names if names.count(name) == 1)
+    if isinstance(small, cst.Assign) and len(small.targets) == 1 and isinstance(small.targets[0].target, cst.Name):
+        name = small.targets[0].target.value
+        return frozenset([name] if usage.loads(small.value).count(name) == 1 else [])
+    return frozenset()

@@ -121,9 +121,13 @@ class TorchCalls(Precision, Layers, Optimizers, Distributed, DataLoading, TypedT
             name: self.at_full_precision(api, value) if number == 0 else value
             for number, (name, value) in enumerate(call.bound.items())
         }
+        snippets: list[str] = []
+        call.use_snippet = snippets.append
         made = rule.function(call)
         if not isinstance(made, Value):
             made = Value(made, result_kind(rule, call.bound))
+        if snippets:
+            made = replace(made, node=self.with_snippets(made.node, snippets))
         origins = {id(node)} if creation else set()
         for kind in kinds:
             if isinstance(kind, Tensor):
@@ -145,6 +149,10 @@ class TorchCalls(Precision, Layers, Optimizers, Distributed, DataLoading, TypedT
             return base
         if method in ("to", "type"):
             return self.cast(node, base)
+        if method in ("item", "tolist", "numpy") and self.under_jit:
+            if method == "item" and isinstance(base.kind, Tensor) and base.kind.dtype == "float":
+                return Value(nodes.call("jax.lax.stop_gradient", layouts.first(base)), Tensor("float", 0))
+            raise Unsupported("MIG307", f".{method}() of a tensor whose values jit does not know")
         if method == "item":
             return Value(nodes.call(nodes.expression("{x}.item", x=layouts.first(base))), Number())
         if method == "tolist":
@@ -155,7 +163,9 @@ class TorchCalls(Precision, Layers, Optimizers, Distributed, DataLoading, TypedT
         if in_place is None:
             raise Unsupported("MIG301", api)
         assert isinstance(node.func, cst.Attribute)
-        if not self.fresh(node.func.value):
+        if isinstance(node.func.value, cst.Name) and node.func.value.value in self.last_reads and not self.nested:
+            self.own(node.func.value)
+        elif not self.fresh(node.func.value):
             raise Unsupported("MIG303", f"{api} inside an expression")
         return self.apply_rule(in_place, api, node, base)
 

@@ -45,6 +45,7 @@ class UserCalls(Arguments, Builders, Binding):
         for parameter in facts.node.params.params:
             if parameter.name.value not in bound and parameter.default is not None:
                 merge(facts.found_params, parameter.name.value, self.expr(parameter.default).kind)
+        facts.found_traced |= self.under_jit
         facts.found_calls.append(CallSite(self.scope, bound, dict(self.env.definitions)))
         callers = self.script.callers.setdefault(kind.name, [])
         if self.scope not in callers:

@@ -80,6 +80,12 @@ SOURCES: dict[str, tuple[str, str]] = {
     "MIG302": (HEAD + "print(F.softmax(x))\n", "print(F.softmax(x))"),
     "MIG303": (HEAD + "y = x\nprint(x.add_(1), y)\n", "print(x.add_(1), y)"),
     "MIG304": (HEAD + "activation = torch.relu\n", "activation = torch.relu"),
+    "MIG307": (
+        HEAD.replace(
+            "        return self.fc(x)", "        while x.sum() > 0:\n            x = x - 1\n        return self.fc(x)"
+        ),
+        "        while x.sum() > 0:",
+    ),
     "MIG401": (LOOP.replace("loss.backward()", "loss.backward(x)"), "    loss = model(x).sum()"),
     "MIG402": (HEAD + "model = Net()\nprint(model)\n", "model = Net()"),
     "MIG404": (

@@ -1,38 +1,63 @@
-"""Measures every rule, or those named: `python -m tests.conformance.opinfo [NAME ...]`."""
+"""`python -m tests.conformance.opinfo [NAME ...]` measures every rule, or those named, and keeps what it finds.
+
+With names, each sample that does not agree is shown, with the reason.
+"""
 
 from __future__ import annotations
 
+import json
 import sys
-import time
 from collections import Counter
 
-from tests.conformance.opinfo.outcome import Verdict, outcomes
+import torch
+
+from migrate.rules.agreement import FILE
+from migrate.rules.catalogue import RULES
+from tests.conformance.opinfo.outcome import Outcome, Verdict, outcomes
 from tests.conformance.opinfo.samples import OPERATORS, apis, operators, samples
+
+COUNTED = (Verdict.AGREES, Verdict.REFUSED, Verdict.RAISES, Verdict.DIFFERS)
+
+
+def measure(api: str, share: float = 1.0) -> list[Outcome]:
+    """What becomes of the samples of one API, or of an operator ("operator +")."""
+    if api.startswith("operator "):
+        name = api.removeprefix("operator ")
+        entries, template = operators()[f"Tensor.{name}"], OPERATORS[name]
+        return outcomes(list(samples(f"Tensor.{name}", entries, share, template)))
+    return outcomes(list(samples(api, apis()[api], share)), values=compares_values(api))
+
+
+def compares_values(api: str) -> bool:
+    """Whether the values are fixed: not those of random draws and of memory that nothing has written to."""
+    return not RULES[api].draws and "empty" not in api
+
+
+def names() -> list[str]:
+    """All that can be measured."""
+    return [*apis(), *(f"operator {name[7:]}" for name in operators())]
 
 
 def main(wanted: list[str]) -> None:
-    total: Counter[str] = Counter()
-    listed = [(api, "", entries) for api, entries in apis().items()]
-    listed += [(f"operator {api}", OPERATORS[api[7:]], entries) for api, entries in operators().items()]
-    for api, template, entries in listed:
-        if wanted and not any(word == api or (word.endswith("*") and api.startswith(word[:-1])) for word in wanted):
+    known = json.loads(FILE.read_text()) if FILE.exists() else {"apis": {}}
+    listed = names()
+    for api in listed:
+        if wanted and not any(w == api or (w.endswith("*") and api.startswith(w[:-1])) for w in wanted):
             continue
-        start = time.time()
-        found = outcomes(list(samples(api, entries, template=template)))
-        counts = Counter(str(one.verdict) for one in found)
-        total += counts
-        print(f"{api}: {dict(counts)} {time.time() - start:.1f} s", flush=True)
-        shown: Counter[str] = Counter()
+        found = measure(api)
+        counts = Counter(one.verdict for one in found)
+        known["apis"][api] = [counts[verdict] for verdict in COUNTED]
+        print(f"{api}: {' '.join(f'{verdict} {counts[verdict]}' for verdict in COUNTED)}", flush=True)
         for one in found:
-            if one.verdict in (Verdict.DIFFERS, Verdict.REFUSED, Verdict.RAISES) or (
-                wanted and one.verdict == Verdict.OUT
-            ):
-                shown[one.why[:40]] += 1
-                if shown[one.why[:40]] <= 2:
-                    shapes = {n: tuple(t.shape) for n, t in one.sample.tensors.items()}
-                    dtype = str(one.sample.dtype)[6:]
-                    print(f"   {one.verdict} {dtype} {one.sample.text} {shapes}: {one.why}", flush=True)
-    print(dict(total))
+            if one.verdict in COUNTED[1:]:
+                shapes = {name: tuple(tensor.shape) for name, tensor in one.sample.tensors.items()}
+                print(f"    {one.verdict} {one.sample.dtype} {one.sample.text} {shapes}: {one.why}", flush=True)
+        apis_found = {name: counts for name, counts in sorted(known["apis"].items()) if name in listed}
+        lines = ",\n".join(f"  {json.dumps(name)}: {json.dumps(counts)}" for name, counts in apis_found.items())
+        FILE.write_text(f'{{"torch": "{torch.__version__.split("+")[0]}", "apis": {{\n{lines}\n}}}}\n')
+    total = [sum(column) for column in zip(*known["apis"].values(), strict=True)]
+    print(f"{len(known['apis'])} APIs, {sum(total)} samples: {dict(zip(map(str, COUNTED), total, strict=True))}")
 
 
-main(sys.argv[1:])
+if __name__ == "__main__":
+    main(sys.argv[1:])
