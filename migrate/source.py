@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import tokenize
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,13 +28,25 @@ class SourceFile:
 
     def place(self, node: cst.CSTNode) -> tuple[int, int]:
         """Line and column (from 1) of a node of the input; (0, 0) for a node that a pass made."""
-        found = self.positions.get(node)
+        found = _first(node, self.positions)
         return (found.start.line, found.start.column + 1) if found else (0, 0)
 
     def line(self, number: int) -> str:
         """The text of a line (from 1), "" where there is none."""
         lines = self.text.splitlines()
         return lines[number - 1] if 0 < number <= len(lines) else ""
+
+
+def _first(node: cst.CSTNode, positions: Mapping[cst.CSTNode, CodeRange]) -> CodeRange | None:
+    """The place of a node, or of the first part of it that was in the input."""
+    found = positions.get(node)
+    if found is None and isinstance(node, _WRITTEN):
+        parts = (part for part in node.children if isinstance(part, _WRITTEN))
+        return next((place for part in parts if (place := _first(part, positions)) is not None), None)
+    return found
+
+
+_WRITTEN = (cst.SimpleStatementLine, cst.BaseSmallStatement, cst.BaseExpression, cst.AssignTarget)
 
 
 def _fatal(path: str, code: str, message: str, line: int = 0, column: int = 0, source: str = "") -> Fatal:

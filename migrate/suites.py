@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import libcst as cst
@@ -11,10 +12,19 @@ from migrate.nodes import Expr, Statement
 
 
 def suite_of(body: Sequence[cst.CSTNode]) -> list[Statement]:
-    """The statements of a block: LibCST's types also allow small statements there."""
-    return [
-        statement for statement in body if isinstance(statement, cst.SimpleStatementLine | cst.BaseCompoundStatement)
-    ]
+    """The statements of a block. What stands on the line of its head (`if x: return`) becomes lines of its own."""
+    statements: list[Statement] = []
+    for each in body:
+        if isinstance(each, cst.BaseSmallStatement):
+            statements.append(_line(each))
+        elif isinstance(each, cst.SimpleStatementLine | cst.BaseCompoundStatement):
+            statements.append(each)
+    return statements
+
+
+@functools.lru_cache(maxsize=4096)  # the same line each time, as for other statements
+def _line(small: cst.BaseSmallStatement) -> cst.SimpleStatementLine:
+    return cst.SimpleStatementLine([small.with_changes(semicolon=cst.MaybeSentinel.DEFAULT)])
 
 
 def with_comments(made: list[Statement], original: Statement) -> list[Statement]:
@@ -55,6 +65,9 @@ def block_of(original: cst.BaseSuite, statements: Sequence[Statement]) -> cst.Ba
     """The block that stands for an original one, with its indentation and trailing comments."""
     if isinstance(original, cst.IndentedBlock):
         return original.with_changes(body=list(statements) or [nodes.statement("pass")])
+    kept = [_line(small) for small in original.body if isinstance(small, cst.BaseSmallStatement)]
+    if len(kept) == len(statements) and all(map(cst.CSTNode.deep_equals, kept, statements)):
+        return original
     return block(statements)
 
 

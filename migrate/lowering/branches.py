@@ -36,14 +36,15 @@ class Branches(Binding):
     def traced_branch(self, node: cst.If, test: Value) -> list[Statement]:
         """An `if` statement with a tensor for a test."""
         block = self.blocks[-1]
+        after: list[Statement] = []
         taken = suites.suite_of(node.body.body)
         if node.orelse is None and suites.exits(taken):
             after = block.statements[block.index + 1 :]  # only then do these run
             del block.statements[block.index + 1 :], block.positions[block.index + 1 :]
         elif isinstance(node.orelse, cst.If):
             after = [node.orelse]
-        else:
-            after = [] if node.orelse is None else suites.suite_of(node.orelse.body.body)
+        elif node.orelse is not None:
+            after = suites.suite_of(node.orelse.body.body)
         if self.before or test.layout == "last":
             raise self.stays(node.test, "needs a statement before it")
         if suites.exits(taken) or suites.exits(after):

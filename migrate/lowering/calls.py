@@ -180,7 +180,7 @@ class Calls(TorchCalls, MakerValues, EinopsCalls, Models, Expressions, UserCalls
     def suspect(self, node: cst.Call, method: str, kind: Kind) -> None:
         """Reports a method that only torch has, of an object of which nothing is known; the call stays as it is."""
         to_device = method == "to" and any(isinstance(self.expr(arg.value).kind, Device) for arg in node.args)
-        own = any(name.endswith(f".{method}") for name in self.script.functions)
+        own = method in self.unit.own_methods
         traced = self.context in ("forward", "region") and f"Tensor.{method}" in RULES and method not in _COMMON
         traced = traced and not set(usage.loads(node.func)) & self.unit.refused  # told where it was refused
         if (

@@ -67,7 +67,7 @@ class Classes(Setup, CustomGradients, Inheritance):
             return node
         inner = self.class_scope(inside(self.unit.scope, node.name.value))
         body: list[Statement] = []
-        for statement in node.body.body:
+        for statement in suites.suite_of(node.body.body):
             if isinstance(statement, cst.FunctionDef):
                 body.append(inner.function(statement))
             elif isinstance(statement, cst.SimpleStatementLine | cst.BaseCompoundStatement):
@@ -97,7 +97,7 @@ class Classes(Setup, CustomGradients, Inheritance):
         if base is not None:
             self.inherit(facts, base, list(methods))
         body: list[Statement] = []
-        for statement in node.body.body:
+        for statement in suites.suite_of(node.body.body):
             if not isinstance(statement, cst.SimpleStatementLine | cst.BaseCompoundStatement):
                 continue
             if isinstance(statement, cst.FunctionDef):
@@ -123,7 +123,7 @@ class Classes(Setup, CustomGradients, Inheritance):
     def begin_class(facts: ClassFacts, methods: Mapping[str, cst.FunctionDef]) -> None:
         """What is told of a class by its text, and a fresh list of what this round meets in it."""
         facts.built = built_methods(methods)
-        bodies = [methods[name].body.body for name in ("__init__", *facts.built) if name in methods]
+        bodies = [suites.suite_of(methods[name].body.body) for name in ("__init__", *facts.built) if name in methods]
         facts.certain = {name for body in bodies for name in certain(body)}
         facts.rebound = {name for body in bodies for name in repeated(body)}
         facts.seen, facts.held, facts.askable = {}, {}, {}

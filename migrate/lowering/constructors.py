@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import libcst as cst
 
-from migrate import nodes, usage
+from migrate import nodes, suites, usage
 
 
 def built_methods(methods: Mapping[str, cst.FunctionDef]) -> set[str]:
@@ -40,18 +40,18 @@ def _times(body: Sequence[cst.CSTNode]) -> Counter[str]:
         if isinstance(statement, cst.SimpleStatementLine):
             found.update(_set_by(statement))
         elif isinstance(statement, cst.If):
-            taken = _times(statement.body.body)
+            taken = _times(suites.suite_of(statement.body.body))
             other: Counter[str] = Counter()
             if isinstance(statement.orelse, cst.If):
                 other = _times([statement.orelse])
             elif statement.orelse is not None:
-                other = _times(statement.orelse.body.body)
+                other = _times(suites.suite_of(statement.orelse.body.body))
             found.update(taken | other)
         elif isinstance(statement, cst.For | cst.While):
-            inner = _times(statement.body.body)
+            inner = _times(suites.suite_of(statement.body.body))
             found.update(inner + inner)
         elif isinstance(statement, cst.With | cst.Try):
-            found.update(_times(statement.body.body))
+            found.update(_times(suites.suite_of(statement.body.body)))
     return found
 
 

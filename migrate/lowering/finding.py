@@ -50,10 +50,10 @@ class RegionFinding(GradientFlow):
         its own backward passes, else with backward(): then they accumulate."""
         if self.context not in HOST_CONTEXTS:
             return None
-        first = next((i for i in range(index, len(statements)) if _loss(statements[i]) is not None), None)
+        first = next((i for i in range(index, len(statements)) if self.loss_of(statements[i]) is not None), None)
         if first is None:
             return None
-        loss = _loss(statements[first])
+        loss = self.loss_of(statements[first])
         assert loss is not None
         if index != first and not self.starts(statements[index]):
             return None
@@ -66,6 +66,15 @@ class RegionFinding(GradientFlow):
         self.mark_accumulated(self.reached(self.history(first), loss))
         return self.sorted_region(statements, index, [first], [])
 
+    def loss_of(self, statement: Statement) -> Expr | None:
+        """What a statement calls torch's `backward()` of; a class of the script's own may have a method of that
+        name."""
+        receiver = method_call_of(statement, "backward")
+        if receiver is None:
+            return None
+        own = "backward" in self.unit.own_methods
+        return None if own and type(self.kind_of(receiver.value)) is Kind else receiver.value
+
     def starts(self, statement: Statement) -> bool:
         """Whether a statement goes through a model, or takes a tensor that gradients are taken of."""
         return bool(self.models_called(statement) or self.leaves_in(set(usage.loads(statement))))
@@ -77,7 +86,7 @@ class RegionFinding(GradientFlow):
             statement = statements[number]
             if self.calls_on(statement, "step", Optimizer):
                 steps.append(number)
-            elif _loss(statement) is not None:
+            elif self.loss_of(statement) is not None:
                 if steps:
                     break
                 backwards.append(number)
@@ -128,7 +137,7 @@ class RegionFinding(GradientFlow):
         parts: list[Part] = []
         start = index
         for number, backward in enumerate(backwards):
-            loss, call = _loss(statements[backward]), call_of(statements[backward])
+            loss, call = self.loss_of(statements[backward]), call_of(statements[backward])
             assert loss is not None and call is not None
             if any(
                 arg.keyword is None or arg.keyword.value not in ("retain_graph", "create_graph") for arg in call.args
@@ -220,12 +229,6 @@ class RegionFinding(GradientFlow):
         waiting = reached & (optimized | self.script.inspected) if optimized or self.script.inspected else reached
         self.script.accumulated |= waiting
         self.script.summed |= waiting
-
-
-def _loss(statement: Statement) -> Expr | None:
-    """What a statement calls `backward()` of."""
-    receiver = method_call_of(statement, "backward")
-    return receiver.value if receiver is not None else None
 
 
 class _Exits(cst.CSTVisitor):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from migrate import nodes
+from migrate import nodes, suites
 from migrate.diagnostics import Unsupported
 from migrate.kinds import (
     Function,
@@ -31,7 +31,7 @@ class Initializers(Arguments):
         """`self.apply(init)`: every layer of the tree takes the initialisers that `init` gives its kind."""
         path = nodes.dotted(function) or ""
         found = path.removeprefix("self.")
-        body = facts.node.body.body if facts.node is not None else []
+        body = suites.suite_of(facts.node.body.body) if facts.node is not None else []
         own = [s for s in body if isinstance(s, cst.FunctionDef) and s.name.value == found]
         named = self.kind_of(function)
         if path.startswith("self.") and own:
@@ -86,7 +86,7 @@ def initializers_of(scope: Arguments, function: cst.FunctionDef, layer: str) -> 
     params = [p.name.value for p in function.params.params if p.name.value != "self"]
     if not params:
         raise Unsupported("MIG204", f"{function.name.value} takes no module")
-    return _Walk(scope, params[0], layer).block(function.body.body)
+    return _Walk(scope, params[0], layer).block(suites.suite_of(function.body.body))
 
 
 class _Walk:
@@ -115,10 +115,10 @@ class _Walk:
         """The branch that a layer of this class takes."""
         answer = self.test(node.test)
         if answer:
-            return self.block(node.body.body)
+            return self.block(suites.suite_of(node.body.body))
         if isinstance(node.orelse, cst.If):
             return self.branch(node.orelse)
-        return self.block(node.orelse.body.body) if node.orelse is not None else {}
+        return self.block(suites.suite_of(node.orelse.body.body)) if node.orelse is not None else {}
 
     def test(self, node: Expr) -> bool:
         """A condition on the module, for a layer of this class."""

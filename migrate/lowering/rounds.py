@@ -75,14 +75,18 @@ def lower_project(
     units = [Unit(found.source, script, found.scope, found.links, found.unread) for found in inputs]
     by_scope = {unit.scope: unit for unit in units}
     stored = [_all_stores(unit.source.module) for unit in units]
+    own_methods = frozenset(name for unit in units for name in _methods(unit.source.module))
     state_words = STATE_WORDS & set().union(*stored)
     for unit, names in zip(units, stored, strict=True):
         unit.others = by_scope
+        unit.own_methods = own_methods
         unit.taken = names | state_words
         unit.constants = _constants(unit.source.module)
         unit.key = "rng_key" if "key" in state_words else "key"
         unit.imports_torch = bool(_TORCH.search(unit.source.text))
     broken = {} if broken is None else broken
+    if not any(unit.imports_torch for unit in units):
+        return [_lowered(unit, _as_it_is(unit)) for unit in units]
     before = ""
     bodies: list[_Body] = []
     for _ in range(ROUNDS):
@@ -96,8 +100,12 @@ def lower_project(
     return [_lowered(unit, body) for unit, body in zip(units, bodies, strict=True)]
 
 
-_TORCH = re.compile(r"^\s*(import|from)\s+torch\b", re.MULTILINE)
+_TORCH = re.compile(r"^\s*(import|from)\s+(torch|einops\.layers\.torch)\b", re.MULTILINE)
 _Body = list[tuple[int, tuple[Statement, ...]]]
+
+
+def _as_it_is(unit: Unit) -> _Body:
+    return [(number, (statement,)) for number, statement in enumerate(suites.suite_of(unit.source.module.body))]
 
 
 def _lowered(unit: Unit, body: _Body) -> Lowered:
@@ -224,6 +232,24 @@ def _all_stores(module: cst.Module) -> set[str]:
     visitor = Stores()
     module.visit(visitor)
     return visitor.found | set(usage.stores(module.body))
+
+
+def _methods(module: cst.Module) -> set[str]:
+    """The methods of classes, those of autograd functions left out: `backward` is torch's there."""
+
+    class Methods(cst.CSTVisitor):
+        def __init__(self) -> None:
+            super().__init__()
+            self.found: set[str] = set()
+
+        def visit_ClassDef(self, node: cst.ClassDef) -> None:
+            bases = [nodes.code(base.value) for base in node.bases]
+            if not any(base.endswith("Function") for base in bases):
+                self.found |= {each.name.value for each in node.body.body if isinstance(each, cst.FunctionDef)}
+
+    visitor = Methods()
+    module.visit(visitor)
+    return visitor.found
 
 
 def _constants(module: cst.Module) -> set[str]:

@@ -97,12 +97,15 @@ class Statements(PlainTerms, ExpressionStatements, Classes, Assignments, StepFun
             if len(original.body) == 1:
                 return self.small(original, original.body[0])
             made: list[Statement] = []
+            unchanged = True
             for number, small in enumerate(original.body):
-                single = cst.SimpleStatementLine([small.with_changes(semicolon=cst.MaybeSentinel.DEFAULT)])
-                if number == 0:
-                    single = single.with_changes(leading_lines=original.leading_lines)
-                made += self.small(single, small)
-            return made
+                bare = small.with_changes(semicolon=cst.MaybeSentinel.DEFAULT)
+                lines = original.leading_lines if number == 0 else ()
+                single = cst.SimpleStatementLine([bare], leading_lines=lines)
+                lowered = self.small(single, bare)
+                unchanged = unchanged and len(lowered) == 1 and lowered[0].deep_equals(single)
+                made += lowered
+            return [original] if unchanged else made
         handler = getattr(self, f"statement_{type(original).__name__}")
         return handler(original)
 

@@ -89,6 +89,7 @@ class Unit:
     constants: set[str] = field(default_factory=set)
     key: str = "key"
     imports_torch: bool = False
+    own_methods: frozenset[str] = frozenset()  # of the project's own classes
     attached: dict[cst.CSTNode, cst.CSTNode] = field(default_factory=dict)  # code -> the code that gradients see
     refused: set[str] = field(default_factory=set)  # names that refused statements would have bound
     plain: dict[Statement, Statement] = field(default_factory=dict)  # statements in plain terms; kept between rounds

@@ -225,7 +225,7 @@ def layer_norm(call: Call) -> Expr:
     draws=True,
 )
 def scaled_dot_product_attention(call: Call) -> Expr:
-    """A True in the mask lets attend. A row that may attend to nothing is 0 in torch and NaN here.
+    """A True in the mask lets attend. A row that may attend to nothing gives 0, as in torch.
 
     >>> F.scaled_dot_product_attention(x, y, z)  # x: f32[2, 3, 4]; y: f32[2, 5, 4]; z: f32[2, 5, 6]
     scaled_dot_product_attention(x, y, z)
@@ -233,7 +233,11 @@ def scaled_dot_product_attention(call: Call) -> Expr:
     scaled_dot_product_attention(x, y, z, is_causal=True)
     >>> F.scaled_dot_product_attention(x, y, x, z, scale=0.3)  # x: f32[2, 3, 4]; y: f32[2, 3, 4]; z: f32[3, 3]
     scaled_dot_product_attention(x, y, x, z, scale=0.3)
-    """
+    >>> F.scaled_dot_product_attention(x, x, x, torch.tensor([[True, False], [False, False]]))  # x: f32[2, 2, 3]
+    scaled_dot_product_attention(x, x, x, jnp.array([[True, False], [False, False]]))
+    >>> F.scaled_dot_product_attention(x, y, y, is_causal=True, enable_gqa=True)  # x: f32[1, 4, 5, 3]; y: f32[1, 2, 3, 3]
+    scaled_dot_product_attention(x, jnp.repeat(y, x.shape[-3] // y.shape[-3], axis=-3), jnp.repeat(y, x.shape[-3] // y.shape[-3], axis=-3), is_causal=True)
+    """  # noqa: E501
     call.only("enable_gqa", False, True)
     call.snippet("scaled_dot_product_attention")
     given = [call.node(name) for name in ("query", "key", "value")]

@@ -78,7 +78,8 @@ def eigh(call: Call) -> Value:
     jnp.linalg.eigh(x + x.mT)[0]
     """
     call.only("UPLO", "L", "U")
-    return _pair(call.make("jnp.linalg.eigh({A})"))
+    given = {"UPLO": call.node("UPLO"), "symmetrize_input": nodes.name("False")} if call.has("UPLO") else {}
+    return _pair(nodes.call("jnp.linalg.eigh", call.node("A"), **given))
 
 
 @rule("torch.linalg.cholesky", "torch.cholesky", "Tensor.cholesky", signature="input, upper=False", dtype="float")
