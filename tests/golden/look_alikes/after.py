@@ -15,8 +15,7 @@ class Block:
         return  np.zeros(shape)   # odd   spacing stays
 
 
-def unsqueeze(x, dim):
-    pass
+def unsqueeze(x, dim): return np.expand_dims(x, dim)
 
 
 frame = pd.DataFrame({"a": [1, 2]})
