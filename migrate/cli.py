@@ -303,6 +303,12 @@ def parity(
     emulate: Annotated[
         list[str] | None, typer.Option("--emulate", help="Also what an accelerator would compute: tpu, tf32.")
     ] = None,
+    op: Annotated[
+        list[str] | None, typer.Option("--op", help="Compare a single operation with the oracle: gelu, softmax, …")
+    ] = None,
+    all_ops: Annotated[bool, typer.Option("--all-ops", help="All of them.")] = False,
+    samples: Annotated[int, typer.Option("--samples", min=1, help="Of elementwise operations.")] = 4096,
+    oracle: Annotated[str, typer.Option("--oracle", help="mpmath, or flint (faster, certified).")] = "mpmath",
     reference: Annotated[
         str, typer.Option("--reference", help="proved (fast), or mpmath for every entry (slow).")
     ] = "proved",
@@ -316,6 +322,11 @@ def parity(
 
         study = {"ds": d, "k": k, "dtype": dtype, "seed": seed, "dist": dist, "precision": precision}
         raise typer.Exit(matmul({**study, "emulations": tuple(emulate or ()), "reference": reference}, report))
+    if op or all_ops:
+        from parity.cli import operations
+
+        asked = {"dtype": dtype, "seed": seed, "samples": samples, "oracle": oracle}
+        raise typer.Exit(operations(op or [], asked, report))
     if model is not None:
         from parity.cli import compare_model
 

@@ -140,3 +140,22 @@ def matmul(study: dict[str, object], page: Path | None) -> int:
         return int(ExitCode.UNUSABLE)
     proved = all(result.freivalds is not False and result.mpmath_error <= 1 for result in results)
     return int(ExitCode.DONE if proved else ExitCode.FINDINGS)
+
+
+def operations(names: Sequence[str], asked: dict[str, object], page: Path | None) -> int:
+    """Compares single operations (all, where none is named) with the oracle; returns the exit code."""
+    from parity.codes import ParityError
+    from parity.operations import report, study
+    from parity.operations.table import OPERATIONS
+
+    console = Console()
+    try:
+        results = study.run(list(dict.fromkeys(names)) or list(OPERATIONS), **asked)  # type: ignore[arg-type]
+        report.render(results, console)
+        if page is not None:
+            write_whole(page, report.to_json(results))
+            console.print(f"report: {page}")
+    except (ParityError, OSError) as error:
+        print(error, file=sys.stderr)
+        return int(ExitCode.UNUSABLE)
+    return int(ExitCode.DONE)

@@ -178,7 +178,7 @@ class Arb(Numbers):
             "pow": lambda x, y: x**y,
             "max": lambda x, y: x.max(y),
             "min": lambda x, y: x.min(y),
-            "atan2": lambda x, y: x.atan2(y),
+            "atan2": flint.arb.atan2,
         }
 
     def _method(self, name: str) -> Callable[[Any], Any]:
@@ -205,7 +205,7 @@ class Arb(Numbers):
         raise Undecided(f"{one} == {other} is not decided with {self.bits} bits")
 
     def matrix_product(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
-        matrix = self.flint.arb_mat
+        matrix: Any = self.flint.arb_mat
         product = matrix(*one.shape, one.reshape(-1).tolist()) * matrix(*other.shape, other.reshape(-1).tolist())
         made = np.empty(one.shape[0] * other.shape[1], object)
         made[:] = product.entries()
@@ -223,5 +223,7 @@ def agree(one: Numbers, first: np.ndarray, other: Numbers, second: np.ndarray) -
     if same.all():
         return 0.0
     with np.errstate(invalid="ignore", divide="ignore"):
-        off = np.abs(a - b)[~same] / np.maximum(np.abs(a), np.abs(b))[~same]
+        size = np.maximum(np.abs(a), np.abs(b))
+        nothing = size[np.isfinite(size)].max(initial=0.0) * 2.0**-120  # where all of a sum cancels
+        off = np.abs(a - b)[~same] / np.maximum(size[~same], nothing)
     return float(np.nan_to_num(off, nan=math.inf, posinf=math.inf).max())

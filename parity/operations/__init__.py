@@ -1,0 +1,1 @@
+"""Single operations of both frameworks against the oracle: `migrate parity --op softmax`, `--all-ops`."""
