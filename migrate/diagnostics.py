@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import enum
+import traceback
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 
 class ExitCode(enum.IntEnum):
@@ -273,6 +275,15 @@ class Fatal(Exception):
     def __init__(self, diagnostic: Diagnostic) -> None:
         super().__init__(str(diagnostic))
         self.diagnostic = diagnostic
+
+
+def our_fault(path: str, error: Exception) -> Diagnostic:
+    """The finding for an exception that no input should have caused."""
+    if isinstance(error, RecursionError):
+        return Diagnostic(path, 0, 0, "MIG900", "the code nests too deeply")
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    text = " ".join(f"{type(error).__name__} in {Path(place.filename).name}:{place.lineno}: {error}".split())
+    return Diagnostic(path, 0, 0, "MIG900", text if len(text) < 300 else f"{text[:300]} …")
 
 
 @dataclass(frozen=True)

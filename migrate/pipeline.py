@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from migrate import checks
-from migrate.diagnostics import Diagnostic, Fatal, Report, Severity
+from migrate.deep import deeply
+from migrate.diagnostics import Diagnostic, Fatal, Report, Severity, our_fault
 from migrate.emit import emit
 from migrate.lowering import Lowered, lower_project
 from migrate.manifest import Manifest
@@ -81,6 +82,10 @@ def convert_project(project: Project, data_parallel: bool = False) -> ProjectCon
     """Rewrites the files of a project, each part of it that shares no file with the others on its own. A bug of our own
     (MIG900) costs the file that it shows in, which is then copied as it is. `data_parallel`: batches are split over all
     devices even where the project uses one."""
+    return deeply(lambda: _converted(project, data_parallel))
+
+
+def _converted(project: Project, data_parallel: bool) -> ProjectConversion:
     outputs: list[Output] = []
     models = []
     name = project.scripts[0].name if len(project.scripts) == 1 else project.root.name
@@ -109,8 +114,8 @@ def _output(member: Member, lowered: Lowered | None, broken: Diagnostic | None) 
         return Output(member, None, () if problem is None else (problem,))
     try:
         text = emit(source, lowered)
-    except RecursionError:
-        return Output(member, None, (Diagnostic(source.path, 0, 0, "MIG900", "the code nests too deeply"),))
+    except Exception as error:
+        return Output(member, None, (our_fault(source.path, error),))
     wrong = checks.compiles(source.path, text)
     if wrong:
         return Output(member, None, tuple(wrong))

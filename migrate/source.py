@@ -12,6 +12,7 @@ from pathlib import Path
 import libcst as cst
 from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
 
+from migrate.deep import deeply
 from migrate.diagnostics import Diagnostic, Fatal
 from migrate.manifest import replacing
 
@@ -82,7 +83,7 @@ def decode(path: str, data: bytes) -> tuple[str, str]:
 def parse(path: str, text: str, encoding: str = "utf-8") -> SourceFile:
     """Parses source text; raises Fatal (MIG001) at the place of a syntax error."""
     try:
-        wrapper = MetadataWrapper(cst.parse_module(text))
+        module, positions = deeply(lambda: _parsed(text))
     except cst.ParserSyntaxError as error:
         lines = text.splitlines()
         source = lines[error.raw_line - 1] if 0 < error.raw_line <= len(lines) else ""
@@ -92,9 +93,14 @@ def parse(path: str, text: str, encoding: str = "utf-8") -> SourceFile:
         raise _fatal(path, "MIG001", message, error.raw_line, error.raw_column + 1, source) from None
     except RecursionError:
         raise _fatal(path, "MIG001", "nests too deeply to be parsed") from None
+    return SourceFile(path, text, encoding, module, positions)
+
+
+def _parsed(text: str) -> tuple[cst.Module, dict[cst.CSTNode, CodeRange]]:
+    """The syntax tree of a text, and the places of its nodes."""
+    wrapper = MetadataWrapper(cst.parse_module(text), unsafe_skip_copy=True)  # a parser's tree holds no node twice
     found = wrapper.resolve(PositionProvider)
-    positions = {node: place for node, place in found.items() if isinstance(place, CodeRange)}
-    return SourceFile(path, text, encoding, wrapper.module, positions)
+    return wrapper.module, {node: place for node, place in found.items() if isinstance(place, CodeRange)}
 
 
 def load(path: Path) -> SourceFile:

@@ -23,6 +23,8 @@ from migrate.lowering.scope import NextTurn, is_grad_mode
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
 
+_TRIALS = 2  # how many loops, one in another, may be lowered for what they make known
+
 
 class ControlFlow(Branches, Precision, DataLoading, OptimizerStatements):
     """Branches, loops, and `with` and `try` blocks."""
@@ -74,13 +76,18 @@ class ControlFlow(Branches, Precision, DataLoading, OptimizerStatements):
         return [*settled, made]
 
     def loop_body(self, body: cst.BaseSuite, bind: Callable[[], list[Statement]]) -> list[Statement]:
-        """The body of a loop: once for what it makes known to its own next turn, then for good."""
+        """The body of a loop: once for what it makes known to its own next turn, then for good.
+
+        Inside a loop that is itself lowered for what it makes known a second time, once is all: each loop in another
+        would double the work.
+        """
         start = self.env.copy()
         self.loops += 1
-        with self.unit.discarding():
-            bind()
-            self.suite(body.body, cyclic=True)
-        self.env.join(start)
+        if self.unit.trials < _TRIALS:
+            with self.unit.discarding(), self.unit.trial():
+                bind()
+                self.suite(body.body, cyclic=True)
+            self.env.join(start)
         head = self.env.copy()
         made = [*bind(), *self.suite(body.body, cyclic=True)]
         self.env.join(head)

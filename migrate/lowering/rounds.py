@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-import traceback
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import libcst as cst
 
 from migrate import nodes, suites, usage
-from migrate.diagnostics import Diagnostic, Fatal
+from migrate.diagnostics import Diagnostic, Fatal, our_fault
 from migrate.kinds import (
     Host,
     Plain,
@@ -141,12 +139,8 @@ def _survived(unit: Unit, broken: dict[str, Diagnostic]) -> _Body:
         return []
     try:
         return _round(unit)
-    except RecursionError:
-        broken[unit.scope] = Diagnostic(unit.source.path, 0, 0, "MIG900", "the code nests too deeply")
     except Exception as error:
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        text = f"{type(error).__name__} in {Path(place.filename).name}:{place.lineno}: {error}"
-        broken[unit.scope] = Diagnostic(unit.source.path, 0, 0, "MIG900", " ".join(text.split())[:300])
+        broken[unit.scope] = our_fault(unit.source.path, error)
     unit.script.finals[unit.scope] = {}
     return []
 

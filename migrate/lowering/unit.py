@@ -85,6 +85,7 @@ class Unit:
     helpers: list[Helper] = field(default_factory=list)
     anchor: int = 0
     silent: int = 0
+    trials: int = 0  # loops around that are lowered for what they make known
     taken: set[str] = field(default_factory=set)
     constants: set[str] = field(default_factory=set)
     key: str = "key"
@@ -124,6 +125,15 @@ class Unit:
             self.silent -= 1
             del self.helpers[helpers:]
             self.snippets = snippets
+
+    @contextlib.contextmanager
+    def trial(self) -> Iterator[None]:
+        """The body of a loop is lowered here for what it makes known to its next turn."""
+        self.trials += 1
+        try:
+            yield
+        finally:
+            self.trials -= 1
 
     def helper(self, wanted: str, make: Callable[[str], list[Statement]], text: str) -> str:
         """Adds a function to the output, or finds the same one; returns its name. `text` tells two of them apart: the

@@ -40,7 +40,7 @@ def tried(entry: Entry, corpus: Path, timeout: float) -> Outcome:
 
 
 def _tried(entry: Entry, script: Path, work: Path, timeout: float) -> Outcome:
-    rewrite = _migrate(["rewrite", str(script), "-o", str(work / "out.py")], entry, timeout)
+    rewrite = _migrate(["rewrite", str(script), "-o", str(work / "out")], entry, timeout)
     codes = dict(Counter(re.findall(r"^\S+:\d+:\d+: (MIG\d{3})", rewrite.stderr, re.MULTILINE)).most_common())
     if rewrite.returncode == 2:
         stage = "crash" if "MIG900" in rewrite.stderr or "Traceback" in rewrite.stderr else "unreadable"
