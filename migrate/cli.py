@@ -335,6 +335,8 @@ def parity(
         _fail("name the script to compare, or ask for a matmul with --d 4096")
     if not script.is_file():
         _fail(f"{script}: no such file")
+    if script.suffix == ".ipynb":
+        _fail(f"{script}: is a notebook, and scripts are compared: `jupyter nbconvert --to script` makes one of it")
     from parity.cli import compare
 
     raise typer.Exit(compare(script, rewritten, manifest, steps, list(context.args), prelude, report, float64))

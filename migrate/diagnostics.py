@@ -110,6 +110,14 @@ CODES: dict[str, Code] = _codes(
         "here: its models have no weights to thread, and calls of it stay as they are.",
     ),
     Code(
+        "MIG206",
+        "a part of a notebook that is not converted",
+        "put the code into lines of its own, or an update of weights into one cell",
+        "The magic of a line (`%timeit model(x)`) runs code that is left as it is. Or an update of the weights is "
+        "spread over cells in such a way that its parts cannot be told apart any more: then the notebook is not "
+        "written.",
+    ),
+    Code(
         "MIG301",
         "no rule for this torch API",
         "write this line by hand",
@@ -227,6 +235,13 @@ class Diagnostic:
     code: str
     message: str
     source: str = field(default="", compare=False)
+    cell: int = field(default=0, compare=False)  # of a notebook, from 1: `line` counts through the cells of code
+    cell_line: int = field(default=0, compare=False)
+
+    @property
+    def spot(self) -> str:
+        """The line, in a notebook that of a cell."""
+        return f"cell {self.cell}:{self.cell_line}" if self.cell else str(self.line)
 
     @property
     def severity(self) -> Severity:
@@ -239,7 +254,7 @@ class Diagnostic:
         return CODES[self.code].help
 
     def __str__(self) -> str:
-        place = f"{self.path}:{self.line}:{self.column}" if self.line else self.path
+        place = f"{self.path}:{self.spot}:{self.column}" if self.line else self.path
         text = f"{place}: {self.code} {self.message}"
         if self.source.strip():
             text += f"\n    {self.source.strip()}"
@@ -247,9 +262,11 @@ class Diagnostic:
 
     def as_json(self) -> dict[str, object]:
         """The fields as `--format json` prints them."""
+        cell = {"cell": self.cell} if self.cell else {}
         return {
             "path": self.path,
-            "line": self.line,
+            **cell,
+            "line": self.cell_line if self.cell else self.line,
             "column": self.column,
             "code": self.code,
             "severity": str(self.severity),
@@ -310,7 +327,8 @@ class Report:
         errors = sum(d.severity is not Severity.NOTE for d in self.diagnostics)
         notes = len(self.diagnostics) - errors
         what = inputs[0] if len(inputs) == 1 else f"{len(inputs)} files"
-        need = "nothing needs a person" if not errors else f"{errors} place{'s' * (errors != 1)} need a person"
+        need = "nothing needs a person" if not errors else f"{errors} places need a person"
+        need = "1 place needs a person" if errors == 1 else need
         return f"{what}: {need}, {notes} note{'s' * (notes != 1)}; numbers not verified (run `migrate parity`)"
 
     def as_text(self) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import libcst as cst
 
 from migrate import nodes, snippet_files, usage
+from migrate.line_breaks import parenthesised
 from migrate.lowering import Lowered
 from migrate.lowering.unit import Helper
 from migrate.nodes import Statement
@@ -50,7 +51,7 @@ def emit(source: SourceFile, lowered: Lowered) -> str:
     body = _with_imports(body, lowered.wanted)
     inserted = {id(statement) for helper in lowered.helpers for statement in helper.code} | set(map(id, snippets))
     module = source.module.with_changes(body=_spaced(body, inserted))
-    return module.code
+    return parenthesised(module).code
 
 
 def _unchanged(source: SourceFile, lowered: Lowered) -> bool:

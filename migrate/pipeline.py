@@ -10,6 +10,7 @@ from migrate.diagnostics import Diagnostic, Fatal, Report, Severity, our_fault
 from migrate.emit import emit
 from migrate.lowering import Lowered, lower_project
 from migrate.manifest import Manifest
+from migrate.notebook import Notebook
 from migrate.project import Member, Project, single
 from migrate.source import SourceFile
 from migrate.weights import manifest_of
@@ -42,7 +43,18 @@ class Output:
         source = self.member.source
         if self.text is None or source is None or self.text == source.text:
             return self.member.data
+        if source.notebook is not None:
+            written = source.notebook.written(self.text)
+            return self.member.data if written is None else written
         return self.text.encode(source.encoding)
+
+    @property
+    def shown(self) -> tuple[str, str]:
+        """The text before and after, as people read it."""
+        source = self.member.source
+        before, after = source.text if source else "", self.text or ""
+        notebook = source.notebook if source else None
+        return (before, after) if notebook is None else (notebook.shown(before), notebook.shown(after))
 
     @property
     def changed(self) -> bool:
@@ -120,4 +132,15 @@ def _output(member: Member, lowered: Lowered | None, broken: Diagnostic | None) 
     if wrong:
         return Output(member, None, tuple(wrong))
     found = [*lowered.diagnostics, *checks.undefined(source.path, source.text, text, lowered.refused)]
+    if source.notebook is not None:
+        return _notebook_output(member, source.notebook, text, found)
     return Output(member, text, tuple(found))
+
+
+def _notebook_output(member: Member, notebook: Notebook, text: str, found: list[Diagnostic]) -> Output:
+    assert member.source is not None
+    path = member.source.path
+    found = [notebook.placed(one) for one in found] + notebook.unconverted(path)
+    if notebook.written(text) is not None:
+        return Output(member, text, tuple(found))
+    return Output(member, None, (*found, Diagnostic(path, 0, 0, "MIG206", "an update of weights is spread over cells")))

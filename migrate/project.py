@@ -15,13 +15,17 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from pathlib import Path
 
+from migrate import notebook
 from migrate.diagnostics import Diagnostic, Fatal
 from migrate.imports import SUFFIX, named_files, reached, written_imports
 from migrate.lowering import Input
+from migrate.notebook import Notebook
 from migrate.qualified import FILE
-from migrate.source import SourceFile, decode, parse, read_bytes
+from migrate.source import SourceFile, decode_source, parse, read_bytes
 
 _TORCH = re.compile(r"^\s*(?:import|from)\s+torch", re.MULTILINE)
+
+SUFFIXES = (SUFFIX, notebook.SUFFIX)
 
 # Folders that hold no code of a project's own.
 LEFT_OUT = frozenset(
@@ -123,7 +127,7 @@ def _below(folder: Path, skipped: set[Path]) -> Iterator[Path]:
             for name in folders
             if name not in LEFT_OUT and not name.startswith(".") and Path(here, name).resolve() not in skipped
         )
-        yield from (Path(here, name) for name in sorted(files) if name.endswith(SUFFIX))
+        yield from (Path(here, name) for name in sorted(files) if name.endswith(SUFFIXES))
 
 
 @dataclass
@@ -134,6 +138,7 @@ class _Found:
     data: bytes
     text: str = ""
     encoding: str = "utf-8"
+    notebook: Notebook | None = None
     problem: Diagnostic | None = None
     imports: dict[str, Path] = field(default_factory=dict)  # module as written -> file or folder
     names: set[str] = field(default_factory=set)  # Python files that it names in strings
@@ -177,8 +182,8 @@ def _read(path: Path, scripts: Sequence[Path], alone: bool) -> _Found:
     shown = _shown(path)
     try:
         data = read_bytes(Path(shown))
-        text, encoding = decode(shown, data)
-        made = _Found(path, data, text, encoding, torch=bool(_TORCH.search(text)))
+        text, encoding, notebook = decode_source(shown, data)
+        made = _Found(path, data, text, encoding, notebook, torch=bool(_TORCH.search(text)))
     except Fatal as error:
         if alone:
             raise
@@ -251,7 +256,7 @@ def _member(
     if file.problem is not None or not lowered:
         return copied
     try:
-        source = parse(_shown(file.path), file.text, file.encoding)
+        source = parse(_shown(file.path), file.text, file.encoding, file.notebook)
     except Fatal as error:
         file.problem = error.diagnostic
         return replace(copied, problem=error.diagnostic)

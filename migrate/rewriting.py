@@ -12,6 +12,7 @@ from pathlib import Path
 from migrate import manifest as manifests
 from migrate.diagnostics import Diagnostic, ExitCode, Fatal, Report, Severity
 from migrate.imports import reached, written_imports
+from migrate.notebook import read_notebook
 from migrate.pipeline import Output, ProjectConversion, convert_project
 from migrate.project import Project, python_files, read_project, single, uses_torch
 from migrate.source import decode, parse
@@ -85,7 +86,9 @@ def rewritten(
 
 def _standard_input() -> Project:
     text, encoding = decode("<stdin>", sys.stdin.buffer.read())
-    project = single(parse("<stdin>", text, encoding))
+    notebook = read_notebook("<stdin>", text) if text.lstrip()[:1] == "{" else None
+    text = text if notebook is None else notebook.text
+    project = single(parse("<stdin>", text, encoding, notebook))
     here = Path.cwd() / "stdin.py"
     unread = {}
     for written in written_imports(text):
@@ -102,7 +105,9 @@ def write(made: Rewritten, output: Path | None, manifest: Path | None) -> Path |
     if str(output) == "-" or (output is None and stdin):
         if not made.alone:
             raise UsageError(_needs_folder(made))
-        sys.stdout.write(made.script.text if made.script.text is not None else "")
+        source = made.script.member.source
+        if made.script.text is not None:
+            sys.stdout.write(made.script.data.decode("utf-8" if source is None else source.encoding))
         if manifest is not None:
             _write_manifest(made, manifest)
         return None
@@ -163,7 +168,7 @@ def diff(made: Rewritten) -> str:
         source = output.member.source
         if source is None or output.text is None:
             continue
-        before, after = source.text.splitlines(keepends=True), output.text.splitlines(keepends=True)
+        before, after = (text.splitlines(keepends=True) for text in output.shown)
         for line in difflib.unified_diff(before, after, source.path, f"{source.path} (jax)"):
             text += line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
     return text
@@ -172,7 +177,8 @@ def diff(made: Rewritten) -> str:
 def summary(made: Rewritten, report: Report) -> str:
     """The last line of a report."""
     if made.alone:
-        return report.summary([made.script.member.source.path if made.script.member.source else "input"])
+        member = made.script.member
+        return report.summary([member.source.path if member.source else member.path.name])
     changed = sum(output.changed for output in made.conversion.outputs)
     return f"{report.summary([o.member.place for o in made.conversion.outputs])}; {changed} rewritten"
 

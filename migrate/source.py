@@ -15,6 +15,7 @@ from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
 from migrate.deep import deeply
 from migrate.diagnostics import Diagnostic, Fatal
 from migrate.manifest import replacing
+from migrate.notebook import SUFFIX, Notebook, read_notebook
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class SourceFile:
     encoding: str
     module: cst.Module
     positions: dict[cst.CSTNode, CodeRange]
+    notebook: Notebook | None = None
 
     def place(self, node: cst.CSTNode) -> tuple[int, int]:
         """Line and column (from 1) of a node of the input; (0, 0) for a node that a pass made."""
@@ -80,8 +82,24 @@ def decode(path: str, data: bytes) -> tuple[str, str]:
         raise _fatal(path, "MIG002", f"does not decode: {error}") from None
 
 
-def parse(path: str, text: str, encoding: str = "utf-8") -> SourceFile:
+def decode_source(path: str, data: bytes) -> tuple[str, str, Notebook | None]:
+    """The Python text, the encoding, and the notebook of a file; raises Fatal (MIG002)."""
+    text, encoding = decode(path, data)
+    if not path.endswith(SUFFIX):
+        return text, encoding, None
+    notebook = read_notebook(path, text)
+    return notebook.text, encoding, notebook
+
+
+def parse(path: str, text: str, encoding: str = "utf-8", notebook: Notebook | None = None) -> SourceFile:
     """Parses source text; raises Fatal (MIG001) at the place of a syntax error."""
+    try:
+        return _parsed_source(path, text, encoding, notebook)
+    except Fatal as error:
+        raise error if notebook is None else Fatal(notebook.placed(error.diagnostic)) from None
+
+
+def _parsed_source(path: str, text: str, encoding: str, notebook: Notebook | None) -> SourceFile:
     try:
         module, positions = deeply(lambda: _parsed(text))
     except cst.ParserSyntaxError as error:
@@ -93,7 +111,7 @@ def parse(path: str, text: str, encoding: str = "utf-8") -> SourceFile:
         raise _fatal(path, "MIG001", message, error.raw_line, error.raw_column + 1, source) from None
     except RecursionError:
         raise _fatal(path, "MIG001", "nests too deeply to be parsed") from None
-    return SourceFile(path, text, encoding, module, positions)
+    return SourceFile(path, text, encoding, module, positions, notebook)
 
 
 def _parsed(text: str) -> tuple[cst.Module, dict[cst.CSTNode, CodeRange]]:
@@ -105,8 +123,7 @@ def _parsed(text: str) -> tuple[cst.Module, dict[cst.CSTNode, CodeRange]]:
 
 def load(path: Path) -> SourceFile:
     """Reads and parses one file."""
-    text, encoding = decode(str(path), read_bytes(path))
-    return parse(str(path), text, encoding)
+    return parse(str(path), *decode_source(str(path), read_bytes(path)))
 
 
 def write_whole(path: Path, text: str, encoding: str = "utf-8") -> None:

@@ -69,7 +69,7 @@ class Functions(Initialisation, UserCalls):
         if self.context == "method":
             attributes = self.script.found_attributes.setdefault(self.scope, {})
             for found in inner.bound_attributes:
-                merge(attributes, found, inner.env.kinds[found])
+                merge(attributes, found, inner.env.kinds.get(found, UNKNOWN))
         params = threaded_parameters(facts, node.params, inner.state_name)
         made = node.with_changes(params=with_mode(params) if facts.takes_mode else params)
         return self.rewritten(made, body, defaults=self)

@@ -57,7 +57,7 @@ def as_sarif(report: Report) -> str:
 
 def _result(found: Diagnostic, rule: int) -> dict[str, object]:
     place: dict[str, object] = {"artifactLocation": {"uri": _uri(found.path)}}
-    if found.line:
+    if found.line and not found.cell:  # the lines of a cell are not those of the file
         place["region"] = {"startLine": found.line, "startColumn": max(found.column, 1)}
         if found.source.strip():
             place["region"] = {**place["region"], "snippet": {"text": found.source}}  # type: ignore[dict-item]
@@ -65,7 +65,7 @@ def _result(found: Diagnostic, rule: int) -> dict[str, object]:
         "ruleId": found.code,
         "ruleIndex": rule,
         "level": _LEVELS[found.severity],
-        "message": {"text": found.message},
+        "message": {"text": _message(found)},
         "locations": [{"physicalLocation": place}],
     }
 
@@ -78,10 +78,14 @@ def _uri(path: str) -> str:
 def _annotation(found: Diagnostic) -> str:
     level = {Severity.NOTE: "notice"}.get(found.severity, "error")
     place = f"file={_property(found.path)}"
-    if found.line:
+    if found.line and not found.cell:
         place += f",line={found.line},col={max(found.column, 1)}"
     title = _property(f"{found.code} {CODES[found.code].title}")
-    return f"::{level} {place},title={title}::{_data(found.message)}\n"
+    return f"::{level} {place},title={title}::{_data(_message(found))}\n"
+
+
+def _message(found: Diagnostic) -> str:
+    return f"cell {found.cell}, line {found.cell_line}: {found.message}" if found.cell else found.message
 
 
 def _data(text: str) -> str:

@@ -144,7 +144,7 @@ def _findings(report: Report, names: Mapping[str, str]) -> str:
     rows = []
     for code, found in sorted(by_code.items(), key=lambda item: (-len(item[1]), item[0])):
         places = ", ".join(
-            f"<a href='#{_anchor(one)}'>{_escaped(names.get(one.path, one.path))}:{one.line}</a>"
+            f"<a href='#{_anchor(one)}'>{_escaped(names.get(one.path, one.path))}:{one.spot}</a>"
             if one.line
             else _escaped(names.get(one.path, one.path))
             for one in found[:8]
@@ -173,9 +173,10 @@ def _file(number: int, output: Output, found: Sequence[Diagnostic]) -> str:
     by_line: dict[int, list[Diagnostic]] = {}
     for one in found:
         by_line.setdefault(one.line, []).append(one)
-    before, after = _lines(source.text), _lines(output.text)
+    texts = output.shown
+    before, after = (_lines(text) for text in texts)
     rows = []
-    for left, right, changed in _aligned(source.text.splitlines(), output.text.splitlines()):
+    for left, right, changed in _aligned(*(text.splitlines() for text in texts)):
         rows.append(_row(left, right, changed, before, after))
         for one in by_line.get(left + 1, []) if left is not None else []:
             rows.append(f"<tr class='note-row' id='{_anchor(one)}'><td></td><td colspan='3'>{_remark(one)}</td></tr>")
