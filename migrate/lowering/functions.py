@@ -7,6 +7,7 @@ import libcst as cst
 from migrate import layouts, nodes, suites, usage
 from migrate.diagnostics import Unsupported
 from migrate.kinds import (
+    UNKNOWN,
     Function,
     Host,
     Kind,
