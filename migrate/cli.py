@@ -143,6 +143,51 @@ def _asked(
         raise SettingsError(str(error)) from None
 
 
+@app.command()
+def report(
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Files and folders.")],
+    format: Annotated[
+        Format | None, typer.Option("--format", help="How it is written (default: text).", show_default=False)
+    ] = None,
+    select: Annotated[
+        list[str] | None, typer.Option("--select", help="Only these codes, or codes that begin so: MIG3,MIG401.")
+    ] = None,
+    ignore: Annotated[list[str] | None, typer.Option("--ignore", help="Without these codes.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Also print each finding at its place.")] = False,
+    jobs: Annotated[
+        int | None, typer.Option("-j", "--jobs", min=1, help="How many processes (default: one for each core).")
+    ] = None,
+) -> None:
+    """Says what a conversion of a whole repository would find, by code and by file, and what work it would leave.
+
+    Nothing is written. Exit code 0: no place needs a person; 1: some do; 2: there is nothing to analyse.
+    """
+    from migrate.diagnostics import Report
+    from migrate.project import python_files
+    from migrate.reporting import survey
+    from migrate.reporting.formats import formatted
+    from migrate.reporting.settings import SettingsError
+
+    try:
+        settings, selection = _asked([str(path) for path in paths], select, ignore, format)
+    except SettingsError as error:
+        _fail(str(error))
+    missing = [str(path) for path in paths if not path.exists()]
+    if missing:
+        _fail(f"{', '.join(missing)}: no such file or folder")
+    files = python_files(paths, exclude=settings.exclude)
+    if not files:
+        _fail(f"{', '.join(map(str, paths))}: holds no Python file")
+    found = survey.survey(files, jobs).selected(selection)
+    if settings.format == "json":
+        sys.stdout.write(survey.as_json(found))
+    elif settings.format == "text":
+        sys.stdout.write(survey.as_text(found, every))
+    else:
+        sys.stdout.write(formatted(Report.of(found.diagnostics), settings.format))
+    raise typer.Exit(int(any(file.needs_a_person for file in found.files)))
+
+
 @app.command("port-weights")
 def port_weights(
     checkpoint: Annotated[

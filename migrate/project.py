@@ -149,15 +149,7 @@ def read_project(files: Sequence[Path]) -> Project:
     """The project of some files: they, and what they reach by imports. Raises Fatal where the only file named cannot be
     read."""
     scripts = [_absolute(path) for path in files]
-    beside = scripts if len(scripts) == 1 else []
-    found: dict[Path, _Found] = {}
-    pending = list(reversed(scripts))
-    while pending:
-        path = pending.pop()
-        if path in found:
-            continue
-        found[path] = _read(path, beside, alone=len(scripts) == 1 and path == scripts[0])
-        pending += [other for other in found[path].imports.values() if other.suffix == SUFFIX and other not in found]
+    found = _reached(scripts)
     lowered = _lowered(found, scripts)
     root = Path(os.path.commonpath([path.parent for path in found]))
     scopes = {path: _scope(path, root) for path in found}
@@ -166,6 +158,42 @@ def read_project(files: Sequence[Path]) -> Project:
     members = [_member(found[path], path in lowered, root, scopes, found) for path in _imported_first(found)]
     members += _run_by_name(found, root)
     return Project(root, tuple(members), tuple(scripts), _submodules(found, scopes, root))
+
+
+def independent_parts(files: Sequence[Path]) -> list[list[Path]]:
+    """Those of some files that have to do with torch, in parts that import nothing of one another."""
+    scripts = [_absolute(path) for path in files]
+    found = _reached(scripts, alone=False)
+    unread = {path for path, file in found.items() if file.problem is not None}
+    wanted = _lowered(found, scripts if len(scripts) == 1 else []) | unread
+    neighbours: dict[Path, list[Path]] = {path: [] for path in wanted}
+    for path in wanted:
+        for other in found[path].imports.values():
+            if other in wanted:
+                neighbours[path].append(other)
+                neighbours[other].append(path)
+    parts: list[list[Path]] = []
+    seen: set[Path] = set()
+    for path in sorted(wanted):
+        if path not in seen:
+            part = _closure([path], lambda one: neighbours[one])
+            seen |= part
+            parts.append(sorted(part))
+    return parts
+
+
+def _reached(scripts: Sequence[Path], alone: bool = True) -> dict[Path, _Found]:
+    """Some files and all that they reach by imports. `alone`: a single one that cannot be read raises Fatal."""
+    beside = scripts if len(scripts) == 1 else []
+    found: dict[Path, _Found] = {}
+    pending = list(reversed(scripts))
+    while pending:
+        path = pending.pop()
+        if path in found:
+            continue
+        found[path] = _read(path, beside, alone=alone and len(scripts) == 1 and path == scripts[0])
+        pending += [other for other in found[path].imports.values() if other.suffix == SUFFIX and other not in found]
+    return found
 
 
 def _absolute(path: Path) -> Path:

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 
 import libcst as cst
 
+from migrate.walking import walk
+
 
 class _Names(cst.CSTVisitor):
     def __init__(self) -> None:
@@ -15,11 +17,11 @@ class _Names(cst.CSTVisitor):
         self.stores: list[str] = []
 
     def visit_Attribute(self, node: cst.Attribute) -> bool:
-        node.value.visit(self)
+        walk(node.value, self)
         return False
 
     def visit_Arg(self, node: cst.Arg) -> bool:
-        node.value.visit(self)
+        walk(node.value, self)
         return False
 
     def visit_AssignTarget(self, node: cst.AssignTarget) -> bool:
@@ -28,31 +30,31 @@ class _Names(cst.CSTVisitor):
 
     def visit_AnnAssign(self, node: cst.AnnAssign) -> bool:
         if node.value is not None:
-            node.value.visit(self)
+            walk(node.value, self)
         self._target(node.target)
         return False
 
     def visit_AugAssign(self, node: cst.AugAssign) -> bool:
-        node.value.visit(self)
-        node.target.visit(self)
+        walk(node.value, self)
+        walk(node.target, self)
         self._target(node.target)
         return False
 
     def visit_For(self, node: cst.For) -> bool:
-        node.iter.visit(self)
+        walk(node.iter, self)
         self._target(node.target)
-        node.body.visit(self)
+        walk(node.body, self)
         if node.orelse:
-            node.orelse.visit(self)
+            walk(node.orelse, self)
         return False
 
     def visit_CompFor(self, node: cst.CompFor) -> bool:
-        node.iter.visit(self)
+        walk(node.iter, self)
         self._target(node.target)
         for condition in node.ifs:
-            condition.visit(self)
+            walk(condition, self)
         if node.inner_for_in:
-            node.inner_for_in.visit(self)
+            walk(node.inner_for_in, self)
         return False
 
     def visit_AsName(self, node: cst.AsName) -> bool:
@@ -60,7 +62,7 @@ class _Names(cst.CSTVisitor):
         return False
 
     def visit_NamedExpr(self, node: cst.NamedExpr) -> bool:
-        node.value.visit(self)
+        walk(node.value, self)
         self._target(node.target)
         return False
 
@@ -70,20 +72,20 @@ class _Names(cst.CSTVisitor):
     def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:
         self.stores.append(node.name.value)
         inner = _Names()
-        node.body.visit(inner)
+        walk(node.body, inner)
         for decorator in node.decorators:
-            decorator.visit(self)
+            walk(decorator, self)
         parameters = [*node.params.params, *node.params.kwonly_params]
         for parameter in parameters:
             if parameter.default is not None:
-                parameter.default.visit(self)
+                walk(parameter.default, self)
         bound = set(inner.stores) | {parameter.name.value for parameter in parameters}
         self.loads += [found for found in inner.loads if found not in bound]
         return False
 
     def visit_Lambda(self, node: cst.Lambda) -> bool:
         inner = _Names()
-        node.body.visit(inner)
+        walk(node.body, inner)
         bound = {p.name.value for p in node.params.params}
         self.loads += [found for found in inner.loads if found not in bound]
         return False
@@ -91,7 +93,7 @@ class _Names(cst.CSTVisitor):
     def _comprehension(self, node: cst.CSTNode) -> bool:
         inner = _Names()
         for child in node.children:
-            child.visit(inner)
+            walk(child, inner)
         bound = set(inner.stores)  # the variables of a comprehension live in it alone
         self.loads += [found for found in inner.loads if found not in bound]
         return False
@@ -116,7 +118,7 @@ class _Names(cst.CSTVisitor):
         elif isinstance(target, cst.StarredElement):
             self._target(target.value)
         else:
-            target.visit(self)
+            walk(target, self)
 
 
 _REMEMBERED = 30_000  # pieces of code: the same statements are asked about again and again
@@ -125,7 +127,7 @@ _REMEMBERED = 30_000  # pieces of code: the same statements are asked about agai
 @functools.lru_cache(_REMEMBERED)
 def _names_of(node: cst.CSTNode) -> tuple[tuple[str, ...], tuple[str, ...]]:
     found = _Names()
-    node.visit(found)
+    walk(node, found)
     return tuple(found.loads), tuple(found.stores)
 
 
@@ -181,7 +183,7 @@ def changes(node: cst.CSTNode) -> list[str]:
 @functools.lru_cache(_REMEMBERED)
 def _changes_of(node: cst.CSTNode) -> tuple[str, ...]:
     visitor = _Changes()
-    node.visit(visitor)
+    walk(node, visitor)
     return tuple(visitor.found)
 
 
@@ -202,7 +204,7 @@ def calls(node: cst.CSTNode) -> list[cst.Call]:
 @functools.lru_cache(_REMEMBERED)
 def _calls_of(node: cst.CSTNode) -> tuple[cst.Call, ...]:
     visitor = _Calls()
-    node.visit(visitor)
+    walk(node, visitor)
     return tuple(visitor.found)
 
 
@@ -218,7 +220,7 @@ class _Attributes(cst.CSTVisitor):
 def attributes(node: cst.CSTNode) -> list[str]:
     """The names of the attributes that are read in a node, in order."""
     visitor = _Attributes()
-    node.visit(visitor)
+    walk(node, visitor)
     return visitor.found
 
 

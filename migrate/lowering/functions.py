@@ -65,7 +65,7 @@ class Functions(Initialisation, UserCalls):
             self.env.definitions.pop(name, None)
         inner = self.function_scope(facts)
         body = self._body(inner, facts)
-        facts.exit_modes = {place: inner.env.modes[place] for place in inner.changed_modes}
+        facts.exit_modes = {place: inner.env.modes.get(place, "mixed") for place in inner.changed_modes}
         self.script.finals[qualname] = dict(inner.env.kinds)
         if self.context == "method":
             attributes = self.script.found_attributes.setdefault(self.scope, {})

@@ -21,6 +21,7 @@ from migrate.nodes import Statement
 from migrate.qualified import is_module
 from migrate.script import STATE_WORDS, Script
 from migrate.source import SourceFile
+from migrate.walking import walk
 
 ROUNDS = 12
 
@@ -224,7 +225,7 @@ def _all_stores(module: cst.Module) -> set[str]:
             self.found |= set(usage.stores(node.body)) | {p.name.value for p in node.params.params}
 
     visitor = Stores()
-    module.visit(visitor)
+    walk(module, visitor)
     return visitor.found | set(usage.stores(module.body))
 
 

@@ -1,0 +1,52 @@
+"""Walking over a syntax tree without changing it.
+
+LibCST's own `visit` makes every node anew on its way, and goes through all white space. Most of what is asked of a
+tree needs neither.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any
+
+import libcst as cst
+
+_SILENT = {
+    "lpar", "rpar", "comma", "semicolon", "newline", "equal", "colon", "dot", "lbracket", "rbracket", "lbrace",
+    "rbrace", "operator", "header", "footer", "leading_lines", "trailing_whitespace", "lines_after_decorators", "indent",
+}  # fmt: skip
+# Where the order of a node's fields is not that of the source.
+_ORDERS: dict[type[cst.CSTNode], list[str]] = {
+    cst.IfExp: ["body", "test", "orelse"],
+    cst.ClassDef: ["decorators", "name", "bases", "keywords", "body"],
+}
+
+
+def walk(node: cst.CSTNode, visitor: cst.CSTVisitor) -> None:
+    """Shows the nodes of a tree to a visitor's `visit_…` methods, in the order of the source: all but white space,
+    punctuation and operators. As with LibCST, those that answer False keep their children to themselves."""
+    visit = _handler(type(visitor), type(node))
+    if visit is not None and visit(visitor, node) is False:
+        return
+    for name in _parts(type(node)):
+        value = getattr(node, name)
+        if isinstance(value, cst.CSTNode):
+            walk(value, visitor)
+        elif isinstance(value, list | tuple):
+            for child in value:
+                walk(child, visitor)
+
+
+@functools.cache
+def _handler(visitor: type[cst.CSTVisitor], node: type[cst.CSTNode]) -> Callable[[Any, cst.CSTNode], Any] | None:
+    name = f"visit_{node.__name__}"
+    return getattr(visitor, name) if getattr(visitor, name, None) is not getattr(cst.CSTVisitor, name) else None
+
+
+@functools.cache
+def _parts(node: type[cst.CSTNode]) -> tuple[str, ...]:
+    if node in _ORDERS:
+        return tuple(_ORDERS[node])
+    return tuple(f.name for f in fields(node) if f.name not in _SILENT and not f.name.startswith("whitespace"))
