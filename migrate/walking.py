@@ -15,7 +15,8 @@ import libcst as cst
 
 _SILENT = {
     "lpar", "rpar", "comma", "semicolon", "newline", "equal", "colon", "dot", "lbracket", "rbracket", "lbrace",
-    "rbrace", "operator", "header", "footer", "leading_lines", "trailing_whitespace", "lines_after_decorators", "indent",
+    "rbrace", "operator", "header", "footer", "leading_lines", "trailing_whitespace", "lines_after_decorators",
+    "indent",
 }  # fmt: skip
 # Where the order of a node's fields is not that of the source.
 _ORDERS: dict[type[cst.CSTNode], list[str]] = {
