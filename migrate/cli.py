@@ -92,6 +92,10 @@ def rewrite(
     page: Annotated[
         Path | None, typer.Option("--page", help="Write a page (.html): before and after, with the findings in place.")
     ] = None,
+    verified: Annotated[
+        Path | None,
+        typer.Option("--verified", metavar="FILE.json", help="What `migrate parity --report FILE.json` has verified."),
+    ] = None,
 ) -> None:
     """Rewrites PyTorch code to Flax and optax: a script with the files of its project that it imports, or folders.
 
@@ -107,6 +111,7 @@ def rewrite(
         settings, selection = _asked(paths, select, ignore, format)
         made = rewriting.rewritten(paths, settings.exclude, output, data_parallel)
         report = selection.report(made.diagnostics)
+        stages = rewriting.stages(made, report, verified)
         folder = None
         if diff:
             sys.stdout.write(rewriting.diff(made))
@@ -115,16 +120,16 @@ def rewrite(
         if page is not None:
             from migrate.reporting.page import write_page
 
-            write_page(page, made, report)
+            write_page(page, made, report, stages)
     except Fatal as error:
         sys.stderr.write(formatted(rewriting.fatal_only(error), format or "text"))
         raise typer.Exit(2) from None
     except (rewriting.UsageError, SettingsError) as error:
         _fail(str(error))
-    sys.stderr.write(formatted(report, settings.format))
+    sys.stderr.write(formatted(report, settings.format, stages))
     if settings.format == "text":
         where = f"; written to {folder}" if folder is not None else ""
-        typer.echo(rewriting.summary(made, report) + where, err=True)
+        typer.echo(rewriting.summary(made, report, stages) + where, err=True)
     raise typer.Exit(int(made.exit_code(report)))
 
 

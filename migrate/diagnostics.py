@@ -329,7 +329,7 @@ class Report:
         what = inputs[0] if len(inputs) == 1 else f"{len(inputs)} files"
         need = "nothing needs a person" if not errors else f"{errors} places need a person"
         need = "1 place needs a person" if errors == 1 else need
-        return f"{what}: {need}, {notes} note{'s' * (notes != 1)}; numbers not verified (run `migrate parity`)"
+        return f"{what}: {need}, {notes} note{'s' * (notes != 1)}"
 
     def as_text(self) -> str:
         """The report as people read it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,8 @@ from migrate.imports import reached, written_imports
 from migrate.notebook import read_notebook
 from migrate.pipeline import Output, ProjectConversion, convert_project
 from migrate.project import Project, python_files, read_project, single, uses_torch
+from migrate.reporting.formats import NOT_VERIFIED, STAGES
+from migrate.reporting.verdicts import VerdictError, stages_of
 from migrate.source import decode, parse
 
 STDIN = "-"
@@ -174,13 +176,27 @@ def diff(made: Rewritten) -> str:
     return text
 
 
-def summary(made: Rewritten, report: Report) -> str:
+def stages(made: Rewritten, report: Report, verified: Path | None) -> Mapping[str, str]:
+    """What is verified of a conversion, by a report of `migrate parity`. Raises UsageError."""
+    if verified is None:
+        return STAGES
+    whole = report.exit_code is ExitCode.DONE
+    try:
+        return stages_of(verified, made.script.member.data, made.script.data, whole)
+    except VerdictError as error:
+        raise UsageError(str(error)) from None
+
+
+def summary(made: Rewritten, report: Report, stages: Mapping[str, str] = STAGES) -> str:
     """The last line of a report."""
+    verdict = "; ".join(f"{name}: {value}" for name, value in stages.items() if value != NOT_VERIFIED)
+    verdict = verdict or "numbers not verified (run `migrate parity`)"
     if made.alone:
         member = made.script.member
-        return report.summary([member.source.path if member.source else member.path.name])
+        return f"{report.summary([member.source.path if member.source else member.path.name])}; {verdict}"
     changed = sum(output.changed for output in made.conversion.outputs)
-    return f"{report.summary([o.member.place for o in made.conversion.outputs])}; {changed} rewritten"
+    files = [output.member.place for output in made.conversion.outputs]
+    return f"{report.summary(files)}; {changed} rewritten; {verdict}"
 
 
 def fatal_only(error: Fatal) -> Report:

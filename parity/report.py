@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from migrate.manifest import replacing
+from migrate.reporting.verdicts import digest
 from parity import tolerance
 from parity.codes import CODES
 from parity.compare import ParityResult
@@ -92,10 +93,17 @@ def _step_table(steps: tuple[StepRow, ...]) -> Table:
 def to_json(result: ParityResult) -> str:
     """The whole result as JSON; figures that are not finite become strings ("nan", "inf")."""
     data = {"format": "migrate-parity", "version": SCHEMA_VERSION, **asdict(replace(result, tensors={}))}
+    data["digests"] = _digests(result)
     for rung, source in zip(data["rungs"], result.rungs, strict=True):
         for row, row_source in zip(rung["rows"], source.rows, strict=True):
             row["differs"] = row_source.differs
     return json.dumps(_finite(data), indent=1, ensure_ascii=False, allow_nan=False)
+
+
+def _digests(result: ParityResult) -> dict[str, str]:
+    """Which versions of the files were compared."""
+    files = {"script": Path(result.script), "rewritten": Path(result.rewritten)}
+    return {name: digest(path.read_bytes()) for name, path in files.items() if path.is_file()}
 
 
 def _finite(value: Any) -> Any:
