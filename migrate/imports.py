@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from migrate.search_paths import added_folders
+
 _MARKERS = (".git", ".hg", "pyproject.toml", "setup.py", "setup.cfg")  # of the top folder of a project
 _ABOVE = 2  # how many folders above a file are searched where nothing marks the top of its project
 SUFFIX = ".py"
@@ -46,6 +48,11 @@ def named_files(text: str) -> set[str]:
     return {value for value in constants if isinstance(value, str) and value.endswith(SUFFIX) and len(value) < 200}
 
 
+def search_path(text: str, file: Path) -> list[Path]:
+    """The folders that a file adds to Python's search path."""
+    return added_folders(_parsed(text), file) if "sys.path" in text else []
+
+
 @functools.lru_cache(maxsize=2)
 def _parsed(text: str) -> ast.Module:
     with warnings.catch_warnings():
@@ -53,11 +60,14 @@ def _parsed(text: str) -> ast.Module:
         return ast.parse(text.lstrip("\ufeff"))
 
 
-def reached(file: Path, written: Written, scripts: Iterable[Path]) -> Iterator[tuple[str, Path]]:
+def reached(
+    file: Path, written: Written, scripts: Iterable[Path], added: Iterable[Path] = ()
+) -> Iterator[tuple[str, Path]]:
     """The files and packages of the project that an import reaches: the module as it is written, and its file, the
     `__init__.py` of a package, or the folder of a package that has none. `a.b` reaches `a` as well.
 
-    Looked for where Python looks, as far as that can be told from the files: beside the scripts, at the root of the
+    Looked for where Python looks, as far as that can be told from the files: in the folders that were `added` to the
+    search path, beside the scripts, at the root of the
     package that the file is in, then in the folders above, where packages lie that are installed in place.
     """
     parts = written.module.split(".") if written.module else []
@@ -69,7 +79,7 @@ def reached(file: Path, written: Written, scripts: Iterable[Path]) -> Iterator[t
                 yield written.text, package
         base: Path | None = folder
     else:
-        base = next((f for f in _folders(file, scripts, parts[0]) if _reaches(f, parts)), None)
+        base = next((f for f in _folders(file, scripts, added, parts[0]) if _reaches(f, parts, written.names)), None)
     if base is None:
         return
     for count in range(1, len(parts) + 1):
@@ -83,11 +93,11 @@ def reached(file: Path, written: Written, scripts: Iterable[Path]) -> Iterator[t
             yield f"{written.text}{'.' if parts else ''}{name}", found
 
 
-def _folders(file: Path, scripts: Iterable[Path], first: str) -> list[Path]:
+def _folders(file: Path, scripts: Iterable[Path], added: Iterable[Path], first: str) -> list[Path]:
     """Where Python may look for an absolute import in a file of a project, nearest first."""
     beside = [script.parent for script in scripts]
     root = package_root(file)
-    found = [*beside, root]
+    found = [*beside, *added, root]
     if first not in sys.stdlib_module_names:
         found += [file.parent, root / "src", *_above(root)]
     return list(dict.fromkeys(found))
@@ -110,13 +120,15 @@ def _above(folder: Path) -> Iterator[Path]:
         yield folder / "src"
 
 
-def _reaches(base: Path, parts: list[str]) -> bool:
-    """Whether a folder holds the module: a folder without an `__init__.py` must hold all of it, since anything may be
-    called `data`."""
+def _reaches(base: Path, parts: list[str], names: Iterable[str]) -> bool:
+    """Whether a folder holds the module: a folder without an `__init__.py` must hold all of it, or a module that is
+    taken from it, since anything may be called `data`."""
     first = base / parts[0]
     if first.with_name(parts[0] + SUFFIX).is_file() or (first / "__init__.py").is_file():
         return True
-    return len(parts) > 1 and _module_at(base, parts) is not None
+    if len(parts) > 1 and _module_at(base, parts) is not None:
+        return True
+    return any(_module_at(base, [*parts, name]) is not None for name in names)
 
 
 def _module_at(base: Path, parts: list[str]) -> Path | None:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from migrate import notebook
 from migrate.diagnostics import Diagnostic, Fatal
-from migrate.imports import SUFFIX, named_files, reached, written_imports
+from migrate.imports import SUFFIX, named_files, reached, search_path, written_imports
 from migrate.lowering import Input
 from migrate.notebook import Notebook
 from migrate.qualified import FILE
@@ -186,12 +186,13 @@ def _reached(scripts: Sequence[Path], alone: bool = True) -> dict[Path, _Found]:
     """Some files and all that they reach by imports. `alone`: a single one that cannot be read raises Fatal."""
     beside = scripts if len(scripts) == 1 else []
     found: dict[Path, _Found] = {}
+    added = [folder for script in beside for folder in _search_path(script)]
     pending = list(reversed(scripts))
     while pending:
         path = pending.pop()
         if path in found:
             continue
-        found[path] = _read(path, beside, alone=alone and len(scripts) == 1 and path == scripts[0])
+        found[path] = _read(path, beside, added, alone=alone and len(scripts) == 1 and path == scripts[0])
         pending += [other for other in found[path].imports.values() if other.suffix == SUFFIX and other not in found]
     return found
 
@@ -206,7 +207,7 @@ def _scope(path: Path, root: Path) -> str:
     return name.replace(".", "-").replace(FILE, "-") + FILE
 
 
-def _read(path: Path, scripts: Sequence[Path], alone: bool) -> _Found:
+def _read(path: Path, scripts: Sequence[Path], added: Sequence[Path], alone: bool) -> _Found:
     shown = _shown(path)
     try:
         data = read_bytes(Path(shown))
@@ -217,12 +218,21 @@ def _read(path: Path, scripts: Sequence[Path], alone: bool) -> _Found:
             raise
         return _Found(path, path.read_bytes() if path.is_file() else b"", problem=error.diagnostic)
     try:
+        added = [*added, *search_path(text, path)]
         for written in written_imports(text):
-            made.imports |= {text: other for text, other in reached(path, written, scripts) if other != path}
+            made.imports |= {text: other for text, other in reached(path, written, scripts, added) if other != path}
         made.names = named_files(text)
     except (SyntaxError, ValueError, RecursionError):
         pass  # LibCST says where
     return made
+
+
+def _search_path(script: Path) -> list[Path]:
+    """What a script adds to Python's search path holds for all that it imports."""
+    try:
+        return search_path(decode_source(str(script), script.read_bytes())[0], script)
+    except (Fatal, OSError, SyntaxError, ValueError, RecursionError):
+        return []  # reading it will say why
 
 
 def _shown(path: Path) -> str:

@@ -1,0 +1,189 @@
+"""Projects: which files an import reaches, what is converted together, what is copied, where it is written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from migrate.cli import app
+from migrate.pipeline import ProjectConversion, convert_project
+from migrate.project import read_project
+
+MODEL = """\
+import torch
+import torch.nn as nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(3, 2)
+
+    def forward(self, x):
+        return torch.relu(self.fc(x))
+"""
+USE = "import torch\n\nmodel = NET()\nprint(model(torch.ones(4, 3)))\n"
+runner = CliRunner()
+
+
+def write(folder: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
+
+
+def converted(folder: Path, *scripts: str) -> ProjectConversion:
+    return convert_project(read_project([folder / script for script in scripts]))
+
+
+def texts(conversion: ProjectConversion) -> dict[str, str]:
+    return {output.member.place: output.data.decode() for output in conversion.outputs}
+
+
+HERE = "os.path.dirname(os.path.abspath(__file__))"
+# how a script takes a model from another file: the import, the name, where the model is
+IMPORTS = {
+    "from a module": ("from model import Net", "Net", "model.py"),
+    "a module under another name": ("import model as m", "m.Net", "model.py"),
+    "a class under another name": ("from model import Net as N", "N", "model.py"),
+    "everything": ("from model import *", "Net", "model.py"),
+    "a module of a package": ("import nets.model", "nets.model.Net", "nets/model.py"),
+    "a module from a package": ("from nets import model", "model.Net", "nets/model.py"),
+    "a folder without __init__.py": ("from nets.model import Net", "Net", "nets/model.py"),
+    "a folder on the search path": (
+        "import sys\nsys.path.append('../lib')\nimport model",
+        "model.Net",
+        "../lib/model.py",
+    ),
+    "a folder found from __file__": (
+        f"import os, sys\nsys.path.insert(0, os.path.join({HERE}, '..', 'lib'))\nfrom model import Net",
+        "Net",
+        "../lib/model.py",
+    ),
+    "a folder found with pathlib": (
+        "import sys\nfrom pathlib import Path\nROOT = Path(__file__).resolve().parent.parent / 'lib'\n"
+        "sys.path += []\nsys.path.append(str(ROOT))\nfrom model import Net",
+        "Net",
+        "../lib/model.py",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", IMPORTS)
+def test_a_model_is_known_however_it_is_imported(kind: str, tmp_path: Path) -> None:
+    imported, name, place = IMPORTS[kind]
+    folder = write(tmp_path / "top", {"train.py": f"{imported}\n{USE.replace('NET', name)}", place: MODEL})
+    conversion = converted(folder, "train.py")
+    assert conversion.report.diagnostics == ()
+    made = {path.rsplit("/", 1)[-1]: text for path, text in texts(conversion).items()}
+    assert "model.apply({" in made["train.py"] or "eval_step(" in made["train.py"]
+    assert "nn.Dense(2" in made["model.py"]
+    assert [leaf.flax for leaf in conversion.manifest.models[0].leaves] == ["params/fc/kernel", "params/fc/bias"]
+
+
+def test_names_that_a_package_passes_on_and_relative_imports(tmp_path: Path) -> None:
+    files = {
+        "nets/__init__.py": "from .impl import Net, unused\n__all__ = ['Net']\n",
+        "nets/impl.py": "from . import base\nfrom .base import Net\n\nunused = 1\n",
+        "nets/base.py": MODEL,
+        "train.py": f"from nets import Net\n{USE.replace('NET', 'Net')}",
+    }
+    conversion = converted(write(tmp_path, files), "train.py")
+    assert conversion.report.diagnostics == ()
+    assert "nn.Dense(2" in texts(conversion)["nets/base.py"]
+    assert texts(conversion)["nets/__init__.py"] == files["nets/__init__.py"]
+
+
+def test_files_that_have_nothing_to_do_with_torch_are_copied(tmp_path: Path) -> None:
+    files = {
+        "train.py": f"import config\nfrom model import Net\n{USE.replace('NET', 'Net')}",
+        "model.py": MODEL,
+        "config.py": "SIZE  =  3   # odd   spacing\r\n",
+    }
+    write(tmp_path, files)
+    (tmp_path / "config.py").write_bytes(files["config.py"].encode())
+    outputs = {o.member.place: o for o in converted(tmp_path, "train.py").outputs}
+    assert not outputs["config.py"].changed and outputs["config.py"].data == files["config.py"].encode()
+    assert outputs["model.py"].changed and outputs["train.py"].changed
+
+
+def test_a_file_that_cannot_be_parsed_costs_what_comes_from_it(tmp_path: Path) -> None:
+    write(
+        tmp_path, {"train.py": f"from model import Net\n{USE.replace('NET', 'Net')}", "model.py": MODEL + "x = = 1\n"}
+    )
+    found = {one.code for one in converted(tmp_path, "train.py").report.diagnostics}
+    assert {"MIG001", "MIG205"} <= found
+
+
+def test_a_bug_of_our_own_costs_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from migrate import pipeline
+
+    write(tmp_path, {"a.py": MODEL, "b.py": MODEL})
+    emit = pipeline.emit
+    monkeypatch.setattr(
+        pipeline, "emit", lambda source, lowered: 1 / 0 if "a.py" in source.path else emit(source, lowered)
+    )
+    conversion = converted(tmp_path, "a.py", "b.py")
+    (found,) = conversion.report.diagnostics
+    assert found.code == "MIG900" and "ZeroDivisionError" in found.message and found.path.endswith("a.py")
+    assert {output.member.place: output.changed for output in conversion.outputs} == {"a.py": False, "b.py": True}
+
+
+def test_a_project_is_written_into_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, {"train.py": f"from model import Net\n{USE.replace('NET', 'Net')}", "model.py": MODEL})
+    done = runner.invoke(app, ["rewrite", "train.py"])
+    assert done.exit_code == 0, done.stderr
+    assert sorted(path.name for path in (tmp_path / "train_jax").iterdir()) == ["model.py", "train.py", "weights.json"]
+    refused = runner.invoke(app, ["rewrite", "train.py", "-o", "one.py"])
+    assert refused.exit_code == 2 and "converted together with model.py: name a folder" in refused.stderr
+    inside = runner.invoke(app, ["rewrite", "train.py", "-o", "."])
+    assert inside.exit_code == 2 and "never overwritten" in inside.stderr
+    assert "torch" in (tmp_path / "train.py").read_text()
+
+
+def test_standard_input_says_what_it_cannot_follow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(write(tmp_path, {"model.py": MODEL}))
+    done = runner.invoke(app, ["rewrite", "-"], input=f"from model import Net\n{USE.replace('NET', 'Net')}")
+    assert done.exit_code == 1 and "MIG205 model: uses torch" in done.stderr
+
+
+DEEP = {
+    "a sum of many terms": "x = " + " + ".join(["1"] * 1500),
+    "a chain of attributes": "y = x" + ".T" * 800,
+    "many branches": "n = 1\nif n == 0:\n    pass\n" + "".join(f"elif n == {i}:\n    pass\n" for i in range(1, 250)),
+    "loops in loops": "".join("    " * i + f"for i{i} in range(2):\n" for i in range(15)) + "    " * 15 + "x = x + 1",
+}
+
+
+@pytest.mark.parametrize("kind", DEEP)
+def test_deep_nesting(kind: str, tmp_path: Path) -> None:
+    write(tmp_path, {"a.py": f"import torch\n\nx = torch.ones(2, 2)\n{DEEP[kind]}\nprint(torch.relu(x))\n"})
+    conversion = converted(tmp_path, "a.py")
+    assert not [found for found in conversion.report.diagnostics if found.severity == "fatal"]
+    assert "nn.relu(x)" in texts(conversion)["a.py"]
+
+
+ODD = {
+    "Windows line ends": b"import torch\r\n\r\nif True:\r\n    x = torch.ones(2)\r\n",
+    "tabs": b"import torch\n\nif True:\n\tx = torch.ones(2)\n",
+    "form feeds": b"import torch\n\x0c\nif True:\n    x = torch.ones(2)\n",
+    "a byte order mark": b"\xef\xbb\xbfimport torch\n\nif True:\n    x = torch.ones(2)\n",
+    "another encoding": b"# -*- coding: latin-1 -*-\nimport torch\n\nif True:\n    x = torch.ones(2)  # \xe9\n",
+    "no line end": b"import torch\n\nif True:\n    x = torch.ones(2)",
+}
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_the_bytes_of_a_file_keep_their_ways(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_bytes(ODD[kind])
+    (output,) = converted(tmp_path, "a.py").outputs
+    compile(output.data, "a.py", "exec")
+    old, new = b"torch.ones(2)", b"jnp.ones(2)"
+    head, tail = ODD[kind].split(b"\n", 1) if b"coding" not in ODD[kind] else ODD[kind].split(b"import torch", 1)
+    assert output.data.endswith(tail.replace(old, new)) or output.data.endswith(tail.replace(old, new).lstrip(b"\n"))
+    assert (output.data.count(b"\r\n") > 0) == (b"\r\n" in ODD[kind])
+    assert output.data.startswith(head.split(b"import")[0])
