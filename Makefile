@@ -55,6 +55,7 @@ test: check
 bench: $(STAMP)
 	@$(BIN)/python -m tests.bench
 	@$(BIN)/python -m tests.bench.porting
+	@$(BIN)/python -m tests.bench.rewriting
 
 # A 20 GB sharded checkpoint (sparse files) ported with 1 GB of memory to allocate; writes 20 GB.
 bench-huge: $(STAMP)
