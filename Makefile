@@ -61,9 +61,13 @@ bench: $(STAMP)
 bench-huge: $(STAMP)
 	@$(BIN)/python -m tests.bench.porting --huge 20
 
-# Mutated checkpoints of every format: each is read, or refused with a code.
+# Mutated checkpoints of every format: each is read, or refused with a code. Then guided by coverage, where atheris
+# installs.
 fuzz: $(STAMP)
 	@$(BIN)/python -m tests.weight_port.fuzz --count 10000
+	@if $(BIN)/pip install --quiet atheris==3.0.0 2>/dev/null; \
+	then $(BIN)/python -m tests.weight_port.fuzz_guided -runs=10000 -verbosity=0; \
+	else echo "atheris does not install here: no guided run"; fi
 
 # The published thresholds of other projects beside the gate's, on the mistakes of its self-test.
 bench-gates: $(STAMP)

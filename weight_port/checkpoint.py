@@ -14,7 +14,7 @@ from weight_port.errors import PortError, fail
 from weight_port.npz_files import Inflated, read_npz
 from weight_port.regions import Stored, TensorInfo, check_expanded
 from weight_port.safetensors_files import read_safetensors, unique
-from weight_port.state_dicts import choose, common_prefixes, strip
+from weight_port.state_dicts import PARALLEL, averages_count, choose, common_prefixes, strip
 from weight_port.torch_files import locate, read_torch
 
 __all__ = ["Checkpoint", "TensorInfo", "open_checkpoint"]
@@ -44,6 +44,7 @@ class Checkpoint(Mapping[str, TensorInfo]):
     opaque: dict[str, str]
     key: str = ""
     stripped: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
 
     def __getitem__(self, key: str) -> TensorInfo:
         return self.stored[key].info
@@ -65,6 +66,7 @@ class Checkpoint(Mapping[str, TensorInfo]):
     def notes(self) -> tuple[str, ...]:
         """What was decided on opening, in words."""
         found = (f"taken from {self.key!r} of the file",) if self.key else ()
+        found += tuple(f"{name} is left out: it counts the models of an average" for name in self.left_out)
         return found + tuple(f"the prefix {prefix!r} was taken off the keys" for prefix in self.stripped)
 
 
@@ -84,10 +86,14 @@ def open_checkpoint(path: str | Path, *, key: str | None = None, expected: Itera
     else:
         found = _open_one(path, head, key)
     check_expanded({name: tensor for name, tensor in found.stored.items() if isinstance(tensor, Stored)})
-    stripped = common_prefixes(found.stored, expected)
-    stored = {strip(name, stripped): tensor for name, tensor in found.stored.items()}
+    expected = tuple(expected)
+    count = averages_count(found.stored) if not any(name.startswith(PARALLEL) for name in expected) else None
+    kept = {name: tensor for name, tensor in found.stored.items() if name != count}
+    stripped = common_prefixes(kept, expected)
+    stored = {strip(name, stripped): tensor for name, tensor in kept.items()}
     opaque = {strip(name, stripped): what for name, what in found.opaque.items()}
-    return Checkpoint(path, found.format, stored, opaque, found.key, stripped)
+    left_out = () if count is None else (count,)
+    return Checkpoint(path, found.format, stored, opaque, found.key, stripped, left_out)
 
 
 def _inside(folder: Path) -> Path:

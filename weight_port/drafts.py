@@ -99,7 +99,10 @@ def _scopes(path: list[str]) -> list[str]:
 
 
 def _choices(rank: int) -> str:
-    known = [f"{json.dumps(_moves(name))} for nn.{name}" for name in _RANKS[rank]]
+    layers: dict[str, list[str]] = {}
+    for name in _RANKS[rank]:
+        layers.setdefault(json.dumps(_moves(name)), []).append(f"nn.{name}")
+    known = [f"{moves} for {' or '.join(names)}" for moves, names in layers.items()]
     as_is = "[] for nn.Embedding (name the leaf embedding) or transformers' Conv1D" if rank == 2 else ""
     return "; ".join(filter(None, (*known, as_is)))
 

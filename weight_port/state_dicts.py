@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ WRAPPERS = (
     "_checkpoint_wrapped_module.",
 )  # torch's own names
 PARALLEL = "module."  # put before every key by DataParallel and its like
+COUNT = "n_averaged"
 HOLDER = "model."  # put before every key by Lightning and other modules that hold the model
 MODULES = 100_000  # of one model; more are there only where modules hold each other
 
@@ -130,6 +131,16 @@ def _count(node: Mapping[Any, Any]) -> str:
 
 def _describe(value: Any) -> str:
     return f"an object of {value.origin}" if isinstance(value, Opaque) else f"a {type(value).__name__}"
+
+
+def averages_count(keys: Collection[str]) -> str | None:
+    """The key under which torch's AveragedModel counts what it averaged, beside the model's own under ``module.``
+
+    >>> averages_count(["n_averaged", "module.fc.weight"])
+    'n_averaged'
+    """
+    others = [key for key in keys if key != COUNT]
+    return COUNT if len(others) < len(keys) and all(key.startswith(PARALLEL) for key in others) else None
 
 
 def common_prefixes(keys: Iterable[str], expected: Iterable[str] = ()) -> tuple[str, ...]:

@@ -218,3 +218,36 @@ def test_records_over_each_other(tmp_path):
     data[directory + 42 : directory + 46] = one.header_offset.to_bytes(4, "little")
     (tmp_path / "m.pt").write_bytes(data)
     fails(tmp_path / "m.pt", "WPT003")
+
+
+def test_an_average(tmp_path):
+    model = torch.nn.Linear(2, 2)
+    torch.save(torch.optim.swa_utils.AveragedModel(model).state_dict(), tmp_path / "m.pt")
+    checkpoint = open_checkpoint(tmp_path / "m.pt")
+    assert set(checkpoint) == {"weight", "bias"} and checkpoint.left_out == ("n_averaged",)
+    assert any("n_averaged is left out" in note for note in checkpoint.notes())
+    own = open_checkpoint(tmp_path / "m.pt", expected=["module.weight", "module.bias", "n_averaged"])
+    assert set(own) == {"module.weight", "module.bias", "n_averaged"}
+
+
+@pytest.mark.parametrize("dtype", [
+    torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e4m3fnuz,
+    torch.float8_e5m2, torch.float8_e5m2fnuz, torch.float8_e8m0fnu, torch.int64, torch.int32, torch.int16, torch.int8,
+    torch.uint8, torch.uint16, torch.uint32, torch.uint64, torch.bool, torch.complex64, torch.complex128,
+], ids=str)  # fmt: skip
+@pytest.mark.parametrize("legacy", [False, True])
+def test_every_type_however_it_lies(tmp_path, dtype, legacy):
+    """Bits of every type: contiguous, strided, expanded, shared, empty and scalar."""
+    bits = torch.arange(48, dtype=torch.uint8)
+    whole = (bits % 2).bool() if dtype == torch.bool else bits.view(dtype)
+    whole = whole[:3].reshape(1, 3) if whole.numel() < 6 else whole[:6].reshape(2, 3)
+    state = {"whole": whole, "turned": whole.t(), "row": whole[-1], "wide": whole[:1].expand(4, 3),
+             "empty": whole[:0], "scalar": whole[0, 0]}  # fmt: skip
+    torch.save(state, tmp_path / "m.pt", _use_new_zipfile_serialization=not legacy)
+    checkpoint = open_checkpoint(tmp_path / "m.pt")
+    for name, tensor in state.items():
+        found = checkpoint.read(name)
+        assert found.shape == tuple(tensor.shape) and found.dtype.name == str(dtype).removeprefix("torch.")
+        plain = tensor.contiguous().reshape(-1)
+        expected = plain.numpy().tobytes() if dtype == torch.bool else plain.view(torch.uint8).numpy().tobytes()
+        assert found.tobytes() == expected

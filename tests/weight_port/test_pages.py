@@ -11,9 +11,11 @@ from migrate import manifest as manifests
 from migrate.manifest import Manifest, ManifestError
 from weight_port import PortError, port_weights
 from weight_port.codes import CODES
+from weight_port.orbax_files import Mesh
 
 DOCS = Path(__file__).parents[2] / "docs"
 GUIDE = (DOCS / "guides" / "port-weights.md").read_text()
+PRETRAINED = (DOCS / "guides" / "from-pretrained.md").read_text()
 REFERENCE = (DOCS / "reference" / "manifest.md").read_text()
 
 
@@ -40,7 +42,7 @@ def folder(tmp_path, monkeypatch):
     data["models"][0]["leaves"].append(leaf)
     Path("weights.json").write_text(json.dumps(data))
     torch.save(state, "model.pt")
-    for out in ("model.safetensors", "model.msgpack"):
+    for out in ("model.safetensors", "model.msgpack", "model"):
         port_weights("model.pt", "weights.json", out)
     return tmp_path
 
@@ -53,6 +55,23 @@ def test_python_runs(folder, code):
         assert names["variables"]["params"]["conv1"]["kernel"].shape == (3, 3, 1, 32)
     if (folder / "copy.json").exists():
         assert manifests.read("copy.json") == manifests.read("weights.json")
+
+
+def test_the_mesh_is_read(tmp_path):
+    (tmp_path / "mesh.json").write_text(blocks(GUIDE, "json")[0])
+    mesh = Mesh.read(tmp_path / "mesh.json")
+    assert mesh.chunks("params/fc/kernel", (3, 8)) == (3, 2)
+
+
+def test_any_flax_model(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    layers = (torch.nn.Linear(784, 128), torch.nn.ReLU(), torch.nn.Linear(128, 10))
+    torch.save(torch.nn.Sequential(*layers).state_dict(), "classifier.pt")
+    names: dict = {}
+    for code in blocks(PRETRAINED, "python"):
+        exec(compile(code, "page", "exec"), names)
+    assert names["variables"]["params"]["hidden"]["kernel"].dtype.name == "bfloat16"
+    port_weights("classifier.pt", "weights.json", "o.safetensors", verify=True)
 
 
 def test_the_example_is_written_as_the_toolkit_writes_it():
@@ -83,4 +102,4 @@ def test_the_messages_are_ours(tmp_path, monkeypatch):
 
 
 def test_codes_on_the_pages_exist():
-    assert set(re.findall(r"WPT\d{3}", GUIDE + REFERENCE)) <= set(CODES)
+    assert set(re.findall(r"WPT\d{3}", GUIDE + REFERENCE + PRETRAINED)) <= set(CODES)
