@@ -23,7 +23,7 @@ def imported(file: str) -> ModuleType:
     (torch.py) under another."""
     folder = Path(file).resolve().parent
     name = Path(file).stem
-    if (folder / "__init__.py").is_file():
+    if not Path(file).is_absolute() and "/" in file and (folder / "__init__.py").is_file():
         while (folder / "__init__.py").is_file():
             folder, name = folder.parent, f"{folder.name}.{name}"
         sys.path.insert(0, str(folder))

@@ -108,16 +108,26 @@ def _compare(
 
 
 def rewritten_model(file: Path, folder: Path) -> str:
-    """Rewrites a model file, with the files that it imports, into `folder`; its place there."""
+    """Rewrites a model file, with the files that it imports, into `folder`; its place there. A part of a package stays
+    one, since its files import one another by their places in it."""
     try:
         made = rewriting.rewritten([str(file)])
     except Fatal as error:
         raise ParityError("PAR211", str(error.diagnostic)) from None
     if not made.usable:
         raise ParityError("PAR211", str(made.diagnostics[0]))
-    place = f"{file.stem}_jax.py" if made.alone else made.script.member.place
-    rewriting.write(made, folder / place if made.alone else folder, folder / "weights.json")
-    return place
+    manifest = folder / "weights.json"
+    if made.alone:
+        rewriting.write(made, folder / f"{file.stem}_jax.py", manifest)
+        return f"{file.stem}_jax.py"
+    top = made.project.root
+    while (top / "__init__.py").is_file():
+        top = top.parent
+    inside = made.project.root.relative_to(top)
+    rewriting.write(made, folder / inside, manifest)
+    for package in (folder / inside / "x").relative_to(folder).parents[:-1]:
+        (folder / package / "__init__.py").touch()
+    return (inside / made.script.member.place).as_posix()
 
 
 def _choose(manifest: Path, torch_class: str, jax_class: str, target: Path) -> None:

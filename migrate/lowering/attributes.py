@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import libcst as cst
 
 from migrate import layouts, nodes, suites
 from migrate.diagnostics import Unsupported
-from migrate.kinds import ChoiceNode, Items, Kind, ListNode, Module, Never, SelfModule, Tied, join
+from migrate.kinds import (
+    ChoiceNode,
+    Items,
+    Kind,
+    LayerNode,
+    ListNode,
+    Module,
+    Never,
+    Node,
+    Passage,
+    SelfModule,
+    Tied,
+    join,
+)
 from migrate.lowering.constructors import attributes_in
 from migrate.lowering.elements import element_kind
 from migrate.lowering.initial_weights import InitialWeights
@@ -17,6 +31,7 @@ from migrate.lowering.module_weights import ModuleWeights
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
 from migrate.script import ClassFacts
+from migrate.targets import linen
 
 
 class Attributes(InitialWeights, ModuleWeights, ModuleLists):
@@ -52,7 +67,9 @@ class Attributes(InitialWeights, ModuleWeights, ModuleLists):
         self, facts: ClassFacts, line: cst.SimpleStatementLine, target: cst.Attribute, value: Expr, lowered: Value
     ) -> list[Statement]:
         """`self.x = value` in a constructor."""
-        name, kind = target.attr.value, lowered.kind
+        name = target.attr.value
+        lowered = self.beside_last(facts.children.get(name), lowered)
+        kind = lowered.kind
         if isinstance(kind, Tied):
             self.note_attribute(facts, name, kind)
             return []
@@ -70,6 +87,23 @@ class Attributes(InitialWeights, ModuleWeights, ModuleLists):
         if any(key.split(".")[0] == name for key in facts.ties):
             return []
         return suites.assigned(line, self.stored_attribute(facts, target), node)
+
+    def beside_last(self, known: Node | None, value: Value) -> Value:
+        """A function that wants channels first, where the attribute may also be a layer that wants them last (an
+        upsampling or a transposed convolution): it moves them itself."""
+        others = [option.passage for option in known.children] if isinstance(known, ChoiceNode) else []
+        last = next((found for found in others if (found.entry, found.exit) == ("last", "last") and found.rank), None)
+        option = value.kind.options[0] if isinstance(value.kind, Module) and len(value.kind.options) == 1 else None
+        plain = isinstance(option, LayerNode) and not option.weights and option.passage == Passage()
+        if last is None or not plain or not isinstance(option, LayerNode):
+            return value
+        function, arguments = value.node, []
+        if isinstance(function, cst.Call) and nodes.dotted(function.func) == "partial":
+            function, arguments = function.args[0].value, list(function.args[1:])
+        given = cst.Arg(linen.channels_first(nodes.name("x"), last.rank))
+        moved = linen.channels_last(cst.Call(function, [given, *arguments]), last.rank)
+        node = nodes.expression("lambda x: {x}", x=moved)
+        return Value(node, Module((replace(option, passage=last),)))
 
     def stored_attribute(self, facts: ClassFacts, target: cst.Attribute) -> cst.Attribute:
         """`self.x` under the name that the attribute has in the output."""

@@ -7,6 +7,7 @@ writes docs/coverage.md from that file. The scripts themselves stay out of the p
 from __future__ import annotations
 
 import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated
@@ -28,6 +29,11 @@ def fetch(corpus: Corpus = Path("corpus")) -> None:
     for repository, commit in repositories().items():
         folder = corpus / repository.replace("/", "+")
         folder.mkdir(parents=True, exist_ok=True)
+        if repository.startswith("pypi/"):
+            package = f"{repository.removeprefix('pypi/')}=={commit}"
+            install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder), package]
+            subprocess.run(install, check=True)
+            continue
         for command in (
             ["init", "--quiet"],
             ["fetch", "--quiet", "--depth=1", f"https://github.com/{repository}", commit],

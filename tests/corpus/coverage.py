@@ -74,11 +74,14 @@ def page() -> str:
         parts.append(_table(chosen, results, first))
     parts.append("## Where they come from\n\n| repository | commit |\n| --- | --- |")
     parts.append(
-        "\n".join(
-            f"| [{name}](https://github.com/{name}) | `{commit[:10]}` |" for name, commit in repositories().items()
-        )
+        "\n".join(f"| [{name}]({_link(name)}) | `{commit[:10]}` |" for name, commit in repositories().items())
     )
     return "\n".join(parts) + "\n"
+
+
+def _link(repository: str) -> str:
+    package = repository.removeprefix("pypi/")
+    return f"https://github.com/{repository}" if package == repository else f"https://pypi.org/project/{package}"
 
 
 def _sums(chosen: list[Entry], results: dict[str, Any], first: bool) -> str:

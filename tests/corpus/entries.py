@@ -14,13 +14,19 @@ ENTRIES = Path(__file__).with_name("entries.json")
 
 @dataclass(frozen=True)
 class Entry:
-    """One script. `root` is the folder that it needs, `replace` what is made smaller, `setup` what it finds there."""
+    """One script, or the model class `model` of a file. `root` is the folder that it needs, `replace` what is made
+    smaller, `setup` what it finds there. A model is made with `constructor` and fed `inputs`, as `migrate parity --model`
+    takes them, or as the file `recipe` of the folder recipes says."""
 
     name: str
     set: str  # "development": worked on; "blind": every n-th of its repository, tried before anything was mended for it
     repository: str
     path: str
-    steps: int
+    steps: int = 0
+    model: str = ""
+    constructor: str = ""
+    inputs: str = ""
+    recipe: str = ""
     root: str | None = None
     arguments: list[str] = field(default_factory=list)
     setup: list[Any] = field(default_factory=list)

@@ -1,4 +1,8 @@
-"""One script through the three stages: rewritten with nothing left for a person, the numbers equal, the curve equal."""
+"""One script through the three stages: rewritten with nothing left for a person, the numbers equal, the curve equal.
+
+A model has no curve: with its outputs and gradients equal it is at the end of its way. One that leaves findings is
+compared all the same, since what they are about may not be reached.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,7 @@ from pathlib import Path
 
 from tests.corpus.entries import Entry
 
+RECIPES = Path(__file__).with_name("recipes")
 NUMERIC = ("outputs", "loss", "gradients")  # rungs of the first step; the further ones are behaviour
 
 
@@ -45,6 +50,8 @@ def _tried(entry: Entry, script: Path, work: Path, timeout: float) -> Outcome:
     if rewrite.returncode == 2:
         stage = "crash" if "MIG900" in rewrite.stderr or "Traceback" in rewrite.stderr else "unreadable"
         return Outcome(stage, codes, rewrite.stderr.strip().splitlines()[0] if rewrite.stderr else "")
+    if entry.model and not entry.not_run:
+        return _compared_model(entry, script, work, codes, timeout)
     if rewrite.returncode:
         return Outcome("findings", codes)
     if entry.not_run:
@@ -67,6 +74,26 @@ def _compared(entry: Entry, script: Path, work: Path, codes: dict[str, int], tim
     if result["passed"]:
         return Outcome("behavioural", codes)
     return Outcome("numeric" if numeric else "spec", codes, said)
+
+
+def _compared_model(entry: Entry, script: Path, work: Path, codes: dict[str, int], timeout: float) -> Outcome:
+    report = work / "report.json"
+    command = ["parity", "--model", f"{script}:{entry.model}", "--report", str(report), "--no-float64"]
+    if entry.recipe:
+        command += ["--recipe", str(RECIPES / entry.recipe)]
+    else:
+        command += ["--args", entry.constructor, "--inputs", entry.inputs]
+    done = _migrate(command, entry, timeout)
+    reached = "findings" if codes else "spec"
+    if not report.exists():
+        return Outcome(reached, codes, " ".join((done.stderr or done.stdout).split())[-300:])
+    result = json.loads(report.read_text())
+    verdicts = {rung["name"]: rung["verdict"] for rung in result["rungs"]}
+    equal = bool(verdicts) and all(verdicts[name] == "equal" for name in NUMERIC if name in verdicts)
+    said = " ".join(str(result["first_difference"] or " ".join(result["errors"])).split())[:300]
+    if equal and not codes:
+        return Outcome("numeric", codes, said)
+    return Outcome(reached, codes, "its outputs and gradients are equal" if equal else said)
 
 
 def _migrate(arguments: list[str], entry: Entry, timeout: float) -> subprocess.CompletedProcess[str]:
