@@ -5,25 +5,37 @@ import jax.numpy as jnp
 import numpy as np
 
 
-def interpolate(x, size=None, scale_factor=None, mode="nearest", align_corners=False):
-    """Resizes the axes after the first two, as torch does: "nearest" (rounding down), "nearest-exact" or linearly."""
+def interpolate(x, size=None, scale_factor=None, mode="nearest", align_corners=False, recompute_scale_factor=False):
+    """Resizes the axes after the first two, as torch does: "nearest" rounds down, the others go by the centres."""
     for axis in range(2, x.ndim):
         old = x.shape[axis]
         factor = scale_factor[axis - 2] if isinstance(scale_factor, tuple | list) else scale_factor
         new = size[axis - 2] if isinstance(size, tuple | list) else size
         new = int(old * factor) if new is None else new
-        step = old / new if factor is None else 1 / factor
+        step = old / new if factor is None or recompute_scale_factor else 1 / factor
         if mode.startswith("nearest"):
-            place = (np.arange(new) + (0.5 if mode == "nearest-exact" else 0)) * step
-            x = jnp.take(x, np.minimum(np.floor(place), old - 1).astype(int), axis)
+            centre = 0.5 if mode == "nearest-exact" else 0
+            x = jnp.take(x, np.minimum(np.floor((np.arange(new) + centre) * step), old - 1).astype(int), axis)
             continue
         if align_corners:
             place = np.arange(new) * ((old - 1) / max(new - 1, 1))
         else:
-            place = np.maximum((np.arange(new) + 0.5) * step - 0.5, 0)
+            place = (np.arange(new) + 0.5) * step - 0.5
+        if mode != "bicubic":
+            place = np.maximum(place, 0)
         low = np.minimum(np.floor(place), old - 1).astype(int)
-        share = jnp.asarray(place - low, x.dtype).reshape(-1, *[1] * (x.ndim - axis - 1))
-        x = jnp.take(x, low, axis) * (1 - share) + jnp.take(x, np.minimum(low + 1, old - 1), axis) * share
+        t = place - low
+        if mode == "bicubic":
+            far = [-0.75 * (d**3 - 5 * d**2 + 8 * d - 4) for d in (1 + t, 2 - t)]
+            near = [1.25 * d**3 - 2.25 * d**2 + 1 for d in (t, 1 - t)]
+            shares = {-1: far[0], 0: near[0], 1: near[1], 2: far[1]}
+        else:
+            shares = {0: 1 - t, 1: t}
+        shape = (-1, *[1] * (x.ndim - axis - 1))
+        x = sum(
+            jnp.take(x, np.clip(low + offset, 0, old - 1), axis) * jnp.asarray(share, x.dtype).reshape(shape)
+            for offset, share in shares.items()
+        )
     return x
 
 
