@@ -352,7 +352,11 @@ class OptimizerGroups(Kind):
 
 @dataclass(frozen=True)
 class Loss(Kind):
-    """A torch loss module: a function in the output."""
+    """A torch loss module: a function in the output. `takes`: what torch calls the tensors that it is called with;
+    `reduced`: whether it gives one number."""
+
+    takes: tuple[str, ...] = ("input", "target")
+    reduced: bool = True
 
 
 @dataclass(frozen=True)

@@ -267,6 +267,15 @@ LOSSES: dict[str, str] = {
     "torch.nn.SmoothL1Loss": "torch.nn.functional.smooth_l1_loss",
     "torch.nn.BCELoss": "torch.nn.functional.binary_cross_entropy",
     "torch.nn.BCEWithLogitsLoss": "torch.nn.functional.binary_cross_entropy_with_logits",
+    "torch.nn.CosineEmbeddingLoss": "torch.nn.functional.cosine_embedding_loss",
+    "torch.nn.GaussianNLLLoss": "torch.nn.functional.gaussian_nll_loss",
+    "torch.nn.HingeEmbeddingLoss": "torch.nn.functional.hinge_embedding_loss",
+    "torch.nn.MarginRankingLoss": "torch.nn.functional.margin_ranking_loss",
+    "torch.nn.MultiLabelSoftMarginLoss": "torch.nn.functional.multilabel_soft_margin_loss",
+    "torch.nn.MultiMarginLoss": "torch.nn.functional.multi_margin_loss",
+    "torch.nn.PoissonNLLLoss": "torch.nn.functional.poisson_nll_loss",
+    "torch.nn.SoftMarginLoss": "torch.nn.functional.soft_margin_loss",
+    "torch.nn.TripletMarginLoss": "torch.nn.functional.triplet_margin_loss",
 }
 
 # torch.nn.init function: (signature, initialiser). The distribution is that of torch, over (out, in, ...) weights.

@@ -5,10 +5,13 @@ from __future__ import annotations
 import difflib
 import importlib.util
 import inspect
+import re
 
 from migrate.diagnostics import CODES
 from migrate.layers.layer import Layer
+from migrate.layers.refused import REFUSED, STRUCTURE
 from migrate.layers.table import TABLE
+from migrate.optimizers import LOSSES
 from migrate.rules import agreement
 from migrate.rules.catalogue import RULES
 from migrate.rules.rule import Rule
@@ -161,8 +164,31 @@ def _agreement_markdown() -> str:
 
 def _layers_page() -> str:
     parts = [f"# Layers\n\n{_GENERATED}\nEvery torch layer that is known: what it becomes, and where its weights go.\n"]
+    parts.append(f"## All of torch.nn\n\n{_classes()}")
     parts += [f"## {name}\n\n```text\n{_layer(layer)}\n```\n" for name, layer in sorted(TABLE.items())]
     return "\n".join(parts)
+
+
+def _classes() -> str:
+    """Each class of torch.nn and what it becomes, or why it is refused."""
+    rows = {name: (_constructor(layer.template), "conformance: " + _checked(layer)) for name, layer in TABLE.items()}
+    rows |= {name: (f"`{function.removeprefix('torch.nn.')}`", "loss") for name, function in LOSSES.items()}
+    rows |= {name: (what, "structure") for name, what in STRUCTURE.items()}
+    rows |= {name: (f"refused (MIG202): {why}", "") for name, why in REFUSED.items()}
+    lines = ["| torch.nn | becomes | how it is held |", "| --- | --- | --- |"]
+    lines += [f"| {name.removeprefix('torch.nn.')} | {what} | {how} |" for name, (what, how) in sorted(rows.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _constructor(template: str) -> str:
+    made = template.partition("(")[2] if template.startswith("partial(") else template
+    return f"`{re.split(r'[(,]', made.removeprefix('(lambda x: '))[0]}`" if made else f"`{template}`"
+
+
+def _checked(layer: Layer) -> str:
+    modes = "train and eval" if layer.trains else "eval"
+    refused = f"; only some values of {', '.join(layer.refuses)}" if layer.refuses else ""
+    return f"{len(layer.samples)} constructors, {modes}{refused}"
 
 
 def _codes_page() -> str:

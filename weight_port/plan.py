@@ -275,7 +275,10 @@ def _expand(leaf: Leaf, numbers: dict[str, str], info: TensorInfo, way: _Directi
 
 
 def _cuts(found: _Candidate, way: _Direction) -> object:
-    return way.take(found.leaf), way.put(found.leaf), tuple(sorted(found.numbers.items()))
+    """The part of a tensor that is taken and the place that it goes to; nothing where whole tensors go to whole ones,
+    whether a leaf spells their number out or leaves it open."""
+    take, put = way.take(found.leaf), way.put(found.leaf)
+    return (take, put, tuple(sorted(found.numbers.items()))) if take or put else ()
 
 
 def _edges(key: str, info: TensorInfo, chosen: list[_Candidate], way: _Direction) -> tuple[list[_Edge], list[Problem]]:

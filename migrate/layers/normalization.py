@@ -23,7 +23,7 @@ def _batch_norm(name: str, dimensions: int, samples: tuple[Sample, ...], note: s
     return Layer(
         torch=f"torch.nn.{name}",
         signature=f"num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True{more}, device=None, "
-        "dtype=None",
+        "dtype=None, bias=True",
         template=(
             "BatchNorm(use_running_average=not self.training, momentum={momentum?0.1}, epsilon={eps?1e-5}, "
             f"affine={{affine?True}}{axis})"
@@ -47,7 +47,10 @@ def _batch_norm(name: str, dimensions: int, samples: tuple[Sample, ...], note: s
         trains_if="track_running_stats",
         weights=(*_statistics("track_running_stats"), _COUNT),
         unused=_COUNTED,
-        refuses={"track_running_stats": ((True, False), "whether it keeps statistics must be written out")},
+        refuses={
+            "track_running_stats": ((True, False), "whether it keeps statistics must be written out"),
+            "bias": ((True,), "a scale without a bias is not supported"),
+        },
         snippets=("BatchNorm", "BatchNormWithoutStatistics", "CumulativeBatchNorm"),
         samples=samples,
     )
@@ -57,7 +60,7 @@ def _instance_norm(dimensions: int, samples: tuple[Sample, ...]) -> Layer:
     return Layer(
         torch=f"torch.nn.InstanceNorm{dimensions}d",
         signature="num_features, eps=1e-5, momentum=0.1, affine=False, track_running_stats=False, device=None, "
-        "dtype=None",
+        "dtype=None, bias=True",
         template="nn.InstanceNorm(epsilon={eps}, use_bias={affine?True}, use_scale={affine?True})",
         variants=(
             Variant(
@@ -76,6 +79,7 @@ def _instance_norm(dimensions: int, samples: tuple[Sample, ...]) -> Layer:
         refuses={
             "track_running_stats": ((False, True), "whether it keeps statistics must be written out"),
             "momentum": ((0.1, ...), "a cumulative average of instances is not supported"),
+            "bias": ((True,), "a scale without a bias is not supported"),
         },
         snippets=("InstanceNorm",),
         samples=samples,
@@ -117,7 +121,7 @@ LAYERS = (
         torch="torch.nn.LayerNorm",
         signature="normalized_shape, eps=1e-5, elementwise_affine=True, bias=True, device=None, dtype=None",
         template=(
-            "nn.LayerNorm(epsilon={eps}, use_bias={bias:and_elementwise_affine?True}, "
+            "nn.LayerNorm(epsilon={eps}, use_bias={bias:and_affine?True}, "
             "use_scale={elementwise_affine?True}, reduction_axes={normalized_shape:trailing_axes?-1}, "
             "feature_axes={normalized_shape:trailing_axes?-1})"
         ),
@@ -136,17 +140,18 @@ LAYERS = (
     ),
     Layer(
         torch="torch.nn.GroupNorm",
-        signature="num_groups, num_channels, eps=1e-5, affine=True, device=None, dtype=None",
-        template="nn.GroupNorm({num_groups}, epsilon={eps}, use_bias={affine?True}, use_scale={affine?True})",
+        signature="num_groups, num_channels, eps=1e-5, affine=True, device=None, dtype=None, bias=True",
+        template="nn.GroupNorm({num_groups}, epsilon={eps}, use_bias={bias:and_affine?True}, use_scale={affine?True})",
         note="The channel axis is the second in torch and the last in Flax.",
         layout=Layout.LAST,
         weights=(
             Weight("weight", "scale", ("num_channels",), when="affine", initializer="scale_init"),
-            Weight("bias", "bias", ("num_channels",), when="affine", initializer="bias_init"),
+            Weight("bias", "bias", ("num_channels",), when="bias and affine", initializer="bias_init"),
         ),
         samples=(
             Sample("nn.GroupNorm(2, 6)", (2, 6, 3, 4)),
             Sample("nn.GroupNorm(3, 6, eps=1e-3, affine=False)", (2, 6, 3, 4)),
+            Sample("nn.GroupNorm(3, 6, bias=False)", (2, 6, 3, 4)),
         ),
     ),
     _instance_norm(1, (Sample("nn.InstanceNorm1d(3)", (2, 3, 7)),)),

@@ -219,11 +219,7 @@ class Calls(TorchCalls, MakerValues, EinopsCalls, Models, Expressions, UserCalls
         if isinstance(kind, SelfModule):
             return Value(node.with_changes(args=self.array_args(node.args)), UNKNOWN)
         if isinstance(kind, Loss):
-            args = self.array_args(node.args)
-            if self.precision is not None and args:
-                first = Value(args[0].value, Tensor("float"))
-                args[0] = args[0].with_changes(value=self.at_full_precision("cross_entropy", first).node)
-            return Value(node.with_changes(func=callee.node, args=args), Tensor("float", 0))
+            return self.loss_call(node, callee, kind)
         name = nodes.dotted(node.func)
         if isinstance(node.func, cst.Name) and self.env.lookup(node.func.value) is None:
             return self.builtin_call(node, node.func.value)

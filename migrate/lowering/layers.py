@@ -16,12 +16,10 @@ from migrate.kinds import (
     Items,
     Kind,
     LayerNode,
-    Loss,
     Model,
     Module,
     ModuleClass,
     Never,
-    Tensor,
     TorchName,
     join,
 )
@@ -31,8 +29,6 @@ from migrate.lowering.arguments import Arguments, argument_names, placed
 from migrate.lowering.builders import Builders
 from migrate.lowering.precision import CASTING
 from migrate.nodes import Expr
-from migrate.optimizers import LOSSES
-from migrate.rules.catalogue import RULES
 from migrate.rules.rule import Call, Parameter, Value
 from migrate.script import ClassFacts, layers_in, merge
 from migrate.snippet_files import with_needs
@@ -49,7 +45,7 @@ FUNCTIONAL_LAYERS = {
 
 
 class Layers(Arguments, Builders):
-    """Layers, losses and modules of the user's: constructors and calls."""
+    """Layers and modules of the user's: constructors and calls."""
 
     def construct_layer(self, name: str, node: cst.Call) -> Value:
         """A torch layer: its Flax constructor, its weights, its layout."""
@@ -191,29 +187,6 @@ class Layers(Arguments, Builders):
                 merge(facts.found_params, names[0], argument)
             result = join(result, join(facts.returns, facts.overriding))
         return UNKNOWN if isinstance(result, Never) else result
-
-    def loss(self, name: str, node: cst.Call) -> Value:
-        """A loss module: the function that it stands for."""
-        rule = RULES[LOSSES[name]]
-        parameters = [p for p in rule.parameters if p.name not in ("input", "target")]
-        if name == "torch.nn.CrossEntropyLoss":
-            order = ("weight", "size_average", "ignore_index", "reduce", "reduction", "label_smoothing")
-            parameters.sort(key=lambda p: order.index(p.name))
-        call = self.bind_call(name, parameters, node.args)
-        call.bound = {
-            "input": Value(cst.Name("outputs"), Tensor("float")),
-            "target": Value(cst.Name("targets"), Tensor()),
-            **call.bound,
-        }
-        call.defaults = {p.name: p.default for p in rule.parameters}
-        made = rule.function(call)
-        body = made.node if isinstance(made, Value) else made
-        if isinstance(body, cst.Call) and [nodes.code(arg.value) for arg in body.args[:2]] == ["outputs", "targets"]:
-            if len(body.args) == 2:
-                return Value(body.func, Loss())
-            bound = nodes.call("partial", body.func)
-            return Value(bound.with_changes(args=[*bound.args, *body.args[2:]]), Loss())
-        return Value(nodes.expression("lambda outputs, targets: {body}", body=body), Loss())
 
     def construct_user(self, node: cst.Call, callee: Value, kind: ModuleClass) -> Value:
         """`Net(...)`: its arguments become dataclass fields, so lists become tuples, which can be hashed."""

@@ -19,6 +19,7 @@ from migrate.kinds import (
     Number,
     Tensor,
 )
+from migrate.layers.refused import REFUSED
 from migrate.layers.table import TABLE
 from migrate.lowering.arguments import at_first
 from migrate.lowering.binding import Binding
@@ -26,8 +27,8 @@ from migrate.lowering.data_loading import DataLoading
 from migrate.lowering.distributed import Distributed
 from migrate.lowering.elements import kinds_in
 from migrate.lowering.layers import FUNCTIONAL_LAYERS, Layers
+from migrate.lowering.losses import Losses
 from migrate.lowering.optimizers import Optimizers
-from migrate.lowering.precision import Precision
 from migrate.lowering.scope import is_data_api
 from migrate.lowering.typed_tensors import TypedTensors, tensor_type
 from migrate.machine import DEVICES, QUERIES, WRAPPERS
@@ -40,7 +41,7 @@ from migrate.rules.rule import Rule, Value, result_kind
 _PASS_THROUGH = ("Tensor.cuda", "Tensor.cpu", "Tensor.requires_grad_", "Tensor.retain_grad", "Tensor.pin_memory")
 
 
-class TorchCalls(Precision, Layers, Optimizers, Distributed, DataLoading, TypedTensors, Binding):
+class TorchCalls(Losses, Layers, Optimizers, Distributed, DataLoading, TypedTensors, Binding):
     """Rules, and names with a meaning of their own."""
 
     def torch_call(self, name: str, node: cst.Call) -> Value:
@@ -79,7 +80,7 @@ class TorchCalls(Precision, Layers, Optimizers, Distributed, DataLoading, TypedT
         if name in DTYPES or name in RULES:
             return self.apply_rule(RULES[name], name, node)
         if name.startswith("torch.nn.") and name.split(".")[-1][:1].isupper():
-            raise Unsupported("MIG202", name)
+            raise Unsupported("MIG202", f"{name}: {REFUSED[name]}" if name in REFUSED else name)
         raise Unsupported("MIG301", name)
 
     def wrapped(self, name: str, node: cst.Call) -> Value:

@@ -63,7 +63,7 @@ def _gelu_tanh(call: Call, name: str, count: int) -> Expr:
 
 
 def _both_true(call: Call, name: str, count: int) -> Expr:
-    affine = call.node("elementwise_affine")
+    affine = call.node("elementwise_affine" if "elementwise_affine" in call.defaults else "affine")
     if nodes.is_literal(affine, False):
         return nodes.name("False")
     return call.node(name)
@@ -200,7 +200,7 @@ CONVERTERS: dict[str, Callable[[Call, str, int], Expr]] = {
     "pool_padding": _pool_padding,
     "fan_in_conv": _fan_in,
     "gelu_tanh": _gelu_tanh,
-    "and_elementwise_affine": _both_true,
+    "and_affine": _both_true,
     "trailing_axes": _trailing_axes,
     "item": _item,
     "transpose_padding": _transpose_padding,

@@ -279,3 +279,13 @@ def test_the_arrays_are_new():
     tree = port_state_dict({"fc.weight": kernel, "fc.bias": bias}, FC)
     tree["params"]["fc"]["bias"][0] = tree["params"]["fc"]["kernel"][0, 0] = 7
     assert bias[0] == kernel[0, 0] == 1
+
+
+def test_a_number_spelled_out_and_left_open():
+    """A network whose number of layers is told at run time: its first layer, and any others."""
+    names = ("w_l0", "w_l{0}")
+    model = ModelWeights("Net", tuple(Leaf(f"params/{n}", n, SWAP, (None, None), optional="{" in n) for n in names))
+    plan = plan_port(model, {"w_l0": info(4, 2), "w_l1": info(4, 4)})
+    assert [(step.source, step.target) for step in plan.steps] == [("w_l0", "params/w_l0"), ("w_l1", "params/w_l1")]
+    back = plan_unport(model, {"params/w_l0": info(2, 4), "params/w_l1": info(4, 4)})
+    assert [step.target for step in back.steps] == ["w_l0", "w_l1"]

@@ -1,0 +1,36 @@
+"""The classes of torch.nn that are no layer of the table: those that other passes serve, and those that are refused."""
+
+# Read by the passes over module classes.
+STRUCTURE = {
+    "torch.nn.Module": "a class of the script's own: a Flax module",
+    "torch.nn.Sequential": "nn.Sequential",
+    "torch.nn.ModuleList": "a list of modules",
+    "torch.nn.ModuleDict": "a dict of modules",
+    "torch.nn.DataParallel": "the model itself: arrays are sharded over devices instead",
+}
+
+# A layer that is refused, and why. The code is MIG202.
+REFUSED = {
+    "torch.nn.AdaptiveLogSoftmaxWithLoss": "its clusters are chosen by the data, so that shapes depend on values",
+    "torch.nn.CTCLoss": "optax.ctc_loss takes padding masks where torch takes lengths, and another layout",
+    "torch.nn.Container": "an old name of torch.nn.Module",
+    "torch.nn.CrossMapLRN2d": "a layer of torch's past; torch.nn.LocalResponseNorm is known",
+    "torch.nn.FractionalMaxPool2d": "its windows are drawn at random, by torch's generator",
+    "torch.nn.FractionalMaxPool3d": "its windows are drawn at random, by torch's generator",
+    **{
+        f"torch.nn.Lazy{name}": "the number of inputs, which torch's initial weights depend on, is not written"
+        for name in (
+            *("Linear", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "InstanceNorm1d", "InstanceNorm2d"),
+            *("InstanceNorm3d", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"),
+        )
+    },
+    "torch.nn.LinearCrossEntropyLoss": "a layer and a loss in one",
+    "torch.nn.MultiLabelMarginLoss": "its targets end at the first -1",
+    "torch.nn.NLLLoss2d": "an old name of torch.nn.NLLLoss",
+    "torch.nn.ParameterDict": "weights whose names are keys; attributes that hold one nn.Parameter each are read",
+    "torch.nn.ParameterList": "weights whose names are numbers; attributes that hold one nn.Parameter each are read",
+    "torch.nn.RNNBase": "what nn.RNN, nn.LSTM and nn.GRU have in common, which are known",
+    "torch.nn.RNNCellBase": "what the recurrent cells have in common, which are known",
+    "torch.nn.Transformer": "nn.TransformerEncoder and nn.TransformerDecoder, of which it consists, are known",
+    "torch.nn.TripletMarginWithDistanceLoss": "calls a function that is passed to it",
+}
