@@ -359,6 +359,14 @@ def parity(
     all_ops: Annotated[bool, typer.Option("--all-ops", help="All of them.")] = False,
     samples: Annotated[int, typer.Option("--samples", min=1, help="Of elementwise operations.")] = 4096,
     oracle: Annotated[str, typer.Option("--oracle", help="mpmath, or flint (faster, certified).")] = "mpmath",
+    hazards: Annotated[
+        bool,
+        typer.Option("--hazards", help="Known hazards: which show here, and which the script's JAX program has."),
+    ] = False,
+    metric: Annotated[
+        tuple[Path, Path] | None,
+        typer.Option("--metric", metavar="A.json B.json", help="Do metrics over seeds differ beyond seeds?"),
+    ] = None,
     reference: Annotated[
         str, typer.Option("--reference", help="proved (fast), or mpmath for every entry (slow).")
     ] = "proved",
@@ -377,6 +385,14 @@ def parity(
 
         asked = {"dtype": dtype, "seed": seed, "samples": samples, "oracle": oracle}
         raise typer.Exit(operations(op or [], asked, report))
+    if hazards:
+        from parity.cli import known_hazards
+
+        raise typer.Exit(known_hazards(script, report))
+    if metric is not None:
+        from parity.cli import seeds
+
+        raise typer.Exit(seeds(*metric))
     if model is not None:
         from parity.cli import compare_model
 

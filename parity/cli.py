@@ -159,3 +159,45 @@ def operations(names: Sequence[str], asked: dict[str, object], page: Path | None
         print(error, file=sys.stderr)
         return int(ExitCode.UNUSABLE)
     return int(ExitCode.DONE)
+
+
+def known_hazards(script: Path | None, page: Path | None) -> int:
+    """Tries the hazards here and looks for them in a JAX script, or in the rewrite of a torch script; the exit code is
+    1 where the script has one."""
+    from parity.codes import ParityError
+    from parity.hazards import report
+
+    console = Console()
+    try:
+        with tempfile.TemporaryDirectory(prefix="migrate-") as folder:
+            source = script
+            if script is not None and "import jax" not in script.read_text(encoding="utf-8", errors="replace"):
+                source = rewrite(script, Path(folder), None)[0]
+            hazards, versions = report.found(source)
+        report.render(hazards, versions, script and source, console)
+        if page is not None:
+            write_whole(page, report.to_json(hazards, versions))
+            console.print(f"report: {page}")
+    except Fatal as error:
+        print(error.diagnostic, file=sys.stderr)
+        return int(ExitCode.UNUSABLE)
+    except (ParityError, OSError) as error:
+        print(error, file=sys.stderr)
+        return int(ExitCode.UNUSABLE)
+    return int(ExitCode.FINDINGS if any(hazard.lines for hazard in hazards) else ExitCode.DONE)
+
+
+def seeds(first: Path, second: Path) -> int:
+    """Whether a metric differs between runs of two frameworks; returns the exit code."""
+    from parity import seeds as study
+    from parity.codes import ParityError
+
+    try:
+        verdict = study.judge(study.read(first), study.read(second))
+    except ParityError as error:
+        print(error, file=sys.stderr)
+        return int(ExitCode.UNUSABLE)
+    print("\n".join(study.lines(verdict, (str(first), str(second)))))
+    if verdict.differs is None:
+        return int(ExitCode.UNUSABLE)
+    return int(ExitCode.FINDINGS if verdict.differs else ExitCode.DONE)
