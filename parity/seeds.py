@@ -6,6 +6,7 @@ import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -60,8 +61,9 @@ def judge(first: np.ndarray, second: np.ndarray) -> Verdict:
     error = math.sqrt(sum(side.var(ddof=1) / len(side) for side in sides))
     if error == 0:  # nothing varies: equal or not is plain
         same = means[0] == means[1]
-        return Verdict(counts, means, deviations, 1.0 if same else 0.0, (means[1] - means[0],) * 2, 0.0)
-    result = stats.ttest_ind(second, first, equal_var=False)
+        difference = means[1] - means[0]
+        return Verdict(counts, means, deviations, 1.0 if same else 0.0, (difference, difference), 0.0)
+    result: Any = stats.ttest_ind(second, first, equal_var=False)
     low, high = result.confidence_interval(1 - LEVEL)
     freedom = float(result.df)
     detectable = error * float(stats.t.ppf(1 - LEVEL / 2, freedom) + stats.t.ppf(0.8, freedom))

@@ -129,7 +129,7 @@ def epsilons() -> Seen:
 def same_padding() -> Seen:
     x, kernel = RANDOM.normal(size=(1, 1, 8, 8)).astype(np.float32), np.ones((1, 1, 3, 3), np.float32)
     theirs = F.conv2d(torch.from_numpy(x), torch.from_numpy(kernel), stride=2, padding=1).numpy()
-    ours = np.asarray(jax.lax.conv(x, kernel, (2, 2), "SAME"))
+    ours = np.asarray(jax.lax.conv(jnp.asarray(x), jnp.asarray(kernel), (2, 2), "SAME"))
     off = float(np.abs(theirs - ours).max())
     return off > 1e-5, f"stride 2 on an even size: 'SAME' pads below only, padding=1 on both sides; {off:.2g} apart"
 
@@ -146,7 +146,8 @@ def matmul_precision() -> Seen:
 
 def schedules() -> Seen:
     count = np.arange(20)
-    found = np.array([float(optax.cosine_decay_schedule(1.0, 20)(jnp.asarray(step))) for step in count])
+    schedule: Any = optax.cosine_decay_schedule(1.0, 20)
+    found = np.array([float(schedule(jnp.asarray(step))) for step in count])
     off = float(np.abs(found - (1 + np.cos(np.pi * count / 20)) / 2).max())
     return off > 1e-12, f"optax computes a schedule in float32, even under x64: {off:.1e} off"
 
