@@ -336,6 +336,16 @@ def parity(
         Path | None,
         typer.Option("--recipe", help="Python with inputs(random), arguments(), torch_model(cls), jax_model(cls)."),
     ] = None,
+    perturbed_runs: Annotated[
+        int, typer.Option("--perturbed-runs", min=0, help="Torch runs that measure its own spread; 5 judge curves too.")
+    ] = 3,
+    timeout: Annotated[float, typer.Option("--timeout", min=1, help="Seconds for each run.")] = 3600.0,
+    torch_python: Annotated[
+        str | None, typer.Option("--torch-python", help="The interpreter of the torch side (default: this one).")
+    ] = None,
+    jax_python: Annotated[
+        str | None, typer.Option("--jax-python", help="The interpreter of the JAX side (default: this one).")
+    ] = None,
     d: Annotated[
         list[str] | None,
         typer.Option("--d", help="Compare d x d matrix products with a proved reference: 64, 64,256 or 64..4096."),
@@ -393,10 +403,12 @@ def parity(
         from parity.cli import seeds
 
         raise typer.Exit(seeds(*metric))
+    interpreters = {"torch_python": torch_python, "jax_python": jax_python}
+    runs = {"timeout": timeout, "perturbed_runs": perturbed_runs, **interpreters}
     if model is not None:
         from parity.cli import compare_model
 
-        raise typer.Exit(compare_model(model, jax, weights, manifest, args, inputs, recipe, report, float64))
+        raise typer.Exit(compare_model(model, jax, weights, manifest, args, inputs, recipe, report, float64, runs))
     if script is None:
         _fail("name the script to compare, or ask for a matmul with --d 4096")
     if not script.is_file():
@@ -405,7 +417,7 @@ def parity(
         _fail(f"{script}: is a notebook, and scripts are compared: `jupyter nbconvert --to script` makes one of it")
     from parity.cli import compare
 
-    raise typer.Exit(compare(script, rewritten, manifest, steps, list(context.args), prelude, report, float64))
+    raise typer.Exit(compare(script, rewritten, manifest, steps, list(context.args), prelude, report, float64, runs))
 
 
 @app.command()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
@@ -28,6 +28,7 @@ def compare(
     prelude: Path | None,
     page: Path | None,
     float64: bool = True,
+    runs: Mapping[str, Any] | None = None,
 ) -> int:
     """Compares a script with its rewrite, which is made afresh where none is named; returns the exit code."""
     with tempfile.TemporaryDirectory(prefix="migrate-") as folder:
@@ -40,7 +41,7 @@ def compare(
         else:
             root = workdir.project_root(script, rewritten)
             manifest = manifest or workdir.manifest_of(rewritten, script, root)
-        return compared(script, rewritten, manifest, steps, argv, prelude, page, float64, root)
+        return compared(script, rewritten, manifest, steps, argv, prelude, page, float64, root, runs)
 
 
 def rewrite(script: Path, folder: Path, manifest: Path | None) -> tuple[Path, Path, Path]:
@@ -66,11 +67,22 @@ def compared(
     page: Path | None,
     float64: bool,
     root: Path | None = None,
+    runs: Mapping[str, Any] | None = None,
 ) -> int:
+    """`runs`: timeout, interpreters and the like, as `compare_script` takes them."""
     from parity.compare import compare_script
 
     result = compare_script(
-        script, rewritten, manifest, steps=steps, argv=argv, prelude=prelude, float64=float64, root=root
+        script,
+        rewritten,
+        manifest,
+        steps=steps,
+        argv=argv,
+        prelude=prelude,
+        float64=float64,
+        root=root,
+        locate=True,
+        **(runs or {}),
     )
     return shown(result, page)
 
@@ -85,6 +97,7 @@ def compare_model(
     recipe: Path | None,
     page: Path | None,
     float64: bool,
+    runs: Mapping[str, Any] | None = None,
 ) -> int:
     """Compares a model file with its rewrite, or with a Flax model; returns the exit code."""
     from parity import subject
@@ -98,6 +111,8 @@ def compare_model(
         inputs=inputs,
         recipe=recipe,
         float64=float64,
+        locate=True,
+        **(runs or {}),
     )
     return shown(result, page)
 

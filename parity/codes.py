@@ -62,6 +62,12 @@ CODES: dict[str, Code] = {
         "Nothing recorded on one side could be matched with the other by name and shape; the rungs around it were "
         "compared. Typical for a script without modules, and for layers that the rewrite merged.",
     ),
+    "PAR110": Code(
+        "A curve leaves torch's own envelope",
+        "The norm of the gradient, or how far the weights have come, leaves ten times the spread of torch runs that "
+        "differ in roundings alone, although the losses do not. The optimizer or its schedule is the first suspect; "
+        "the parameter furthest outside is named.",
+    ),
     "PAR201": Code(
         "The torch script failed",
         "The original script ended by an exception under the harness, on the CPU, in a copy of its folder. The end of "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import sys
@@ -13,11 +14,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from migrate import manifest as manifests
-from parity import answers, ladder, processes, tolerance, workdir
+from parity import answers, curves, divergence, ladder, processes, tolerance, workdir
 from parity.answers import Answer, Ladder
 from parity.codes import ParityError
+from parity.curves import Curve
+from parity.divergence import Origin
 from parity.judge import Tensors
 from parity.ladder import Rung, Sides, StepRow, Verdict
+from parity.measures import relative_scalar
 from parity.processes import Child
 from parity.record import Recording, RunConfig
 from parity.tensors import tensors
@@ -53,6 +57,12 @@ class ParityResult:
     # every tensor by name, where they were asked for: by execution mode of the JAX side
     tensors: dict[str, Tensors] = field(default_factory=dict)
     float64: Ladder | None = None
+    # where the first layer that differs does so, if it was asked for
+    origin: Origin | None = None
+    # gradient norms and distances of weights, whole training long
+    curves: tuple[Curve, ...] = ()
+    # whether there were enough perturbed runs to judge them
+    envelope: bool = False
 
 
 def compare_script(
@@ -71,6 +81,7 @@ def compare_script(
     modes: Sequence[str] = (),
     torch_python: str | None = None,
     jax_python: str | None = None,
+    locate: bool = False,
 ) -> ParityResult:
     """Run both scripts for `steps` losses from the same weights and compare what they did. Never raises for bad input.
 
@@ -81,7 +92,7 @@ def compare_script(
     folder of the project that the script belongs to, where that is not the script's own.
     `modes` (of MODES) asks for the tensors of both sides, and runs the rewrite in each mode.
     `torch_python` and `jax_python` are the interpreters of either side (default: this one); each needs numpy besides
-    its framework, and what the script imports.
+    its framework, and what the script imports. `locate` follows a first layer that differs to its origin.
     """
     started = time.monotonic()
     script, rewritten, manifest = Path(script), Path(rewritten), Path(manifest)
@@ -106,6 +117,7 @@ def compare_script(
                 root,
                 tuple(modes),
                 {"torch": torch_python or sys.executable, "jax": jax_python or sys.executable},
+                locate,
             )
             return run.result(started)
     except (ParityError, OSError) as raised:
@@ -138,6 +150,7 @@ class _Run:
     root: Path | None
     modes: tuple[str, ...]
     pythons: dict[str, str]
+    locate: bool
 
     def result(self, started: float) -> ParityResult:
         manifest = self._check_inputs()
@@ -161,9 +174,46 @@ class _Run:
         wide, oracle, wide_sides = self._wide(sides) if self.float64 else (Ladder(), None, None)
         if self.modes:
             result = replace(result, tensors=self._tensors(sides, wide_sides))
+        if self.locate:
+            result = replace(result, origin=self._origin(sides, wide_sides, wide.rungs or result.rungs))
         if not self.float64:
             return result
         return _with_semantics(result, sides, wide, oracle, started)
+
+    def _origin(self, sides: Sides, wide: Sides | None, rungs: Sequence[Rung]) -> Origin | None:
+        """Three more runs: torch and the rewrite with the layer probed, and the rewrite without any recording."""
+        rows = [row for rung in rungs for row in rung.rows if row.tap]
+        row = next((row for row in rows if row.differs), None)
+        if row is None or row.tap is None:
+            return None
+        agreed = [earlier.name.removeprefix("output of ") for earlier in rows[: rows.index(row)]]
+        dtype = "float64" if wide is not None else "float32"
+        layer, before = row.name.removeprefix("output of "), agreed[-1] if agreed else "the input"
+        try:
+            theirs, ours = self._probed(row.tap, dtype)
+            plain = self._start("jax-untapped", replace(self._config("jax-untapped"), taps=False)).recording()
+            pairs = zip(sides.jax.losses, plain.losses, strict=False)
+            untapped = max((relative_scalar(one, other) for one, other in pairs), default=math.inf)
+            found = divergence.origin(layer, row.tap, theirs, ours, row.limit, untapped, before)
+            if found.here:
+                return found
+            block, rewritten = self._probed(divergence.around(row.tap), dtype)
+            said = divergence.narrowed(block.operations, rewritten.operations, row.limit)
+            return replace(found, narrowed=said)
+        except (ParityError, KeyError):  # what cannot be followed further is reported as it is
+            return None
+
+    def _probed(self, tap: tuple[str, str], dtype: str) -> tuple[Recording, Recording]:
+        """One call of one layer, looked into on both sides; in the rewrite with torch's inputs."""
+        theirs = self._start(
+            "torch-probed", replace(self._config("torch-probed", dtype=dtype), probe=tap[0])
+        ).recording()
+        config = self._config("jax-probed", dtype=dtype)
+        config = replace(config, probe=tap[1], probe_inputs=self._recorded("torch-probed"))
+        return theirs, self._start("jax-probed", config).recording()
+
+    def _recorded(self, side: str) -> str:
+        return str(self.base / side / "recording")
 
     def _tensors(self, sides: Sides, wide: Sides | None) -> dict[str, Tensors]:
         found: dict[str, Tensors] = {}
@@ -260,6 +310,10 @@ class _Run:
             raise ParityError("PAR207", f"{self.rewritten}: {text}")
         rungs = ladder.climb(sides)
         differing = next((rung for rung in rungs if rung.verdict is Verdict.DIFFERS), None)
+        drawn = curves.curves(sides)
+        outside = next((curve for curve in drawn if curve.first), None)
+        if differing is None and outside is not None and len(sides.perturbed) >= curves.RUNS:
+            differing = Rung("curves", Verdict.DIFFERS, code="PAR110", first=outside.said)
         errors = [
             f"{code}: {path}: {self._told(name, side)}"
             for code, path, name, side in (
@@ -286,6 +340,8 @@ class _Run:
             code=differing.code if differing else errors[0].partition(":")[0] if errors else None,
             errors=tuple(errors),
             notes=tuple(notes),
+            curves=drawn,
+            envelope=len(sides.perturbed) >= curves.RUNS,
             requested_steps=self.steps,
             versions=theirs.versions | ours.versions,
             seconds=time.monotonic() - started,

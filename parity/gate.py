@@ -29,6 +29,7 @@ from parity.judge import Check
 from parity.subject import compare_model
 
 SCHEMA_VERSION = 1
+STEPS = 8  # of a script, where its subject does not say
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,6 @@ class Judged:
     result: ParityResult
     inputs: dict[str, str] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)
-    origin: str = ""
     torch_place: Place | None = None
     jax_place: Place | None = None
 
@@ -59,6 +59,10 @@ class Judged:
         failed = [check for check in self.checks if check.status != "pass"]
         decided = [check for check in failed if check.status == "fail"]
         return next((c for rule in judge.RULES for c in decided or failed if c.rule == rule), None)
+
+    @property
+    def origin(self) -> str:
+        return str(self.result.origin) if self.result.origin else ""
 
     @property
     def status(self) -> str:
@@ -179,12 +183,13 @@ def _judged(subject: GateSubject, config: GateConfig) -> Judged:
         said = result.first_difference
         nan = float("nan")
         checks.append(Check(subject.name, "float32", said.split(": ")[1], judge.SEMANTICS, "fail", nan, nan, said))
-    options = {**subject.options, "modes": list(subject.modes), "timeout": config.timeout}
+    defaults = {"seed": 0, "perturbed_runs": 1} | ({"steps": STEPS} if "script" in subject.options else {})
+    options = {**defaults, **subject.options, "modes": list(subject.modes), "timeout": config.timeout}
     return Judged(subject.name, tuple(checks), result, _hashes(subject), options)
 
 
 def _compared(subject: GateSubject, config: GateConfig) -> ParityResult:
-    options: Any = {"modes": subject.modes, "timeout": config.timeout}
+    options: Any = {"modes": subject.modes, "timeout": config.timeout, "locate": True}
     options["perturbed_runs"] = subject.options.get("perturbed_runs", 1)
     options |= {key: subject.options[key] for key in ("torch_python", "jax_python") if key in subject.options}
     if "model" in subject.options:
@@ -209,7 +214,7 @@ def _compared(subject: GateSubject, config: GateConfig) -> ParityResult:
         script,
         rewritten,
         subject.path("manifest") or workdir.manifest_of(rewritten, script, root),
-        steps=subject.options.get("steps", 8),
+        steps=subject.options.get("steps", STEPS),
         argv=subject.options.get("argv", ()),
         prelude=subject.path("prelude"),
         root=root,

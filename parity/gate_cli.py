@@ -97,21 +97,21 @@ def show(result, console: Console) -> None:
     for subject in result.judged:
         _show_first(subject, console)
     for error in result.errors:
-        console.print(Text(error, style="red"))
+        console.print(Text(error, style="red"), soft_wrap=True)
     for note in result.notes:
-        console.print(Text(f"note: {note}", style="yellow"))
+        console.print(Text(f"note: {note}", style="yellow"), soft_wrap=True)
     console.print(Text(result.headline, style="bold green" if result.exit_code == 0 else "bold red"))
 
 
 def _show_first(subject, console: Console) -> None:
     if subject.first is None:
         return
-    console.print(Text(f"{subject.name}: first divergence: {subject.first.message}", style="bold"))
+    console.print(Text(f"{subject.name}: first divergence: {subject.first.message}", style="bold"), soft_wrap=True)
     for side, place in (("torch", subject.torch_place), ("JAX", subject.jax_place)):
         if place:
-            console.print(Text(f"  {side:5} {place.file}:{place.line}: {place.text}"))
+            console.print(Text(f"  {side:5} {place.file}:{place.line}: {place.text}"), soft_wrap=True)
     if subject.origin:
-        console.print(Text(f"  {subject.origin}"))
+        console.print(Text(f"  {subject.origin}"), soft_wrap=True)
 
 
 def self_test() -> int:

@@ -89,14 +89,14 @@ def read(path: Path) -> GateConfig:
     data = whole.get("tool", {}).get("migrate", {}).get("gate", {}) if path.name == "pyproject.toml" else whole
     _known(data, _TOP, str(path))
     listed = enumerate(data.get("subject", []), start=1)
-    subjects = tuple(_subject(one, f"{path}: subject {i}", path.parent) for i, one in listed)
+    subjects = tuple(subject(one, f"{path}: subject {i}", path.parent) for i, one in listed)
     if not subjects:
         _refuse(f"{path}: names no [[subject]]; an empty gate is not a pass")
-    names = [subject.name for subject in subjects]
+    names = [one.name for one in subjects]
     for name in names:
         if names.count(name) > 1:
             _refuse(f"{path}: two subjects are called {name!r}")
-    budgets = tuple(_budget(one, f"{path}: budget {i}") for i, one in enumerate(data.get("budget", []), start=1))
+    budgets = tuple(budget(one, f"{path}: budget {i}") for i, one in enumerate(data.get("budget", []), start=1))
     ratchet = path.parent / data["ratchet"] if "ratchet" in data else None
     return GateConfig(subjects, budgets, ratchet, float(data.get("timeout", GateConfig.timeout)), str(path))
 
@@ -115,7 +115,8 @@ def _known(data: Any, keys: dict[str, Any], where: str) -> None:
             _refuse(f"{where}: {key} has the wrong type")
 
 
-def _subject(data: Any, where: str, folder: Path) -> GateSubject:
+def subject(data: Any, where: str, folder: Path) -> GateSubject:
+    """One [[subject]]; its paths are relative to `folder`. Raises ParityError."""
     _known(data, _SUBJECT, where)
     if ("script" in data) == ("model" in data):
         _refuse(f"{where}: names either a script or a model")
@@ -132,7 +133,8 @@ def _subject(data: Any, where: str, folder: Path) -> GateSubject:
     return GateSubject(options.pop("name", data.get("script") or data.get("model")), options, modes)
 
 
-def _budget(data: Any, where: str) -> Budget:
+def budget(data: Any, where: str) -> Budget:
+    """One [[budget]]. Raises ParityError."""
     _known(data, _BUDGET, where)
     if ("ratio" in data) == ("absolute" in data):
         _refuse(f"{where}: give either a ratio to the oracle or an absolute RMS difference")

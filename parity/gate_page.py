@@ -11,7 +11,7 @@ from parity import judge
 from parity.gate import GateResult, Judged
 from parity.judge import Check
 from parity.page import PAGE
-from parity.report import chart
+from parity.report import chart, curve_charts
 
 _KINDS = {"pass": "equal", "fail": "differs", "undecided": "not-compared"}
 _SAID = {"pass": "pass", "fail": "fail", "undecided": "not decided"}
@@ -70,7 +70,7 @@ def _subject(subject: Judged) -> str:
     if any(math.isfinite(check.value) for check in subject.checks):
         parts.append(_plot(subject))
     if subject.result.steps:
-        parts.append("<h3>Losses</h3>" + chart(subject.result.steps))
+        parts.append("<h3>Losses</h3>" + chart(subject.result.steps) + curve_charts(subject.result))
     for rule, text in judge.RULES.items():
         checks = [check for check in subject.checks if check.rule == rule]
         if checks:
@@ -156,7 +156,8 @@ def _points(subject: Judged, rule: str) -> list[Check]:
 def _panel(axes: Any, points: list[Check], order: dict[str, int], rule: str) -> None:
     finite = [check.value for check in points if math.isfinite(check.value)]
     top = max([check.limit for check in points] + finite, default=1.0) * 10
-    foot = max(min([value for value in finite if value > 0], default=_FOOT) / 10, _FOOT)
+    positive = [value for value in finite + [check.limit for check in points] if 0 < value < math.inf]
+    foot = max(min(positive, default=_FOOT) / 10, _FOOT)
     axes.set_yscale("log")
     limits: dict[str, float] = {check.tensor: check.limit for check in points}
     x = [order[name] for name in limits]

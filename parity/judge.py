@@ -103,7 +103,7 @@ def checks(
 
 def _is_bfloat16(array: np.ndarray) -> bool:
     """Whether float32 holds nothing but bfloat16: numpy has no such type, and recordings widen it."""
-    if array.dtype != np.float32 or array.size < 2:
+    if array.dtype != np.float32 or array.size < 2 or not np.isfinite(array).all():
         return False
     return not np.any(np.ascontiguousarray(array).view(np.uint32) & 0xFFFF) and bool(np.any(array != np.round(array)))
 
@@ -119,7 +119,7 @@ def _judged(
     oracle = sides.torch64.get(name) if sides.torch64 is not None else None
     wide = sides.jax64.get(name) if sides.jax64 is not None else None
     largest = _largest(sides.torch64, name)
-    if oracle is not None and wide is not None:
+    if oracle is not None and wide is not None and not np.isnan(oracle).any():
         yield _semantics(subject, name, oracle, wide, largest, budgets, today)
     budget = _budget(budgets, subject, name, mode, today)
     if np.isnan(theirs).any():

@@ -38,6 +38,8 @@ class Row:
     limit: float
     flax: str = ""
     note: str = ""
+    # of an output: the torch model, its path and which call of it; and the same in Flax
+    tap: tuple[str, str] | None = None
 
     @property
     def differs(self) -> bool:
@@ -165,7 +167,8 @@ def _output_rows(sides: Sides, class_name: str, model: str) -> list[Row]:
         shown = f"output of {model}.{path}" if path else _whole(model)
         if fitting:
             drift = min(relative(value, layout) for layout in fitting)
-            rows.append(Row(shown, drift, limit, flax_of[path], _after(skipped)))
+            tap = (f"{model}|{path}|{occurrence}", f"{class_name}|{flax_of[path]}|{occurrence}")
+            rows.append(Row(shown, drift, limit, flax_of[path], _after(skipped), tap))
             skipped = []
         elif not path and as_many:
             note = f"its shape is {value.shape} in torch and {other.shape} in JAX"

@@ -44,6 +44,12 @@ class RunConfig:
     perturb: int | None = None
     # compute in this type: "float32" is what the script says, "float64" widens whatever is narrower
     dtype: str = "float32"
+    # one call of one module, "Net|block.0|1" (the model, the path, which call of it): its inputs and its operations are
+    # recorded; on the JAX side it is given the inputs that torch recorded under `probe_inputs`
+    probe: str | None = None
+    probe_inputs: str | None = None
+    # record more than losses
+    taps: bool = True
     # jax only
     manifest: str | None = None
     torch_recording: str | None = None
@@ -66,14 +72,23 @@ class Recording:
     initial: Tensors = field(default_factory=dict)
     # outputs of modules in their first differentiated forward pass, in the order of execution
     outputs: Tensors = field(default_factory=dict)
+    # of the probed call: its inputs by position, and the results of its operations in order, "name|where|number"
+    inputs: Tensors = field(default_factory=dict)
+    operations: Tensors = field(default_factory=dict)
     gradients: dict[int, Tensors] = field(default_factory=dict)
     # weights and buffers that the forward pass of step k started from
     states: dict[int, Tensors] = field(default_factory=dict)
+    # one number for each step, whole training long: "gradient|Net", "distance|Net", "distance|Net|fc1.weight"
+    curves: dict[str, dict[str, float]] = field(default_factory=dict)
     models: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     error: str | None = None
     error_kind: str | None = None
     versions: dict[str, str] = field(default_factory=dict)
+
+    def note_curve(self, name: str, step: int, value: float) -> None:
+        """The first value of a step stays: what its forward pass started from."""
+        self.curves.setdefault(name, {}).setdefault(str(step), value)
 
     def save(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -92,6 +107,8 @@ class Recording:
         return [
             ("initial", 0, self.initial),
             ("outputs", 0, self.outputs),
+            ("inputs", 0, self.inputs),
+            ("operations", 0, self.operations),
             *(("gradients", step, tensors) for step, tensors in self.gradients.items()),
             *(("states", step, tensors) for step, tensors in self.states.items()),
         ]
@@ -108,7 +125,7 @@ class Recording:
         return recording
 
 
-_PLAIN = ("models", "notes", "error", "error_kind", "versions")
+_PLAIN = ("curves", "models", "notes", "error", "error_kind", "versions")
 
 
 def wanted(kept: dict[int, Tensors], model: str, step: int, limit: int) -> bool:

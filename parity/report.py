@@ -6,6 +6,7 @@ import html
 import io
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from migrate.reporting.verdicts import digest
 from parity import tolerance
 from parity.codes import CODES
 from parity.compare import ParityResult
+from parity.curves import Point
 from parity.ladder import Rung, StepRow, Verdict
 from parity.page import PAGE
 
@@ -48,6 +50,14 @@ def render(result: ParityResult, console: Console) -> None:
     for answer in result.verdicts:
         text = Text(f"{answer.question:10} ").append(f"{answer.verdict:13}", _MARKS[answer.verdict])
         console.print(text.append(answer.detail))
+    if result.curves:
+        outside = any(curve.first for curve in result.curves)
+        few = "" if result.envelope else " (not decided: --perturbed-runs 5 measures an envelope)"
+        verdict = Verdict.DIFFERS if outside and not few else Verdict.NOT_COMPARED if few else Verdict.EQUAL
+        text = Text(f"{'curves':10} ").append(f"{verdict:13}", _MARKS[verdict])
+        console.print(text.append("; ".join(curve.said for curve in result.curves) + few))
+    if result.origin:
+        console.print(Text(f"origin: {result.origin}", style="bold"))
     for note in result.notes:
         console.print(Text(f"note: {note}", style="yellow"))
     for error in result.errors:
@@ -141,7 +151,7 @@ def to_html(result: ParityResult) -> str:
             f"worst drift of a loss {worst:.1e} · {versions} · {result.seconds:.0f} s" if result.steps else versions
         ),
         "cause": cause,
-        "chart": chart(result.steps) if result.steps else "",
+        "chart": (chart(result.steps) if result.steps else "") + curve_charts(result),
         "rungs": "".join(_rung_html(rung) for rung in result.rungs),
         "steps": _steps_html(result.steps) if result.steps else "",
         "notes": "".join(f"<li>{_e(note)}</li>" for note in result.notes),
@@ -195,8 +205,14 @@ def _step_html(step: StepRow) -> str:
     return f"<tr class={kind}>" + "".join(f"<td class=n>{cell}</td>" for cell in cells) + "</tr>"
 
 
-def chart(steps: tuple[StepRow, ...]) -> str:
-    """Two panels as inline SVG: both losses, and drift, torch's own spread and the limit on a logarithmic axis."""
+def curve_charts(result: ParityResult) -> str:
+    """A chart for each curve, named above."""
+    drawn = [curve for curve in result.curves if len(curve.points) > 1]
+    return "".join(f"<h3>{_e(curve.said)}</h3>{chart(curve.points, curve.kind)}" for curve in drawn)
+
+
+def chart(steps: Sequence[StepRow | Point], label: str = "loss") -> str:
+    """Two panels as inline SVG: both curves, and drift, torch's own spread and the limit on a logarithmic axis."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -212,7 +228,7 @@ def chart(steps: tuple[StepRow, ...]) -> str:
             x, [s.torch for s in steps], color="#e4572e", lw=4.5, alpha=0.45, label="torch", solid_capstyle="round"
         )
         above.plot(x, [s.jax for s in steps], color="#1f4e79", lw=1.4, marker="o", ms=3, label="JAX")
-        above.set_ylabel("loss")
+        above.set_ylabel(label)
         below.set_yscale("log")
         limits = [max(s.limit, smallest) for s in steps]
         below.fill_between(x, [smallest] * len(x), limits, color="#2f9e6e", alpha=0.10, lw=0)

@@ -25,7 +25,7 @@ from flax.core import FrozenDict, freeze, unfreeze
 from flax.traverse_util import flatten_dict, unflatten_dict
 
 from migrate import manifest as manifests
-from parity import child, draws_jax, float64_jax
+from parity import child, draws_jax, float64_jax, probe_jax
 from parity.codes import ParityError
 from parity.names import weights_for
 from parity.record import GRADIENT_STEPS, STATE_STEPS, Recording, RunConfig, Stop, wanted
@@ -84,6 +84,8 @@ class Watcher:
         self._differentiating = False
         self._model: str | None = None
         self._occurrence: dict[str, int] = {}
+        self.probe = probe_jax.Probe(config, self.recording)
+        self._start_weights: dict[str, dict[str, np.ndarray]] = {}
         self._init_depth = 0
         # while differentiating: ids of the differentiated leaves -> their index, and the names found for them
         self._inner: tuple[dict[int, int], dict[int, str]] = ({}, {})
@@ -197,6 +199,12 @@ class Watcher:
         if len(self.recording.losses) >= self.config.steps:
             return
         kept, step = self.recording.gradients, self.step
+        squares: dict[str, float] = {}
+        for name, gradient in gradients.items():
+            model = name.partition("|")[0]
+            squares[model] = squares.get(model, 0.0) + float(np.square(np.asarray(gradient, np.float64)).sum())
+        for model, square in squares.items():
+            self.recording.note_curve(f"gradient|{model}", step, square**0.5)
         models = {m for m in _models_of(gradients) if wanted(kept, m, step, GRADIENT_STEPS)}
         new = {name: _array(g) for name, g in gradients.items() if name.partition("|")[0] in models}
         if new:
@@ -238,6 +246,8 @@ class Watcher:
         child.patch(nn.Module, "apply", apply)
 
     def _note_variables(self, variables: dict[str, Any]) -> None:
+        if not self.config.taps:
+            return
         indices, names = self._inner
         model = self._model
         for path, leaf in variables.items():
@@ -246,21 +256,39 @@ class Watcher:
         paths = list(variables)
 
         def arrived(*leaves: Any) -> None:
+            self._note_distance(str(model), dict(zip(paths, leaves, strict=True)))
             if wanted(self.recording.states, str(model), self.step, STATE_STEPS):
                 state = self.recording.states.setdefault(self.step, {})
                 state.update({f"{model}|{path}": _array(leaf) for path, leaf in zip(paths, leaves, strict=True)})
 
         jax.debug.callback(arrived, *variables.values(), ordered=True)
 
+    def _note_distance(self, model: str, variables: dict[str, Any]) -> None:
+        """How far the weights have come since the model's first step, whole and one by one."""
+        if len(self.recording.losses) >= self.config.steps or str(self.step) in self.recording.curves.get(
+            f"distance|{model}", ()
+        ):
+            return
+        now = {key: np.array(leaf, np.float64) for key, leaf in variables.items() if key.startswith("params/")}
+        first = self._start_weights.setdefault(model, now)
+        squares = {key: float(np.square(value - first[key]).sum()) for key, value in now.items() if key in first}
+        for key, square in squares.items():
+            self.recording.note_curve(f"distance|{model}|{key}", self.step, square**0.5)
+        self.recording.note_curve(f"distance|{model}", self.step, sum(squares.values()) ** 0.5)
+
     def _intercept(self, call: Any, args: Any, kwargs: Any, context: Any) -> Any:
+        watched = self._differentiating and self._model is not None and context.method_name == "__call__"
+        if not watched or not self.config.taps:
+            return call(*args, **kwargs)
+        path = f"{self._model}|{'/'.join(context.module.path)}"
+        if self.probe.wanted(f"{path}|{self._occurrence.get(path, 0)}"):
+            args = self.probe.forced(context.module, args, kwargs)
         result = call(*args, **kwargs)
-        if self._differentiating and self._model is not None and context.method_name == "__call__":
-            path = f"{self._model}|{'/'.join(context.module.path)}"
-            occurrence = self._occurrence.get(path, 0)
-            self._occurrence[path] = occurrence + 1
-            leaves = [leaf for leaf in jax.tree.leaves(result) if jnp.issubdtype(jnp.result_type(leaf), jnp.floating)]
-            for i, leaf in enumerate(leaves):
-                jax.debug.callback(functools.partial(self._output, f"{path}|{occurrence}|{i}"), leaf)
+        occurrence = self._occurrence.get(path, 0)
+        self._occurrence[path] = occurrence + 1
+        leaves = [leaf for leaf in jax.tree.leaves(result) if jnp.issubdtype(jnp.result_type(leaf), jnp.floating)]
+        for i, leaf in enumerate(leaves):
+            jax.debug.callback(functools.partial(self._output, f"{path}|{occurrence}|{i}"), leaf)
         return result
 
     def _output(self, name: str, value: Any) -> None:
@@ -299,6 +327,7 @@ def main(config_path: str) -> int:
         jax.effects_barrier()
     except Exception as error:
         watcher.recording.notes.append(f"a callback failed: {error}")
+    watcher.probe.finish()
     watcher.recording.save(Path(config.out))
     sys.stdout.flush()
     sys.stderr.flush()

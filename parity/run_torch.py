@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from parity import child, draws_torch, float64_torch
+from parity import child, draws_torch, float64_torch, probe_torch
 from parity.perturb import Perturbation
 from parity.record import (
     DETAILED_STEPS,
@@ -38,6 +38,11 @@ def _array(tensor: Tensor) -> np.ndarray:
     if tensor.is_sparse:
         tensor = tensor.to_dense()
     return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy().copy()
+
+
+def _square(gradient: Tensor) -> float:
+    gradient = gradient.detach()
+    return float((gradient.to_dense() if gradient.is_sparse else gradient).double().square().sum())
 
 
 def _leaves(value: Any) -> Iterator[Tensor]:
@@ -118,7 +123,9 @@ class Watcher:
         self._occurrence: dict[str, int] = {}
         self._tensor_names: dict[int, list[str]] = {}
         self._watched: set[int] = set()
+        self._start_weights: dict[str, dict[str, Tensor]] = {}
         self._in_backward = False
+        self.probe = probe_torch.Probe(config.probe, self.recording)
 
     @property
     def step(self) -> int:
@@ -142,6 +149,9 @@ class Watcher:
             if model is not None:
                 self._start(model)
         self._stack.append(module)
+        if self.config.probe and torch.is_grad_enabled():
+            path = self._path(module) or ""
+            self.probe.before(f"{path}|{self._occurrence.get(path, 0)}", list(_leaves(args)))
 
     def _start(self, model: nn.Module) -> None:
         if id(model) not in self._watched:
@@ -151,8 +161,18 @@ class Watcher:
             return
         self._occurrence.clear()
         name = self.models.name(model)
+        self._note_distance(name, model)
         if wanted(self.recording.states, name, self.step, STATE_STEPS):
             self.recording.states.setdefault(self.step, {}).update(_state(name, model))
+
+    def _note_distance(self, name: str, model: nn.Module) -> None:
+        """How far the weights have come since the model's first step, whole and one by one."""
+        now = {key: parameter.detach().double() for key, parameter in model.named_parameters()}
+        first = self._start_weights.setdefault(name, {key: value.clone() for key, value in now.items()})
+        squares = {key: float((value - first[key]).square().sum()) for key, value in now.items() if key in first}
+        for key, square in squares.items():
+            self.recording.note_curve(f"distance|{name}|{key}", self.step, square**0.5)
+        self.recording.note_curve(f"distance|{name}", self.step, sum(squares.values()) ** 0.5)
 
     def _first_use(self, model: nn.Module) -> None:
         name = self.models.name(model)
@@ -170,14 +190,21 @@ class Watcher:
         self._stack.pop()
         if self.step > DETAILED_STEPS or not torch.is_grad_enabled():
             return
-        model = self.models.of(module)
-        if model is None or id(model) not in self._names or id(module) not in self._names[id(model)]:
+        path = self._path(module)
+        if path is None:
             return
-        path = f"{self.models.name(model)}|{self._names[id(model)][id(module)]}"
         occurrence = self._occurrence.get(path, 0)
+        self.probe.after(f"{path}|{occurrence}")
         self._occurrence[path] = occurrence + 1
         for i, leaf in enumerate(_leaves(output)):
             self.recording.outputs.setdefault(f"{path}|{occurrence}|{i}", _array(leaf))
+
+    def _path(self, module: nn.Module) -> str | None:
+        """ "Net|block.0", where the module belongs to a model that is in use."""
+        model = self.models.of(module)
+        if model is None or id(model) not in self._names or id(module) not in self._names[id(model)]:
+            return None
+        return f"{self.models.name(model)}|{self._names[id(model)][id(module)]}"
 
     # --- backward
 
@@ -199,32 +226,38 @@ class Watcher:
 
     def _differentiate(self, original: Any, loss: Tensor, args: Any, kwargs: Any) -> None:
         value, step = float(loss.detach().double().sum()), self.step
-        parameters = self._detailed(step)
+        owners = {id(p): self.models.name(model) for model in self.models.all() for p in model.parameters()}
+        parameters = [p for model in self.models.all() for p in model.parameters()]
         before = {id(p): p.grad for p in parameters}
-        for parameter in parameters:
+        for parameter in parameters:  # for a moment they hold this step's gradient alone
             parameter.grad = None
         original(loss, *args, **kwargs)
+        detailed = self._detailed(step)
         gradients: Tensors = {}
-        for parameter in parameters:
+        squares: dict[str, float] = {}
+        for parameter in dict.fromkeys(parameters):
             earlier = before[id(parameter)]
             if parameter.grad is None:
                 parameter.grad = earlier
                 continue
-            gradient = _array(parameter.grad)
-            gradients.update(dict.fromkeys(self._tensor_names.get(id(parameter), ()), gradient))
+            owner = owners[id(parameter)]
+            squares[owner] = squares.get(owner, 0.0) + _square(parameter.grad)
+            if owner in detailed:
+                gradients.update(dict.fromkeys(self._tensor_names.get(id(parameter), ()), _array(parameter.grad)))
             if earlier is not None:
                 parameter.grad = earlier.add_(parameter.grad)
         if gradients:
             self.recording.gradients[step] = gradients
+        for owner, square in squares.items():
+            self.recording.note_curve(f"gradient|{owner}", step, square**0.5)
         self.recording.losses.append(value)
 
-    def _detailed(self, step: int) -> list[nn.Parameter]:
-        """The parameters whose gradients of this step are kept: for a moment they hold this step's alone."""
+    def _detailed(self, step: int) -> set[str]:
+        """The models whose gradients of this step are kept."""
         if step > DETAILED_STEPS:
-            return []
-        kept = self.recording.gradients
-        models = [m for m in self.models.all() if wanted(kept, self.models.name(m), step, GRADIENT_STEPS)]
-        return [parameter for model in models for parameter in model.parameters()]
+            return set()
+        names = {self.models.name(model) for model in self.models.all()}
+        return {name for name in names if wanted(self.recording.gradients, name, step, GRADIENT_STEPS)}
 
     def _patch_optimizers(self) -> None:
         def after_step(*_: Any) -> None:

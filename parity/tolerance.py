@@ -149,6 +149,15 @@ NEGLIGIBLE_GRADIENT = Floor(
     1e-13,
     "A gradient that is zero in exact arithmetic is noise of the model's largest in float64, some hundred roundings.",
 )
+GRADIENT_CURVE = Floor(
+    1e-4,
+    "Relative difference of the norm of a model's gradient, at any step. The gradient passes the network twice and "
+    "cancels where the loss is near its least: ten times the floor of one gradient at the first step.",
+)
+DISTANCE_CURVE = Floor(
+    1e-4,
+    "Relative difference of how far a model's weights have come: the floor of one update, which adds up no faster.",
+)
 MARGIN = Factor(
     6.0,
     "A flipped decision counts where the two best entries are further apart than this many times the noise of their "
@@ -197,6 +206,12 @@ def loss_limits(
         measured = NOISE_FACTOR * precision.noise * spread
         limits.append(Limit(max(floor, min(cancelled, UNDECIDED), min(measured, UNDECIDED)), measured <= UNDECIDED))
     return limits
+
+
+def curve_limits(values: Sequence[float], runs: Sequence[Sequence[float]], floor: Floor) -> list[Limit]:
+    """The limit of each step of a curve, from torch's values and those of its perturbed runs."""
+    measured = [NOISE_FACTOR * spread for spread in spreads(values, runs)]
+    return [Limit(max(floor.relative, min(limit, UNDECIDED)), limit <= UNDECIDED) for limit in measured]
 
 
 def output_limit(noise: float, precision: Precision = FLOAT32) -> float:

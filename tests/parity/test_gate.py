@@ -74,6 +74,10 @@ def test_the_right_port_passes_and_the_wrong_one_fails_at_its_layer(result: Gate
     assert wrong.jax_place.file == str(project / "wrong" / "train_jax.py")
     assert "self.norm = nn.LayerNorm(epsilon=1e-6" in wrong.jax_place.text
     assert wrong.torch_place.text == "self.norm = nn.LayerNorm(hidden)"
+    assert wrong.origin.startswith("it originates in Net.norm: given torch's inputs, its output still differs by")
+    assert "torch's native_layer_norm (train.py:21) has no equal in JAX, which after div" in wrong.origin
+    assert "rsqrt" in wrong.origin and wrong.origin.endswith("recording changed nothing")
+    assert right.origin == ""
 
 
 def test_what_was_compared(result: GateResult) -> None:
@@ -125,7 +129,7 @@ def test_markdown_and_page(result: GateResult) -> None:
     text = gate_formats.to_markdown(result)
     assert "| wrong | fail |" in text and "least budget that passes" in text
     page = gate_page.to_html(result)
-    assert page.count("<svg") == 4  # figures and losses of both subjects
+    assert page.count("<svg") == 8  # of both subjects: figures, losses, norms of gradients, distances of weights
     assert "{{" not in page
     assert not re.findall(r"""(?:src=|href=["']http|url\(["']?http|@import)""", page)  # whole by itself
     assert "First divergence: output of Net.norm" in page

@@ -100,6 +100,7 @@ def test_a_nan_in_jax_fails_and_one_in_torch_decides_nothing() -> None:
     bad = {"output of Net.fc": np.full(1000, np.nan)}
     assert judged(Tensors(good.torch, bad, good.torch64, good.jax64))[judge.PRECISION].status == "fail"
     assert judged(Tensors(bad, good.jax, good.torch64, good.jax64))[judge.PRECISION].status == "undecided"
+    assert [check.status for check in judged(Tensors(bad, bad, bad, bad)).values()] == ["undecided"]
 
 
 @pytest.mark.parametrize(
