@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import builtins
 import symtable
 from collections.abc import Iterator
@@ -23,8 +24,27 @@ def undefined(path: str, before: str, after: str, refused: frozenset[str]) -> li
     bound has been reported there."""
     lost = _unbound(path, after) - _unbound(path, before) - refused
     return [
-        Diagnostic(path, 0, 0, "MIG305", f"the output reads `{name}`, which nothing binds") for name in sorted(lost)
+        Diagnostic(path, *_place(name, before, after), "MIG305", f"the output reads `{name}`, which nothing binds")
+        for name in sorted(lost)
     ]
+
+
+def _place(name: str, before: str, after: str) -> tuple[int, int]:
+    """Where the input has what reads a name in the output: the same line, else the first one that reads the name."""
+    lines = before.splitlines()
+    written = [line.strip() for line in lines]
+    for line, _ in _reads(name, after):
+        text = after.splitlines()[line - 1].strip()
+        if text in written:
+            number = written.index(text)
+            return number + 1, len(lines[number]) - len(lines[number].lstrip()) + text.index(name) + 1
+    return next(iter(_reads(name, before)), (0, 0))
+
+
+def _reads(name: str, text: str) -> list[tuple[int, int]]:
+    """Lines and columns, from 1, at which a name is read."""
+    found = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name) and node.id == name]
+    return sorted((node.lineno, node.col_offset + 1) for node in found if isinstance(node.ctx, ast.Load))
 
 
 def _unbound(path: str, text: str) -> set[str]:

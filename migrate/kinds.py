@@ -314,6 +314,15 @@ class Function(Kind):
 
 
 @dataclass(frozen=True)
+class Transformed(Kind):
+    """A function made of another one (`jax.grad(f)`): the user's function in it, "" for a lambda, and what a call
+    gives."""
+
+    function: str
+    result: Kind = UNKNOWN
+
+
+@dataclass(frozen=True)
 class AutogradFunction(Kind):
     """A user's subclass of `torch.autograd.Function`."""
 

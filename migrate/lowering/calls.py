@@ -35,6 +35,7 @@ from migrate.kinds import (
     Tensor,
     Tied,
     TorchName,
+    Transformed,
     Weight,
     join,
 )
@@ -42,6 +43,7 @@ from migrate.lowering.arguments import placed
 from migrate.lowering.einops_calls import EinopsCalls
 from migrate.lowering.elements import loop_kind
 from migrate.lowering.expressions import Expressions
+from migrate.lowering.function_transforms import FunctionTransforms
 from migrate.lowering.makers import MakerValues, is_partial
 from migrate.lowering.models import Models
 from migrate.lowering.torch_calls import TorchCalls
@@ -86,7 +88,7 @@ _PLACING = ("to", "cuda", "cpu", "float", "train", "eval", "requires_grad_")
 _MODULE_METHODS = ("parameters", "named_parameters", "modules", "named_modules", "state_dict", "to", "cuda", "apply")
 
 
-class Calls(TorchCalls, MakerValues, EinopsCalls, Models, Expressions, UserCalls):
+class Calls(TorchCalls, MakerValues, EinopsCalls, Models, Expressions, FunctionTransforms, UserCalls):
     """Where a call goes."""
 
     def expr_Call(self, node: cst.Call) -> Value:
@@ -200,6 +202,8 @@ class Calls(TorchCalls, MakerValues, EinopsCalls, Models, Expressions, UserCalls
             return self.progress(node, callee)
         if isinstance(kind, Function):
             return self.user_call(node, callee, kind)
+        if isinstance(kind, Transformed):
+            return self.transformed_call(node, callee, kind)
         if isinstance(kind, ModuleClass):
             return self.construct_user(node, callee, kind)
         if isinstance(kind, Einops):

@@ -56,13 +56,21 @@ def prod(call: Call) -> Expr:
     return _reduced(call, "prod")
 
 
+def _unbiased_first(call: Call) -> None:
+    """`x.std(False)` is the overload whose first argument is `unbiased`."""
+    if isinstance(nodes.literal(call.bound["dim"].node) if "dim" in call.bound else None, bool):
+        rest = {name: value for name, value in call.bound.items() if name != "dim"}
+        call.bound = {**rest, "unbiased": call.bound["dim"]}
+
+
 def _spread(call: Call, function: str) -> Expr:
+    _unbiased_first(call)
     node = _reduced(call, function)
     correction = 1
     if call.has("unbiased"):
         correction = 1 if call.literal("unbiased") else 0
     elif call.has("correction"):
-        correction = call.literal("correction")
+        correction = 1 if call.literal("correction") is None else call.literal("correction")
     if correction == 0:
         return node
     extra = nodes.arguments([], {"ddof": nodes.expression(str(correction))})
@@ -94,6 +102,8 @@ def std(call: Call) -> Expr:
 
     >>> torch.std(x, dim=1)  # x: f32[2, 3]
     x.std(axis=1, ddof=1)
+    >>> x.std(False)  # x: f32[2, 3]
+    x.std()
     """
     return _spread(call, "std")
 
@@ -227,6 +237,7 @@ def diff(call: Call) -> Expr:
 
 def _spread_and_mean(name: str) -> Rule:
     def function(call: Call) -> Value:
+        _unbiased_first(call)
         keepdim = call.node("keepdim") if call.has("keepdim") else None
         axis = {"axis": call.node("dim")} if call.has("dim") else {}
         axis |= {"keepdims": keepdim} if keepdim is not None else {}
