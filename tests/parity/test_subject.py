@@ -26,6 +26,16 @@ def test_a_model_and_its_rewrite_agree_in_float64() -> None:
     assert result.float64 is not None and max(step.drift for step in result.float64.steps) < 1e-14
 
 
+@pytest.mark.parametrize(
+    ("model", "arguments", "fed"),
+    [("inheritance/before.py:Model", "8", "float32[2, 5, 8]"), ("builders/before.py:Net", "4", "float32[2, 3, 8, 8]")],
+)
+def test_modules_of_many_kinds_agree(model: str, arguments: str, fed: str) -> None:
+    golden = Path(__file__).parents[1] / "golden"
+    result = compare_model(f"{golden / model}", arguments=arguments, inputs=fed, perturbed_runs=1, float64=False)
+    assert (result.errors, result.first_difference, result.exit_code) == ((), None, 0)
+
+
 def test_an_epsilon_that_float32_hides_shows_in_float64(tmp_path: Path) -> None:
     text = (MODELS / "net_jax.py").read_text()
     norm = "BatchNorm(use_running_average=not self.training"

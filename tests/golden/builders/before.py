@@ -1,5 +1,4 @@
-"""Functions that build modules, called by constructors: they are told the mode."""
-import torch
+"""Functions that build modules, called by constructors: they are told the mode. A layer that an argument chooses."""
 from torch import nn
 
 
@@ -37,11 +36,24 @@ def make_block(dim):
     return Block(dim)
 
 
+class Up(nn.Module):
+    def __init__(self, width, bilinear=True):
+        super().__init__()
+        if bilinear:
+            self.up = nn.Upsample(scale_factor=2, mode="bilinear", align_corners=True)
+        else:
+            self.up = nn.ConvTranspose2d(width, width, 2, stride=2)
+
+    def forward(self, x):
+        return self.up(x)
+
+
 class Net(nn.Module):
     def __init__(self, width=8):
         super().__init__()
         self.stem = conv_bn(3, width)
         self.stage = make_stage(width, 2 * width, 2)
+        self.up = Up(2 * width)
         self.blocks = nn.ModuleList([make_block(2 * width) for _ in range(2)])
         self.apply(self.initialize)
 
@@ -50,7 +62,7 @@ class Net(nn.Module):
             nn.init.kaiming_normal_(m.weight, mode="fan_out")
 
     def forward(self, x):
-        x = self.stage(self.stem(x)).mean((2, 3))
+        x = self.up(self.stage(self.stem(x))).mean((2, 3))
         for block in self.blocks:
             x = block(x)
         return x
