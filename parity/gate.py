@@ -232,9 +232,13 @@ def _stale(subject: GateSubject) -> str:
     if not subject.options.get("fresh") or script is None or rewritten is None or not rewritten.is_file():
         return ""
     try:
-        text = rewriting.rewritten([str(script)]).script.text
+        made = rewriting.rewritten([str(script)])
     except Fatal as error:
         return f"PAR215: {rewritten}: {script} cannot be rewritten: {error.diagnostic}"
+    text = made.script.text
+    if text is None or not made.script.changed:
+        said = "; ".join(str(found) for found in made.diagnostics)
+        return f"PAR215: {rewritten}: {script} was not rewritten: {said}"
     same = text == rewritten.read_text(encoding="utf-8", errors="replace")
     return "" if same else f"PAR215: {rewritten} is stale: {script} now gives another text"
 

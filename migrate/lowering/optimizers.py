@@ -57,7 +57,7 @@ class Optimizers(Schedules, ParameterGroups):
             (options,) = grouped.options.values()
             own = self.of_group(entry, call, options, rate)
             return self.decayed(entry, own, self.filled(entry, own, rate is not None))
-        masked = self.masked(entry, call, grouped, rate)
+        masked = self.decay_masked(entry, call, grouped, rate)
         if masked is not None:
             return masked
         made: list[tuple[str, Expr]] = []
@@ -69,7 +69,7 @@ class Optimizers(Schedules, ParameterGroups):
             made.append((label, self.decayed(entry, own, self.filled(entry, own, rate is not None))))
         return nodes.call("optax.multi_transform", nodes.dict_of(made), grouped.labels)
 
-    def masked(self, entry: OptimizerEntry, call: Call, grouped: Grouped, rate: Expr | None) -> Expr | None:
+    def decay_masked(self, entry: OptimizerEntry, call: Call, grouped: Grouped, rate: Expr | None) -> Expr | None:
         """One optimizer for two groups of which one has no weight decay, and that differ in nothing else."""
         if entry.decay != "own" or any(set(options) - {"weight_decay"} for options in grouped.options.values()):
             return None
