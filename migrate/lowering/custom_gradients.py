@@ -153,7 +153,9 @@ class CustomGradients(Functions):
         for statement in head:
             for name in usage.stores(statement):
                 kinds.setdefault(name, Tensor())
+        returned = facts.returns  # by `forward`
         made = suites.after_docstring(self._traced(facts, kinds, body), head)
+        facts.returns = returned
         _refuse_left(made, ctx, cls, "backward")
         text = ", ".join([*static, "residuals", cotangent])
         params = cst.ensure_type(cst.parse_statement(f"def f({text}): pass"), cst.FunctionDef).params

@@ -28,7 +28,7 @@ RELU = '''class Own(Function):
 
 
 def run(x, y):
-    return Own.apply(x) * y
+    return Own.apply(x).mul(y)
 '''
 LINEAR = """class Own(Function):
     @staticmethod
