@@ -61,6 +61,7 @@ class FunctionFacts:
     entry_modes: dict[Place, str] = field(default_factory=dict)
     found_entry_modes: dict[Place, str] = field(default_factory=dict)
     exit_modes: dict[Place, str] = field(default_factory=dict)  # of the models whose mode it sets
+    left_in: dict[Place, str] = field(default_factory=dict)  # the modes of all models at its end
     calls: list[CallSite] = field(default_factory=list)
     found_calls: list[CallSite] = field(default_factory=list)
     seeds: str = ""  # the parameter that seeds torch's generator, for helpers like set_seed(seed)
@@ -181,6 +182,7 @@ class Script:
     classes: dict[str, ClassFacts] = field(default_factory=dict)
     functions: dict[str, FunctionFacts] = field(default_factory=dict)
     places: dict[Place, str] = field(default_factory=dict)  # models made by the script -> class
+    handed: set[Place] = field(default_factory=set)  # models and optimizers that functions make for their callers
     early: set[Place] = field(default_factory=set)  # models that are used before the loader of their inputs is made
     parallel: bool = False  # batches are split over a mesh of all devices
     distributed: bool = False  # it was written for several processes

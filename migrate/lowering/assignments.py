@@ -31,6 +31,7 @@ from migrate.kinds import (
 from migrate.lowering.data_loading import DataLoading
 from migrate.lowering.elements import kinds_in, part_kind
 from migrate.lowering.finding import CLIPPING
+from migrate.lowering.handed_over import HandedOver
 from migrate.lowering.initialisation import Initialisation
 from migrate.lowering.inline_models import InlineModels
 from migrate.lowering.module_lists import bare_lambda
@@ -44,7 +45,7 @@ from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
 
 
-class Assignments(InlineModels, Setup, Initialisation, DataLoading, UserCalls, OptimizerStatements):
+class Assignments(InlineModels, Setup, HandedOver, Initialisation, DataLoading, UserCalls, OptimizerStatements):
     """Assignments to names, tuples, attributes and items."""
 
     def small_Assign(self, line: cst.SimpleStatementLine, small: cst.Assign) -> list[Statement]:
@@ -76,7 +77,11 @@ class Assignments(InlineModels, Setup, Initialisation, DataLoading, UserCalls, O
         apart = self.one_by_one(line, small)
         if apart is not None:
             return apart
+        self.receiving = small.value
         value = self.constructed(small.value, targets[0])
+        self.receiving = None
+        if self.handed(value.kind) and isinstance(small.value, cst.Call) and len(targets) == 1:
+            return self.received(line, small, targets[0], value)
         return self.assign(line, small, targets, value)
 
     def named_selection(
@@ -123,6 +128,8 @@ class Assignments(InlineModels, Setup, Initialisation, DataLoading, UserCalls, O
             self.bind(targets[0], kind)
             return []  # Tensor = torch.cuda.FloatTensor
         self.refuse_torch(value)
+        if not all(isinstance(target, cst.Name) for target in targets):
+            self.refuse_stateful(kind)
         if isinstance(kind, Items) and any(isinstance(p, Optimizer) and p.place == NOWHERE for p in kinds_in(kind)):
             raise Unsupported("MIG401", "an optimizer that has no name of its own")
         if isinstance(kind, Selection | Group) or _all_groups(kind):
@@ -240,7 +247,7 @@ class Assignments(InlineModels, Setup, Initialisation, DataLoading, UserCalls, O
             raise Unsupported("MIG303", f"{nodes.code(target.value)} is changed in place")
         self.own(target.value)
         if isinstance(value.kind, Number):
-            masked = self.masked(target, base, value)
+            masked = self.masked_part(target, base, value)
             if masked is not None:
                 return suites.assigned(line, target.value, masked)
         lowered = self.expr(target).node
@@ -249,7 +256,7 @@ class Assignments(InlineModels, Setup, Initialisation, DataLoading, UserCalls, O
         made = nodes.call(cst.Attribute(place, cst.Name("set")), layouts.first(self.as_array(value)))
         return [line.with_changes(body=[small.with_changes(targets=[nodes.target(target.value)], value=made)])]
 
-    def masked(self, target: cst.Subscript, base: Value, value: Value) -> Expr | None:
+    def masked_part(self, target: cst.Subscript, base: Value, value: Value) -> Expr | None:
         """What `x[mask] = value` makes of x, where the value is one number or has the shape of x; None where the index
         is no mask, and on the host where the mask may be an index as it is."""
         index = target.slice[0].slice if len(target.slice) == 1 else None
@@ -301,7 +308,7 @@ class Assignments(InlineModels, Setup, Initialisation, DataLoading, UserCalls, O
         change = layouts.first(self.array(small.value))
         changed = nodes.expression(f"{{x}} {operator[0]} {{v}}", x=layouts.first(base), v=change)
         if isinstance(self.expr(small.value).kind, Number):
-            masked = self.masked(target, base, Value(changed, base.kind))
+            masked = self.masked_part(target, base, Value(changed, base.kind))
             if masked is not None:
                 return suites.assigned(line, target.value, masked)
         lowered = self.expr(target).node

@@ -337,6 +337,8 @@ class Calls(TorchCalls, MakerValues, EinopsCalls, Models, Expressions, FunctionT
     def list_method(self, node: cst.Call, func: cst.Attribute, base: Value) -> Value:
         """`list.append(x)`: what the list holds is remembered."""
         values = [self.expr(arg.value) for arg in node.args]
+        for value in values:
+            self.refuse_stateful(value.kind)
         kind = base.kind
         assert isinstance(kind, Items)
         added = values[-1].kind if values else UNKNOWN

@@ -32,6 +32,7 @@ class Containers(ParameterGroups, Binding):
         counted = True  # whether it is known how many there are
         for element in elements:
             value = self.expr(element.value)
+            self.refuse_stateful(value.kind)
             made.append(element.with_changes(value=layouts.first(value)))
             if not isinstance(element, cst.StarredElement):
                 kinds.append(value.kind)

@@ -10,16 +10,12 @@ from migrate.kinds import (
     UNKNOWN,
     Function,
     Host,
-    Kind,
-    Model,
     Never,
-    Optimizer,
-    Scheduler,
     join,
 )
-from migrate.lowering.elements import kinds_in
+from migrate.lowering.handed_over import HandedOver
 from migrate.lowering.initialisation import Initialisation
-from migrate.lowering.scope import NOWHERE, Scope, is_grad_mode
+from migrate.lowering.scope import Scope, is_grad_mode
 from migrate.lowering.signatures import threaded_parameters, with_mode
 from migrate.lowering.user_calls import UserCalls
 from migrate.nodes import Expr, Statement
@@ -31,7 +27,7 @@ from migrate.script import (
 )
 
 
-class Functions(Initialisation, UserCalls):
+class Functions(HandedOver, Initialisation, UserCalls):
     """Definitions of functions, and their returns."""
 
     def statement_FunctionDef(self, node: cst.FunctionDef) -> list[Statement]:
@@ -65,6 +61,7 @@ class Functions(Initialisation, UserCalls):
             self.env.definitions.pop(name, None)
         inner = self.function_scope(facts)
         body = self._body(inner, facts)
+        facts.left_in = dict(inner.env.modes)
         facts.exit_modes = {place: inner.env.modes.get(place, "mixed") for place in inner.changed_modes}
         self.script.finals[qualname] = dict(inner.env.kinds)
         if self.context == "method":
@@ -115,7 +112,7 @@ class Functions(Initialisation, UserCalls):
         value = self.expr(small.value) if small.value is not None else None
         if value is not None:
             self.refuse_torch(value)
-            self.refuse_state(value.kind)
+            self.hand_over(value.kind)
         if self.facts is not None and value is not None:
             self.facts.returns = join(self.facts.returns, value.kind)
         node = layouts.first(value) if value is not None else None
@@ -128,24 +125,6 @@ class Functions(Initialisation, UserCalls):
         if node is not None and small.value is None:
             made = made.with_changes(whitespace_after_return=cst.SimpleWhitespace(" "))
         return suites.rebuilt(line, small, made)
-
-    def refuse_state(self, kind: Kind) -> None:
-        """A model or an optimizer made here cannot leave the function: its weights are variables of the function."""
-        function = spelled(self.scope)
-        for part in kinds_in(kind):
-            place = part.place if isinstance(part, Model | Optimizer | Scheduler) else None
-            if (
-                place is not None
-                and place not in self.script.parameters_of
-                and place.scope == self.scope
-                and not is_module(self.scope)
-            ):
-                raise Unsupported(
-                    "MIG404",
-                    f"{place.name or 'an optimizer'} is made in {function} and returned, apart from its weights",
-                )
-            if isinstance(part, Optimizer) and place == NOWHERE:
-                raise Unsupported("MIG404", f"an optimizer is made in {function} and returned, apart from its state")
 
     def own_returns(self) -> list[Expr]:
         """The state that this function changes and gives back before its own results."""

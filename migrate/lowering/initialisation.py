@@ -35,7 +35,10 @@ class Initialisation(Examples):
         if not isinstance(target, cst.Name | cst.Attribute):
             raise Unsupported("MIG401", f"a model assigned to {nodes.code(target)}")
         place = self.place_of(target)
+        handed = place in self.script.handed
         self.script.places[place] = kind.cls
+        if handed:
+            del self.script.places[place]  # its callers have it
         self.bind(target, Model(kind.cls, place))
         self.define_target(target, None)
         self.env.modes[place] = kind.mode or "train"
@@ -43,7 +46,8 @@ class Initialisation(Examples):
         if kind.copied is not None:
             return [*made, *self.copied_weights(place, kind.copied)]
         self.ready.discard(place)
-        self.pending.append(("model", place, line))
+        if not handed:
+            self.pending.append(("model", place, line))
         return made
 
     def copied_weights(self, place: Place, source: Place) -> list[Statement]:
@@ -97,7 +101,7 @@ class Initialisation(Examples):
     def finish_inits(self) -> None:
         """Reports what could not be initialised by the end of a scope."""
         for what, place, line in self.pending:
-            if what == "model":
+            if what == "model" and place.name not in self.unit.refused_reads:  # it is said there
                 self.unit.report(
                     Unsupported("MIG402", f"{place.name}: no call of it was found to take the input from"), line
                 )
@@ -161,7 +165,7 @@ class Initialisation(Examples):
         models = self.optimizer_models[place]
         state = State(OPT_STATE, place)
         for model in models:
-            own = model.scope == self.scope and model not in self.script.parameters_of
+            own = model.scope == self.scope and not self.passed_in(model)
             if own and model not in self.ready and self.script.places.get(self.root(model)) is not None:
                 return None
         params = [self.read(State(PARAMS, model)) for model in models]

@@ -96,7 +96,10 @@ class OptimizerStatements(Accumulation, Freezing, Binding):
         self.bind(target, kind)
         self.optimizer_models[place] = kind.models
         made = suites.rebuilt(line, small, small.with_changes(value=value.node))
-        self.pending.append(("optimizer", place, small))
+        if place in self.script.handed:
+            del self.script.optimizers[place]  # its callers have it
+        else:
+            self.pending.append(("optimizer", place, small))
         return made
 
     def new_scheduler(

@@ -148,7 +148,8 @@ def _survived(unit: Unit, broken: dict[str, Diagnostic]) -> _Body:
 
 def _round(unit: Unit) -> _Body:
     """Lowers one file; forgets what the round before found, all but the script."""
-    unit.diagnostics, unit.helpers, unit.snippets, unit.refused = [], [], {}, set()
+    unit.diagnostics, unit.helpers, unit.snippets = [], [], {}
+    unit.refused, unit.refused_reads = set(), set()
     script, statements = unit.script, suites.suite_of(unit.source.module.body)
     env = Environment({"__name__": Plain("str"), "__file__": Plain("str")})
     lowering = Lowering(unit, "module", unit.scope, env=env)
@@ -281,7 +282,13 @@ def _fingerprint(script: Script) -> str:
     parts += [
         repr(sorted(script.found_device_used | script.initialisers)),
         repr(
-            (sorted(script.host_functions), sorted(script.copies | script.early), script.parallel, script.distributed)
+            (
+                sorted(script.host_functions),
+                sorted(script.copies | script.early),
+                sorted(script.handed),
+                script.parallel,
+                script.distributed,
+            )
         ),
         repr(dict(script.loads)),
         repr(sorted((name, sorted(given)) for name, given in script.made_with.items())),

@@ -101,10 +101,14 @@ class Scope:
         self.blocks: list[Block] = []  # around it, innermost last
         self.loops = 0  # how many loops of this scope are around
         self.conditional = False  # in a part of an expression that may not be evaluated, or again and again
+        self.receiving: Expr | None = (
+            None  # the value of the assignment being lowered, which may be what a function made
+        )
         self.sampling = False  # in an example input of a model, which stays on one device
         self.nested = False  # inside a comprehension or a lambda, which runs its parts many times
         self.region: Tracing | None = None  # inside the loss function of an update region
         self.pending: list[tuple[str, Place, cst.CSTNode]] = []  # models and optimizers whose state is not made yet
+        self.touched: set[Place] = set()  # objects made here whose weights or state have been used here
         self.waiting: set[Place] = set()  # models among them whose example input is known, and not at hand yet
         self.pending_place = NOWHERE  # the target of the assignment being lowered
         self.pending_cycle: Expr | None = None  # the schedule of the momentum that goes with a new scheduler
@@ -329,6 +333,11 @@ class Scope:
             place = self.script.parameters_of[place]
         return place
 
+    def passed_in(self, place: Place) -> bool:
+        """Whether an object came as an argument: what a function made for this scope did not."""
+        source = self.script.parameters_of.get(place)
+        return source is not None and source not in self.script.handed
+
     def is_global(self, place: Place) -> bool:
         """Whether an object is one constant of the module that every function reaches by the same name."""
         aliased = any(self.root(target) == place for target in self.script.parameters_of)
@@ -348,15 +357,14 @@ class Scope:
     def use(self, node: Expr, value: Value) -> None:
         """Notes that a device is used for more than placing tensors: then its variable stays."""
         self.refuse_torch(value)
-        if isinstance(value.kind, Function):
-            self.refuse_stateful(value.kind)
+        self.refuse_stateful(value.kind)
         if isinstance(value.kind, Device):
             self.script.found_device_used.add(nodes.dotted(node) or "")
 
-    def refuse_stateful(self, kind: Function) -> None:
+    def refuse_stateful(self, kind: Kind) -> None:
         """Declines a function as a value where its calls need state that whoever calls it does not have."""
-        states = self.script.functions[kind.name].states
-        if states:
+        states = self.script.functions[kind.name].states if isinstance(kind, Function) else []
+        if isinstance(kind, Function) and states:
             needed = ", ".join(sorted({state.what for state in states}))
             raise Unsupported("MIG404", f"{spelled(kind.name)} is used as a value, and its calls need {needed}")
 

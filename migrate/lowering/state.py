@@ -86,11 +86,12 @@ class StateAccess(Scope):
             return
         if state.place.of_self:
             return
-        local = state.place.scope == self.scope and state.place not in self.script.parameters_of
+        local = state.place.scope == self.scope and not self.passed_in(state.place)
         if state.what == KEY:
             facts.found_needs_key = True
             local = facts.local_key
         if local:
+            self.touched |= set() if self.making_optimizer else {state.place}
             return
         facts.found_reads.add(state)
         if write:

@@ -83,6 +83,7 @@ class Statements(PlainTerms, ExpressionStatements, Classes, Assignments, StepFun
             made = [_refusal(error, originals)]
             stored = usage.stores(originals)
             self.unit.refused |= set(stored)
+            self.unit.refused_reads |= {name for one in originals for name in usage.loads(one)}
             for name in stored:
                 self.env.kinds[name] = UNKNOWN
                 self.env.definitions.pop(name, None)

@@ -165,7 +165,7 @@ class StepFunctions(LossFunctions, Clipping):
     def step_name(self, optimizers: Sequence[Optimizer]) -> str:
         """`train_step`; where a script has several, with what tells its optimizers apart: `train_step_d`."""
         names = {place.name for place in self.script.optimizers if place not in self.script.parameters_of}
-        if len({kind.place.name for kind in optimizers} | names) <= len(optimizers):
+        if len({self.root(kind.place).name for kind in optimizers} | names) <= len(optimizers):
             return "train_step"
         text = optimizers[0].place.short
         left = re.sub(r"(?i)(optimizers?|optim|opt)", "", text).strip("_").lower()

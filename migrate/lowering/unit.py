@@ -93,6 +93,7 @@ class Unit:
     own_methods: frozenset[str] = frozenset()  # of the project's own classes
     attached: dict[cst.CSTNode, cst.CSTNode] = field(default_factory=dict)  # code -> the code that gradients see
     refused: set[str] = field(default_factory=set)  # names that refused statements would have bound
+    refused_reads: set[str] = field(default_factory=set)  # names that they read
     plain: dict[Statement, Statement] = field(default_factory=dict)  # statements in plain terms; kept between rounds
     precisions: dict[Statement, cst.BaseExpression | None] = field(default_factory=dict)  # of autocast around them
 

@@ -12,6 +12,7 @@ from migrate.kinds import VANISHING, Function, Host, Kind, Model, Never, Optimiz
 from migrate.lowering.arguments import Arguments, argument_names
 from migrate.lowering.binding import Binding
 from migrate.lowering.builders import Builders
+from migrate.lowering.elements import kinds_in
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.signatures import parameter_order
 from migrate.nodes import Expr, Statement
@@ -51,6 +52,11 @@ class UserCalls(Arguments, Builders, Binding):
         if self.scope not in callers:
             callers.append(self.scope)
         self.pass_modes(facts)
+        made_there = [
+            p for p in kinds_in(facts.result) if isinstance(p, Model | Optimizer) and p.place in self.script.handed
+        ]
+        if made_there and node is not self.receiving:
+            raise Unsupported("MIG404", f"what {nodes.code(node)} makes needs a name of its own")
         alone = statement or not facts.writes - {THE_KEY}
         if not alone and (self.nested or self.conditional or self.context not in HOST_CONTEXTS):
             raise Unsupported(

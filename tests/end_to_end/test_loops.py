@@ -18,7 +18,7 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 STEPS = 4
 
 
-@pytest.mark.parametrize("feature", ["accelerate", "devices", "evaluation_loops", "checkpoints", "streams"])
+@pytest.mark.parametrize("feature", ["accelerate", "devices", "evaluation_loops", "checkpoints", "streams", "makers"])
 def test_losses_are_torchs(feature: str) -> None:
     folder = GOLDEN / feature
     result = compare_script(

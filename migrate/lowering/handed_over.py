@@ -1,0 +1,85 @@
+"""Functions that make models and optimizers for others: `model, optimizer = build(args)`.
+
+What such a function returns has no weights or state yet where it did nothing with them: its caller makes those, as if
+it had made the objects itself.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from migrate import nodes, suites, usage
+from migrate.diagnostics import Unsupported
+from migrate.kinds import Items, Kind, Model, Optimizer, Place, Scheduler
+from migrate.lowering.elements import kinds_in
+from migrate.lowering.initialisation import Initialisation
+from migrate.lowering.scope import NOWHERE
+from migrate.nodes import Statement
+from migrate.qualified import spelled
+from migrate.rules.rule import Value
+
+
+class HandedOver(Initialisation):
+    """Objects on their way from the function that makes them to the scope that uses them."""
+
+    def hand_over(self, kind: Kind) -> None:
+        """Notes what a `return` gives away. Weights that were used here are variables of this function: they stay."""
+        for part in kinds_in(kind):
+            place = part.place if isinstance(part, Model | Optimizer | Scheduler) else None
+            if isinstance(part, Optimizer) and place == NOWHERE:
+                raise Unsupported(
+                    "MIG404", f"an optimizer is made in {spelled(self.scope)} and returned without a name"
+                )
+            if place is None or self.passed_in(place) or place.scope != self.scope or self.facts is None:
+                continue
+            whole = isinstance(kind, Items) and kind.items is not None and part in kind.items
+            given = isinstance(part, Model | Optimizer) and self.context == "function" and (part is kind or whole)
+            if not given or place in self.touched:
+                self.script.handed.discard(place)
+                made = f"{place.name or 'an optimizer'} is made in {spelled(self.scope)}"
+                raise Unsupported("MIG404", f"{made} and returned, apart from its weights")
+            self.script.handed.add(place)
+            self.pending = [entry for entry in self.pending if entry[1] != place]
+
+    def received(
+        self, line: cst.SimpleStatementLine, small: cst.Assign, target: cst.BaseAssignTargetExpression, value: Value
+    ) -> list[Statement]:
+        """`model, optimizer = build(args)`: their weights and state are made here."""
+        parts: list[tuple[cst.BaseExpression, Kind]] = []
+        if isinstance(value.kind, Items) and isinstance(target, cst.Tuple) and value.kind.items is not None:
+            elements = [element.value for element in target.elements]
+            if len(elements) == len(value.kind.items):
+                parts = list(zip(elements, value.kind.items, strict=True))
+        elif isinstance(target, cst.Name | cst.Attribute):
+            parts = [(target, value.kind)]
+        if not parts or any(nodes.dotted(name) is None for name, _ in parts):
+            raise Unsupported("MIG404", f"what {nodes.code(small.value)} makes needs a name of its own")
+        own: dict[Place, Place] = {}
+        for name, kind in parts:
+            self.define_target(name, None)
+            if isinstance(kind, Model) and kind.place in self.script.handed:
+                own[kind.place] = place = self.place_of(name)
+                self.script.places[place] = kind.cls
+                self.bind(name, Model(kind.cls, place))
+                self.env.modes[place] = self.script.functions[kind.place.scope].left_in.get(kind.place, "train")
+                self.ready.discard(place)
+                self.pending.append(("model", place, line))
+        for name, kind in parts:
+            if isinstance(kind, Optimizer) and kind.place in self.script.handed:
+                place = self.place_of(name)
+                models = tuple(own.get(model) or self.script.parameters_of.get(model, model) for model in kind.models)
+                self.script.parameters_of[place] = kind.place
+                self.script.optimizers[place] = models
+                self.optimizer_models[place] = models
+                self.bind(name, Optimizer(place, models))
+                rate = self.rates.get(kind.place)
+                if rate is not None and usage.loads(rate):
+                    self.rates.pop(kind.place)  # it is written with names of the function
+                self.pending.append(("optimizer", place, small))
+            elif not isinstance(kind, Model) or kind.place not in self.script.handed:
+                self.bind(name, kind)
+        return suites.rebuilt(line, small, small.with_changes(value=value.node))
+
+    def handed(self, kind: Kind) -> bool:
+        """Whether a value is, or holds, what a function made for its caller."""
+        return any(isinstance(part, Model | Optimizer) and part.place in self.script.handed for part in kinds_in(kind))

@@ -1,0 +1,81 @@
+"""Bad news well told: a loop that is not understood costs itself, and nothing else of its file."""
+
+from __future__ import annotations
+
+import ast
+from textwrap import indent
+
+import pytest
+
+from migrate.diagnostics import Severity
+from migrate.pipeline import convert
+from migrate.source import parse
+
+HEAD = """\
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(3, 2)
+
+    def forward(self, x):
+        return self.fc(x)
+
+
+def score(x):
+    return torch.softmax(x, dim=1)
+
+
+model = Net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+x, y = torch.randn(4, 3), torch.zeros(4, dtype=torch.long)
+"""
+STEP = """\
+for epoch in range(3):
+    optimizer.zero_grad()
+    loss = F.cross_entropy(model(x), y)
+    loss.backward()
+    optimizer.step()
+"""
+
+# what is odd about a loop: the loop, and the line that the output keeps in a comment
+LOOPS = {
+    "arguments of backward": (STEP.replace("backward()", "backward(gradient=y)"), "loss.backward(gradient=y)"),
+    "effects inside the loss": (
+        STEP.replace("F.cross_entropy(model(x), y)", "F.cross_entropy(model(x), y) * float(input())"),
+        "loss = F.cross_entropy(model(x), y) * float(input())",
+    ),
+    "a call that changes weights and may not be made": (
+        "def run():\n" + indent(STEP, "    ") + "\n\nwhile run() or run():\n    pass\n",
+        "while run() or run():",
+    ),
+    "hooks on gradients": (STEP.replace("    loss.b", "    loss.register_hook(print)\n    loss.b"), "loss.backward()"),
+    "a step that something else takes": (
+        STEP.replace("optimizer.step()", "optimizer.step(odd=1)"),
+        "optimizer.step(odd=1)",
+    ),
+    "a callback that needs weights": (
+        "def report():\n    print(model(x).sum().item())\n\n\nhooks = []\nhooks.append(report)\n" + STEP,
+        "hooks.append(report)",
+    ),
+}
+
+
+@pytest.mark.parametrize("odd", LOOPS)
+def test_only_the_loop_is_lost(odd: str) -> None:
+    loop, kept = LOOPS[odd]
+    source = HEAD + loop + "print(score(torch.ones(1, 2)))\n"
+    made = convert(parse("x.py", source))
+    findings = [found for found in made.report.diagnostics if found.severity is not Severity.NOTE]
+    assert findings, "a loop like this is understood by now: choose another"
+    assert all(found.code not in ("MIG900", "MIG001") for found in findings)
+    text = made.text
+    ast.parse(text)
+    assert f"# {kept}" in text
+    assert f'raise NotImplementedError("{findings[0].code}' in text
+    for converted in ("class Net(nn.Module):\n    def setup(self):", "nn.softmax(x, axis=1)", "optax.sgd(0.1)"):
+        assert converted in text
