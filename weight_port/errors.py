@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
+LINE = 1000  # characters of a line of a message; names in damaged files can be of any length
 SHOWN = 20  # problems listed in one message; a wrong checkpoint has hundreds of the same kind
 
 
@@ -21,6 +22,13 @@ class Problem:
         return f"{self.code}: {self.message}" + (f"\n    {self.help}" if self.help else "")
 
 
+def shortened(text: str) -> str:
+    """The text with the middle of very long lines left out."""
+    half = LINE // 2
+    lines = (line if len(line) <= LINE else f"{line[:half]} ... {line[-half:]}" for line in text.split("\n"))
+    return "\n".join(lines)
+
+
 class PortError(Exception):
     """Porting stopped and nothing was written. ``code`` is in ``weight_port.codes.CODES``.
 
@@ -28,6 +36,7 @@ class PortError(Exception):
     """
 
     def __init__(self, code: str, message: str, help: str = "", problems: tuple[Problem, ...] = ()) -> None:
+        message, help = shortened(message), shortened(help)
         super().__init__(message)
         self.code, self.message, self.help = code, message, help
         self.problems: tuple[Problem, ...] = problems or (Problem(code, message, help),)

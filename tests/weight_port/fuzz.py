@@ -144,8 +144,10 @@ def trials(folder: Path, count: int, seed: int) -> Iterator[tuple[str, str]]:
         before = set(place.iterdir())
         opened = place / next(iter(made[kind]))
         signal.alarm(HANGS_AFTER)
-        found = flax_outcome(opened) if kind == "msgpack" else outcome(opened)
-        signal.alarm(0)
+        try:
+            found = flax_outcome(opened) if kind == "msgpack" else outcome(opened)
+        finally:
+            signal.alarm(0)
         assert not marker.exists(), f"{kind}: code was run"
         assert set(place.iterdir()) == before, f"{kind}: something was written"
         for path in before:

@@ -34,6 +34,12 @@ def test_the_errors_text_begins_with_its_code():
     assert str(error) == "WPT001: cannot open x\n    Look." and error.exit_code == 2
 
 
+def test_the_names_in_damaged_files_do_not_flood_the_terminal():
+    error = PortError("WPT001", f"cannot open {'x' * 10**6}.pt\nsecond line")
+    assert len(str(error)) < 1100 and str(error).startswith("WPT001: cannot open x")
+    assert error.message.endswith("x.pt\nsecond line")
+
+
 def test_the_package_gives_its_names_on_demand():
     assert all(callable(getattr(weight_port, name)) for name in weight_port.__all__)
     with pytest.raises(AttributeError, match="nothing_here"):
