@@ -27,11 +27,13 @@ LEAD_IN_STEPS = 3
 
 @dataclass(frozen=True)
 class Sample:
-    """What to run for one sample. `arguments` make its scripts long enough; `hand_written` names a file beside this."""
+    """What to run for one sample. `arguments` make its scripts long enough; `hand_written` and `script` name files
+    beside this: the yardstick, and a script that is no sample and is rewritten here."""
 
     name: str
     arguments: tuple[str, ...] = ()
     hand_written: str | None = None
+    script: str | None = None
 
 
 SAMPLES = (
@@ -39,6 +41,7 @@ SAMPLES = (
     Sample("mnist_cnn", ("--epochs", "1000"), "hand_written_cnn.py"),
     Sample("introyt"),
     Sample("char_gpt", ("--max-steps", "100000", "--eval-interval", "100000"), "hand_written_gpt.py"),
+    Sample("lstm", (), "hand_written_lstm.py", "lstm.py"),
 )
 
 
@@ -85,15 +88,20 @@ class Contender:
 def contenders(sample: Sample, core: int, folder: Path, console: Console) -> list[Contender]:
     """Those that can run here, in the order of the table; what cannot is said on the console."""
     home = ROOT / "samples" / sample.name
-    found = [("torch eager", "torch", home / "train.py", sample.arguments)]
+    original, rewritten = home / "train.py", home / "train_jax.py"
+    if sample.script:
+        original, rewritten = Path(__file__).with_name(sample.script), folder / f"{sample.name}_jax.py"
+        command = [sys.executable, "-m", "migrate", "rewrite", str(original), "-o", str(rewritten)]
+        subprocess.run(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True, capture_output=True)
+    found = [("torch eager", "torch", original, sample.arguments)]
     if shutil.which("g++") or shutil.which("clang++"):
-        found.append(("torch.compile", "compile", home / "train.py", sample.arguments))
+        found.append(("torch.compile", "compile", original, sample.arguments))
     else:
         console.print(f"{sample.name}: torch.compile left out, it needs a C++ compiler (g++ or clang++) on the path")
-    if (home / "train_jax.py").exists():
-        found.append(("rewritten", "jax", home / "train_jax.py", sample.arguments))
+    if rewritten.exists():
+        found.append(("rewritten", "jax", rewritten, sample.arguments))
     else:
-        console.print(f"{sample.name}: no rewritten script yet ({home.relative_to(ROOT)}/train_jax.py)")
+        console.print(f"{sample.name}: no rewritten script yet ({rewritten.relative_to(ROOT)})")
     if sample.hand_written:
         found.append(("hand-written Flax", "jax", Path(__file__).with_name(sample.hand_written), ()))
     return [Contender(label, kind, script, arguments, core, folder) for label, kind, script, arguments in found]

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench.__main__ import ROOT, Contender
+from migrate.pipeline import convert
+from migrate.source import parse
+from tests.bench.__main__ import ROOT, SAMPLES, Contender
 
 CORE = min(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0
 
@@ -57,3 +59,9 @@ def test_a_script_that_fails_is_reported_with_its_error(contender, tmp_path):
     script.write_text("raise RuntimeError('no data here')\n")
     with pytest.raises(RuntimeError, match="no data here"):
         contender("torch", script).run(1)
+
+
+@pytest.mark.parametrize("name", [sample.script for sample in SAMPLES if sample.script])
+def test_a_script_of_the_bench_needs_nothing_by_hand(name):
+    report = convert(parse(name, Path(__file__).with_name(name).read_text())).report
+    assert report.exit_code == 0, report.as_text()
