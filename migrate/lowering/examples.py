@@ -24,6 +24,8 @@ from migrate.script import (
     Example,
 )
 
+_LONGEST = 2_000  # characters of an example: nobody reads a longer one, and a value used twice doubles at each turn
+
 
 class Examples(StateAccess, Binding):
     """What a model is first called with, as it can be written where the model is made."""
@@ -62,6 +64,8 @@ class Examples(StateAccess, Binding):
                 if name in usage.loads(value):  # `x = x.to(device)` of a parameter x: what is left is the parameter
                     del left[name]
             argument = _projected(nodes.substituted(argument, values))
+            if len(nodes.code(argument)) > _LONGEST:
+                raise Unsupported("MIG402", "the example would be too long: what it is made of is used many times over")
         return argument
 
     def makes_loader(self, node: Expr) -> bool:
