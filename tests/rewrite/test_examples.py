@@ -5,11 +5,14 @@ from __future__ import annotations
 from migrate.pipeline import convert
 from migrate.source import parse
 
-HEAD = "import torch\nimport torch.nn as nn\n\nblock = nn.Linear(3, 3)\nout = nn.Linear(3, 1)\n"
 
-
-def test_an_example_that_doubles_at_each_turn_ends() -> None:
-    """Each turn uses the value before it three times: written out it would have 3**12 terms."""
-    source = HEAD + "\n\ndef run(h):\n    model = nn.Sequential(out)\n    for i in range(4):\n        h = h * h + h\n"
-    text = convert(parse("x.py", source + "    return model(h)\n\n\nprint(run(torch.ones(2, 3)))\n")).text
-    assert len(text) < 10_000
+def test_an_example_that_doubles_at_each_turn_is_refused() -> None:
+    """Written out, what the model is called with has 3**7 factors."""
+    lines = "".join(f"    a{i + 1} = a{i} * a{i} + a{i}\n" for i in range(7))
+    source = "import torch\nimport torch.nn as nn\n\nmodel = nn.Sequential(nn.Linear(3, 1))\n\n\n"
+    source += f"def run(a0):\n{lines}    return model(a7)\n\n\nprint(run(torch.ones(2, 3)))\n"
+    conversion = convert(parse("x.py", source))
+    assert [found.message for found in conversion.report.diagnostics if found.code == "MIG402"] == [
+        "the example would be too long: what it is made of is used many times over"
+    ]
+    assert len(conversion.text) < 3_000
