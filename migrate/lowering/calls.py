@@ -40,6 +40,7 @@ from migrate.kinds import (
     join,
 )
 from migrate.lowering.arguments import placed
+from migrate.lowering.derivatives import Derivatives
 from migrate.lowering.einops_calls import EinopsCalls
 from migrate.lowering.elements import loop_kind
 from migrate.lowering.expressions import Expressions
@@ -88,7 +89,7 @@ _PLACING = ("to", "cuda", "cpu", "float", "train", "eval", "requires_grad_")
 _MODULE_METHODS = ("parameters", "named_parameters", "modules", "named_modules", "state_dict", "to", "cuda", "apply")
 
 
-class Calls(TorchCalls, MakerValues, EinopsCalls, Models, Expressions, FunctionTransforms, UserCalls):
+class Calls(Derivatives, TorchCalls, MakerValues, EinopsCalls, Models, Expressions, FunctionTransforms, UserCalls):
     """Where a call goes."""
 
     def expr_Call(self, node: cst.Call) -> Value:

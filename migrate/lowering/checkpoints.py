@@ -8,10 +8,11 @@ from migrate import nodes
 from migrate.kinds import (
     UNKNOWN,
     Model,
+    Place,
     Plain,
 )
 from migrate.lowering.models import Models
-from migrate.nodes import Statement
+from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
 from migrate.script import (
     BATCH_STATS,
@@ -37,10 +38,30 @@ class Checkpoints(Models):
         made = nodes.expression("serialization.msgpack_restore(Path({path}).read_bytes())", path=path)
         return Value(made, Plain("checkpoint"))
 
+    def live_source(self, source: Expr, kind: Model) -> Place | None:
+        """The model of the same class whose `state_dict()` an expression is."""
+        if not isinstance(source, cst.Call) or not isinstance(source.func, cst.Attribute):
+            return None
+        if source.func.attr.value != "state_dict" or source.args:
+            return None
+        other = self.kind_of(source.func.value)
+        return other.place if isinstance(other, Model) and other.cls == kind.cls else None
+
+    def weights_of_other(self, own: Place, other: Place, kind: Model) -> list[Statement]:
+        """`target.load_state_dict(model.state_dict())`: copies, since steps give the memory of their weights away."""
+        made: list[Statement] = []
+        for what in (PARAMS, BATCH_STATS) if self.stats_of(kind) else (PARAMS,):
+            copied = nodes.call("jax.tree.map", nodes.expression("jnp.copy"), self.read(State(what, other)))
+            made.append(nodes.statement("{own} = {copied}", own=self.write(State(what, own)), copied=copied))
+        return made
+
     def load_model(self, node: cst.Call, kind: Model) -> list[Statement]:
         """`model.load_state_dict(x)`: the file or the dict is read back into the same structure."""
         assert kind.place is not None
         source = node.args[0].value
+        other = self.live_source(source, kind)
+        if other is not None:
+            return self.weights_of_other(kind.place, other, kind)
         target = self.write(State(PARAMS, kind.place))
         what = self.saved(kind)
         names = [target]

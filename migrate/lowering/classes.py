@@ -55,7 +55,8 @@ class Classes(Setup, CustomGradients, Inheritance):
             return [node]
         if any(isinstance(kind, TorchName) for kind in kinds):
             raise Unsupported("MIG201", f"{node.name.value} inherits from {nodes.code(node.bases[0].value)}")
-        ours = not node.bases and self.uses_torch(node)
+        plain = all(nodes.dotted(arg.value) == "object" for arg in node.bases)
+        ours = plain and (self.uses_torch(node) or _touches_models(node))
         self.env.kinds[node.name.value] = (
             HostClass(inside(self.unit.scope, node.name.value)) if ours else Plain("class")
         )
@@ -63,7 +64,7 @@ class Classes(Setup, CustomGradients, Inheritance):
 
     def host_class(self, node: cst.ClassDef) -> cst.ClassDef:
         """A class of the user's own: its methods run on the host."""
-        if not self.uses_torch(node):
+        if not self.uses_torch(node) and not _touches_models(node):
             return node
         inner = self.class_scope(inside(self.unit.scope, node.name.value))
         body: list[Statement] = []
@@ -216,3 +217,14 @@ def _fields(name: str, init: cst.FunctionDef) -> list[str]:
     if isinstance(params.star_arg, cst.Param) or params.star_kwarg is not None:
         raise Unsupported("MIG201", f"{name}.__init__ takes *args or **kwargs, which cannot become fields")
     return [p.name.value for p in [*params.params[1:], *params.kwonly_params]]
+
+
+# Methods of models and losses that a class may call without naming torch.
+_OF_MODELS = ("parameters", "named_parameters", "state_dict", "load_state_dict", "zero_grad", "backward")
+
+
+def _touches_models(node: cst.ClassDef) -> bool:
+    """Whether a class works on models or losses that it is given."""
+    return any(
+        isinstance(call.func, cst.Attribute) and call.func.attr.value in _OF_MODELS for call in usage.calls(node)
+    )

@@ -16,7 +16,7 @@ from migrate.kinds import (
     Tensor,
 )
 from migrate.lowering.binding import Binding
-from migrate.lowering.elements import item_kind, loop_kind
+from migrate.lowering.elements import item_kind, loop_kind, part_kind
 from migrate.lowering.parameter_groups import ParameterGroups
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.nodes import Expr
@@ -82,6 +82,9 @@ class Containers(ParameterGroups, Binding):
         base = self.expr(node.value)
         if isinstance(base.kind, OptimizerGroups):
             return self.group_item(node, base)
+        part = self.part_of_tuple(node, base)
+        if part is not None:
+            return part
         cut = self.cut_outside(node, base)
         if cut is not None:
             return cut
@@ -112,6 +115,15 @@ class Containers(ParameterGroups, Binding):
         if isinstance(value.kind, Items) and value.kind.type == "list":
             return Value(nodes.call("jnp.array", value.node), Tensor("int"))
         return self.as_array(value)
+
+    def part_of_tuple(self, node: cst.Subscript, base: Value) -> Value | None:
+        """`f(x)[0]` where the call has become a tuple of one: its element."""
+        index = node.slice[0].slice
+        if not isinstance(base.node, cst.Tuple) or isinstance(node.value, cst.Tuple) or len(base.node.elements) != 1:
+            return None
+        if not isinstance(base.kind, Items) or not isinstance(index, cst.Index) or not nodes.is_literal(index.value, 0):
+            return None
+        return Value(base.node.elements[0].value, part_kind(base.kind, 0, 1))
 
     def cut_outside(self, node: cst.Subscript, base: Value) -> Value | None:
         """A slice with bounds that change from step to step must be taken before a jitted step: it becomes an input."""

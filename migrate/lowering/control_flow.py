@@ -19,7 +19,7 @@ from migrate.lowering.data_loading import DataLoading
 from migrate.lowering.elements import loop_kind
 from migrate.lowering.optimizer_statements import OptimizerStatements
 from migrate.lowering.precision import Precision
-from migrate.lowering.scope import NextTurn, is_grad_mode
+from migrate.lowering.scope import HOST_CONTEXTS, NextTurn, is_grad_mode
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
 
@@ -101,6 +101,9 @@ class ControlFlow(Branches, Precision, DataLoading, OptimizerStatements):
         frozen = self.freezing_loop(node)
         if frozen is not None:
             return frozen
+        updates = self.parameter_loop(node) if self.context in HOST_CONTEXTS else None
+        if updates is not None:
+            return updates
         initialized = self.modules_loop(node)
         if initialized is not None:
             return initialized

@@ -31,6 +31,7 @@ class _Sorting:
     traced: set[int] = field(default_factory=set)  # those that work on what a model returned
     later: bool = False  # whether some host statement has been put after the region: then those that follow it stay so
     problem: str = ""
+    accumulates: bool = False  # optimizers step elsewhere: gradients are cleared where the script says so
 
     def movable(self, statement: Statement) -> bool:
         """Whether a statement can run before those that were kept: they neither change what it reads, nor read or
@@ -132,7 +133,7 @@ class RegionFinding(GradientFlow):
     ) -> Region:
         """The statements of a region, each in its part."""
         end = (steps or backwards)[-1] + 1
-        sorting = _Sorting()
+        sorting = _Sorting(accumulates=not steps)
         sorting.traced = {index + number for number in self.traced(statements[index:end])}
         parts: list[Part] = []
         start = index
@@ -175,6 +176,8 @@ class RegionFinding(GradientFlow):
                     sorting.problem = "the loss takes values out of JAX, or prints, before backward()"
                 body.append(statement)
             elif self.is_event(statement, sorting):
+                if sorting.accumulates and self.zeroed(statement):
+                    sorting.before.append(statement)
                 continue
             elif sorting.later or number in sorting.traced:
                 after.append(statement)

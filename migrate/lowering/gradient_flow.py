@@ -143,7 +143,7 @@ class GradientFlow(Scope):
 
     def stepped(self, statement: Statement) -> set[Place]:
         """The models whose weights a statement changes."""
-        found: set[Place] = set()
+        found = self.looped_models(statement)
         for call in usage.calls(statement):
             if isinstance(call.func, cst.Attribute) and call.func.attr.value == "step":
                 kind = self.kind_of(call.func.value)

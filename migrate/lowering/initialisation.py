@@ -133,6 +133,10 @@ class Initialisation(Examples):
             made.append(nodes.statement('{p}, {s} = variables["params"], variables["batch_stats"]', p=params, s=stats))
         else:
             made.append(nodes.statement('{p} = {call}["params"]', p=params, call=call))
+        trained = {self.root(model) for models in self.script.optimizers.values() for model in models}
+        if place in self.script.accumulated - self.script.zeroed_first - trained:
+            with self.naming_parameters():
+                made.append(self.zero_gradients(State(PARAMS, place), State(GRADS, place)))
         self.ready.add(place)
         return made
 

@@ -15,9 +15,9 @@ from migrate.kinds import (
     Place,
     Scheduler,
 )
-from migrate.lowering.accumulation import Accumulation
 from migrate.lowering.binding import Binding
 from migrate.lowering.freezing import Freezing
+from migrate.lowering.parameter_loops import ParameterLoops
 from migrate.lowering.schedules import follow_rate
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value, signature
@@ -28,7 +28,7 @@ from migrate.script import (
 )
 
 
-class OptimizerStatements(Accumulation, Freezing, Binding):
+class OptimizerStatements(ParameterLoops, Freezing, Binding):
     """What scripts do with optimizers and schedulers, and loops over their parameter groups."""
 
     def optimizer_statement(self, node: cst.Call, kind: Optimizer, method: str) -> list[Statement] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -173,6 +173,14 @@ class Scope:
 
     def public_names(self, line: cst.SimpleStatementLine, small: cst.Assign) -> list[Statement] | None:
         """Lowers `__all__ = [...]`; None for other assignments."""
+        raise NotImplementedError
+
+    def loop_body(self, body: cst.BaseSuite, bind: Callable[[], list[Statement]]) -> list[Statement]:
+        """The body of a loop."""
+        raise NotImplementedError
+
+    def looped_models(self, statement: Statement) -> set[Place]:
+        """The models whose parameters a statement changes in loops over them."""
         raise NotImplementedError
 
     def group_item(self, node: cst.Subscript, base: Value) -> Value:

@@ -40,6 +40,7 @@ model = Net()
 key = jax.random.key(0)
 key, subkey = jax.random.split(key)
 params = model.init(subkey, jnp.ones((2, 3)))["params"]
+grads = jax.tree.map(jnp.zeros_like, params)
 # optimizer = torch.optim.LBFGS(model.parameters())
 raise NotImplementedError("MIG301: torch.optim.LBFGS")
 

@@ -1,0 +1,243 @@
+"""Loops over parameters: updates by hand, averages, weights kept within bounds, gradients that are read.
+
+`for p in model.parameters(): p -= lr * p.grad` is one `jax.tree.map` over the parameters and the gradients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import libcst as cst
+
+from migrate import nodes, suites, usage
+from migrate.diagnostics import Unsupported
+from migrate.kinds import Kind, Place, Tensor
+from migrate.lowering.accumulation import Accumulation
+from migrate.lowering.scope import stops_gradients
+from migrate.lowering.selections import names_of_pair
+from migrate.nodes import Expr, Statement
+from migrate.script import GRADS, PARAMS, State
+
+
+@dataclass(frozen=True)
+class _Looped:
+    """A variable of such a loop: the model whose parameters it runs through, and what its gradient is called."""
+
+    name: str
+    model: Place
+    gradient: str
+
+
+class ParameterLoops(Accumulation):
+    """Loops over the parameters of models."""
+
+    def parameter_loop(self, node: cst.For) -> list[Statement] | None:
+        """The statements for a loop that changes parameters or reads gradients; None for other loops."""
+        looped = self.looped(node)
+        if looped is None or node.orelse is not None:
+            return None
+        plain = _Plain(looped)
+        body = [plain.visited(statement) for statement in self.flat(suites.suite_of(node.body.body), looped)]
+        body = [part for statement in body for part in _chained(statement)]
+        changed = {name for statement in body for name in usage.changes(statement)}
+        own = {one.name for one in looped} | {one.gradient for one in looped}
+        if not changed & own and not plain.gradients:
+            return None
+        if changed & own:
+            return self.changes(looped, body, own)
+        return self.readings(node, looped, body, plain.gradients)
+
+    def looped(self, node: cst.For) -> list[_Looped] | None:
+        """The variables of a loop over parameters, with their models."""
+        paired = isinstance(node.iter, cst.Call) and nodes.dotted(node.iter.func) == "zip"
+        if paired and isinstance(node.iter, cst.Call) and isinstance(node.target, cst.Tuple):
+            names = names_of_pair(node.target)
+            sources = [arg.value for arg in node.iter.args]
+        else:
+            names = names_of_pair(node.target)
+            if names is not None and len(names) == 2 and names[0] in usage.loads(node.body):
+                return None  # the name of the parameter is read
+            names, sources = names and names[-1:], [node.iter]
+        if names is None or len(names) != len(sources):
+            return None
+        found: list[_Looped] = []
+        for name, source in zip(names, sources, strict=True):
+            models = self.whole_models(self.selection(source))
+            if models is None or len(models) != 1:
+                return None
+            gradient = "grad" if len(names) == 1 and "grad" not in usage.loads(node) else f"{name}_grad"
+            found.append(_Looped(name, self.seen_here(models[0]), gradient))
+        if len({self.script.places.get(self.root(one.model)) for one in found}) > 1:
+            return None
+        return found
+
+    def looped_models(self, statement: Statement) -> set[Place]:
+        """The models whose parameters a statement changes in such loops."""
+        inner = suites.suite_of(statement.body.body) if isinstance(statement, cst.With) else [statement]
+        found: set[Place] = set()
+        for one in inner:
+            looped = self.looped(one) if isinstance(one, cst.For) else None
+            if looped is not None and isinstance(one, cst.For):
+                plain = _Plain(looped)
+                changed = set(usage.changes(cst.Module([plain.visited(s) for s in suites.suite_of(one.body.body)])))
+                found |= {self.root(loop.model) for loop in looped if loop.name in changed}
+        return found
+
+    def flat(self, statements: Sequence[Statement], looped: Sequence[_Looped]) -> list[Statement]:
+        """The statements of a loop without what asks whether there is a gradient, which there always is."""
+        made: list[Statement] = []
+        for statement in statements:
+            if isinstance(statement, cst.With) and all(
+                isinstance(item.item, cst.Call) and stops_gradients(self.torch_name(item.item.func))
+                for item in statement.items
+            ):
+                made += self.flat(suites.suite_of(statement.body.body), looped)
+            elif isinstance(statement, cst.If) and statement.orelse is None:
+                held = self.always(statement.test, looped)
+                if held is None:
+                    made.append(statement)
+                elif held:
+                    made += self.flat(suites.suite_of(statement.body.body), looped)
+            else:
+                made.append(statement)
+        return made
+
+    def always(self, test: Expr, looped: Sequence[_Looped]) -> bool | None:
+        """Whether a test holds for every parameter, as `p.grad is not None` does; None where that is not known."""
+        text = nodes.code(test)
+        trains = not any(self.script.frozen_last.get(self.root(one.model)) for one in looped)
+        for one in looped:
+            if text in (f"{one.name}.grad is not None", f"{one.name}.requires_grad") and trains:
+                return True
+            if text in (f"{one.name}.grad is None", f"not {one.name}.requires_grad") and trains:
+                return False
+        return None
+
+    def tree(self, one: _Looped, what: str) -> Expr:
+        """The parameters or the gradients that a loop runs through."""
+        root = self.root(one.model)
+        if what == GRADS:
+            self.script.inspected.add(root)
+            if root not in self.script.accumulated:
+                raise Unsupported(
+                    "MIG401", f"gradients of {one.model.name} without a backward pass that was understood"
+                )
+            if self.script.frozen_last.get(root):
+                raise Unsupported("MIG401", f"gradients of {one.model.name}, of which a part is frozen")
+        return self.read(State(what, one.model))
+
+    def changes(self, looped: Sequence[_Looped], body: Sequence[Statement], own: set[str]) -> list[Statement]:
+        """One `jax.tree.map` for the parameters, or the gradients, of each model that changes."""
+        names: dict[str, Kind] = dict.fromkeys(own, Tensor("float"))
+        inner = self.inner(names)
+        values: dict[str, Expr] = {}
+        for statement in body:
+            self.fold(inner, statement, values)
+        trees = {one.name: (one, PARAMS) for one in looped} | {one.gradient: (one, GRADS) for one in looped}
+        targets: list[Expr] = []
+        made: list[Expr] = []
+        for name in (name for name in trees if name in values):
+            used = [other for other in trees if other in usage.loads(values[name])] or [looped[0].name]
+            given = [self.tree(*trees[other]) for other in used]
+            function = cst.Lambda(
+                cst.Parameters([cst.Param(cst.Name(other)) for other in used]), nodes.bare(values[name])
+            )
+            made.append(nodes.call("jax.tree.map", function, *given))
+            one, what = trees[name]
+            targets.append(self.write(State(what, one.model)))
+        both = nodes.tuple_of(targets, parentheses=False) if len(targets) > 1 else targets[0]
+        value = nodes.tuple_of(made, parentheses=False) if len(made) > 1 else made[0]
+        return [nodes.statement("{t} = {v}", t=both, v=value)]
+
+    def fold(self, inner: ParameterLoops, statement: Statement, values: dict[str, Expr]) -> None:
+        """Adds a statement to what names stand for after it, in terms of what they were before the loop."""
+        inner.before = []
+        made = inner.statement(statement)
+        for lowered in [*inner.before, *made]:
+            small = lowered.body[0] if isinstance(lowered, cst.SimpleStatementLine) else None
+            if isinstance(small, cst.AugAssign) and isinstance(small.target, cst.Name):
+                name, value = small.target.value, _augmented(small)
+            elif isinstance(small, cst.Assign) and isinstance(small.targets[0].target, cst.Name):
+                name, value = small.targets[0].target.value, small.value
+            else:
+                raise Unsupported("MIG401", f"`{nodes.code(statement).strip()}` in a loop over parameters")
+            if nodes.is_literal(value, None):
+                value = nodes.call("jnp.zeros_like", nodes.name(name))
+            values[name] = nodes.parenthesized(nodes.substituted(value, values))
+
+    def readings(
+        self, node: cst.For, looped: Sequence[_Looped], body: Sequence[Statement], gradients: set[str]
+    ) -> list[Statement]:
+        """A loop over the leaves of the parameters, of the gradients, or of both."""
+        trees = {one.name: (one, PARAMS) for one in looped} | {one.gradient: (one, GRADS) for one in looped}
+        read = set(usage.loads(cst.Module(list(body))))
+        used = [name for name in trees if name in read]
+        leaves = [nodes.call("jax.tree.leaves", self.tree(*trees[name])) for name in used]
+        for name in used:
+            self.env.kinds[name] = Tensor("float")
+        block = node.body.with_changes(body=list(body))
+        lowered = self.loop_body(block, list)
+        target = nodes.name(used[0]) if len(used) == 1 else nodes.tuple_of([nodes.name(name) for name in used], False)
+        iterated = leaves[0] if len(leaves) == 1 else nodes.call("zip", *leaves)
+        return [node.with_changes(target=target, iter=iterated, body=suites.block_of(node.body, lowered))]
+
+
+class _Plain(cst.CSTTransformer):
+    """`p.data` is `p`, and `p.grad` has a name of its own."""
+
+    def __init__(self, looped: Sequence[_Looped]) -> None:
+        super().__init__()
+        self.names = {one.name: one.gradient for one in looped}
+        self.gradients: set[str] = set()
+
+    def visited(self, statement: Statement) -> Statement:
+        """A statement in these terms."""
+        return nodes.visited(statement.deep_clone(), self)
+
+    def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> Expr:
+        owner, attribute = updated_node.value, updated_node.attr.value
+        if not isinstance(owner, cst.Name):
+            return updated_node
+        if attribute == "data" and (owner.value in self.names or owner.value in self.names.values()):
+            return owner
+        if attribute == "grad" and owner.value in self.names:
+            self.gradients.add(owner.value)
+            return cst.Name(self.names[owner.value])
+        return updated_node
+
+
+def _augmented(small: cst.AugAssign) -> Expr:
+    """The value of `p -= lr * g`, without parentheses that say nothing."""
+    value = nodes.augmented(small)
+    sums = (cst.Add, cst.Subtract)
+    if isinstance(value, cst.BinaryOperation) and isinstance(value.operator, sums):
+        right = small.value
+        if isinstance(right, cst.BinaryOperation) and not isinstance(right.operator, sums):
+            return value.with_changes(right=right)
+    return value
+
+
+def _chained(statement: Statement) -> list[Statement]:
+    """`e.mul_(a).add_(b)` as two statements; `e.copy_(b)` as an assignment."""
+    small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1 else None
+    call = small.value if isinstance(small, cst.Expr) else None
+    if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
+        return [statement]
+    if not call.func.attr.value.endswith("_"):
+        return [statement]
+    receiver = call.func.value
+    if isinstance(receiver, cst.Call):
+        root = receiver
+        while isinstance(root, cst.Call) and isinstance(root.func, cst.Attribute):
+            root = root.func.value
+        if not isinstance(root, cst.Name):
+            return [statement]
+        first = cst.SimpleStatementLine([cst.Expr(receiver)])
+        second = call.with_changes(func=call.func.with_changes(value=root))
+        return [*_chained(first), *_chained(cst.SimpleStatementLine([cst.Expr(second)]))]
+    if not isinstance(receiver, cst.Name):
+        return [statement]
+    if call.func.attr.value == "copy_" and call.args:
+        return [nodes.statement("{r} = {v}", r=receiver, v=call.args[0].value)]
+    return [statement]
