@@ -59,7 +59,8 @@ def chosen(folder: Path, count: int) -> list[Path]:
 def measured(files: Sequence[Path]) -> tuple[float, float]:
     """CPU seconds of LibCST alone and of the rewriter. The first file is done once before, for what is made once."""
     theirs = ours = 0.0
-    alone(files[0]), rewritten(files[0])
+    alone(files[0])
+    rewritten(files[0])
     for path in files:
         theirs += seconds(lambda path=path: alone(path))
         ours += seconds(lambda path=path: rewritten(path))

@@ -89,7 +89,7 @@ class _Page(HTMLParser):
             self.open.append(tag)
         for name, value in attrs:
             self.ids += [value or ""] * (name == "id")
-            self.targets += [value[1:]] * (name == "href" and bool(value) and str(value).startswith("#"))
+            self.targets += [str(value)[1:]] * (name == "href" and str(value).startswith("#"))
             self.outside += [str(value)] * (name in ("src", "href") and not str(value).startswith("#"))
 
     def handle_endtag(self, tag: str) -> None:
