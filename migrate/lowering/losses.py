@@ -11,6 +11,7 @@ from migrate.lowering.arguments import argument_names
 from migrate.lowering.precision import Precision
 from migrate.optimizers import LOSSES
 from migrate.rules.catalogue import RULES
+from migrate.rules.losses import reduction_of
 from migrate.rules.rule import Value
 
 
@@ -36,7 +37,7 @@ class Losses(Precision):
         call.defaults = {p.name: p.default for p in rule.parameters}
         made = rule.function(call)
         body = made.node if isinstance(made, Value) else made
-        kind = Loss(takes, not call.has("reduction") or call.literal("reduction") != "none")
+        kind = Loss(takes, reduction_of(call) != "none")
         count = len(names)
         if isinstance(body, cst.Call) and [nodes.code(arg.value) for arg in body.args[:count]] == names:
             if len(body.args) == count:

@@ -7,11 +7,29 @@ from migrate.nodes import Expr
 from migrate.rules.rule import Call, Value, rule
 
 
+def reduction_of(call: Call) -> object:
+    """The reduction: what `reduction` says, unless one of the older `size_average` and `reduce` is given, which torch
+    puts before it and takes for true where only the other is given."""
+    older = [name for name in ("size_average", "reduce") if call.has(name)]
+    if not older:
+        return call.literal("reduction")
+    false = [name for name in older if not call.literal(name)]
+    if "reduce" in false:
+        return "none"
+    return "sum" if false else "mean"
+
+
+def _reduction_keyword(call: Call) -> dict[str, Expr]:
+    """The keyword `reduction` for a snippet whose own default is the mean."""
+    reduction = reduction_of(call)
+    if not call.has("size_average") and not call.has("reduce"):
+        return call.given("reduction")
+    return {} if reduction == "mean" else {"reduction": nodes.expression(f'"{reduction}"')}
+
+
 def reduced(call: Call, losses: Expr) -> Value:
     """Losses of the elements, and what `reduction` says of them."""
-    call.only("size_average", None)
-    call.only("reduce", None)
-    reduction = call.literal("reduction")
+    reduction = reduction_of(call)
     if reduction == "none":
         return Value(losses, Tensor("float"))
     if reduction not in ("mean", "sum"):
@@ -30,6 +48,8 @@ def mse_loss(call: Call) -> Value:
     jnp.square(x - y).mean()
     >>> F.mse_loss(x, y, reduction="sum")  # x: f32[2, 3]; y: f32[2, 3]
     jnp.square(x - y).sum()
+    >>> F.mse_loss(x, y, size_average=True, reduce=False)  # x: f32[2, 3]; y: f32[2, 3]
+    jnp.square(x - y)
     """
     return reduced(call, call.make("jnp.square({input} - {target})"))
 
@@ -92,6 +112,8 @@ def binary_cross_entropy(call: Call) -> Value:
     binary_cross_entropy(x, y).mean()
     >>> F.binary_cross_entropy(x, y, weight=z)  # x: unit[2, 3]; y: unit[2, 3]; z: const[3]
     (z * binary_cross_entropy(x, y)).mean()
+    >>> F.binary_cross_entropy(x, y, size_average=False)  # x: unit[2, 3]; y: unit[2, 3]
+    binary_cross_entropy(x, y).sum()
     """
     call.snippet("binary_cross_entropy")
     weighted = "{weight} * " if call.has("weight") else ""
@@ -122,6 +144,8 @@ def kl_div(call: Call) -> Value:
     kl_div(x, y).sum() / x.shape[0]
     >>> F.kl_div(x, y, reduction="sum", log_target=True)  # x: f32[2, 3]; y: f32[2, 3]
     (jnp.exp(y) * (y - x)).sum()
+    >>> F.kl_div(x, y, size_average=False)  # x: f32[2, 3]; y: unit[2, 3]
+    kl_div(x, y).sum()
     """
     if nodes.is_literal(call.node("log_target"), True):
         losses = call.make("jnp.exp({target}) * ({target} - {input})")
@@ -129,22 +153,20 @@ def kl_div(call: Call) -> Value:
         call.only("log_target", False)
         call.snippet("kl_div")
         losses = call.make("kl_div({input}, {target})")
-    if nodes.is_literal(call.node("reduction"), "batchmean"):
+    if reduction_of(call) == "batchmean":
         made = nodes.expression("{losses}.sum() / {input}.shape[0]", losses=losses, input=call.node("input"))
         return Value(made, Tensor("float", 0))
     return reduced(call, losses)
 
 
 def _classes(call: Call, snippet: str, extra: tuple[str, ...]) -> Value:
-    call.only("size_average", None)
-    call.only("reduce", None)
     weight = [call.node("weight")] if call.has("weight") else []
     if weight:
         snippet = {"cross_entropy": "weighted_cross_entropy", "nll_loss": "weighted_nll_loss"}[snippet]
     call.snippet(snippet)
-    keywords = call.given("ignore_index", "reduction", *extra)
+    keywords = call.given("ignore_index") | _reduction_keyword(call) | call.given(*extra)
     node = nodes.call(snippet, call.node("input"), call.node("target"), *weight, **keywords)
-    return Value(node, Tensor("float", -1 if call.literal("reduction") == "none" else 0))
+    return Value(node, Tensor("float", -1 if reduction_of(call) == "none" else 0))
 
 
 @rule(
@@ -183,13 +205,16 @@ def cross_entropy(call: Call) -> Value:
     weighted_cross_entropy(x, y, z, label_smoothing=0.1)
     >>> F.cross_entropy(x, y.softmax(1), label_smoothing=0.1)  # x: f32[5, 4]; y: f32[5, 4]
     soft_cross_entropy(x, nn.softmax(y, axis=1), label_smoothing=0.1)
+    >>> F.cross_entropy(x, y, size_average=False)  # x: f32[5, 4]; y: idx4[5]
+    cross_entropy(x, y, reduction="sum")
+    >>> F.cross_entropy(x, y.softmax(1), size_average=False)  # x: f32[5, 4]; y: f32[5, 4]
+    soft_cross_entropy(x, nn.softmax(y, axis=1), reduction="sum")
     """
     kind = call.kind("target")
     if isinstance(kind, Tensor) and kind.dtype == "float":
         call.only("weight", None)
         call.snippet("soft_cross_entropy")
-        made = nodes.call(
-            "soft_cross_entropy", call.node("input"), call.node("target"), **call.given("reduction", "label_smoothing")
-        )
-        return Value(made, Tensor("float", -1 if call.literal("reduction") == "none" else 0))
+        keywords = _reduction_keyword(call) | call.given("label_smoothing")
+        made = nodes.call("soft_cross_entropy", call.node("input"), call.node("target"), **keywords)
+        return Value(made, Tensor("float", -1 if reduction_of(call) == "none" else 0))
     return _classes(call, "cross_entropy", ("label_smoothing",))

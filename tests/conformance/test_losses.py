@@ -17,6 +17,8 @@ TRIPLE = "y: f32[5, 4]; z: f32[5, 4]"
 SAMPLES = (
     Sample("nn.MSELoss()", (5, 4), call="x, y", inputs=PAIRS),
     Sample("nn.MSELoss(reduction='none')", (5, 4), call="target=y, input=x", inputs=PAIRS),
+    Sample("nn.MSELoss(reduce=False)", (5, 4), call="x, y", inputs=PAIRS),
+    Sample("nn.CrossEntropyLoss(size_average=False)", (5, 4), call="x, y", inputs=LABELS),
     Sample("nn.L1Loss(reduction='sum')", (5, 4), call="x, y", inputs=PAIRS),
     Sample("nn.SmoothL1Loss(beta=0.5)", (5, 4), call="x, y", inputs=PAIRS),
     Sample("nn.HuberLoss(delta=0.5)", (5, 4), call="x, y", inputs=PAIRS),
