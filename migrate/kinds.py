@@ -287,7 +287,7 @@ class Einops(Kind):
 
 @dataclass(frozen=True)
 class Tied(Kind):
-    """A dense layer whose weight is the table of the embedding `self.<embedding>`."""
+    """A dense layer whose weight is the table of an embedding, as that is written: `self.wte`, `self.parts["wte"]`."""
 
     embedding: str
 

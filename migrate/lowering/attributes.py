@@ -44,8 +44,8 @@ class Attributes(InitialWeights, ModuleWeights, ModuleLists):
         if self.context not in ("setup", "forward"):
             return None
         path = nodes.dotted(target) or ""
-        if self.context == "setup" and path.endswith(".weight") and path.startswith("self."):
-            return self.tie(path, value)
+        if self.context == "setup" and path.endswith(".weight") and path.startswith("self.") and path.count(".") > 1:
+            return self.tie(path, target, value)
         if self.context == "setup" and path.endswith(".data"):
             return self.weight_data(target.value, value)
         base = self.expr(target.value)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import libcst as cst
 
 from migrate import layouts, nodes, usage
@@ -39,10 +41,11 @@ from migrate.kinds import (
     Weight,
     join,
 )
+from migrate.layers.table import TABLE
 from migrate.lowering.arguments import placed
 from migrate.lowering.derivatives import Derivatives
 from migrate.lowering.einops_calls import EinopsCalls
-from migrate.lowering.elements import loop_kind
+from migrate.lowering.elements import has_key, loop_kind
 from migrate.lowering.expressions import Expressions
 from migrate.lowering.function_transforms import FunctionTransforms
 from migrate.lowering.makers import MakerValues, is_partial
@@ -154,6 +157,8 @@ class Calls(Derivatives, TorchCalls, MakerValues, EinopsCalls, Models, Expressio
             return self.weight_method(func, base)
         if isinstance(kind, Optimizer | Scheduler):
             return self.optimizer_method(node, func, base)
+        if isinstance(kind, Module) and has_key(kind, method):
+            return self.value_call(node, self.expr(func))
         if isinstance(kind, Loss | Module) and method in _PLACING:
             return base
         if isinstance(kind, Items) and kind.type == "list" and method in ("append", "extend", "insert"):
@@ -219,7 +224,7 @@ class Calls(Derivatives, TorchCalls, MakerValues, EinopsCalls, Models, Expressio
             return self.layer_call(node, callee, kind)
         if isinstance(kind, Tied):
             (argument,) = node.args
-            target = nodes.expression("self." + kind.embedding + ".attend")
+            target = nodes.expression(f"{kind.embedding}.attend")
             return Value(nodes.call(target, self.node(argument.value)), Tensor("float"))
         if isinstance(kind, SelfModule):
             return Value(node.with_changes(args=self.array_args(node.args)), UNKNOWN)
@@ -247,6 +252,12 @@ class Calls(Derivatives, TorchCalls, MakerValues, EinopsCalls, Models, Expressio
         first = next((v for v, arg in zip(values, node.args, strict=True) if arg.keyword is None), None)
         return Value(made, first.kind if first is not None else UNKNOWN)
 
+    @staticmethod
+    def in_torch(values: Sequence[Value]) -> bool:
+        """Whether a module of torch has an attribute, a question about its version: what is rewritten is there."""
+        owner, attribute = (values[0].kind, nodes.literal(values[1].node)) if len(values) == 2 else (UNKNOWN, ...)
+        return isinstance(owner, TorchName) and f"{owner.name}.{attribute}" in (RULES.keys() | TABLE.keys())
+
     def builtin_call(self, node: cst.Call, name: str) -> Value:
         """A call of a name that nothing binds: one of Python's own functions."""
         if name == "map" and len(node.args) > 1 and isinstance(node.args[0].value, cst.Lambda):
@@ -256,6 +267,8 @@ class Calls(Derivatives, TorchCalls, MakerValues, EinopsCalls, Models, Expressio
             if known is not None:
                 return Value(known, Number())
         values = [self.expr(arg.value) for arg in node.args]
+        if name == "hasattr" and self.in_torch(values):
+            return Value(nodes.expression("True"), Number())
         for arg, value in zip(node.args, values, strict=True):
             self.use(arg.value, value)
             if name in ("isinstance", "issubclass") and isinstance(value.kind, Makers):

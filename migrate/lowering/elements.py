@@ -88,6 +88,11 @@ def named_child(kind: Module, key: str | int) -> Kind:
     return Module(tuple(dict.fromkeys(found)))
 
 
+def has_key(kind: Module, key: str) -> bool:
+    """Whether it is a dict of modules with such a key, which torch also has as an attribute."""
+    return all(isinstance(one, ListNode) and one.infix == "_" and key in one.keys for one in kind.options)
+
+
 def item_kind(kind: Kind, node: cst.Subscript, indices: list[Value | None]) -> Kind:
     """The kind of `x[...]`."""
     if isinstance(kind, Tensor):

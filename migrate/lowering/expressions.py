@@ -37,7 +37,7 @@ from migrate.kinds import (
 )
 from migrate.layers.table import TABLE
 from migrate.lowering.accelerated import Accelerated
-from migrate.lowering.elements import loop_kind, part_kind
+from migrate.lowering.elements import has_key, loop_kind, named_child, part_kind
 from migrate.lowering.imports import Imports
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.unit import known
@@ -121,6 +121,9 @@ class Expressions(Accelerated, Imports):
             return self.accelerator_attribute(attribute)
         if isinstance(base.kind, SelfModule):
             return self.self_attribute(node, base.kind, attribute)
+        if isinstance(base.kind, Module) and has_key(base.kind, attribute):
+            key = nodes.expression("{x}[{k}]", x=base.node, k=cst.SimpleString(f'"{attribute}"'))
+            return Value(key, named_child(base.kind, attribute))
         if isinstance(base.kind, Tensor | Weight):
             return self.tensor_attribute(node, base, attribute)
         if isinstance(base.kind, Host):

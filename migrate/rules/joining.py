@@ -83,19 +83,23 @@ def chunk(call: Call) -> Value:
 
 @rule("torch.split", "Tensor.split", signature="input, split_size_or_sections, dim=0")
 def split(call: Call) -> Value:
-    """torch takes the size of a part, numpy the number of parts.
+    """torch takes the size of a part or the sizes of all, numpy the number of parts or where they begin.
 
     >>> x.split(2, dim=1)  # x: f32[2, 5]
     split_by_size(x, 2, axis=1)
     >>> torch.split(x, 1)  # x: f32[2, 5]
     split_by_size(x, 1)
+    >>> x.split([1, 3, 1], dim=1)  # x: f32[2, 5]
+    split(x, [1, 3, 1], axis=1)
     """
-    if not isinstance(call.kind("split_size_or_sections"), Number):
-        raise Unsupported("MIG302", f"{call.api}: a list of sizes is not supported")
-    call.snippet("split_by_size")
-    template = "split_by_size({input}, {split_size_or_sections}, axis={dim})"
-    short = "split_by_size({input}, {split_size_or_sections})"
-    return Value(call.make(template if call.has("dim") else short), Items(None, Tensor()))
+    size = call.kind("split_size_or_sections")
+    if isinstance(size, Tensor):
+        raise Unsupported("MIG302", f"{call.api}: sizes in a tensor are not supported")
+    snippet = "split_by_size" if isinstance(size, Number) else "split"
+    call.snippet(snippet)
+    short = f"{snippet}({{input}}, {{split_size_or_sections}})"
+    template = f"{short[:-1]}, axis={{dim}})" if call.has("dim") else short
+    return Value(call.make(template), Items(None, Tensor()))
 
 
 def _whole(name: str, target: str, note: str) -> Rule:
