@@ -68,7 +68,8 @@ def fill_nnx(module: nnx.Module, values: Mapping[str, Any]) -> None:
     _, state = nnx.split(module)
     for path, variable in nnx.to_flat_state(state):
         if isinstance(variable, nnx.Param | nnx.BatchStat):
-            variable[...] = values["/".join((_collection(variable), *map(str, path)))]
+            # not variable[...] = value, which would keep the variable's own type
+            variable.set_value(values["/".join((_collection(variable), *map(str, path)))])
     nnx.update(module, state)
 
 
