@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
+from migrate import nodes
 from migrate.kinds import (
     UNKNOWN,
     BoundWeight,
@@ -95,6 +96,11 @@ class FunctionFacts:
     def parameter_names(self) -> list[str]:
         """The parameters that can be passed by position, `self` of a method among them."""
         return [parameter.name.value for parameter in self.node.params.params]
+
+    @property
+    def decorators(self) -> set[str]:
+        """The names that it is decorated with."""
+        return {nodes.dotted(decorator.decorator) or "" for decorator in self.node.decorators}
 
     @property
     def result(self) -> Kind:

@@ -42,8 +42,9 @@ class Arguments(StateAccess):
         return [arg.with_changes(value=layouts.first(v)) for arg, v in values if not isinstance(v.kind, VANISHING)]
 
     def pass_kinds(self, facts: FunctionFacts, args: Sequence[cst.Arg], values: Sequence[Value]) -> None:
-        """Notes what the parameters of a method, after `self`, are called with."""
-        for name, value in zip(argument_names(args, facts.parameter_names[1:]), values, strict=True):
+        """Notes what the parameters of a method are called with: after `self`, which a static method has not."""
+        names = facts.parameter_names[0 if "staticmethod" in facts.decorators else 1 :]
+        for name, value in zip(argument_names(args, names), values, strict=True):
             if name:
                 merge(facts.found_params, name, value.kind)
 

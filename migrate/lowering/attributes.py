@@ -41,7 +41,7 @@ class Attributes(InitialWeights, ModuleWeights, ModuleLists):
         self, line: cst.SimpleStatementLine, target: cst.Attribute, value: Expr
     ) -> list[Statement] | None:
         """`self.x = ...` in a module class; None where it is an assignment like any other."""
-        if self.context not in ("setup", "forward"):
+        if self.context not in ("setup", "forward") or self.has_no_module:
             return None
         path = nodes.dotted(target) or ""
         if self.context == "setup" and path.endswith(".weight") and path.startswith("self.") and path.count(".") > 1:

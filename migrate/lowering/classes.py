@@ -161,6 +161,8 @@ class Classes(Setup, CustomGradients, Inheritance):
         function = self.script.functions[qualname]
         inner = self.method_scope(facts.name, "setup" if name in facts.built else "forward", name)
         inner.facts = function
+        if inner.context == "forward" and function.decorators & {"staticmethod", "classmethod"}:
+            del inner.env.kinds["self"]
         for number, parameter in enumerate(node.params.params):
             if number == 0 and parameter.name.value == "self":
                 continue

@@ -29,6 +29,7 @@ from migrate.lowering.arguments import Arguments, argument_names, placed
 from migrate.lowering.builders import Builders
 from migrate.lowering.precision import CASTING
 from migrate.nodes import Expr
+from migrate.qualified import spelled
 from migrate.rules.rule import Call, Parameter, Value
 from migrate.script import ClassFacts, layers_in, merge
 from migrate.snippet_files import with_needs
@@ -203,6 +204,9 @@ class Layers(Arguments, Builders):
         if not self.cls and not self.building:
             return Value(made, Model(kind.cls))
         own: dict[str, Expr] = {}
+        if self.script.trains(kind.cls) and self.has_no_module:
+            made_in = spelled(self.scope)
+            raise Unsupported("MIG404", f"{spelled(kind.cls)} is made in {made_in}, apart from its weights and mode")
         if self.script.trains(kind.cls):
             own["training"] = self.mode_expression(kind.cls)
         if kind.cls in self.script.half:

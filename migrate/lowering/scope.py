@@ -247,6 +247,11 @@ class Scope:
         env = Environment({"self": SelfModule(cls)}, outer=self._enclosing())
         return type(self)(self.unit, context, f"{cls}.{method}", cls, env)
 
+    @property
+    def has_no_module(self) -> bool:
+        """Whether this is a static method or a class method of a module class, which has no `self`."""
+        return self.context == "forward" and self.env.lookup("self") is None
+
     def region_scope(self, tracing: Tracing) -> Self:
         """The loss function of an update region, which sees the names of this scope."""
         made = copy.copy(self)
