@@ -132,7 +132,9 @@ def name(text: str) -> cst.Name:
 def arguments(nodes: Iterable[Expr], keywords: Mapping[str, Expr] | None = None) -> list[cst.Arg]:
     """Positional and keyword arguments, spaced as people write them."""
     tight = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
-    result = [cst.Arg(node) for node in nodes]
+    result = [
+        cst.Arg(node.value, star="*") if isinstance(node, cst.StarredElement) else cst.Arg(node) for node in nodes
+    ]
     result += [cst.Arg(node, keyword=cst.Name(key), equal=tight) for key, node in (keywords or {}).items()]
     return result
 
@@ -145,10 +147,26 @@ def call(function: Expr | str, *nodes: Expr, **keywords: Expr) -> cst.Call:
 
 def tuple_of(nodes: Sequence[Expr], parentheses: bool = True) -> cst.Tuple:
     """A tuple, with a trailing comma where it has one element."""
-    made = cst.Tuple([cst.Element(node) for node in nodes])
+    made = cst.Tuple([_element(node) for node in nodes])
     if len(nodes) == 1:
-        made = cst.Tuple([cst.Element(nodes[0], comma=cst.Comma())])
+        made = cst.Tuple([made.elements[0].with_changes(comma=cst.Comma())])
     return made if parentheses else made.with_changes(lpar=[], rpar=[])
+
+
+def _element(node: Expr) -> cst.BaseElement:
+    return node if isinstance(node, cst.StarredElement) else cst.Element(node)
+
+
+def elements(node: cst.Tuple | cst.List) -> list[Expr]:
+    """What a tuple or a list holds; `*more` stays starred."""
+    return [e if isinstance(e, cst.StarredElement) else e.value for e in node.elements]
+
+
+def length(node: Expr) -> int:
+    """How many elements a tuple has as it is written; -1 for what is none, and where `*more` stands in it."""
+    if not isinstance(node, cst.Tuple) or any(isinstance(e, cst.StarredElement) for e in node.elements):
+        return -1
+    return len(node.elements)
 
 
 def bare_tuple(nodes: Sequence[Expr]) -> Expr:

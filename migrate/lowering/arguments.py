@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import libcst as cst
 
 from migrate import layouts, nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import VANISHING, Host, Tensor
+from migrate.kinds import VANISHING, Host, Tensor, TorchName
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.state import StateAccess
 from migrate.rules.rule import Call, Parameter, Value
@@ -32,7 +33,7 @@ class Arguments(StateAccess):
             value = self.expr(arg.value)
             if isinstance(value.kind, VANISHING):
                 continue
-            kept = isinstance(value.kind, Host | Tensor)
+            kept = isinstance(value.kind, Host | Tensor | TorchName)  # another name of a torch type is spelled out
             made.append(arg.with_changes(value=layouts.first(value) if kept else arg.value))
         return made
 
@@ -60,6 +61,7 @@ class Arguments(StateAccess):
         bound: dict[str, Value] = {}
         rest: list[Value] = []
         positional: list[Value] = [receiver] if receiver is not None else []
+        unpacked: set[int] = set()
         for arg in args:
             if arg.star == "*":
                 value = self.expr(arg.value)
@@ -67,6 +69,7 @@ class Arguments(StateAccess):
                 if star is None:
                     raise Unsupported("MIG302", f"{api}: *{nodes.code(arg.value)} cannot be followed")
                 positional.append(value)
+                unpacked.add(id(value))
                 continue
             if arg.star == "**":
                 raise Unsupported("MIG302", f"{api}: **{nodes.code(arg.value)} cannot be followed")
@@ -82,6 +85,8 @@ class Arguments(StateAccess):
                 raise Unsupported("MIG302", f"{api} takes {len(parameters)} arguments, here are {len(positional)}")
             if parameter.star:
                 rest = positional[number:]
+                if len(rest) > 1:  # x.view(n, *shape)
+                    rest = [_starred(value) if id(value) in unpacked else value for value in rest]
                 break
             bound[parameter.name] = value
         unknown = set(bound) - {parameter.name for parameter in parameters}
@@ -99,6 +104,10 @@ class Arguments(StateAccess):
             self.unit.use_snippet,
             self.context not in HOST_CONTEXTS or self.under_jit,
         )
+
+
+def _starred(value: Value) -> Value:
+    return replace(value, node=cst.StarredElement(nodes.parenthesized(layouts.first(value))))
 
 
 def at_first(value: Value) -> Value:

@@ -13,6 +13,7 @@ from migrate.diagnostics import Unsupported
 from migrate.kinds import ClassNode, Function, Kind, Model, Module, ModuleClass
 from migrate.layers.layer import Layer
 from migrate.layers.table import TABLE
+from migrate.lowering.elements import kinds_in
 from migrate.lowering.scope import Scope
 from migrate.nodes import Expr
 from migrate.qualified import spelled
@@ -85,9 +86,8 @@ class Builders(Scope):
         if self.cls in self.script.half:
             raise Unsupported("MIG203", f"{spelled(facts.qualname)} makes layers outside the class, under autocast")
         facts.initializers[self.cls] = own.initializers
-        if not isinstance(facts.result, Module):
-            return
-        layers = [layer for option in facts.result.options for layer in layers_in(option)]
+        made = [kind for kind in kinds_in(facts.result) if isinstance(kind, Module)]  # a module, or a list of them
+        layers = [layer for kind in made for option in kind.options for layer in layers_in(option)]
         own.own_stats |= any(weight.collection == "batch_stats" for layer in layers for weight in layer.weights)
         own.own_trains |= facts.takes_mode
         if facts.takes_mode and any(TABLE[layer.torch].draws for layer in layers if layer.torch in TABLE):

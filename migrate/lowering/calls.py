@@ -121,8 +121,9 @@ class Calls(Derivatives, TorchCalls, MakerValues, EinopsCalls, Models, Expressio
         return self.value_call(node, callee)
 
     def refuse_frozen(self, path: str) -> None:
-        """Declines Python's own random numbers and clocks in a forward pass: jit would draw them only once."""
-        if self.context in ("forward", "region") and path.startswith(_FROZEN):
+        """Declines Python's own random numbers and clocks in a forward pass, and in what it or a loss function calls:
+        jit would draw them only once."""
+        if self.under_jit and path.startswith(_FROZEN):
             raise Unsupported("MIG302", f"{path} inside a forward pass would be called once, when it is traced")
 
     def method_call(self, node: cst.Call, func: cst.Attribute, base: Value) -> Value:

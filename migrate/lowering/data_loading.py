@@ -81,6 +81,8 @@ class DataLoading(Arguments):
         if kind.what in ("tensor", "batch") and method in ("to", "cuda"):
             array = Value(self.taken_in(base.node), Tensor())
             return self.cast(node, array) if method == "to" else array
+        if kind.what in ("tensor", "batch") and method == "type" and self.places(node):
+            return self.cast(node, Value(self.taken_in(base.node), Tensor()))
         result: Kind = Host("data")
         if kind.what in ("tensor", "batch"):
             numeric = method in ("item", "size", "dim", "numel", "tolist", "numpy")
@@ -93,6 +95,11 @@ class DataLoading(Arguments):
             self.script.kept |= kind.origins
         args = self.torch_args(node.args)
         return Value(node.with_changes(func=func.with_changes(value=base.node), args=args), result)
+
+    def places(self, node: cst.Call) -> bool:
+        """Whether `x.type(T)` moves as well: T is a type of the device's tensors, or that where there is a device."""
+        kinds = [self.expr(arg.value).kind for arg in node.args]
+        return any(isinstance(kind, TorchName) and kind.name.startswith("torch.cuda.") for kind in kinds)
 
     def cast(self, node: cst.Call, base: Value) -> Value:
         """`x.to(...)`, `x.type(...)`: devices go, dtypes become astype."""

@@ -40,6 +40,7 @@ from migrate.lowering.accelerated import Accelerated
 from migrate.lowering.elements import has_key, loop_kind, named_child, part_kind
 from migrate.lowering.imports import Imports
 from migrate.lowering.scope import HOST_CONTEXTS
+from migrate.lowering.typed_tensors import tensor_type
 from migrate.lowering.unit import known
 from migrate.nodes import Expr
 from migrate.rules.creation import DTYPES
@@ -108,6 +109,8 @@ class Expressions(Accelerated, Imports):
             return Value(nodes.expression("jax.__version__"), Plain("str"))
         if name in TABLE:
             return self.layer_maker(name)
+        if isinstance(node, cst.Name) and tensor_type(name):  # the assignment that gave it this name is gone
+            node = nodes.expression(f"torch.{tensor_type(name)}")
         return Value(node, TorchName(name))
 
     def expr_Attribute(self, node: cst.Attribute) -> Value:
@@ -206,6 +209,10 @@ class Expressions(Accelerated, Imports):
             return Value(node.with_changes(value=nodes.parenthesized(x)), Tensor(getattr(base.kind, "dtype", "")))
         if attribute == "is_cuda":
             return Value(nodes.expression('jax.default_backend() == "gpu"'), Number())
+        if attribute == "is_mps":
+            return Value(nodes.expression('jax.default_backend() == "METAL"'), Number())
+        if attribute == "is_xpu":  # there is no such backend, see `torch.xpu.is_available`
+            return Value(nodes.name("False"), Number())
         if attribute == "requires_grad" and isinstance(base.kind, Weight):
             return Value(nodes.name("True"), Number())
         raise Unsupported("MIG301", f"Tensor.{attribute}")

@@ -192,6 +192,8 @@ def initializer_of(scope: Arguments, name: str, call: cst.Call, target: Expr) ->
     args = call.args[1:] if function else [arg.with_changes(keyword=_of_method(arg.keyword)) for arg in call.args]
     bound = scope.bind_call(f"torch.nn.init.{name}", parameters, [cst.Arg(nodes.expression("None")), *args])
     for refused in ("generator", "mean"):
+        if refused == "mean" and name.removesuffix("_") == "normal":
+            continue
         if any(parameter.name == refused for parameter in parameters) and f"{{{refused}}}" not in template:
             bound.only(refused, 0.0, 0, None)
     if name.startswith("kaiming"):
@@ -203,6 +205,8 @@ def initializer_of(scope: Arguments, name: str, call: cst.Call, target: Expr) ->
         return nodes.expression(
             "nn.initializers.zeros" if nodes.literal(bound.node("val")) == 0 else "nn.initializers.ones"
         )
+    if name.removesuffix("_") == "normal" and nodes.literal(bound.node("mean")) != 0:
+        return bound.make("lambda key, shape, dtype=jnp.float32: {mean} + {std} * jax.random.normal(key, shape, dtype)")
     if name == "trunc_normal_" and _never_cut(bound):
         return bound.make(INITIALIZERS["normal_"][1])
     return bound.make(template)

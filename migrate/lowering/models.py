@@ -132,7 +132,7 @@ class Models(Precision):
         """A forward pass that changes batch statistics, in statements of its own; the name that its output has."""
         mutable = {"mutable": nodes.expression('["batch_stats"]')}
         made = made.with_changes(args=[*made.args, *nodes.arguments([], mutable)])
-        output = nodes.name("output" if "output" not in self.unit.taken else "model_output")
+        output = self.output_name()
         if self.region is not None and self.region.replaying:
             self.before.append(nodes.statement("{output}, _ = {made}", output=output, made=made))
             return output
@@ -140,6 +140,15 @@ class Models(Precision):
         self.before.append(nodes.statement("{output}, mutated = {made}", output=output, made=made))
         self.before.append(nodes.statement('{stats} = mutated["batch_stats"]', stats=stats))
         return output
+
+    def output_name(self) -> cst.Name:
+        """A name for an output: another one for each forward pass of a statement, `f(net(x), net(y))`."""
+        wanted = "output" if "output" not in self.unit.taken else "model_output"
+        taken = {*self.unit.taken, *usage.stores(self.before)}
+        name, number = wanted, 2
+        while name in taken:
+            name, number = f"{wanted}_{number}", number + 1
+        return nodes.name(name)
 
     def host_training_pass(
         self, node: Expr, kind: Model, args: Sequence[cst.Arg], streams: Sequence[tuple[str, Expr]], jitted: bool
@@ -151,7 +160,7 @@ class Models(Precision):
         if not jitted:
             return self.mutating_apply(kind.place, self.plain_apply(node, kind, "train", args, streams))
         name, leading = self.training_pass(node, kind)
-        output = nodes.name("output" if "output" not in self.unit.taken else "model_output")
+        output = self.output_name()
         call = cst.Call(nodes.name(name), [*nodes.arguments(leading), *args])
         stats = self.write(State(BATCH_STATS, kind.place))
         self.before.append(nodes.statement("{output}, {stats} = {call}", output=output, stats=stats, call=call))

@@ -107,9 +107,11 @@ class Operators(Branches):
             body, orelse = self.expr(node.body), self.expr(node.orelse)
         if isinstance(body.kind, Device) or isinstance(orelse.kind, Device):
             return Value(node, Device())
-        types = [tensor_type(v.kind.name) if isinstance(v.kind, TorchName) else "" for v in (body, orelse)]
+        named = [v.kind.name if isinstance(v.kind, TorchName) else "" for v in (body, orelse)]
+        types = [tensor_type(name) for name in named]
         if types[0] and types[0] == types[1]:  # torch.cuda.FloatTensor if cuda else torch.FloatTensor
-            return Value(node, TorchName(f"torch.{types[0]}"))
+            placed = "cuda." if any(name.startswith("torch.cuda.") for name in named) else ""
+            return Value(node, TorchName(f"torch.{placed}{types[0]}"))
         asked = self.truth(node.test)
         self.use(node.test, asked)
         test = layouts.first(asked)

@@ -35,19 +35,21 @@ class TypedTensors(Arguments):
     """Constructors by the name of a type."""
 
     def typed_tensor(self, name: str, node: cst.Call) -> Value:
-        """`FloatTensor(data)` converts, `FloatTensor(2, 3)` is of that size, here with zeros."""
+        """`FloatTensor(data)` converts, `FloatTensor(2, 3)` is of that size, here with zeros: torch takes
+        several arguments as sizes only."""
         dtype = TENSOR_TYPES[tensor_type(name)]
         kind = Tensor(_family(dtype))
         values = [self.expr(arg.value) for arg in node.args]
         for value in values:
             self.use(node, value)
         given = [value.node for value in values]
-        if values and all(isinstance(value.kind, Number) for value in values):
+        starred = any(arg.star for arg in node.args)
+        several = len(values) > 1 and not starred and not any(arg.keyword for arg in node.args)
+        if several or (values and not starred and all(isinstance(value.kind, Number) for value in values)):
             size = nodes.tuple_of(given)
             return Value(nodes.call("jnp.zeros", size, nodes.expression(dtype)), kind)
         if not values:
             return Value(nodes.call("jnp.zeros", cst.Integer("0"), nodes.expression(dtype)), kind)
-        starred = any(arg.star for arg in node.args)
         if len(values) > 1 or starred or not _is_data(node.args[0].value, values[0].kind):
             raise Unsupported("MIG302", f"{name}: {nodes.code(node.args[0].value)} may be data or a size")
         return Value(nodes.call("jnp.asarray", given[0], nodes.expression(dtype)), kind)

@@ -69,7 +69,7 @@ def unflatten(call: Call) -> Expr:
     if not isinstance(axis, int):
         raise Unsupported("MIG302", f"{call.api}: an axis by name is not supported")
     sizes = call.shape("sizes")
-    inside = [e.value for e in sizes.elements] if isinstance(sizes, cst.Tuple) else None
+    inside = nodes.elements(sizes) if isinstance(sizes, cst.Tuple) and nodes.length(sizes) >= 0 else None
     filled = {f"n{i}": size for i, size in enumerate(inside or [])}
     middle = ", ".join("{" + name + "}" for name in filled) if inside is not None else "*{sizes}"
     after = "" if axis == -1 else f", *{{input}}.shape[{axis + 1}:]"

@@ -39,8 +39,8 @@ def dtype_kind(node: Expr) -> str:
 def _filled(name: str, value: str) -> Rule:
     def function(call: Call) -> Value:
         shape = call.shape("size")
-        rank = len(shape.elements) if isinstance(shape, cst.Tuple) else -1
-        if isinstance(shape, cst.Tuple) and len(shape.elements) == 1:
+        rank = nodes.length(shape)
+        if isinstance(shape, cst.Tuple) and rank == 1:
             shape = shape.elements[0].value  # jnp.zeros(3), as people write it
         dtype = {"dtype": call.node("dtype")} if call.has("dtype") else {}
         kind = dtype_kind(call.node("dtype")) if dtype else "float"
@@ -201,7 +201,7 @@ def eye(call: Call) -> Value:
 def _new_filled(name: str) -> Rule:
     def function(call: Call) -> Value:
         shape = call.shape("size")
-        rank = len(shape.elements) if isinstance(shape, cst.Tuple) else -1
+        rank = nodes.length(shape)
         dtype = call.node("dtype") if call.has("dtype") else call.make("{input}.dtype")
         kind = call.kind("input")
         made = dtype_kind(dtype) if call.has("dtype") else kind.dtype if isinstance(kind, Tensor) else ""

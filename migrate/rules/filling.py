@@ -29,7 +29,13 @@ def fill(call: Call) -> Value:
 
     >>> torch.empty(2, 3).fill_(2) + x  # x: f32[2, 3]
     jnp.full_like(jnp.empty((2, 3)), 2) + x
+    >>> torch.FloatTensor(2, 3).fill_(2) + x  # x: f32[2, 3]
+    jnp.full((2, 3), 2, jnp.float32) + x
     """
+    made = call.node("input")
+    if isinstance(made, cst.Call) and nodes.dotted(made.func) == "jnp.zeros" and len(made.args) == 2:
+        shape, dtype = (arg.value for arg in made.args)
+        return _like(call, call.make("jnp.full({shape}, {value}, {dtype})", shape=shape, dtype=dtype))
     return _like(call, call.make("jnp.full_like({input}, {value})"))
 
 

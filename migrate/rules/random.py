@@ -1,7 +1,5 @@
 """Random draws: each takes a key of its own, which the caller splits off."""
 
-import libcst as cst
-
 from migrate import nodes
 from migrate.kinds import Tensor
 from migrate.nodes import Expr
@@ -16,7 +14,7 @@ def _dtype(call: Call) -> list[Expr]:
 def _shaped(name: str, draw: str) -> Rule:
     def function(call: Call) -> Value:
         shape = call.shape("size")
-        rank = len(shape.elements) if isinstance(shape, cst.Tuple) else -1
+        rank = nodes.length(shape)
         return Value(nodes.call(f"jax.random.{draw}", call.key(), shape, *_dtype(call)), Tensor("float", rank))
 
     doc = f"A standard {draw} distribution.\n\n    >>> torch.{name}(2, 3)\n    jax.random.{draw}(key, (2, 3))\n"
@@ -65,7 +63,7 @@ def randint(call: Call) -> Value:
     else:
         low, high = nodes.expression("0"), call.node("low")
         size = call.node("size") if "size" in call.bound else call.node("high")
-    rank = len(size.elements) if isinstance(size, cst.Tuple) else -1
+    rank = nodes.length(size)
     return Value(nodes.call("jax.random.randint", call.key(), size, low, high, *_dtype(call)), Tensor("int", rank))
 
 

@@ -134,7 +134,7 @@ class Call:
             import libcst as cst
 
             if isinstance(node, cst.List):
-                return nodes.tuple_of([element.value for element in node.elements])
+                return nodes.tuple_of(nodes.elements(node))
             if not isinstance(node, cst.Integer):
                 return node
         return nodes.tuple_of([value.node for value in self.rest])
@@ -146,7 +146,7 @@ def axes(call: Call, name: str) -> Expr:
 
     node = call.node(name)
     if isinstance(node, cst.List):
-        return nodes.tuple_of([element.value for element in node.elements])
+        return nodes.tuple_of(nodes.elements(node))
     listed = isinstance(call.kind(name), Items) and not isinstance(node, cst.Tuple)
     return nodes.call("tuple", node) if listed else node
 

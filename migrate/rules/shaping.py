@@ -24,6 +24,8 @@ def view(call: Call) -> Expr:
     x.reshape(-1, 6)
     >>> x.view((2, 12))  # x: f32[2, 3, 4]
     x.reshape(2, 12)
+    >>> x.view(2, *x.shape[1:])  # x: f32[2, 3, 4]
+    x.reshape(2, *x.shape[1:])
     """
     return _reshape(call, call.shape("size"))
 
@@ -39,7 +41,7 @@ def reshape(call: Call) -> Expr:
 
 
 def _reshape(call: Call, shape: Expr) -> Expr:
-    sizes = [e.value for e in shape.elements] if isinstance(shape, cst.Tuple) else [shape]
+    sizes = nodes.elements(shape) if isinstance(shape, cst.Tuple) else [shape]
     return nodes.call(nodes.expression("{input}.reshape", input=call.node("input")), *sizes)
 
 
@@ -119,7 +121,7 @@ def permute(call: Call) -> Expr:
     x.transpose(0, 2, 1)
     """
     axes = call.shape("dims")
-    listed = [e.value for e in axes.elements] if isinstance(axes, cst.Tuple) else [axes]
+    listed = nodes.elements(axes) if isinstance(axes, cst.Tuple) else [axes]
     return nodes.call(nodes.expression("{input}.transpose", input=call.node("input")), *listed)
 
 
@@ -168,13 +170,13 @@ def expand(call: Call) -> Expr:
     """
     sizes = call.shape("size")
     if isinstance(sizes, cst.Tuple):
-        listed = [e.value for e in sizes.elements]
+        listed = nodes.elements(sizes)
         if any(nodes.is_literal(size, -1) for size in listed):
             if not isinstance(call.node("input"), cst.Name):
                 raise Unsupported("MIG302", f"{call.api}: -1 on an expression is not supported")
             known = call.kind("input")
             rank = known.rank if isinstance(known, Tensor) else -1
-            if rank != len(listed):
+            if rank != nodes.length(sizes) or rank < 0:
                 raise Unsupported("MIG302", f"{call.api}: -1 where the rank is not known is not supported")
             listed = [
                 call.make("{input}.shape[{axis}]", axis=axis) if nodes.is_literal(size, -1) else size

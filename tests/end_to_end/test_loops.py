@@ -18,7 +18,9 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 STEPS = 4
 
 
-@pytest.mark.parametrize("feature", ["accelerate", "devices", "evaluation_loops", "checkpoints", "streams", "makers"])
+@pytest.mark.parametrize(
+    "feature", ["accelerate", "devices", "evaluation_loops", "checkpoints", "streams", "makers", "typed_tensors"]
+)
 def test_losses_are_torchs(feature: str) -> None:
     folder = GOLDEN / feature
     result = compare_script(
