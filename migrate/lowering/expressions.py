@@ -45,6 +45,8 @@ from migrate.lowering.unit import known
 from migrate.nodes import Expr
 from migrate.rules.creation import DTYPES
 from migrate.rules.rule import Value
+from migrate.script import PARAMS, State
+from migrate.weights import weights_of
 
 _NUMBERS = (cst.Integer, cst.Float, cst.Imaginary)
 
@@ -115,6 +117,9 @@ class Expressions(Accelerated, Imports):
 
     def expr_Attribute(self, node: cst.Attribute) -> Value:
         attribute = node.attr.value
+        measured = self.weight_shape(node) if attribute == "shape" else None
+        if measured is not None:
+            return measured
         base = self.expr(node.value)
         if isinstance(base.kind, TorchName):
             return self.torch_value(f"{base.kind.name}.{attribute}", node)
@@ -174,6 +179,22 @@ class Expressions(Accelerated, Imports):
         if renamed:
             node = node.with_changes(attr=cst.Name(renamed))
         return Value(node, kind)
+
+    def weight_shape(self, node: cst.Attribute) -> Value | None:
+        """`model.table.weight.shape` on the host, of a weight that keeps torch's axes; None where it is none."""
+        path = nodes.dotted(node.value) or ""
+        parts = path.split(".")
+        length = 2 if parts[0] == "self" else 1
+        kind = self.kind_of_name(".".join(parts[:length]))
+        if not isinstance(kind, Model) or kind.place is None or self.context not in HOST_CONTEXTS:
+            return None
+        name = ".".join(parts[length:])
+        leaves = [leaf for leaf in weights_of(self.script, kind.cls) if leaf.torch == name and not leaf.moves]
+        if len(leaves) != 1 or not leaves[0].flax.startswith("params/"):
+            return None
+        keys = "".join(f'["{key}"]' for key in leaves[0].flax.split("/")[1:])
+        params = self.read(State(PARAMS, kind.place))
+        return Value(nodes.expression(f"{{x}}{keys}.shape", x=params), Items(None, Number(), "tuple"))
 
     def model_attribute(self, node: cst.Attribute, base: Value, attribute: str) -> Value:
         """`model.x` on the host."""

@@ -86,3 +86,28 @@ REFUSED = {
 def test_a_tie_that_is_refused(tie: str) -> None:
     report = rewritten.conversion(TIED.format(tie=REFUSED[tie])).report
     assert {found.code for found in report.diagnostics} >= {"MIG204"}, report.as_text()
+
+
+SHAPES = """
+
+def rows_of(model):
+    return model.table.weight.shape[0]
+
+
+net = M()
+tokens = torch.zeros(2, 3, dtype=torch.long)
+output = net(tokens)
+found = [rows_of(net), tuple(net.table.weight.shape), len(net.head.bias.shape)]
+"""
+
+
+def test_shapes_of_weights_outside_the_module() -> None:
+    text = TIED.replace(", bias=False", "").format(tie="pass") + SHAPES
+    made = rewritten.clean(text)
+    assert 'params["table"]["embedding"].shape' in made.text
+    assert rewritten.executed(made.text)["found"] == rewritten.executed(text)["found"] == [300, (300, 40), 1]
+
+
+def test_the_shape_of_a_weight_with_other_axes_is_refused() -> None:
+    report = rewritten.conversion(TIED.format(tie="pass") + SHAPES.replace("head.bias", "head.weight")).report
+    assert [found.code for found in report.diagnostics] == ["MIG301"], report.as_text()
