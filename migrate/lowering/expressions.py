@@ -230,10 +230,9 @@ class Expressions(Accelerated, Imports):
             return Value(node.with_changes(value=nodes.parenthesized(x)), Tensor(getattr(base.kind, "dtype", "")))
         if attribute == "is_cuda":
             return Value(nodes.expression('jax.default_backend() == "gpu"'), Number())
-        if attribute == "is_mps":
-            return Value(nodes.expression('jax.default_backend() == "METAL"'), Number())
-        if attribute == "is_xpu":  # there is no such backend, see `torch.xpu.is_available`
-            return Value(nodes.name("False"), Number())
+        if attribute in ("is_xpu", "is_mps"):
+            backend = "xpu" if attribute == "is_xpu" else "METAL"
+            return Value(nodes.expression(f'jax.default_backend() == "{backend}"'), Number())
         if attribute == "requires_grad" and isinstance(base.kind, Weight):
             return Value(nodes.name("True"), Number())
         raise Unsupported("MIG301", f"Tensor.{attribute}")

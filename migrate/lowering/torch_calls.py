@@ -200,6 +200,19 @@ class TorchCalls(Losses, Layers, Optimizers, Distributed, DataLoading, TypedTens
         made = nodes.expression("{x}[{i}[:, None] + {o}]", x=source.node, i=starts.node, o=offsets)
         return Value(made, Tensor(source.kind.dtype, 2 if source.kind.rank == 1 else -1))
 
+    def torch_nn_parallel_data_parallel(self, node: cst.Call) -> Value:
+        """`data_parallel(module, x, devices)`: the module called with the whole batch, as for `DataParallel`."""
+        if len(node.args) < 2 or any(arg.star or arg.keyword for arg in node.args[:2]):
+            raise Unsupported("MIG302", "torch.nn.parallel.data_parallel: the module and its input by position only")
+        others = node.args[2:]
+        placing = all(arg.keyword.value in ("device_ids", "output_device") if arg.keyword else True for arg in others)
+        module, inputs = (arg.value for arg in node.args[:2])
+        if not placing or len(others) > 2 or any(arg.star for arg in others):
+            raise Unsupported("MIG302", "torch.nn.parallel.data_parallel: only devices are left out")
+        if not isinstance(self.expr(module).kind, Model | Module) or not isinstance(self.expr(inputs).kind, Tensor):
+            raise Unsupported("MIG302", f"torch.nn.parallel.data_parallel: {nodes.code(module)}({nodes.code(inputs)})")
+        return self.expr(cst.Call(module, [cst.Arg(inputs)]))
+
     def torch_autograd_Variable(self, node: cst.Call) -> Value:
         """`Variable(x)` has been `x` since torch 0.4."""
         return self.expr(node.args[0].value)

@@ -1,4 +1,5 @@
-"""Tensor types by another name, layers made by a function, sizes and data for the same constructor."""
+"""Tensor types by another name, layers made by a function, sizes and data for the same constructor, a
+module called on several devices."""
 
 import numpy as np
 from functools import partial
@@ -100,7 +101,10 @@ class Discriminator(nn.Module):
         ])
 
     def __call__(self, image):
-        return self.model(image.reshape(image.shape[0], -1))
+        flat = image.reshape(image.shape[0], -1)
+        if ((jax.default_backend() == "gpu") or (jax.default_backend() == "xpu")) and jax.local_device_count() > 1:
+            return self.model(flat)
+        return self.model(flat)
 
 
 generator = Generator()

@@ -1,4 +1,5 @@
-"""Tensor types by another name, layers made by a function, sizes and data for the same constructor."""
+"""Tensor types by another name, layers made by a function, sizes and data for the same constructor, a
+module called on several devices."""
 
 import numpy as np
 import torch
@@ -36,7 +37,10 @@ class Discriminator(nn.Module):
         self.model = nn.Sequential(nn.Linear(16, 8), nn.BatchNorm1d(8), nn.LeakyReLU(0.2), nn.Linear(8, 1), nn.Sigmoid())
 
     def forward(self, image):
-        return self.model(image.view(image.size(0), -1))
+        flat = image.view(image.size(0), -1)
+        if (flat.is_cuda or flat.is_xpu) and torch.cuda.device_count() > 1:
+            return nn.parallel.data_parallel(self.model, flat, range(torch.cuda.device_count()))
+        return self.model(flat)
 
 
 def weights_init(m):
