@@ -14,12 +14,34 @@ from migrate import layouts, nodes, suites, usage
 from migrate.diagnostics import Unsupported
 from migrate.kinds import Kind, Number, Plain, Tensor, join
 from migrate.lowering.binding import Binding
+from migrate.lowering.scope import NextTurn
+from migrate.lowering.unit import Environment
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
 
 
 class Branches(Binding):
     """`if` with a test that is a tensor."""
+
+    def ended(self, body: Sequence[Statement], end: Environment, other: Environment) -> list[Statement]:
+        """One of several ways to the same place: names whose channels are last at its end, and not on the other way, go
+        back to torch's order, if they mean something on the other way or are read later."""
+        made = list(body)
+        for name, rank in list(end.last.items()):
+            if other.last.get(name) == rank:
+                continue
+            del end.last[name]
+            if name in other.kinds or any(_reads(statements, name) for statements in self.following):
+                line = made[-1] if made else None
+                small = line.body[0] if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1 else None
+                joined = isinstance(small, cst.Assign) and [nodes.dotted(t.target) for t in small.targets] == [name]
+                if isinstance(line, cst.SimpleStatementLine) and isinstance(small, cst.Assign) and joined:
+                    moved = layouts.first(Value(small.value, Tensor(rank=rank), "last"))
+                    made[-1] = line.with_changes(body=[small.with_changes(value=moved)])
+                else:
+                    moved = layouts.first(Value(nodes.name(name), Tensor(rank=rank), "last"))
+                    made.append(nodes.statement(f"{name} = {{x}}", x=moved))
+        return made
 
     def truth(self, test: Expr) -> Value:
         """Lowers a test. Where jit knows no values, `.item()` says nothing in one."""
@@ -112,6 +134,8 @@ class Branches(Binding):
         """One side, lowered by itself, and the kinds of what it binds."""
         start = self.env.copy()
         lowered = self.suite(side) if side else []
+        if not suites.exits(lowered):
+            lowered = self.ended(lowered, self.env, start)
         bound = {name: self.kind_of_name(name) for name in usage.stores(side)}
         self.env.replace(start)
         self.refuse_effects(written, side, lowered)
@@ -159,6 +183,17 @@ class Branches(Binding):
     def stays(test: Expr, why: str) -> Unsupported:
         """What is said of a branch that is not converted."""
         return Unsupported("MIG307", f"`{nodes.code(test)}` depends on the values of a tensor: {why}")
+
+
+def _reads(statements: Sequence[cst.CSTNode], name: str) -> bool:
+    """Whether what follows may read what a name means now. The next turn of a loop may bind it first."""
+    for statement in statements:
+        if name in usage.loads(statement):
+            return True
+        first = isinstance(statement, cst.SimpleStatementLine) and name in usage.stores(statement)
+        if first and isinstance(statements, NextTurn):
+            return False
+    return False
 
 
 def _computes(statement: Statement) -> bool:

@@ -40,6 +40,12 @@ class ControlFlow(Branches, Precision, DataLoading, OptimizerStatements):
                 del self.env.last[name]
         return made
 
+    def small_Break(self, line: cst.SimpleStatementLine, small: cst.BaseSmallStatement) -> list[Statement]:
+        """Leaves a turn of a loop, as its end does."""
+        return [*self.ended([], self.env.copy(), self.heads[-1]), line] if self.heads else [line]
+
+    small_Continue = small_Break
+
     def statement_If(self, node: cst.If) -> list[Statement]:
         settled = self.settle([node])
         test = self.truth(node.test)
@@ -62,6 +68,14 @@ class ControlFlow(Branches, Precision, DataLoading, OptimizerStatements):
         elif node.orelse is not None:
             rest = self.suite(node.orelse.body.body)
         self.conditions.pop()
+        if not suites.exits(body):
+            unmoved = after_body.copy()
+            body = self.ended(body, after_body, self.env)
+            if not suites.exits(rest):
+                other = rest if orelse is None else [orelse]
+                ended = self.ended(other, self.env, unmoved)
+                if ended != other:
+                    rest, orelse = ended, None
         if rest:
             else_ = node.orelse if isinstance(node.orelse, cst.Else) else cst.Else(suites.block([]))
             orelse = else_.with_changes(body=suites.block_of(else_.body, rest))
@@ -86,10 +100,17 @@ class ControlFlow(Branches, Precision, DataLoading, OptimizerStatements):
         if self.unit.trials < _TRIALS:
             with self.unit.discarding(), self.unit.trial():
                 bind()
+                self.heads.append(start)
                 self.suite(body.body, cyclic=True)
+                self.heads.pop()
             self.env.join(start)
         head = self.env.copy()
-        made = [*bind(), *self.suite(body.body, cyclic=True)]
+        made = bind()
+        self.heads.append(start)
+        made += self.suite(body.body, cyclic=True)
+        self.heads.pop()
+        if not suites.exits(made):
+            made = self.ended(made, self.env, start)
         self.env.join(head)
         self.loops -= 1
         return made
@@ -164,6 +185,9 @@ class ControlFlow(Branches, Precision, DataLoading, OptimizerStatements):
     def statement_Try(self, node: cst.Try) -> list[Statement]:
         start = self.env.copy()
         body = self.suite(node.body.body)
+        if self.ended([], self.env.copy(), start):
+            self.env.replace(start)
+            raise Unsupported("MIG301", "a layer in a try block, whose result may or may not be there")
         done = self.env.copy()
         self.env.join(start)
         broken_off = self.env.copy()
@@ -171,6 +195,8 @@ class ControlFlow(Branches, Precision, DataLoading, OptimizerStatements):
         for handler in node.handlers:
             self.env.replace(broken_off.copy())
             inner = self.suite(handler.body.body)
+            if not suites.exits(inner):
+                inner = self.ended(inner, self.env, start)
             handlers.append(handler.with_changes(body=suites.block_of(handler.body, inner)))
             if not suites.exits(inner):
                 handled.append(self.env.copy())
@@ -193,8 +219,16 @@ class ControlFlow(Branches, Precision, DataLoading, OptimizerStatements):
         raise Unsupported("MIG301", "except* groups")
 
     def statement_Match(self, node: cst.Match) -> list[Statement]:
-        cases = [case.with_changes(body=suites.block_of(case.body, self.suite(case.body.body))) for case in node.cases]
-        return [node.with_changes(subject=self.node(node.subject), cases=cases)]
+        settled = self.settle([node])
+        start = self.env.copy()
+        cases = []
+        for case in node.cases:
+            body = self.suite(case.body.body)
+            if not suites.exits(body):
+                body = self.ended(body, self.env, start)
+            cases.append(case.with_changes(body=suites.block_of(case.body, body)))
+            self.env.last = dict(start.last)
+        return [*settled, node.with_changes(subject=self.node(node.subject), cases=cases)]
 
 
 def _pure(node: Expr) -> bool:

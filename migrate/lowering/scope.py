@@ -119,6 +119,7 @@ class Scope:
         self.opened: list[str] = []  # attributes of a module that this block keeps in variables until its end
         self.changed_modes: set[Place] = set()  # models whose mode this scope sets
         self.conditions: list[Expr] = []  # of the branches around
+        self.heads: list[Environment] = []  # what was known where each loop around starts a turn, innermost last
         self.making = ""  # the path of the module that is being constructed: "self.fc", "self.net.2"
         self.walked: dict[str, str] = {}  # loop variables over all of a list of modules -> the path of the list
         self.bound_attributes: set[str] = set()  # attributes of self that this method sets

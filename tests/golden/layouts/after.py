@@ -97,7 +97,7 @@ class Seen(nn.Module):
         b, c, h, w = x.transpose(0, 3, 1, 2).shape
         x = x.transpose(0, 3, 1, 2)
         if twice:
-            x = self.conv(x[:, :3].transpose(0, 2, 3, 1))
+            x = self.conv(x[:, :3].transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
         mean = x.mean(axis=(2, 3))
         return self.norm(x), mean
 
