@@ -50,7 +50,9 @@ for _cls, _described in _BY_FIELDS.items():
     register(_by_fields(_cls, *_described))
 
 
-def _discrete(cls: str, module: str, value: str, inputs: Mapping[str, str]) -> Rule:
+def _discrete(cls: str, module: str, value: str, inputs: Mapping[str, str], rewritten: str = "") -> Rule:
+    """`value`: what the examples ask the probability of; `rewritten`: what becomes of it, where it changes."""
+
     def function(call: Call) -> Value:
         call.snippet(cls)
         source = "logits" if call.has("logits") else "probs"
@@ -59,7 +61,8 @@ def _discrete(cls: str, module: str, value: str, inputs: Mapping[str, str]) -> R
     doc = "Probabilities by default; they are normalised.\n\n"
     for source, shown in inputs.items():
         written = f"torch.distributions.{cls}({source}=x)"
-        doc += f"    >>> {written}.log_prob({value})  # {shown}\n    {cls}.from_{source}(x).log_prob({value})\n"
+        asked = rewritten or value
+        doc += f"    >>> {written}.log_prob({value})  # {shown}\n    {cls}.from_{source}(x).log_prob({asked})\n"
         doc += f"    >>> {written}.entropy()  # x: {shown[3:].split(';')[0]}\n    {cls}.from_{source}(x).entropy()\n"
     parameters = signature("probs=None, logits=None, validate_args=None")
     return Rule(_names(cls, module), parameters, function, False, "", doc, "distributions")
@@ -79,7 +82,8 @@ register(
 )  # fmt: skip
 register(
     _discrete(
-        "OneHotCategorical", "one_hot_categorical", "F.one_hot(y, 3)", {"logits": "x: f32[4, 3]; y: idx3[4]"}
+        "OneHotCategorical", "one_hot_categorical", "F.one_hot(y, 3)",
+        {"logits": "x: f32[4, 3]; y: idx3[4]"}, "nn.one_hot(y, 3, dtype=jnp.int32)",
     )
 )  # fmt: skip
 

@@ -30,10 +30,15 @@ class Beta:
     def log_prob(self, value):
         a, b = self.concentration1, self.concentration0
         weights = jax.scipy.special.xlogy(a - 1, value) + jax.scipy.special.xlog1py(b - 1, -value)
-        return weights - jax.scipy.special.betaln(a, b)
+        return weights - self._normaliser()
 
     def entropy(self):
         a, b = self.concentration1, self.concentration0
         parts = [(x - 1) * jax.scipy.special.digamma(x) for x in (a, b)]
         total = (a + b - 2) * jax.scipy.special.digamma(a + b)
-        return jax.scipy.special.betaln(a, b) - parts[0] - parts[1] + total
+        return self._normaliser() - parts[0] - parts[1] + total
+
+    def _normaliser(self):  # not betaln, which has seven digits where a or b is above 8
+        a, b = self.concentration1, self.concentration0
+        gammaln = jax.scipy.special.gammaln
+        return gammaln(a) + gammaln(b) - gammaln(a + b)

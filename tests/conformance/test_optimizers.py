@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from migrate.optimizers import COMPOSED, LOSSES, OPTIMIZERS, SCHEDULES
+from migrate.optimizers import COMPOSED, OPTIMIZERS, SCHEDULES
 from migrate.pipeline import convert
 from migrate.source import parse
 from tests.conformance import rewritten
@@ -222,7 +222,6 @@ def test_twenty_steps(case: Case, float64: None) -> None:
     [
         (OPTIMIZERS, OPTIMIZER_CASES, "optimizer", "torch.optim."),
         (SCHEDULES | COMPOSED, SCHEDULE_CASES, "scheduler", "torch.optim.lr_scheduler."),
-        (LOSSES, [*LOSS_CASES, Case()], "loss", "torch."),
     ],
 )
 def test_every_entry_is_tried(registry: dict[str, object], cases: list[Case], attribute: str, prefix: str) -> None:
