@@ -298,6 +298,7 @@ def _state_rows(sides: Sides, class_name: str, model: str, step: int) -> Iterato
         return
     updates = {path: after[path].astype(np.float64) - before[path] for path in after if path.startswith("params/")}
     largest = max(map(rms, updates.values()), default=0.0)
+    quiet = _quiet(sides, weights, model, step)
     for path, value in tensors_of(sides.jax.states[step], class_name).items():
         if path not in after or after[path].shape != value.shape or not np.issubdtype(value.dtype, np.floating):
             continue
@@ -313,9 +314,29 @@ def _state_rows(sides: Sides, class_name: str, model: str, step: int) -> Iterato
         )
         label = f"{model}.{names.torch_name(weights, path)} before step {step}"
         drift = relative(update, value.astype(np.float64) - before[path])
+        if path in quiet and largest > 0:
+            off = rms(value.astype(np.float64) - after[path]) / largest
+            yield Row(label, off, tolerance.NEGLIGIBLE_UPDATE.relative, path, "its gradient is zero but for rounding")
+            continue
         if not np.any(update):  # frozen in torch: the weight itself must not have moved
             drift, limit = relative(after[path], value), sides.precision.ulp
         yield Row(label, drift, limit, path)
+
+
+def _quiet(sides: Sides, weights: names.ModelWeights, model: str, step: int) -> set[str]:
+    """In float64, the weights whose gradients so far are nothing but rounding: an optimizer may make any sign of it."""
+    if sides.precision is tolerance.FLOAT32:
+        return set()
+    quiet: set[str] | None = None
+    for earlier, recorded in sides.torch.gradients.items():
+        grads = tensors_of(recorded, model)
+        if earlier >= step or not grads:
+            continue
+        sizes = {path: rms(value) for path, value in ported_gradients(sides, weights, model, grads).items()}
+        most = max(sizes.values(), default=0.0)
+        found = {path for path, size in sizes.items() if 0 < size <= sides.precision.negligible * most}
+        quiet = found if quiet is None else quiet & found
+    return quiet or set()
 
 
 def losses(name: str, sides: Sides) -> Rung:

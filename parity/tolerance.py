@@ -84,7 +84,7 @@ LAYOUT = 0.1
 class Precision:
     """What two correct programs may differ by in one type. `noise`: how much of torch's spread in float32 counts.
 
-    `negligible` is what may be left of a gradient, in units of the largest one of its model.
+    `negligible` is what may be left of a gradient or an update, in units of the largest one of its model.
     """
 
     name: str
@@ -116,10 +116,10 @@ FLOAT64 = Precision(
     negligible=1e-9,
 )  # fmt: skip
 NEGLIGIBLE_UPDATE = Floor(
-    1e-7,
-    "In float64, relative to the model's largest update. A gradient that is zero in exact arithmetic (a bias before "
-    "BatchNorm) is some 1e-16 of noise, and Adam divides it by no more than its epsilon of 1e-8: its update is noise "
-    "too, 2e-8 of the largest in a convolutional network on images of 28 x 28.",
+    1e-5,
+    "In float64, relative to the model's largest update, for a weight whose gradient is zero in exact arithmetic (a "
+    "bias before BatchNorm). What is left of it is noise, up to 1e-14 of sums over images; Adam divides that by no "
+    "more than its epsilon of 1e-8: 3e-7 was seen.",
 )
 
 
@@ -246,7 +246,7 @@ def update_limit(
     floor = precision.update if learnt else precision.buffer
     measured = NOISE_FACTOR * precision.noise * _finite(noise)
     rounded = _ratio(UPDATE_ULPS * precision.ulp * weight, update)
-    lost = _ratio(NEGLIGIBLE_UPDATE.relative * largest, update) if precision is not FLOAT32 else 0.0
+    lost = _ratio(precision.negligible * largest, update) if precision is not FLOAT32 else 0.0
     return max(floor.relative, measured, rounded, lost)
 
 

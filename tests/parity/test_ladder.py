@@ -10,7 +10,7 @@ import pytest
 
 from migrate.layers.moves import Permute
 from migrate.manifest import Leaf, Manifest, ModelWeights
-from parity import ladder
+from parity import ladder, tolerance
 from parity.ladder import Sides, Verdict
 from parity.measures import relative, relative_scalar
 from parity.record import Recording
@@ -124,6 +124,19 @@ def test_a_frozen_weight_must_not_move() -> None:
     torch.states[2]["Net|b.bias"] = torch.states[1]["Net|b.bias"]
     jax.states[2]["Net|params/b/bias"] = torch.states[1]["Net|b.bias"] * (1 + 1e-6)
     assert _differing(_climb(jax, torch)).first.startswith("Net.b.bias before step 2")
+
+
+@pytest.mark.parametrize(("gradient", "verdict"), [(1e-15, Verdict.EQUAL), (1e-3, Verdict.DIFFERS)])
+def test_in_float64_the_update_of_a_gradient_of_noise_may_have_any_sign(gradient: float, verdict: Verdict) -> None:
+    """A bias before BatchNorm: Adam makes 1e-15 of rounding an update of 1e-7 of the largest."""
+    torch, jax = _torch(), _jax()
+    for recording, name, sign in ((torch, "Net|b.bias", 1), (jax, "Net|params/b/bias", -1)):
+        same = gradient if gradient > 1e-9 else sign * gradient
+        recording.gradients[1][name] = np.full(3, same)
+        recording.states[2][name] = recording.states[1][name] + sign * 1e-8
+    sides = Sides(torch, jax, (copy.deepcopy(torch),), MANIFEST, tolerance.FLOAT64)
+    rung = next(rung for rung in ladder.climb(sides) if rung.name == "state after one step")
+    assert rung.verdict is verdict
 
 
 def test_a_later_loss() -> None:

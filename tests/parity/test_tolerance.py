@@ -66,9 +66,3 @@ def test_output_limit() -> None:
     assert tolerance.output_limit(0.0) == 2e-6
     assert tolerance.output_limit(1e-6) == pytest.approx(1e-5)
     assert tolerance.output_limit(math.inf) == 2e-6
-
-
-def test_an_update_that_is_zero_in_exact_arithmetic_is_not_judged() -> None:
-    """A bias before BatchNorm under Adam: noise of 1e-16 over an epsilon of 1e-8."""
-    assert tolerance.update_limit(0.0, weight=0.1, update=2e-11, largest=1e-3, precision=tolerance.FLOAT64) > 1
-    assert tolerance.update_limit(0.0, weight=0.1, update=1e-5, largest=1e-3, precision=tolerance.FLOAT64) < 1e-4
