@@ -33,7 +33,10 @@ def test_text(example: Example) -> None:
 
 
 @pytest.mark.parametrize("example", COMPUTED, ids=str)
-def test_values_and_gradients(example: Example, precision: str) -> None:
+def test_values_and_gradients(example: Example, precision: str, request: pytest.FixtureRequest) -> None:
+    if precision == "float32" and example.text in ("x.double()", "x.cdouble()"):
+        reason = "without jax_enable_x64 JAX has no float64: it warns and gives float32"
+        request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
     found = run_example.check(example, clean(example.source()).text, precision, eager=precision == "float64")
     assert not found, "\n".join(difference.what for difference in found)
 
