@@ -5,9 +5,13 @@ from __future__ import annotations
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from migrate.cli_parity import gate, parity
+from migrate.cli_usage import fail
+from migrate.cli_weights import inspect_checkpoint, port_weights
 
 if TYPE_CHECKING:
     from migrate.reporting.selection import Selection
@@ -47,11 +51,6 @@ def _options(
     ] = False,
 ) -> None:
     pass
-
-
-def _fail(message: str, code: int = 2) -> NoReturn:
-    typer.echo(message, err=True)
-    raise typer.Exit(code)
 
 
 @app.command()
@@ -125,7 +124,7 @@ def rewrite(
         sys.stderr.write(formatted(rewriting.fatal_only(error), format or "text"))
         raise typer.Exit(2) from None
     except (rewriting.UsageError, SettingsError) as error:
-        _fail(str(error))
+        fail(str(error))
     sys.stderr.write(formatted(report, settings.format, stages))
     if settings.format == "text":
         where = f"; written to {folder}" if folder is not None else ""
@@ -176,13 +175,13 @@ def report(
     try:
         settings, selection = _asked([str(path) for path in paths], select, ignore, format)
     except SettingsError as error:
-        _fail(str(error))
+        fail(str(error))
     missing = [str(path) for path in paths if not path.exists()]
     if missing:
-        _fail(f"{', '.join(missing)}: no such file or folder")
+        fail(f"{', '.join(missing)}: no such file or folder")
     files = python_files(paths, exclude=settings.exclude)
     if not files:
-        _fail(f"{', '.join(map(str, paths))}: holds no Python file")
+        fail(f"{', '.join(map(str, paths))}: holds no Python file")
     found = survey.survey(files, jobs).selected(selection)
     if settings.format == "json":
         sys.stdout.write(survey.as_json(found))
@@ -193,276 +192,16 @@ def report(
     raise typer.Exit(int(any(file.needs_a_person for file in found.files)))
 
 
-@app.command("port-weights")
-def port_weights(
-    checkpoint: Annotated[
-        Path,
-        typer.Argument(
-            metavar="CKPT",
-            help="The checkpoint: .pt, .pth, .bin, .ckpt, .safetensors, .npz, an index of shards, or a folder "
-            "(Hugging Face layout, torch distributed); with --reverse Flax weights.",
-        ),
-    ],
-    manifest: Annotated[
-        Path | None, typer.Option("--manifest", help="The weight manifest that `migrate rewrite` wrote.")
-    ] = None,
-    family: Annotated[
-        str | None,
-        typer.Option("--family", help="A published architecture in its place (default: as config.json says)."),
-    ] = None,
-    layout: Annotated[
-        str | None, typer.Option("--layout", help="Another tree for the family: big_vision or maxtext.")
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "-o", "--output", help="Where the weights go: .safetensors, .msgpack, .npz, or a folder for Orbax."
-        ),
-    ] = None,
-    model: Annotated[
-        str | None, typer.Option("--model", help="The model class, where the manifest has several.")
-    ] = None,
-    key: Annotated[
-        str | None, typer.Option("--key", help="Which part of a nested checkpoint holds the state dict.")
-    ] = None,
-    reverse: Annotated[bool, typer.Option("--reverse", help="From Flax back to torch.")] = False,
-    dtype: Annotated[str | None, typer.Option("--dtype", help="Store floating point weights in this type.")] = None,
-    dtype_rule: Annotated[
-        list[str] | None,
-        typer.Option("--dtype-rule", metavar="PATTERN=TYPE", help="The type of some outputs ('keep': as it is)."),
-    ] = None,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Every key used and every leaf filled: always so; stated for scripts.")
-    ] = True,
-    allow_unused: Annotated[
-        list[str] | None, typer.Option("--allow-unused", metavar="PATTERN", help="Keys that nothing needs to use.")
-    ] = None,
-    allow_missing: Annotated[
-        list[str] | None, typer.Option("--allow-missing", metavar="PATTERN", help="Leaves that may stay unfilled.")
-    ] = None,
-    shard_size: Annotated[
-        str | None, typer.Option("--shard-size", metavar="SIZE", help="Write safetensors of at most 5GB, say, each.")
-    ] = None,
-    mesh: Annotated[
-        Path | None, typer.Option("--mesh", metavar="FILE.json", help="How devices share the leaves (Orbax).")
-    ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Keep what is finished when interrupted, and go on from it (folders).")
-    ] = False,
-    verify: Annotated[
-        bool,
-        typer.Option(
-            "--verify",
-            help="Read both sides again, compare every leaf, print a hash of the content; with "
-            "--dry-run that of an output that is there already.",
-        ),
-    ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan; write nothing.")] = False,
-    init_map: Annotated[
-        Path | None,
-        typer.Option("--init-map", metavar="FILE.json", help="Draft a manifest from the checkpoint alone, and stop."),
-    ] = None,
-) -> None:
-    """Converts a torch state dict to a Flax pytree, strictly, or back.
-
-    Exit code 0: ported; 1: the checkpoint and the manifest do not fit, nothing written; 2: unreadable input.
-    """
-    from weight_port.cli import Asked, port
-
-    if output is None and not dry_run and init_map is None:
-        _fail("name the output with -o FILE (.safetensors, .msgpack, .npz) or -o FOLDER, or ask for --dry-run")
-    asked = Asked(shard_size, dtype_rule or (), init_map, family, layout)
-    raise typer.Exit(port(
-        checkpoint, manifest, output, asked, model=model, key=key, reverse=reverse, dtype=dtype,
-        allow_unused=allow_unused or (), allow_missing=allow_missing or (), mesh=mesh, resume=resume,
-        verify=verify, dry_run=dry_run,
-    ))  # fmt: skip
-
-
-@app.command("inspect")
-def inspect_checkpoint(
-    checkpoint: Annotated[Path, typer.Argument(metavar="CKPT", help="A checkpoint of torch or Flax, file or folder.")],
-    key: Annotated[str | None, typer.Option("--key", help="Only this part of a nested checkpoint.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
-    """Lists what a checkpoint holds (keys, shapes, types, bytes, sharing) without loading it.
-
-    Exit code 0: listed; 2: unreadable input.
-    """
-    from weight_port.cli import inspect
-
-    raise typer.Exit(inspect(checkpoint, key, as_json))
-
-
-@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": False})
-def parity(
-    context: typer.Context,
-    script: Annotated[
-        Path | None, typer.Argument(metavar="[SCRIPT.py]", help="The PyTorch script to compare with its rewrite.")
-    ] = None,
-    rewritten: Annotated[
-        Path | None, typer.Option("--rewritten", help="The rewritten script (default: rewritten afresh).")
-    ] = None,
-    manifest: Annotated[
-        Path | None, typer.Option("--manifest", help="Its weight manifest (default: weights.json beside it).")
-    ] = None,
-    steps: Annotated[int, typer.Option("--steps", min=1, help="How many losses are compared.")] = 20,
-    prelude: Annotated[
-        Path | None, typer.Option("--prelude", help="Python run in both processes first (stand-ins for data).")
-    ] = None,
-    report: Annotated[
-        Path | None, typer.Option("--report", help="Write a page (.html) or the figures (.json).")
-    ] = None,
-    float64: Annotated[
-        bool, typer.Option("--float64/--no-float64", help="Also run both sides in float64: the verdict on semantics.")
-    ] = True,
-    model: Annotated[
-        str | None, typer.Option("--model", metavar="FILE.py:CLASS", help="Compare a torch model by itself.")
-    ] = None,
-    jax: Annotated[
-        str | None, typer.Option("--jax", metavar="FILE.py:CLASS", help="Its Flax model (default: rewritten afresh).")
-    ] = None,
-    weights: Annotated[
-        Path | None,
-        typer.Option("--weights", help="A torch checkpoint for --model (default: initial weights)."),
-    ] = None,
-    args: Annotated[
-        str, typer.Option("--args", help="Arguments of the model's constructor, as in: '3, hidden=64'.")
-    ] = "",
-    inputs: Annotated[
-        str, typer.Option("--inputs", help="What the model is fed, as in: 'float32[2, 3, 32, 32], ids=int64[2] < 10'.")
-    ] = "",
-    recipe: Annotated[
-        Path | None,
-        typer.Option("--recipe", help="Python with inputs(random), arguments(), torch_model(cls), jax_model(cls)."),
-    ] = None,
-    perturbed_runs: Annotated[
-        int, typer.Option("--perturbed-runs", min=0, help="Torch runs that measure its own spread; 5 judge curves too.")
-    ] = 3,
-    timeout: Annotated[float, typer.Option("--timeout", min=1, help="Seconds for each run.")] = 3600.0,
-    torch_python: Annotated[
-        str | None, typer.Option("--torch-python", help="The interpreter of the torch side (default: this one).")
-    ] = None,
-    jax_python: Annotated[
-        str | None, typer.Option("--jax-python", help="The interpreter of the JAX side (default: this one).")
-    ] = None,
-    d: Annotated[
-        list[str] | None,
-        typer.Option("--d", help="Compare d x d matrix products with a proved reference: 64, 64,256 or 64..4096."),
-    ] = None,
-    k: Annotated[int, typer.Option("--k", min=1, help="The inner size of those products.")] = 4,
-    dtype: Annotated[str, typer.Option("--dtype", help="Their type: float32, bfloat16, float16.")] = "float32",
-    seed: Annotated[int, typer.Option("--seed", min=0, help="The seed of what is drawn.")] = 0,
-    dist: Annotated[
-        str, typer.Option("--dist", help="How they are drawn: normal, uniform, positive, lognormal.")
-    ] = "normal",
-    precision: Annotated[
-        str | None,
-        typer.Option("--precision", help="Their precision=: default, high or highest."),
-    ] = None,
-    emulate: Annotated[
-        list[str] | None, typer.Option("--emulate", help="Also what an accelerator would compute: tpu, tf32.")
-    ] = None,
-    op: Annotated[
-        list[str] | None, typer.Option("--op", help="Compare a single operation with the oracle: gelu, softmax, …")
-    ] = None,
-    all_ops: Annotated[bool, typer.Option("--all-ops", help="All of them.")] = False,
-    samples: Annotated[int, typer.Option("--samples", min=1, help="Of elementwise operations.")] = 4096,
-    oracle: Annotated[str, typer.Option("--oracle", help="mpmath, or flint (faster, certified).")] = "mpmath",
-    hazards: Annotated[
-        bool,
-        typer.Option("--hazards", help="Known hazards: which show here, and which the script's JAX program has."),
-    ] = False,
-    metric: Annotated[
-        tuple[Path, Path] | None,
-        typer.Option("--metric", metavar="A.json B.json", help="Do metrics over seeds differ beyond seeds?"),
-    ] = None,
-    reference: Annotated[
-        str, typer.Option("--reference", help="proved (fast), or mpmath for every entry (slow).")
-    ] = "proved",
-) -> None:
-    """Runs a script and its rewrite from the same weights on the same data, and compares them step by step.
-
-    Arguments of the script follow `--`. Exit code 0: equal within the stated tolerance; 1: not; 2: could not run.
-    """
-    if d:
-        from parity.cli import matmul
-
-        study = {"ds": d, "k": k, "dtype": dtype, "seed": seed, "dist": dist, "precision": precision}
-        raise typer.Exit(matmul({**study, "emulations": tuple(emulate or ()), "reference": reference}, report))
-    if op or all_ops:
-        from parity.cli import operations
-
-        asked = {"dtype": dtype, "seed": seed, "samples": samples, "oracle": oracle}
-        raise typer.Exit(operations(op or [], asked, report))
-    if hazards:
-        from parity.cli import known_hazards
-
-        raise typer.Exit(known_hazards(script, report))
-    if metric is not None:
-        from parity.cli import seeds
-
-        raise typer.Exit(seeds(*metric))
-    interpreters = {"torch_python": torch_python, "jax_python": jax_python}
-    runs = {"timeout": timeout, "perturbed_runs": perturbed_runs, **interpreters}
-    if model is not None:
-        from parity.cli import compare_model
-
-        raise typer.Exit(compare_model(model, jax, weights, manifest, args, inputs, recipe, report, float64, runs))
-    if script is None:
-        _fail("name the script to compare, or ask for a matmul with --d 4096")
-    if not script.is_file():
-        _fail(f"{script}: no such file")
-    if script.suffix == ".ipynb":
-        _fail(f"{script}: is a notebook, and scripts are compared: `jupyter nbconvert --to script` makes one of it")
-    from parity.cli import compare
-
-    raise typer.Exit(compare(script, rewritten, manifest, steps, list(context.args), prelude, report, float64, runs))
-
-
-@app.command()
-def gate(
-    config: Annotated[
-        Path | None,
-        typer.Option("--config", help="What is held to what (default: parity.toml, or pyproject.toml)."),
-    ] = None,
-    only: Annotated[list[str] | None, typer.Option("--only", metavar="NAME", help="Only these subjects.")] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", help="A folder for gate.json, .junit.xml, .sarif, .md and .html.")
-    ] = None,
-    update_baseline: Annotated[
-        bool, typer.Option("--update-baseline", help="Write the ratchet's baseline from this run, if it passes.")
-    ] = False,
-    timeout: Annotated[
-        float | None, typer.Option("--timeout", min=1, help="Seconds for each process (default: the file's, or 3600).")
-    ] = None,
-    self_test: Annotated[
-        bool, typer.Option("--self-test", help="Put the gate to the test: seeded mistakes must all be caught.")
-    ] = False,
-) -> None:
-    """Holds ports to their budgets, for continuous integration.
-
-    Exit code 0: all within; 1: a budget is exceeded; 2: something could not be decided, which is never a pass.
-    """
-    from parity import gate_cli
-
-    if self_test:
-        raise typer.Exit(gate_cli.self_test())
-    raise typer.Exit(gate_cli.gate(config, only or [], out, update_baseline, timeout))
-
-
-@app.command()
 def explain(code: Annotated[str, typer.Argument(metavar="CODE", help="A code of a report, such as MIG301.")]) -> None:
     """Explains a code: what it means and what to do."""
     from migrate.reference import explanation
 
     text = explanation(code.upper())
     if text is None:
-        _fail(f"{code}: no such code; codes look like MIG301, WPT101, PAR101")
+        fail(f"{code}: no such code; codes look like MIG301, WPT101, PAR101")
     typer.echo(text)
 
 
-@app.command()
 def rules(
     api: Annotated[str | None, typer.Argument(metavar="[API]", help="A torch name, such as torch.std.")] = None,
 ) -> None:
@@ -473,10 +212,9 @@ def rules(
         typer.echo(rule_table())
         return
     page = rule_page(api)
-    typer.echo(page) if page else _fail(f"{api}: no rule yet; `migrate rules` lists what there is", 1)
+    typer.echo(page) if page else fail(f"{api}: no rule yet; `migrate rules` lists what there is", 1)
 
 
-@app.command()
 def layers(
     layer: Annotated[
         str | None, typer.Argument(metavar="[LAYER]", help="A torch layer, such as torch.nn.Conv2d.")
@@ -489,7 +227,15 @@ def layers(
         typer.echo(layer_table())
         return
     page = layer_page(layer)
-    typer.echo(page) if page else _fail(f"{layer}: not in the layer table; `migrate layers` lists what there is", 1)
+    typer.echo(page) if page else fail(f"{layer}: not in the layer table; `migrate layers` lists what there is", 1)
+
+
+app.command("port-weights")(port_weights)
+app.command("inspect")(inspect_checkpoint)
+app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": False})(parity)
+app.command()(gate)
+for _command in (explain, rules, layers):
+    app.command()(_command)
 
 
 def main() -> None:

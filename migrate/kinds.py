@@ -5,10 +5,9 @@
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass, replace
 
-from migrate.layers.moves import Move
+from migrate.constructed import Node, passage_of
 
 
 @dataclass(frozen=True)
@@ -162,90 +161,6 @@ class ModuleClass(Kind):
     """A user's nn.Module class."""
 
     cls: str
-
-
-@dataclass(frozen=True)
-class BoundWeight:
-    """A weight of a constructed layer: torch name, Flax collection and leaf, moves, Flax shape (None where not
-    known). `{i}` in both names stands for the number of a copy where their count is not known."""
-
-    torch: str
-    collection: str
-    leaf: str
-    moves: tuple[Move, ...]
-    shape: tuple[int | None, ...] | None
-    optional: bool = False
-
-
-@dataclass(frozen=True)
-class Passage:
-    """Where a module wants the channels of what it takes, and where it leaves them: "any" (elementwise), "first",
-    "last", or "mixed" where that is not one place. `rank` is that of its input, 0 where unknown."""
-
-    entry: str = "first"
-    exit: str = "first"
-    rank: int = 0
-
-    def joined(self, other: Passage) -> Passage:
-        """What is common to both."""
-        return Passage(_layout(self.entry, other.entry), _layout(self.exit, other.exit), self.rank or other.rank)
-
-
-@dataclass(frozen=True)
-class LayerNode:
-    """A constructed torch layer. `returns`: what it gives, as the layer table writes it."""
-
-    torch: str
-    weights: tuple[BoundWeight, ...] = ()
-    unused: tuple[tuple[str, str], ...] = ()
-    passage: Passage = Passage()
-    returns: str = "tensor"
-
-
-@dataclass(frozen=True)
-class ClassNode:
-    """An instance of a user's module class, whose `forward` takes and returns tensors as torch has them."""
-
-    cls: str
-
-    @property
-    def passage(self) -> Passage:
-        """As torch has it."""
-        return Passage()
-
-
-@dataclass(frozen=True)
-class ListNode:
-    """Modules by number: a ModuleList ("_") or a Sequential ("/layers_"). `dynamic` where the length is not known: then
-    `children` are the possible elements. `keys` where the elements have names in torch: a ModuleDict has them in Flax
-    as well, a Sequential of an OrderedDict has not."""
-
-    children: tuple[Node, ...]
-    infix: str
-    dynamic: bool = False
-    keys: tuple[str, ...] = ()
-    passage: Passage = Passage()
-
-
-@dataclass(frozen=True)
-class ChoiceNode:
-    """One of several modules, or none: which one is told by an argument of the constructor."""
-
-    children: tuple[Node, ...]
-
-    @property
-    def passage(self) -> Passage:
-        """What is common to all."""
-        return passage_of(self.children)
-
-
-Node = LayerNode | ClassNode | ListNode | ChoiceNode
-
-
-def passage_of(nodes: tuple[Node, ...]) -> Passage:
-    """What is common to several modules."""
-    passages = [node.passage for node in nodes]
-    return functools.reduce(Passage.joined, passages) if passages else Passage("any", "any")
 
 
 @dataclass(frozen=True)
@@ -462,9 +377,3 @@ def join(a: Kind, b: Kind) -> Kind:
     if isinstance(a, Plain) and isinstance(b, Plain):
         return Plain()
     return UNKNOWN
-
-
-def _layout(one: str, other: str) -> str:
-    if one == other or other == "any":
-        return one
-    return other if one == "any" else "mixed"

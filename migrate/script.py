@@ -9,22 +9,8 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from migrate import nodes
-from migrate.kinds import (
-    UNKNOWN,
-    BoundWeight,
-    ChoiceNode,
-    ClassNode,
-    Host,
-    Items,
-    Kind,
-    LayerNode,
-    ListNode,
-    Module,
-    Never,
-    Node,
-    Place,
-    join,
-)
+from migrate.constructed import BoundWeight, ChoiceNode, ClassNode, LayerNode, ListNode, Node
+from migrate.kinds import UNKNOWN, Host, Items, Kind, Module, Never, Place, join
 
 PARAMS, BATCH_STATS, OPT_STATE, GRADS, COUNT, KEY = "params", "batch_stats", "opt_state", "grads", "count", "key"
 STATE_WORDS = {PARAMS, BATCH_STATS, OPT_STATE, GRADS, KEY}  # the variables that hold it

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from migrate.kinds import BoundWeight, ChoiceNode, ClassNode, LayerNode, ListNode, Node
+from migrate.constructed import BoundWeight, ChoiceNode, ClassNode, LayerNode, ListNode, Node
 from migrate.layers.moves import Shape
 from migrate.manifest import Leaf, Manifest, ModelWeights, Tie, Unused
 from migrate.qualified import FILE, file_of, spelled

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -24,7 +22,7 @@ from threadpoolctl import threadpool_limits
 from parity import emulate, reference
 from parity.codes import ParityError
 from parity.freivalds import Freivalds
-from parity.processes import environment
+from parity.processes import running
 from parity.product_error import ProductError, Sampler, Sums
 
 FRAMEWORKS = ("torch", "jax")
@@ -146,33 +144,11 @@ def _products(study: Study, jobs: list[dict[str, str]], folder: Path) -> dict[st
     config = folder / "config.json"
     config.write_text(json.dumps({"dtype": study.dtype, "precision": study.precision, "jobs": jobs}), encoding="utf-8")
     names = [name for name in FRAMEWORKS if not (name == "torch" and _too_slow(study))]
-    running = {
-        name: subprocess.Popen(
-            [sys.executable, "-m", "parity.matmul_child", name, str(config)],
-            env=environment(1),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for name in names
-    }
-    answers = {}
-    try:
-        for name, process in running.items():
-            try:
-                out, err = process.communicate(timeout=TIMEOUT)
-            except subprocess.TimeoutExpired:
-                raise ParityError("PAR209", f"the {name} products were ended after {TIMEOUT:.0f} s") from None
-            if process.returncode:
-                tail = "\n".join(err.strip().splitlines()[-5:])
-                raise ParityError("PAR210", f"the {name} product failed:\n{tail}")
-            answers[name] = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
-    finally:
-        for process in running.values():
-            if process.poll() is None:
-                process.kill()
-                process.wait()
-    return answers
+    commands = {f"the {name} products": ["parity.matmul_child", name, str(config)] for name in names}
+    with running(commands) as children:
+        printed = [child.output(TIMEOUT).splitlines() for child in children]
+    found = ([json.loads(line) for line in lines if line.startswith("{")] for lines in printed)
+    return dict(zip(names, found, strict=True))
 
 
 def _too_slow(study: Study) -> bool:

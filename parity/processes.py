@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,6 +66,45 @@ def start(
         except OSError as error:
             raise ParityError("PAR211", f"{command[0]}: {error.strerror}: no interpreter for this side") from None
     return Child(side, process, folder, timeout)
+
+
+@dataclass(frozen=True)
+class Running:
+    """A module of this package that runs in a process of its own and prints what it finds."""
+
+    what: str  # as messages call it
+    process: subprocess.Popen[str]
+
+    def output(self, timeout: float) -> str:
+        """Wait for the end; what it printed. Raises ParityError PAR209 (too long) and PAR210 (it failed)."""
+        try:
+            out, err = self.process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            raise ParityError("PAR209", f"{self.what}: ended after {timeout:.0f} s") from None
+        if self.process.returncode:
+            tail = err.strip().splitlines()[-8:]
+            raise ParityError("PAR210", "\n".join([f"{self.what}: status {self.process.returncode}", *tail]))
+        return out
+
+
+@contextmanager
+def running(modules: Mapping[str, Sequence[str]]) -> Iterator[list[Running]]:
+    """Start modules at once, each given as what it is called and its command after `python -m`; none outlives the
+    block."""
+    started: list[Running] = []
+    try:
+        for what, command in modules.items():
+            arguments = [sys.executable, "-m", *command]
+            process = subprocess.Popen(
+                arguments, env=environment(1), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            )
+            started.append(Running(what, process))
+        yield started
+    finally:
+        for child in started:
+            if child.process.poll() is None:
+                child.process.kill()
+                child.process.wait()
 
 
 def environment(threads: int, extra: Mapping[str, str] | None = None, packages: Path = PACKAGES) -> dict[str, str]:

@@ -8,21 +8,9 @@ from dataclasses import replace
 import libcst as cst
 
 from migrate import layouts, nodes, suites
+from migrate.constructed import ChoiceNode, LayerNode, ListNode, Node, Passage
 from migrate.diagnostics import Unsupported
-from migrate.kinds import (
-    ChoiceNode,
-    Items,
-    Kind,
-    LayerNode,
-    ListNode,
-    Module,
-    Never,
-    Node,
-    Passage,
-    SelfModule,
-    Tied,
-    join,
-)
+from migrate.kinds import Items, Kind, Module, Never, SelfModule, Tied, join
 from migrate.lowering.constructors import attributes_in
 from migrate.lowering.elements import element_kind
 from migrate.lowering.initial_weights import InitialWeights

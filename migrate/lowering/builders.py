@@ -9,8 +9,9 @@ from __future__ import annotations
 import libcst as cst
 
 from migrate import nodes, usage
+from migrate.constructed import ClassNode
 from migrate.diagnostics import Unsupported
-from migrate.kinds import ClassNode, Function, Kind, Model, Module, ModuleClass
+from migrate.kinds import Function, Kind, Model, Module, ModuleClass
 from migrate.layers.layer import Layer
 from migrate.layers.table import TABLE
 from migrate.lowering.elements import kinds_in

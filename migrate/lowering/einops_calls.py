@@ -7,8 +7,9 @@ import re
 import libcst as cst
 
 from migrate import nodes
+from migrate.constructed import LayerNode, Passage
 from migrate.diagnostics import Unsupported
-from migrate.kinds import UNKNOWN, Einops, Items, Kind, LayerNode, Module, Passage, Plain, Tensor
+from migrate.kinds import UNKNOWN, Einops, Items, Kind, Module, Plain, Tensor
 from migrate.lowering.arguments import Arguments
 from migrate.rules.rule import Value
 

@@ -7,22 +7,8 @@ from dataclasses import replace
 import libcst as cst
 
 from migrate import nodes
-from migrate.kinds import (
-    UNKNOWN,
-    ChoiceNode,
-    Host,
-    Items,
-    Kind,
-    LayerNode,
-    ListNode,
-    Module,
-    Node,
-    Number,
-    Parameters,
-    Plain,
-    Tensor,
-    Weight,
-)
+from migrate.constructed import ChoiceNode, LayerNode, ListNode, Node
+from migrate.kinds import UNKNOWN, Host, Items, Kind, Module, Number, Parameters, Plain, Tensor, Weight
 from migrate.rules.rule import Value
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import libcst as cst
 
 from migrate import nodes, suites, usage
+from migrate.constructed import ClassNode, ListNode
 from migrate.diagnostics import Unsupported
-from migrate.kinds import ClassNode, Kind, ListNode, Module, SelfModule
+from migrate.kinds import Kind, Module, SelfModule
 from migrate.lowering.elements import children_of, named_child
 from migrate.lowering.initializers import IN_PLACE, Initializers, initializer_of
 from migrate.nodes import Expr, Statement

@@ -12,8 +12,9 @@ import re
 import libcst as cst
 
 from migrate import layouts, nodes, usage
+from migrate.constructed import LayerNode, ListNode
 from migrate.diagnostics import Unsupported
-from migrate.kinds import LayerNode, ListNode, Model, Module, Place, Tensor
+from migrate.kinds import Model, Module, Place, Tensor
 from migrate.layers.table import TABLE
 from migrate.lowering.binding import Binding
 from migrate.lowering.scope import HOST_CONTEXTS, NOWHERE

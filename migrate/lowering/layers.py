@@ -8,21 +8,9 @@ from dataclasses import replace
 import libcst as cst
 
 from migrate import layouts, nodes, usage
+from migrate.constructed import ClassNode, LayerNode
 from migrate.diagnostics import Unsupported
-from migrate.kinds import (
-    UNKNOWN,
-    VANISHING,
-    ClassNode,
-    Items,
-    Kind,
-    LayerNode,
-    Model,
-    Module,
-    ModuleClass,
-    Never,
-    TorchName,
-    join,
-)
+from migrate.kinds import UNKNOWN, VANISHING, Items, Kind, Model, Module, ModuleClass, Never, TorchName, join
 from migrate.layers.layer import Layer
 from migrate.layers.table import TABLE
 from migrate.lowering.arguments import Arguments, argument_names, placed

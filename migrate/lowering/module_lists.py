@@ -8,18 +8,9 @@ from dataclasses import replace
 import libcst as cst
 
 from migrate import nodes
+from migrate.constructed import ChoiceNode, LayerNode, ListNode, Node, Passage, passage_of
 from migrate.diagnostics import Unsupported
-from migrate.kinds import (
-    ChoiceNode,
-    Items,
-    LayerNode,
-    ListNode,
-    Module,
-    Never,
-    Node,
-    Passage,
-    passage_of,
-)
+from migrate.kinds import Items, Module, Never
 from migrate.lowering.elements import element_kind
 from migrate.lowering.scope import Scope
 from migrate.nodes import Expr

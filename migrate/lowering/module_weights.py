@@ -7,14 +7,9 @@ from dataclasses import dataclass
 import libcst as cst
 
 from migrate import nodes
+from migrate.constructed import BoundWeight, LayerNode, ListNode
 from migrate.diagnostics import Unsupported
-from migrate.kinds import (
-    BoundWeight,
-    LayerNode,
-    ListNode,
-    Tensor,
-    Tied,
-)
+from migrate.kinds import Tensor, Tied
 from migrate.lowering.scope import Scope
 from migrate.nodes import Expr, Statement
 from migrate.script import (

@@ -9,8 +9,9 @@ from dataclasses import replace
 import libcst as cst
 
 from migrate import nodes
+from migrate.constructed import LayerNode, Passage
 from migrate.diagnostics import Unsupported
-from migrate.kinds import UNKNOWN, Items, Kind, LayerNode, Module, Passage, Plain, Tensor
+from migrate.kinds import UNKNOWN, Items, Kind, Module, Plain, Tensor
 from migrate.layers.layer import Layer, Layout
 from migrate.nodes import Expr
 from migrate.rules.rule import Call, Parameter, Value, signature

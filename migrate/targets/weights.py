@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Any, NoReturn
 
 from migrate import nodes
+from migrate.constructed import BoundWeight, LayerNode
 from migrate.diagnostics import Unsupported
-from migrate.kinds import BoundWeight, LayerNode, Module
+from migrate.kinds import Module
 from migrate.layers.layer import Layer, Part, Weight
 from migrate.rules.rule import Call
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -14,7 +12,7 @@ from rich.table import Table
 
 from parity.codes import ParityError
 from parity.hazards.lint import LOOKED_FOR, looked_at
-from parity.processes import environment
+from parity.processes import running
 
 SCHEMA = 1
 TIMEOUT = 600.0
@@ -74,15 +72,8 @@ def found(source: Path | None = None) -> tuple[list[Hazard], dict[str, str]]:
 
 
 def _probed() -> dict:
-    command = [sys.executable, "-m", "parity.hazards.probes"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, env=environment(1), timeout=TIMEOUT)
-    except subprocess.TimeoutExpired:
-        raise ParityError("PAR209", f"the probes were ended after {TIMEOUT:.0f} s") from None
-    if done.returncode:
-        tail = "\n".join(done.stderr.strip().splitlines()[-8:])
-        raise ParityError("PAR210", f"the probes ended with status {done.returncode}\n{tail}")
-    return json.loads(done.stdout.splitlines()[-1])
+    with running({"the probes": ["parity.hazards.probes"]}) as children:
+        return json.loads(children[0].output(TIMEOUT).splitlines()[-1])
 
 
 def render(hazards: list[Hazard], versions: dict[str, str], source: Path | None, console: Console) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,7 +14,7 @@ import numpy as np
 
 from parity.codes import ParityError
 from parity.operations.table import OPERATIONS, SPECIAL, inputs
-from parity.processes import environment
+from parity.processes import running
 from parity.reference import units_in_last_place
 
 DTYPES = {"float32": np.dtype(np.float32), "bfloat16": np.dtype(ml_dtypes.bfloat16), "float16": np.dtype(np.float16)}
@@ -119,14 +117,9 @@ def _sides(
     (folder / "config.json").write_text(json.dumps(config))
     found: dict[str, np.ndarray] = {}
     for side in ("torch", "jax", "exact"):
-        command = [sys.executable, "-m", "parity.operations.child", side, str(folder / "config.json")]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, env=environment(1), timeout=TIMEOUT)
-        except subprocess.TimeoutExpired:
-            raise ParityError("PAR209", f"the {side} side was ended after {TIMEOUT:.0f} s") from None
-        if done.returncode:
-            tail = "\n".join(done.stderr.strip().splitlines()[-8:])
-            raise ParityError("PAR210", f"the {side} side ended with status {done.returncode}\n{tail}")
+        command = ["parity.operations.child", side, str(folder / "config.json")]
+        with running({f"the {side} side": command}) as children:
+            children[0].output(TIMEOUT)
         with np.load(folder / f"{side}.npz") as stored:
             found |= {key: stored[key] for key in stored.files}
     return found

@@ -9,12 +9,18 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
+import jax.numpy as jnp
 import mpmath
 import numpy as np
 
 BITS = 200
+Value: TypeAlias = Any  # an object array of numbers, or an array of whole numbers, truth values or keys
+
+
+class Unknown(NotImplementedError):
+    """A primitive that the interpreter does not know."""
 
 
 class Undecided(ArithmeticError):
@@ -227,3 +233,8 @@ def agree(one: Numbers, first: np.ndarray, other: Numbers, second: np.ndarray) -
         nothing = size[np.isfinite(size)].max(initial=0.0) * 2.0**-120  # where all of a sum cancels
         off = np.abs(a - b)[~same] / np.maximum(size[~same], nothing)
     return float(np.nan_to_num(off, nan=math.inf, posinf=math.inf).max())
+
+
+def is_floating(dtype: Any) -> bool:
+    """Whether values of that type become numbers."""
+    return jnp.issubdtype(dtype, jnp.floating)

@@ -7,8 +7,9 @@ import re
 import pytest
 
 from migrate import nodes
+from migrate.constructed import BoundWeight, LayerNode
 from migrate.diagnostics import Unsupported
-from migrate.kinds import BoundWeight, Distribution, Items, LayerNode, Module, Number, Tensor
+from migrate.kinds import Distribution, Items, Module, Number, Tensor
 from migrate.layers.table import TABLE
 from migrate.rules.catalogue import RULES
 from migrate.rules.rule import Call, Value, signature
