@@ -54,6 +54,12 @@ def parity(
     perturbed_runs: Annotated[
         int, typer.Option("--perturbed-runs", min=0, help="Torch runs that measure its own spread; 5 judge curves too.")
     ] = 3,
+    mode: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--mode", help="Also in this mode of execution: jit, eager, jit-no-excess-precision, tpu, tf32, or all."
+        ),
+    ] = None,
     timeout: Annotated[float, typer.Option("--timeout", min=1, help="Seconds for each run.")] = 3600.0,
     torch_python: Annotated[
         str | None, typer.Option("--torch-python", help="The interpreter of the torch side (default: this one).")
@@ -118,8 +124,10 @@ def parity(
         from parity.cli import seeds
 
         raise typer.Exit(seeds(*metric))
+    if mode and not float64:
+        fail("--mode holds each mode against the float64 oracle: leave out --no-float64")
     interpreters = {"torch_python": torch_python, "jax_python": jax_python}
-    runs = {"timeout": timeout, "perturbed_runs": perturbed_runs, **interpreters}
+    runs = {"timeout": timeout, "perturbed_runs": perturbed_runs, "modes": tuple(mode or ()), **interpreters}
     if model is not None:
         from parity.cli import compare_model
 

@@ -82,9 +82,15 @@ def compared(
         float64=float64,
         root=root,
         locate=True,
-        **(runs or {}),
+        **_with_every_mode(runs or {}),
     )
     return shown(result, page)
+
+
+def _with_every_mode(runs: Mapping[str, Any]) -> dict[str, Any]:
+    from parity.modes import MODES
+
+    return {**runs, "modes": tuple(MODES)} if "all" in runs.get("modes", ()) else dict(runs)
 
 
 def compare_model(
@@ -112,7 +118,7 @@ def compare_model(
         recipe=recipe,
         float64=float64,
         locate=True,
-        **(runs or {}),
+        **_with_every_mode(runs or {}),
     )
     return shown(result, page)
 
@@ -120,8 +126,10 @@ def compare_model(
 def shown(result: ParityResult, page: Path | None) -> int:
     """Prints a result, writes its page, answers with its exit code."""
     from parity import report
+    from parity.modes import with_modes
 
     console = Console()
+    result = with_modes(result)
     report.render(result, console)
     if page is not None:
         if page.suffix == ".json":

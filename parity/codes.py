@@ -68,6 +68,12 @@ CODES: dict[str, Code] = {
         "differ in roundings alone, although the losses do not. The optimizer or its schedule is the first suspect; "
         "the parameter furthest outside is named.",
     ),
+    "PAR111": Code(
+        "A result changes with the mode of execution",
+        "Both sides agree as they run by default. In the mode named (without jit, without excess precision, or with an "
+        "accelerator's products on both sides) the rewrite is further from the float64 oracle than its budget allows, "
+        "in units of torch's own error there. A program that leans on one mode changes with compiler and device.",
+    ),
     "PAR201": Code(
         "The torch script failed",
         "The original script ended by an exception under the harness, on the CPU, in a copy of its folder. The end of "

@@ -22,16 +22,11 @@ from parity.divergence import Origin
 from parity.judge import Tensors
 from parity.ladder import Rung, Sides, StepRow, Verdict
 from parity.measures import relative_scalar
+from parity.modes import MODES, ModeRow
 from parity.processes import Child
 from parity.record import Recording, RunConfig
 from parity.tensors import tensors
 
-# How the JAX side may be executed, and what its environment says then. A result that changes with it is a finding.
-MODES: dict[str, dict[str, str]] = {
-    "jit": {},
-    "eager": {"JAX_DISABLE_JIT": "1"},
-    "jit-no-excess-precision": {"XLA_FLAGS": "--xla_allow_excess_precision=false"},
-}
 TIMEOUT = 3600.0  # seconds for one run
 PERTURBED_RUNS = 3
 
@@ -63,6 +58,8 @@ class ParityResult:
     curves: tuple[Curve, ...] = ()
     # whether there were enough perturbed runs to judge them
     envelope: bool = False
+    # what `modes.with_modes` says of each mode of execution
+    modes: tuple[ModeRow, ...] = ()
 
 
 def compare_script(
@@ -218,14 +215,24 @@ class _Run:
     def _tensors(self, sides: Sides, wide: Sides | None) -> dict[str, Tensors]:
         found: dict[str, Tensors] = {}
         for mode in self.modes:
-            if mode == "jit":
-                found[mode] = tensors(sides, wide)
-                continue
-            ours = self._start(f"jax-{mode}", self._config(f"jax-{mode}"), MODES[mode]).recording()
-            if ours.error and not ours.losses:
-                raise ParityError("PAR206", f"{self.rewritten}, {mode}: {self._told(f'jax-{mode}', ours)}")
-            found[mode] = tensors(replace(sides, jax=ours), wide)
+            found[mode] = tensors(sides if mode == "jit" else self._executed(sides, mode), wide)
         return found
+
+    def _executed(self, sides: Sides, name: str) -> Sides:
+        """Both sides in another mode of execution: torch too, where the mode changes its products."""
+        mode, theirs = MODES[name], sides.torch
+        if mode.products:
+            config = replace(self._config(f"torch-{name}"), products=mode.products)
+            theirs = self._start(f"torch-{name}", config).recording()
+        config = replace(self._config(f"jax-{name}"), products=mode.products)
+        ours = self._start(f"jax-{name}", config, mode.environment).recording()
+        for side, code, path, run in (
+            ("torch", "PAR201", self.script, theirs),
+            ("jax", "PAR206", self.rewritten, ours),
+        ):
+            if run.error and not run.losses:
+                raise ParityError(code, f"{path}, {name}: {self._told(f'{side}-{name}', run)}")
+        return replace(sides, torch=theirs, jax=ours)
 
     def _wide(self, sides: Sides) -> tuple[Ladder, Recording | None, Sides | None]:
         """The climb in float64, and what torch did there; never an error: what cannot run decides nothing."""
@@ -254,6 +261,9 @@ class _Run:
                 raise ParityError("PAR211", f"{path}: no such {what}")
         if self.prelude is not None and not self.prelude.is_file():
             raise ParityError("PAR211", f"{self.prelude}: no such prelude")
+        for mode in self.modes:
+            if mode not in MODES:
+                raise ParityError("PAR211", f"--mode {mode}: known are {', '.join(MODES)}, all")
         if self.steps < 1:
             raise ParityError("PAR211", f"--steps {self.steps}: at least one step is needed")
         try:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from parity.codes import ParityError
-from parity.compare import MODES
 from parity.judge import Budget
+from parity.modes import MODES
 
 _TOP = {"subject": list, "budget": list, "ratchet": str, "timeout": (int, float)}
 _SUBJECT = {

@@ -30,6 +30,7 @@ def to_html(result: GateResult) -> str:
         "cause": "".join(said),
         "chart": _overview(result),
         "rungs": "</section><section>".join(_subject(subject) for subject in result.judged),
+        "modes": "",
         "steps": "",
         "notes": "".join(f"<li>{_e(note)}</li>" for note in result.notes),
         "errors": "",

@@ -43,6 +43,7 @@ PAGE = """\
 </header>
 <section>{{chart}}</section>
 <section>{{rungs}}</section>
+<section>{{modes}}</section>
 <section>{{steps}}</section>
 <section><ul>{{notes}}</ul>{{errors}}</section>
 <footer>{{rule}}</footer>

@@ -20,6 +20,9 @@ GRADIENT_STEPS = 2
 STATE_STEPS = 3
 DETAILED_STEPS = 12
 
+# How accelerators round the float32 operands of their products: TPUs by default, GPUs from Ampere on where TF32 is on.
+MANTISSA_BITS = {"bfloat16": 7, "tf32": 10}
+
 Tensors = dict[str, np.ndarray]
 
 
@@ -44,6 +47,8 @@ class RunConfig:
     perturb: int | None = None
     # compute in this type: "float32" is what the script says, "float64" widens whatever is narrower
     dtype: str = "float32"
+    # round the operands of float32 products to this, of MANTISSA_BITS, as an accelerator does; "": as the CPU has them
+    products: str = ""
     # one call of one module, "Net|block.0|1" (the model, the path, which call of it): its inputs and its operations are
     # recorded; on the JAX side it is given the inputs that torch recorded under `probe_inputs`
     probe: str | None = None

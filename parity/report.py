@@ -23,6 +23,7 @@ from parity.codes import CODES
 from parity.compare import ParityResult
 from parity.curves import Point
 from parity.ladder import Rung, StepRow, Verdict
+from parity.modes import ModeRow
 from parity.page import PAGE
 
 _MARKS = {
@@ -56,6 +57,8 @@ def render(result: ParityResult, console: Console) -> None:
         verdict = Verdict.DIFFERS if outside and not few else Verdict.NOT_COMPARED if few else Verdict.EQUAL
         text = Text(f"{'curves':10} ").append(f"{verdict:13}", _MARKS[verdict])
         console.print(text.append("; ".join(curve.said for curve in result.curves) + few))
+    if result.modes:
+        console.print(_mode_table(result.modes))
     if result.origin:
         console.print(Text(f"origin: {result.origin}", style="bold"))
     for note in result.notes:
@@ -78,6 +81,18 @@ def _rung_table(rungs: tuple[Rung, ...]) -> Table:
         worst = worst_row(rung)
         figures = ("", "") if worst is None else (f"{worst.drift:.1e}", f"{worst.limit:.1e}")
         table.add_row(rung.name, Text(rung.verdict, _MARKS[rung.verdict]), str(len(rung.rows) or ""), *figures)
+    return table
+
+
+def _mode_table(modes: Sequence[ModeRow]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("mode", "verdict", "compared", "times torch's error", "limit"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("of", overflow="fold")
+    for row in modes:
+        verdict = Verdict.DIFFERS if row.differs else Verdict.EQUAL
+        figures = (f"{row.worst:.2f}", f"{row.limit:.1f}", row.tensor) if row.held else ("", "", "")
+        table.add_row(row.mode, Text(verdict, _MARKS[verdict]), str(row.held), *figures)
     return table
 
 
@@ -153,6 +168,7 @@ def to_html(result: ParityResult) -> str:
         "cause": cause,
         "chart": (chart(result.steps) if result.steps else "") + curve_charts(result),
         "rungs": "".join(_rung_html(rung) for rung in result.rungs),
+        "modes": _modes_html(result.modes) if result.modes else "",
         "steps": _steps_html(result.steps) if result.steps else "",
         "notes": "".join(f"<li>{_e(note)}</li>" for note in result.notes),
         "errors": "".join(f"<pre>{_e(error)}</pre>" for error in result.errors[1 if detail in result.errors else 0 :]),
@@ -190,6 +206,17 @@ def _rung_html(rung: Rung) -> str:
         f"<details class={kind}{opened}><summary><b>{_e(rung.name)}</b> <span class=verdict>{_e(rung.verdict)}</span> "
         f"<small>{_e(figures)}</small></summary>{table}</details>"
     )
+
+
+def _modes_html(modes: Sequence[ModeRow]) -> str:
+    names = ("mode", "compared", "error over torch's own", "its limit", "of")
+    head = "".join(f"<th{' class=n' if 0 < i < 4 else ''}>{name}</th>" for i, name in enumerate(names))
+    rows = "".join(
+        f"<tr class={'differs' if row.differs else 'ok'}><td>{_e(row.mode)}</td><td class=n>{row.held}</td>"
+        f"<td class=n>{row.worst:.2f}</td><td class=n>{row.limit:.1f}</td><td>{_e(row.tensor)}</td></tr>"
+        for row in modes
+    )
+    return f"<table><tr>{head}</tr>{rows}</table>"
 
 
 def _steps_html(steps: tuple[StepRow, ...]) -> str:

@@ -25,7 +25,7 @@ from flax.core import FrozenDict, freeze, unfreeze
 from flax.traverse_util import flatten_dict, unflatten_dict
 
 from migrate import manifest as manifests
-from parity import child, draws_jax, float64_jax, probe_jax
+from parity import child, draws_jax, float64_jax, probe_jax, products_jax
 from parity.codes import ParityError
 from parity.names import weights_for
 from parity.record import GRADIENT_STEPS, STATE_STEPS, Recording, RunConfig, Stop, wanted
@@ -319,6 +319,8 @@ def main(config_path: str) -> int:
     _run_torch_data(wide, config.seed)
     if wide:
         float64_jax.install()
+    if config.products:
+        products_jax.install(config.products)
     draws_jax.install()
     watcher = Watcher(config, Weights(config.manifest, torch_side))
     watcher.install()

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from parity import child, draws_torch, float64_torch, probe_torch
+from parity import child, draws_torch, float64_torch, probe_torch, products_torch
 from parity.perturb import Perturbation
 from parity.record import (
     DETAILED_STEPS,
@@ -292,6 +292,8 @@ def main(config_path: str) -> int:
     torch.set_num_threads(config.threads)
     if config.dtype == "float64":
         float64_torch.install()
+    if config.products:
+        products_torch.install(config.products)
     draws_torch.install()
     watcher = Watcher(config)
     watcher.install()

@@ -19,6 +19,7 @@ from parity.codes import ParityError
 from parity.compare import ParityResult
 from parity.gate import GateResult, Judged
 from parity.judge import Check
+from parity.modes import with_modes
 
 SCRIPTS = Path(__file__).parent / "scripts"
 CONFIG = """
@@ -29,6 +30,7 @@ name = "right"
 script = "right/train.py"
 steps = 3
 perturbed_runs = 0
+modes = ["jit", "tpu"]
 
 [[subject]]
 name = "wrong"
@@ -93,6 +95,28 @@ def test_what_was_compared(result: GateResult) -> None:
     assert owned == {"ada"}
 
 
+def test_the_products_of_an_accelerator_are_rounded_on_both_sides(result: GateResult) -> None:
+    found = {
+        check.mode: [float(x) for x in re.findall(r"error (\S+) times torch's own \((\S+)\)", check.message)[0]]
+        for check in result.judged[0].checks
+        if check.tensor == "output of the model Net" and check.rule == judge.PRECISION
+    }
+    assert found["float32-tpu"][1] > 1000 * found["float32-jit"][1]  # of 2**-9 against 2**-24
+    assert 0.9 < found["float32-tpu"][0] < 1.1
+
+
+def test_a_mode_that_differs_is_a_finding(result: GateResult) -> None:
+    right = result.judged[0].result
+    judged = with_modes(right)
+    assert judged.exit_code == 0 and [row.mode for row in judged.modes] == ["jit", "tpu"]
+    tensors = right.tensors["tpu"]
+    name = "output of Net.fc1"
+    off = replace(tensors, jax={**tensors.jax, name: tensors.jax[name] * 1.1})
+    judged = with_modes(replace(right, tensors={**right.tensors, "tpu": off}))
+    assert (judged.exit_code, judged.code, judged.passed) == (1, "PAR111", False)
+    assert str(judged.first_difference).startswith(f"PAR111: in the mode tpu: {name}: error ")
+
+
 def test_json(result: GateResult) -> None:
     data = json.loads(gate_formats.to_json(result))
     assert (data["format"], data["version"], data["verdict"], data["exit_code"]) == ("migrate-gate", 1, "fail", 1)
@@ -101,7 +125,7 @@ def test_json(result: GateResult) -> None:
     assert right["first_divergence"] is None
     assert wrong["first_divergence"]["jax"]["file"].endswith("train_jax.py")
     assert {"torch", "jax", "flax"} <= set(right["versions"])
-    assert right["options"]["steps"] == 3 and right["options"]["modes"] == ["jit"]
+    assert right["options"]["steps"] == 3 and right["options"]["modes"] == ["jit", "tpu"]
     assert len(right["losses"]) == 3
 
 

@@ -1,0 +1,75 @@
+"""A comparison in several modes of execution: a result that changes with one of them is a finding."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from parity import judge
+
+if TYPE_CHECKING:
+    from parity.compare import ParityResult
+    from parity.judge import Check, Tensors
+
+
+@dataclass(frozen=True)
+class Mode:
+    """How a comparison is executed. `environment`: of the JAX side. `products`: how accelerators round the operands of
+    float32 products, which both sides then do; "" as the CPU has them."""
+
+    environment: Mapping[str, str] = field(default_factory=dict)
+    products: str = ""
+
+
+MODES = {
+    "jit": Mode(),
+    "eager": Mode({"JAX_DISABLE_JIT": "1"}),
+    "jit-no-excess-precision": Mode({"XLA_FLAGS": "--xla_allow_excess_precision=false"}),
+    "tpu": Mode(products="bfloat16"),
+    "tf32": Mode(products="tf32"),
+}
+
+
+@dataclass(frozen=True)
+class ModeRow:
+    """One mode: how many figures were held against their budgets, the one closest to its own or furthest beyond it,
+    and the messages of what is beyond or could not be decided."""
+
+    mode: str
+    held: int
+    worst: float
+    limit: float
+    tensor: str
+    failed: tuple[str, ...]
+
+    @property
+    def differs(self) -> bool:
+        return bool(self.failed)
+
+
+def with_modes(result: ParityResult) -> ParityResult:
+    """The result with a row for each mode whose tensors it has. Where all else agrees, a mode that differs is its
+    first difference (PAR111)."""
+    rows = tuple(_row(mode, tensors) for mode, tensors in result.tensors.items())
+    result = replace(result, modes=rows)
+    beyond = next((row for row in rows if row.differs), None)
+    if beyond is None or result.exit_code:
+        return result
+    first = f"PAR111: in the mode {beyond.mode}: {beyond.failed[0]}"
+    return replace(result, passed=False, exit_code=1, code="PAR111", first_difference=first)
+
+
+def _row(mode: str, tensors: Tensors) -> ModeRow:
+    """Semantics is left out: float64 is run once, whatever the modes."""
+    checks = [check for check in judge.checks("", tensors, mode=mode) if check.rule != judge.SEMANTICS]
+    held = [check for check in checks if check.rule == judge.PRECISION and check.status != "undecided"]
+    worst = max(held, key=_share, default=None)
+    failed = tuple(check.message for check in checks if check.status != "pass")
+    value, limit = (worst.value, worst.limit) if worst else (math.nan, math.nan)
+    return ModeRow(mode, len(held), value, limit, worst.tensor if worst else "", failed)
+
+
+def _share(check: Check) -> float:
+    return check.value / check.limit if check.limit else math.inf
