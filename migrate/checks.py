@@ -5,9 +5,13 @@ from __future__ import annotations
 import ast
 import builtins
 import symtable
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 
+from migrate import kept, usage
 from migrate.diagnostics import Diagnostic
+from migrate.lowering.scope import is_data_api
+from migrate.nodes import Statement
+from migrate.source import SourceFile
 
 
 def compiles(path: str, text: str) -> list[Diagnostic]:
@@ -27,6 +31,41 @@ def undefined(path: str, before: str, after: str, refused: frozenset[str]) -> li
         Diagnostic(path, *_place(name, before, after), "MIG305", f"the output reads `{name}`, which nothing binds")
         for name in sorted(lost)
     ]
+
+
+_PACKAGES = ("torch", "torchvision", "torchtext", "torchaudio")
+
+
+def torch_left(
+    source: SourceFile, parts: Sequence[tuple[int, Sequence[Statement]]], rebound: Collection[str]
+) -> list[Diagnostic]:
+    """Names rooted in torch that are still used, but by what stays torch on purpose: a rule or a pass forgot them.
+    parts: statements of the output, each with the top-level statement of the input that it belongs to. rebound: names
+    that mean something else in the output, whatever the input imported by them."""
+    statements = [statement for _, made in parts for statement in made]
+    imported = kept.imported_from(statements, _PACKAGES)
+    imported = {name: full for name, full in imported.items() if name not in rebound}
+    if "torch" not in usage.stores(statements):
+        imported["torch"] = "torch"  # the output would import it
+    return [
+        _left_at(source, index, path, full)
+        for index, made in parts
+        for path, full in kept.left(made, imported)
+        if not is_data_api(full)
+    ]
+
+
+def _left_at(source: SourceFile, index: int, path: str, full: str) -> Diagnostic:
+    """The finding at the first place inside a top-level statement that has the name; else at the statement."""
+    body = source.module.body
+    line, column = source.place(body[min(index, len(body) - 1)])
+    last = source.place(body[index + 1])[0] if index + 1 < len(body) else len(source.text.splitlines()) + 1
+    for number in range(line, last):
+        position = source.line(number).find(path)
+        if position >= 0:
+            line, column = number, position + 1
+            break
+    return Diagnostic(source.path, line, column, "MIG304", f"{full} is left in the output", source.line(line))
 
 
 def _place(name: str, before: str, after: str) -> tuple[int, int]:

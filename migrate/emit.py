@@ -29,7 +29,7 @@ _STANDARD = {
     "Path": "from pathlib import Path",
     "Any": "from typing import Any",
 }
-_THIRD_PARTY = {
+THIRD_PARTY = {
     "nn": "import flax.linen as nn",
     "einops": "import einops",
     "jax": "import jax",
@@ -126,7 +126,7 @@ def _with_imports(body: list[Statement], wanted: frozenset[str]) -> list[Stateme
     below_docstring = first is None and position > 0 and not _is_import(kept[position - 1])
     lines = list(body[first].leading_lines) if first is not None else [_BLANK] if below_docstring else []
     standard = [nodes.statement(_STANDARD[name]) for name in _STANDARD if name in used and name not in imported]
-    texts = dict.fromkeys(_THIRD_PARTY[name] for name in _THIRD_PARTY if name in used and name not in imported)
+    texts = dict.fromkeys(THIRD_PARTY[name] for name in THIRD_PARTY if name in used and name not in imported)
     others = [nodes.statement(text) for text in texts]
     if "torch" in used and "torch" not in imported:
         others.append(nodes.statement("import torch"))
@@ -194,7 +194,7 @@ def _still_used(statement: Statement, used: set[str]) -> Statement | None:
     kept = []
     for alias in small.names:
         bound = alias.evaluated_alias or alias.evaluated_name.split(".")[0]
-        if bound in used and bound not in _THIRD_PARTY:
+        if bound in used and bound not in THIRD_PARTY:
             kept.append(alias)
     if not kept:
         return None

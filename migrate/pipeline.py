@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from migrate import checks
 from migrate.deep import deeply
 from migrate.diagnostics import Diagnostic, Fatal, Report, Severity, our_fault
-from migrate.emit import emit
+from migrate.emit import THIRD_PARTY, emit
 from migrate.lowering import Lowered, lower_project
 from migrate.manifest import Manifest
 from migrate.notebook import Notebook
@@ -131,7 +131,11 @@ def _output(member: Member, lowered: Lowered | None, broken: Diagnostic | None) 
     wrong = checks.compiles(source.path, text)
     if wrong:
         return Output(member, None, tuple(wrong))
-    found = [*lowered.diagnostics, *checks.undefined(source.path, source.text, text, lowered.refused)]
+    found = [
+        *lowered.diagnostics,
+        *checks.torch_left(source, lowered.parts, THIRD_PARTY),
+        *checks.undefined(source.path, source.text, text, lowered.refused),
+    ]
     if source.notebook is not None:
         return _notebook_output(member, source.notebook, text, found)
     return Output(member, text, tuple(found))

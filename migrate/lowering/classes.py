@@ -8,6 +8,7 @@ import libcst as cst
 
 from migrate import layouts, nodes, suites, usage
 from migrate.diagnostics import Unsupported
+from migrate.kept import kept
 from migrate.kinds import (
     UNKNOWN,
     Host,
@@ -46,13 +47,13 @@ class Classes(Setup, CustomGradients, Inheritance):
             return [self.custom_gradient(node)]
         if any(base and base.startswith(("torch.utils.data", "torchvision")) for base in bases):
             self.env.kinds[node.name.value] = Host("class")
-            return [node]
+            return [kept(node)]
         if any(base and base.startswith("torch.nn.") for base in bases):
             raise Unsupported("MIG201", f"{node.name.value} inherits from {nodes.code(node.bases[0].value)}")
         kinds = [self.expr(arg.value).kind for arg in node.bases if arg.keyword is None]
         if any(isinstance(kind, Host) for kind in kinds):
             self.env.kinds[node.name.value] = Host("class")
-            return [node]
+            return [kept(node)]
         if any(isinstance(kind, TorchName) for kind in kinds):
             raise Unsupported("MIG201", f"{node.name.value} inherits from {nodes.code(node.bases[0].value)}")
         plain = all(nodes.dotted(arg.value) == "object" for arg in node.bases)

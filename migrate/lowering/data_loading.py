@@ -9,6 +9,7 @@ import libcst as cst
 
 from migrate import layouts, nodes, usage
 from migrate.diagnostics import Unsupported
+from migrate.kept import kept
 from migrate.kinds import (
     UNKNOWN,
     DType,
@@ -30,7 +31,10 @@ from migrate.rules.rule import Value
 def _for_torch(value: Value) -> Expr:
     """A value as torch code takes it: what is computed in JAX is copied to a tensor."""
     node = layouts.first(value)
-    return nodes.expression("torch.from_numpy(np.array({x}))", x=node) if isinstance(value.kind, Tensor) else node
+    return nodes.call(_FROM_NUMPY, nodes.call("np.array", node)) if isinstance(value.kind, Tensor) else node
+
+
+_FROM_NUMPY = kept(nodes.expression("torch.from_numpy"))
 
 
 class DataLoading(Arguments):

@@ -6,6 +6,7 @@ import libcst as cst
 
 from migrate import layouts, nodes, suites
 from migrate.diagnostics import Unsupported
+from migrate.kept import kept
 from migrate.kinds import (
     Device,
     Function,
@@ -114,9 +115,9 @@ class ExpressionStatements(Setup, Calls, Checkpoints, OptimizerStatements):
             parameter = nodes.dotted(seed)
             if parameter in self.facts.parameter_names and not self.facts.needs_key:
                 self.facts.seeds = parameter or ""
-                return [line]
+                return [kept(line)]
         if self.script.loads["loader"]:
-            made.append(line)
+            made.append(kept(line))
         if self.wants_key():
             made.append(nodes.statement(f"{self.unit.key} = jax.random.key({{seed}})", seed=seed))
             self.ran_key = True

@@ -8,6 +8,7 @@ import libcst as cst
 
 from migrate import layouts, nodes
 from migrate.diagnostics import Unsupported
+from migrate.kept import kept
 from migrate.kinds import (
     UNKNOWN,
     Accelerator,
@@ -75,6 +76,8 @@ class Expressions(Accelerated, Imports):
         handler = getattr(self, f"expr_{type(node).__name__}", None)
         if handler is not None:
             value = handler(node)
+            if isinstance(value.kind, Host) and self.uses_torch(value.node):
+                value = replace(value, node=kept(value.node))  # data loading stays torch
             return self._parenthesized(node, value)
         if isinstance(node, _NUMBERS):
             return Value(node, Number())

@@ -6,6 +6,7 @@ import libcst as cst
 
 from migrate import layouts, nodes, suites, usage
 from migrate.diagnostics import Unsupported
+from migrate.kept import kept
 from migrate.kinds import (
     UNKNOWN,
     Function,
@@ -47,7 +48,7 @@ class Functions(HandedOver, Initialisation, UserCalls):
             if isinstance(kind, Function):
                 self.script.host_functions.add(kind.name)
         self.env.kinds[node.name.value] = Host("function")
-        return node
+        return kept(node)
 
     def function(self, node: cst.FunctionDef) -> cst.FunctionDef:
         """A user's function: its body, with the state that it touches in its signature and its returns."""

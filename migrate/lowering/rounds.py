@@ -39,6 +39,11 @@ class Lowered:
     scope: str = ""
     wanted: frozenset[str] = frozenset()  # names that other files of the project take from this one
 
+    @property
+    def parts(self) -> list[tuple[int, Sequence[Statement]]]:
+        """All code of the output: each statement and helper with the input's top-level statement that it belongs to."""
+        return [*self.body, *((helper.anchor, helper.code) for helper in self.helpers)]
+
 
 @dataclass(frozen=True)
 class Input:

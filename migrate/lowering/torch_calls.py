@@ -110,6 +110,8 @@ class TorchCalls(Losses, Layers, Optimizers, Distributed, DataLoading, TypedTens
                 assert isinstance(func, cst.Attribute)
                 func = func.with_changes(value=receiver.node)
             return Value(node.with_changes(func=func, args=self.torch_args(node.args)), Host("tensor"))
+        for value in values:
+            self.refuse_torch(value)
         call.bound = {name: self.as_array(value) for name, value in call.bound.items()}
         call.rest = [self.as_array(value) for value in call.rest]
         layout = "first"
