@@ -11,6 +11,7 @@ from flax.core import meta
 
 from weight_port.errors import fail
 from weight_port.forms import ALONE, FLAX_LEAVES, Kind, Slot
+from weight_port.recurrent import CELLS
 
 _NOT_WEIGHTS = ("cache", "intermediates")
 
@@ -24,7 +25,8 @@ def linen_slots(module: linen.Module, inputs: Sequence[Any]) -> tuple[list[Slot]
     kinds: dict[tuple[str, ...], Kind] = {}
 
     def look(call: Callable[..., Any], args: Any, kwargs: Any, context: Any) -> Any:
-        kinds[tuple(context.module.path)] = _kind(context.module)
+        # the first: what a scan lifts is seen once more, as if it were the model itself
+        kinds.setdefault(tuple(context.module.path), _kind(context.module))
         return call(*args, **kwargs)
 
     def initial(*args: Any) -> Any:
@@ -99,6 +101,7 @@ def _kind(module: Any) -> Kind:
         "RMSNorm": (linen.RMSNorm, nnx.RMSNorm),
         "InstanceNorm": (linen.InstanceNorm, nnx.InstanceNorm),
         "PReLU": (linen.PReLU, nnx.PReLU),
+        **CELLS,
     }
     name = next((name for name, classes in known.items() if isinstance(module, classes)), "")
     if name == "DenseGeneral":
@@ -114,7 +117,10 @@ def _slots(flat: Mapping[str, Any], kinds: Mapping[str, Kind], jaxpr: Any) -> li
     for name, leaf in flat.items():
         collection, _, rest = name.partition("/")
         path, _, last = rest.rpartition("/")
-        if not kinds.get(path, Kind()).name and last not in FLAX_LEAVES:
+        outer, _, inner = path.rpartition("/")
+        if kinds.get(outer, Kind()).name in CELLS:  # one layer, whatever it is made of
+            path, last = outer, f"{inner}/{last}"
+        elif not kinds.get(path, Kind()).name and last not in FLAX_LEAVES:
             path, last = rest, ALONE
         groups.setdefault(path, {})[last] = (collection, tuple(leaf.shape))
     channels = set(_channels(groups, kinds))

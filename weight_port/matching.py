@@ -16,6 +16,7 @@ from migrate.layers.moves import Move, Part, shape_after, show
 from migrate.manifest import Leaf, ModelWeights, Tie, Unused
 from weight_port.errors import Problem, raise_all
 from weight_port.forms import ALONE, MATRICES, TORCH_LEAVES, Form, Slot, forms
+from weight_port.recurrent import CELLS, advice, cell_leaves, torch_leaf
 from weight_port.regions import TensorInfo
 
 IGNORED = {"num_batches_tracked": "Flax counts no batches"}
@@ -131,6 +132,9 @@ def _origins(shapes: Mapping[str, tuple[int, ...]], layers: Mapping[str, str]) -
                 inner = f"{prefix}.{part}" if prefix else part
                 take = (Part(0, i, 3),)
                 groups.setdefault(inner, {})[packed[1]] = Ref(key, (shape[0] // 3, *shape[1:]), take)
+        elif cell := torch_leaf(last):
+            inner = ".".join(filter(None, (prefix, cell[0])))
+            groups.setdefault(inner, {})[cell[1]] = Ref(key, shape)
         elif last in TORCH_LEAVES:
             groups.setdefault(prefix, {})[last] = Ref(key, shape)
         else:
@@ -173,6 +177,8 @@ def _turned(slot: Slot) -> list[tuple[int, ...]]:
 
 def choices(slot: Slot, origin: Origin) -> dict[str, list[Form]]:
     """For every leaf the forms in which the module's tensors fill it; empty where they do not fill all, with all."""
+    if slot.kind.name in CELLS:
+        return {leaf: [] for leaf in slot.leaves} if _of_cell(slot, origin) else {}
     found: dict[str, list[Form]] = {}
     used: set[str] = set()
     for leaf, shape in slot.leaves.items():
@@ -182,6 +188,10 @@ def choices(slot: Slot, origin: Origin) -> dict[str, list[Form]]:
         found[leaf] = fits
         used.update(form.suffix for form in fits)
     return found if used == set(origin.tensors) else {}
+
+
+def _of_cell(slot: Slot, origin: Origin) -> list[Leaf]:
+    return cell_leaves(slot, {name: (ref.key, ref.shape) for name, ref in origin.tensors.items()})
 
 
 def _fits(form: Form, origin: Origin, shape: tuple[int, ...]) -> bool:
@@ -360,6 +370,8 @@ def words(name: str) -> tuple[str, ...]:
 
 
 def _leaves(slot: Slot, origin: Origin) -> tuple[list[Leaf], list[Problem]]:
+    if slot.kind.name in CELLS:
+        return _of_cell(slot, origin), []
     made: list[Leaf] = []
     problems: list[Problem] = []
     for leaf, fits in choices(slot, origin).items():
@@ -399,7 +411,8 @@ def _open(matching: Matching) -> list[Problem]:
         else:
             near = sorted(matching.open_origins(), key=lambda prefix: -_alike(path, prefix))[:3]
             listed = "; ".join(_describe(matching.origins[prefix]) for prefix in near)
-            problems.append(Problem("WPT102", f"nothing fills {what}", f"Not used: {listed}." if near else ""))
+            unused = f"Not used: {listed}." if near else ""
+            problems.append(Problem("WPT102", f"nothing fills {what}", advice(slot) or unused))
     for prefix in matching.open_origins():
         if prefix not in wanted:
             problems.append(Problem("WPT101", f"nothing uses {_describe(matching.origins[prefix])}",

@@ -15,7 +15,7 @@ import torch
 from flax import nnx
 from torch import nn as tnn
 
-from weight_port import from_pretrained, match_module, unport_tree
+from weight_port import PortError, from_pretrained, match_module, unport_tree
 from weight_port.apply import nest
 
 # Float64: some hundred roundings of 1.1e-16 each. A wrong transpose or an exchanged weight is off by the output's size.
@@ -169,7 +169,7 @@ def applied(flax: Any, path: Any, inputs: tuple[Any, ...], module: tnn.Module) -
     def apply(variables: Any, x: Any) -> Any:
         for state, values in ((params, variables["params"]), (statistics, variables["batch_stats"])):
             nnx.replace_by_pure_dict(state, values)
-        return nnx.merge(graph, params, statistics, rest)(x)
+        return nnx.merge(graph, params, statistics, rest, copy=True)(x)  # which may count draws
 
     return {name: tree for name, tree in variables.items() if tree}, lambda v, x: apply({"batch_stats": {}} | v, x)
 
@@ -181,3 +181,55 @@ def nest_of(tree: Any) -> Any:
 def same(found: np.ndarray, expected: np.ndarray) -> None:
     assert found.shape == expected.shape
     assert np.abs(found - expected).max() <= CLOSE * max(np.abs(expected).max(), 1.0)
+
+
+class First(tnn.Module):
+    """The sequence that a recurrent network gives, without its last state."""
+
+    def __init__(self, network: tnn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.network(x)[0]
+
+
+WIDE: dict[str, Any] = {"dtype": jnp.float64, "param_dtype": jnp.float64}
+CELLS = {
+    "LSTMCell": (tnn.LSTM, nn.LSTMCell, nnx.LSTMCell),
+    "OptimizedLSTMCell": (tnn.LSTM, nn.OptimizedLSTMCell, nnx.OptimizedLSTMCell),
+    "GRUCell": (tnn.GRU, nn.GRUCell, None),
+    "SimpleCell": (tnn.RNN, nn.SimpleCell, nnx.SimpleCell),
+}
+
+
+@pytest.mark.parametrize("target", ["linen", "nnx"])
+@pytest.mark.parametrize("name", CELLS)
+def test_a_recurrent_network_goes_there_and_back(name, target, tmp_path):
+    theirs, linen, other = CELLS[name]
+    module = drawn(First(theirs(3, 4, batch_first=True)))
+    torch.save(module.state_dict(), tmp_path / "m.pt")
+    x = np.random.default_rng(0).normal(size=(2, 5, 3))
+    if target == "nnx" and other is None:
+        cell = nnx.RNN(nnx.GRUCell(3, 4, rngs=nnx.Rngs(0), **WIDE), rngs=nnx.Rngs(0))
+        with pytest.raises(PortError, match=r"nnx.GRUCell has no bias inside the product with the reset gate"):
+            match_module(cell, tmp_path / "m.pt", example_inputs=(x,))
+        return
+    rngs = nnx.Rngs(0)
+    flax: Any = nn.RNN(linen(4, **WIDE)) if target == "linen" else nnx.RNN(other(3, 4, rngs=rngs, **WIDE), rngs=rngs)
+    inputs = (jnp.asarray(x),)
+    manifest = match_module(flax, tmp_path / "m.pt", example_inputs=inputs).models[0]
+    variables, apply = applied(flax, tmp_path / "m.pt", inputs, module)
+    expected = module(torch.from_numpy(x))
+    same(np.asarray(apply(variables, inputs[0])), expected.detach().numpy())
+
+    expected.sum().backward()
+    gradients = jax.grad(lambda v: apply(v, inputs[0]).sum())(variables)
+    back = unport_tree({collection: nest_of(tree) for collection, tree in gradients.items()}, manifest)
+    for key, parameter in module.named_parameters():
+        if "weight" in key:  # Flax has the sum of two biases
+            assert parameter.grad is not None
+            same(back[key], parameter.grad.numpy())
+    returned = unport_tree({collection: nest_of(tree) for collection, tree in variables.items()}, manifest)
+    module.load_state_dict({key: torch.from_numpy(np.array(value)) for key, value in returned.items()})
+    same(module(torch.from_numpy(x)).detach().numpy(), expected.detach().numpy())
