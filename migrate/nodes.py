@@ -139,6 +139,18 @@ def arguments(nodes: Iterable[Expr], keywords: Mapping[str, Expr] | None = None)
     return result
 
 
+def extended(args: Sequence[cst.Arg], keywords: Mapping[str, Expr]) -> list[cst.Arg]:
+    """The arguments of a call with more of them, laid out as those are."""
+    added = arguments([], keywords)
+    if not args or not added:
+        return [*args, *added]
+    last = args[-1]
+    between = args[-2].comma if len(args) > 1 else cst.MaybeSentinel.DEFAULT
+    inner = [last.with_changes(whitespace_after_arg=cst.SimpleWhitespace("")), *added[:-1]]
+    end = added[-1].with_changes(comma=last.comma, whitespace_after_arg=last.whitespace_after_arg)
+    return [*args[:-1], *(arg.with_changes(comma=between) for arg in inner), end]
+
+
 def call(function: Expr | str, *nodes: Expr, **keywords: Expr) -> cst.Call:
     """A call; a function given as text is parsed."""
     func = _as_node(function)

@@ -218,6 +218,13 @@ class Script:
     module_seeds: set[str] = field(default_factory=set)  # files whose top-level statements seed torch
     made_with: dict[str, set[str]] = field(default_factory=dict)  # torch layers used as values -> arguments they get
     loads: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    settled: bool = False  # rounds change nothing more, what was left open is refused now
+    left_open: bool = False
+
+    def still_open(self) -> bool:
+        """Whether what contradicts itself now may come right in a later round; then it is no reason to refuse."""
+        self.left_open = True
+        return not self.settled
 
     def _nodes(self, cls: str) -> list[Node]:
         facts = self.classes.get(cls)

@@ -48,6 +48,7 @@ from migrate.lowering.einops_calls import EinopsCalls
 from migrate.lowering.elements import has_key, loop_kind
 from migrate.lowering.expressions import Expressions
 from migrate.lowering.function_transforms import FunctionTransforms
+from migrate.lowering.inheritance import FRAMEWORK
 from migrate.lowering.makers import MakerValues, is_partial
 from migrate.lowering.models import Models
 from migrate.lowering.torch_calls import TorchCalls
@@ -103,6 +104,8 @@ class Calls(Derivatives, TorchCalls, MakerValues, EinopsCalls, Models, Expressio
         name = self.torch_name(func)
         if name is not None:
             return self.torch_call(name, node)
+        if nodes.dotted(func) in ("TypeVar", "typing.TypeVar"):
+            return self.type_variable(node)
         if is_partial(func) and node.args:
             made = self.partial_maker(node, self.expr(node.args[0].value).kind)
             if made is not None:
@@ -119,6 +122,13 @@ class Calls(Derivatives, TorchCalls, MakerValues, EinopsCalls, Models, Expressio
             return self.method_call(node, func, base)
         callee = self.expr(func)
         return self.value_call(node, callee)
+
+    def type_variable(self, node: cst.Call) -> Value:
+        """`TypeVar("M", bound=nn.Module)`: the classes of modules inherit from Flax's class of that name."""
+        ours = nodes.expression("nn.Module")
+        bounds = [ours if self.torch_name(arg.value) in FRAMEWORK else self.node(arg.value) for arg in node.args]
+        args = [arg.with_changes(value=bound) for arg, bound in zip(node.args, bounds, strict=True)]
+        return Value(node.with_changes(args=args), Plain("type"))
 
     def refuse_frozen(self, path: str) -> None:
         """Declines Python's own random numbers and clocks in a forward pass, and in what it or a loss function calls:

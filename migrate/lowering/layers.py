@@ -199,7 +199,7 @@ class Layers(Arguments, Builders):
             own["training"] = self.mode_expression(kind.cls)
         if kind.cls in self.script.half:
             own["dtype"] = nodes.expression("self.dtype")
-        made = made.with_changes(args=[*args, *nodes.arguments([], own)])
+        made = made.with_changes(args=nodes.extended(args, own))
         return Value(made, Module((ClassNode(kind.cls),)))
 
     def field_value(self, value: Value) -> Expr:

@@ -82,7 +82,7 @@ class MakerValues(Layers):
             own["training"] = self.mode_expression(nodes.code(node.func))
         if half:
             own["dtype"] = nodes.expression("self.dtype")
-        args = [*args, *nodes.arguments([], own)]
+        args = nodes.extended(args, own)
         if not isinstance(result, Module):
             raise Unsupported("MIG201", f"{nodes.code(node.func)} makes a model here, of a class that is not known")
         return Value(node.with_changes(func=callee.node, args=args), result)

@@ -131,7 +131,7 @@ class Models(Precision):
     def mutating_apply(self, place: Place, made: cst.Call) -> Expr:
         """A forward pass that changes batch statistics, in statements of its own; the name that its output has."""
         mutable = {"mutable": nodes.expression('["batch_stats"]')}
-        made = made.with_changes(args=[*made.args, *nodes.arguments([], mutable)])
+        made = made.with_changes(args=nodes.extended(made.args, mutable))
         output = self.output_name()
         if self.region is not None and self.region.replaying:
             self.before.append(nodes.statement("{output}, _ = {made}", output=output, made=made))
@@ -210,7 +210,7 @@ class Models(Precision):
         if streams:
             extra["rngs"] = nodes.dict_of(streams)
         function = cst.Attribute(self.applied(node, kind, mode), cst.Name("apply"))
-        return cst.Call(function, [cst.Arg(self.variables(kind)), *args, *nodes.arguments([], extra)])
+        return cst.Call(function, nodes.extended([cst.Arg(self.variables(kind)), *args], extra))
 
     def applied(self, node: Expr, kind: Model, mode: str) -> Expr:
         """The model as it is applied: a copy in its mode, and in the precision in force."""

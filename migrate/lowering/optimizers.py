@@ -81,7 +81,7 @@ class Optimizers(Schedules, ParameterGroups):
         made = self.filled(entry, calls[decayed], rate is not None)
         if not isinstance(made, cst.Call) or nodes.dotted(made.func) != "optax.adamw":
             return None
-        made = made.with_changes(args=[*made.args, *nodes.arguments([], {"mask": grouped.masks[decayed]})])
+        made = made.with_changes(args=nodes.extended(made.args, {"mask": grouped.masks[decayed]}))
         return self.decayed(entry, calls[decayed], made)
 
     def of_group(self, entry: OptimizerEntry, call: Call, options: Mapping[str, Expr], rate: Expr | None) -> Call:

@@ -98,9 +98,9 @@ def lower_project(
         bodies = [_survived(unit, broken) for unit in units]
         script.loads["loader"] = int(_has_loader(script))
         after = _fingerprint(script)
-        if after == before:
+        if after == before and (script.settled or not script.left_open):
             break
-        before = after
+        script.settled, before = script.settled or after == before, after
     return [_lowered(unit, body) for unit, body in zip(units, bodies, strict=True)]
 
 
@@ -133,6 +133,7 @@ def _next_round(script: Script) -> None:
         facts.asked, facts.found_asked = facts.found_asked, {}
     script.attributes, script.found_attributes = script.found_attributes, {}
     script.device_used, script.found_device_used = script.found_device_used, set()
+    script.left_open = False
     script.summed.clear()
     script.updated.clear()
     script.frozen_last, script.frozen = script.frozen, {}

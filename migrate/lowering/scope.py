@@ -152,6 +152,10 @@ class Scope:
         """A torch layer class as a value."""
         raise NotImplementedError
 
+    def annotated_maker(self, annotation: cst.Annotation | None) -> Kind:
+        """The module classes that an annotation names; Never where it names none."""
+        raise NotImplementedError
+
     def class_attribute(self, base: Value, attribute: str) -> Kind:
         """An attribute of a module class."""
         raise NotImplementedError
@@ -220,7 +224,7 @@ class Scope:
                 env.kinds.update(self.script.attributes.get(self.scope, {}))
                 env.kinds[name] = Plain("self")
             else:
-                env.kinds[name] = _parameter_kind(facts, parameter)
+                env.kinds[name] = self.parameter_kind(facts, parameter)
                 env.shared.add(name)
         for star in (params.star_arg, params.star_kwarg):
             if isinstance(star, cst.Param):
@@ -236,6 +240,18 @@ class Scope:
             return self
         unit = self.unit.others[file]
         return type(self)(unit, "module", file, env=Environment(dict(self.script.finals.get(file, {}))))
+
+    def parameter_kind(self, facts: FunctionFacts, parameter: cst.Param) -> Kind:
+        """What a parameter of a function holds: what its calls passed, else what its annotation says."""
+        kind = facts.params.get(parameter.name.value, Never())
+        if isinstance(kind, Never):
+            kind = self.annotated_maker(parameter.annotation)
+        if not isinstance(kind, Never):
+            return kind
+        annotation = nodes.annotation(parameter)
+        if annotation in ("torch.Tensor", "Tensor"):
+            return Tensor()
+        return Number() if annotation in ("int", "float", "bool") else UNKNOWN
 
     def class_scope(self, name: str) -> Self:
         """The methods of a class that is no module."""
@@ -413,14 +429,3 @@ class Scope:
             return nodes.call("jnp.asarray", node)
         self.unit.use_snippet("split_batch")
         return nodes.call("split_batch", node)
-
-
-def _parameter_kind(facts: FunctionFacts, parameter: cst.Param) -> Kind:
-    """What a parameter of a function holds: what its calls passed, else what its annotation says."""
-    kind = facts.params.get(parameter.name.value, Never())
-    if not isinstance(kind, Never):
-        return kind
-    annotation = nodes.annotation(parameter)
-    if annotation in ("torch.Tensor", "Tensor"):
-        return Tensor()
-    return Number() if annotation in ("int", "float", "bool") else UNKNOWN

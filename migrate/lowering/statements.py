@@ -130,7 +130,10 @@ class Statements(PlainTerms, ExpressionStatements, Classes, Assignments, StepFun
 def _refusal(error: Unsupported, originals: Sequence[Statement]) -> Statement:
     """The exception that stands for statements, with their text in comments above it."""
     text = " ".join(f"{error.code}: {error.message}".split()).replace("\\", "\\\\").replace('"', '\\"')
-    made = nodes.statement(f'raise NotImplementedError("{text}")')
+    made: Statement = nodes.statement(f'raise NotImplementedError("{text}")')
+    if isinstance(originals[0], cst.ClassDef):  # what does not make one works without it
+        init = suites.function("__init__", ["self", "*args", "**kwargs"], [made])
+        made = cst.ClassDef(originals[0].name, suites.block([init]))
     source = cst.Module(list(originals)).code.strip("\n").splitlines()
     lines = [cst.EmptyLine(comment=cst.Comment(f"# {text}".rstrip())) for text in source if text.strip()]
     blank = [line for line in originals[0].leading_lines[:1] if line.comment is None]

@@ -62,8 +62,8 @@ class UserCalls(Arguments, Builders, Binding):
             raise Unsupported(
                 "MIG404", f"{spelled(kind.name)} changes {', '.join(sorted({s.what for s in facts.writes}))}"
             )
-        built = nodes.arguments([], self.take_built(facts))
-        made = node.with_changes(func=callee.node, args=[*self.threaded_args(facts, args, followed), *built])
+        passed = nodes.extended(self.threaded_args(facts, args, followed), self.take_built(facts))
+        made = node.with_changes(func=callee.node, args=passed)
         return (
             Value(made, self.built_kind(facts.result))
             if alone
@@ -136,7 +136,7 @@ class UserCalls(Arguments, Builders, Binding):
         if not state_of:
             return args
         if "" in followed:
-            return [*args, *nodes.arguments([], state_of)]
+            return nodes.extended(args, state_of)
         given = dict(zip(followed, args, strict=True))
         made: list[cst.Arg] = []
         positional = True
