@@ -117,6 +117,7 @@ class ClassFacts:
     name: str
     node: cst.ClassDef | None = None
     inline: Module | None = None
+    extends: str = ""  # the torch layer that it inherits from
     output_name: str = ""  # of a model that is made in place: the class that it is in the output
     bases: list[str] = field(default_factory=list)  # user classes that it inherits from
     sets_up: bool = False  # whether it has a setup of its own or of its base

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import libcst as cst
 
-from migrate import layouts, nodes, suites
+from migrate import layouts, nodes, suites, usage
 from migrate.constructed import ChoiceNode, LayerNode, ListNode, Node, Passage
 from migrate.diagnostics import Unsupported
 from migrate.kinds import Items, Kind, Module, Never, SelfModule, Tied, join
@@ -42,6 +42,8 @@ class Attributes(InitialWeights, ModuleWeights, ModuleLists):
         facts = self.script.classes[self.cls]
         name = target.attr.value
         self.making = path
+        if self.context == "forward" and _moved(value, path) and len(self.blocks) == 1:
+            return self.moved_attribute(line, name, value)
         if self.context == "forward":
             raise Unsupported(
                 "MIG201", f"self.{name} is set in {self.scope.rpartition('.')[2]}: a Flax module is frozen there"
@@ -50,6 +52,15 @@ class Attributes(InitialWeights, ModuleWeights, ModuleLists):
         if parameter is not None:
             return suites.with_comments(parameter, line)
         return self.set_attribute(facts, line, target, value, self.expr(value))
+
+    def moved_attribute(self, line: cst.SimpleStatementLine, name: str, value: Expr) -> list[Statement]:
+        """`self.mask = self.mask.to(x)` in a forward pass: a variable, since what the attribute holds stays the same."""
+        method = self.script.functions[self.scope].node
+        taken = {*usage.stores(method.body), *(p.name.value for p in method.params.params)}
+        own = f"{name}_" if name in taken else name
+        lowered = self.expr(value)
+        self.moved[name] = own
+        return suites.assigned(line, nodes.name(own), layouts.first(lowered))
 
     def set_attribute(
         self, facts: ClassFacts, line: cst.SimpleStatementLine, target: cst.Attribute, value: Expr, lowered: Value
@@ -187,3 +198,15 @@ class Attributes(InitialWeights, ModuleWeights, ModuleLists):
 
 def _other_name(name: str, kind: Kind) -> str:
     return f"{name}_list" if isinstance(kind, Items) else f"{name}_layer"
+
+
+def _moved(value: Expr, path: str) -> bool:
+    """Whether a value is an attribute on another device or of another type, or None where that is None."""
+    if isinstance(value, cst.IfExp):
+        sides = [value.body, value.orelse]
+        return any(nodes.is_literal(side, None) for side in sides) and any(_moved(side, path) for side in sides)
+    func = value.func if isinstance(value, cst.Call) else None
+    return isinstance(func, cst.Attribute) and func.attr.value in _MOVES and nodes.dotted(func.value) == path
+
+
+_MOVES = ("to", "type", "type_as", "float", "half", "cuda", "cpu")

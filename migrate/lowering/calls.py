@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import libcst as cst
 
 from migrate import layouts, nodes, usage
+from migrate.constructed import ClassNode
 from migrate.diagnostics import Unsupported
 from migrate.kinds import (
     UNKNOWN,
@@ -26,6 +27,7 @@ from migrate.kinds import (
     Model,
     Module,
     ModuleClass,
+    Never,
     Number,
     Optimizer,
     Parameters,
@@ -172,6 +174,10 @@ class Calls(Derivatives, TorchCalls, MakerValues, EinopsCalls, Models, Expressio
             return self.value_call(node, self.expr(func))
         if isinstance(kind, Loss | Module) and method in _PLACING:
             return base
+        if isinstance(kind, Module):
+            of_submodule = self.submodule_call(node, func, base, kind)
+            if of_submodule is not None:
+                return of_submodule
         if isinstance(kind, Items) and kind.type == "list" and method in ("append", "extend", "insert"):
             return self.list_method(node, func, base)
         if isinstance(kind, Instance) and f"{kind.cls}.{method}" in self.script.functions:
@@ -339,7 +345,8 @@ class Calls(Derivatives, TorchCalls, MakerValues, EinopsCalls, Models, Expressio
             return self.own_method(node, func, qualname)
         if attribute in _MODULE_METHODS:
             raise Unsupported("MIG301", f"nn.Module.{attribute} inside a module")
-        return Value(node.with_changes(func=func, args=self.array_args(node.args)), UNKNOWN)
+        inherited = self.self_attribute(func, kind, attribute).node
+        return Value(node.with_changes(func=inherited, args=self.array_args(node.args)), UNKNOWN)
 
     def own_method(self, node: cst.Call, func: cst.Attribute, qualname: str) -> Value:
         """Another method of the same module: what it is called with is what its parameters are."""
@@ -351,6 +358,25 @@ class Calls(Derivatives, TorchCalls, MakerValues, EinopsCalls, Models, Expressio
         self.pass_kinds(facts, node.args, values)
         made = cst.Name("self") if func.attr.value == "forward" else func
         return Value(node.with_changes(func=made, args=placed(node.args, values)), facts.result)
+
+    def submodule_call(self, node: cst.Call, func: cst.Attribute, base: Value, owner: Module) -> Value | None:
+        """`self.encoder.norm(x)`, or a method of the user's, `self.encoder.encode(x)`; None for anything else."""
+        attribute = self.submodule_attribute(func, base, owner, func.attr.value)
+        if attribute.kind is not UNKNOWN:
+            return self.value_call(node, attribute)
+        classes = [option.cls for option in owner.options if isinstance(option, ClassNode)]
+        methods = [self.script.functions.get(f"{cls}.{func.attr.value}") for cls in classes]
+        if func.attr.value == "forward" or not methods or len(methods) < len(owner.options):
+            return None
+        values = [self.array(arg.value) for arg in node.args]
+        result: Kind = Never()
+        for cls, method in zip(classes, methods, strict=True):
+            if method is None or method.decorators & {"staticmethod", "classmethod", "property"}:
+                return None
+            self.script.classes[cls].reached.add(func.attr.value)
+            self.pass_kinds(method, node.args, values)
+            result = join(result, method.result)
+        return Value(node.with_changes(func=attribute.node, args=placed(node.args, values)), result)
 
     def weight_method(self, func: cst.Attribute, base: Value) -> Value:
         """What scripts ask of one weight: its size, mostly."""

@@ -21,11 +21,13 @@ from migrate.kinds import (
     Tensor,
     TorchName,
 )
+from migrate.layers.table import TABLE
 from migrate.lowering.constructors import built_methods, certain, repeated
 from migrate.lowering.custom_gradients import AUTOGRAD_FUNCTIONS, CustomGradients
 from migrate.lowering.inheritance import FRAMEWORK, Inheritance
-from migrate.lowering.setup import Setup, own_fields
-from migrate.nodes import Statement
+from migrate.lowering.layer_subclasses import LayerSubclasses
+from migrate.lowering.setup import own_fields
+from migrate.nodes import Expr, Statement
 from migrate.qualified import inside
 from migrate.script import (
     ClassFacts,
@@ -34,7 +36,7 @@ from migrate.script import (
 )
 
 
-class Classes(Setup, CustomGradients, Inheritance):
+class Classes(LayerSubclasses, CustomGradients, Inheritance):
     """Definitions of classes."""
 
     def statement_ClassDef(self, node: cst.ClassDef) -> list[Statement]:
@@ -48,6 +50,8 @@ class Classes(Setup, CustomGradients, Inheritance):
         if any(base and base.startswith(("torch.utils.data", "torchvision")) for base in bases):
             self.env.kinds[node.name.value] = Host("class")
             return [kept(node)]
+        if bases and bases[0] in TABLE:
+            return [self.module_class(node, None, self.layer_subclass(node, TABLE[bases[0]]))]
         if any(base and base.startswith("torch.nn.") for base in bases):
             raise Unsupported("MIG201", f"{node.name.value} inherits from {nodes.code(node.bases[0].value)}")
         kinds = [self.expr(arg.value).kind for arg in node.bases if arg.keyword is None]
@@ -76,8 +80,8 @@ class Classes(Setup, CustomGradients, Inheritance):
                 body += inner.guarded(statement)
         return node.with_changes(body=suites.block_of(node.body, body))
 
-    def module_class(self, node: cst.ClassDef, base: ClassFacts | None) -> cst.ClassDef:
-        """A module class in Flax linen. `base`: the user's module class that it inherits from."""
+    def module_class(self, node: cst.ClassDef, base: ClassFacts | None, layer: Expr | None = None) -> cst.ClassDef:
+        """A module class in Flax linen. `base`: the user's module class that it inherits from; `layer`: Flax's."""
         name = inside(self.unit.scope, node.name.value)
         facts = self.script.classes.setdefault(name, ClassFacts(name, node))
         written = self.written_out(node, base) if base is not None else None
@@ -117,7 +121,7 @@ class Classes(Setup, CustomGradients, Inheritance):
             body = suites.after_docstring(body, own_fields(self.script, name))
         if not body:
             body = [nodes.statement("pass")]
-        bases = self.flax_bases(node, base)
+        bases = self.flax_bases(node, base) if layer is None else [cst.Arg(layer)]
         body = [_apart(statement) if number else statement for number, statement in enumerate(body)]
         return node.with_changes(bases=bases, body=suites.block_of(node.body, body))
 

@@ -113,7 +113,11 @@ class DataLoading(Arguments):
         for arg in node.args:
             value = self.expr(arg.value)
             keyword = arg.keyword.value if arg.keyword else ""
-            if isinstance(value.kind, DType) or keyword == "dtype":
+            text = nodes.literal(arg.value)
+            by_type = isinstance(node.func, cst.Attribute) and node.func.attr.value == "type"
+            if by_type and isinstance(text, str):  # x.type("torch.FloatTensor")
+                value = Value(arg.value, TorchName(text))
+            if isinstance(value.kind, DType) or keyword == "dtype" or (by_type and type(value.kind) is Kind):
                 node_out = nodes.expression("{x}.astype({dtype})", x=node_out, dtype=value.node)
                 kind, casted = replace(kind, dtype=dtype_kind(value.node)), True
             elif isinstance(value.kind, Tensor):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 
 import libcst as cst
 
 from migrate import layouts, nodes
+from migrate.constructed import ClassNode
 from migrate.diagnostics import Unsupported
 from migrate.kept import kept
 from migrate.kinds import (
@@ -123,6 +125,9 @@ class Expressions(Accelerated, Imports):
         measured = self.weight_shape(node) if attribute == "shape" else None
         if measured is not None:
             return measured
+        of_weight = self.weight_type(node) if attribute in ("dtype", "device") else None
+        if of_weight is not None:
+            return of_weight
         base = self.expr(node.value)
         if isinstance(base.kind, TorchName):
             return self.torch_value(f"{base.kind.name}.{attribute}", node)
@@ -135,6 +140,8 @@ class Expressions(Accelerated, Imports):
         if isinstance(base.kind, Module) and has_key(base.kind, attribute):
             key = nodes.expression("{x}[{k}]", x=base.node, k=cst.SimpleString(f'"{attribute}"'))
             return Value(key, named_child(base.kind, attribute))
+        if isinstance(base.kind, Module):
+            return self.submodule_attribute(node, base, base.kind, attribute)
         if isinstance(base.kind, Tensor | Weight):
             return self.tensor_attribute(node, base, attribute)
         if isinstance(base.kind, Host):
@@ -176,12 +183,46 @@ class Expressions(Accelerated, Imports):
             facts.own_trains = True
             return Value(node, Number())
         kind = known(facts.seen.get(attribute, facts.attributes.get(attribute)))
+        if facts.extends and kind is UNKNOWN:
+            layer = facts.extends.rpartition(".")[2]
+            raise Unsupported("MIG201", f"self.{attribute} of torch's {layer}, which Flax's has under another name")
         if self.context == "setup" and attribute in facts.held:
             return Value(nodes.name(facts.held[attribute]), kind)
+        method = self.script.functions.get(f"{facts.name}.{attribute}")
+        if kind is UNKNOWN and method is not None and "property" in method.decorators:
+            return Value(node, method.result)
+        if attribute in self.moved:
+            return Value(nodes.name(self.moved[attribute]), kind)
         renamed = facts.renamed.get(attribute)
         if renamed:
             node = node.with_changes(attr=cst.Name(renamed))
         return Value(node, kind)
+
+    def submodule_attribute(self, node: cst.Attribute, base: Value, owner: Module, attribute: str) -> Value:
+        """`self.encoder.norm`: what all classes that the module may be have under this name."""
+        facts = [self.script.classes.get(one.cls) for one in owner.options if isinstance(one, ClassNode)]
+        known_to = [one for one in facts if one is not None and not one.extends]
+        if not known_to or len(known_to) < len(owner.options):
+            return Value(node.with_changes(value=nodes.parenthesized(base.node)), UNKNOWN)
+        kinds = [known(one.seen.get(attribute, one.attributes.get(attribute))) for one in known_to]
+        names = {one.renamed.get(attribute, attribute) for one in known_to}
+        if len(names) > 1:
+            raise Unsupported(
+                "MIG201", f"{nodes.code(node)} has several names in the output: {', '.join(sorted(names))}"
+            )
+        made = node.with_changes(value=base.node, attr=cst.Name(names.pop()))
+        return Value(made, functools.reduce(join, kinds))
+
+    def weight_type(self, node: cst.Attribute) -> Value | None:
+        """`self.conv.weight.dtype`: weights are made in float32; None of anything but a weight of a layer."""
+        weight = node.value
+        if not isinstance(weight, cst.Attribute) or weight.attr.value not in ("weight", "bias"):
+            return None
+        if not isinstance(self.expr(weight.value).kind, Module):
+            return None
+        if node.attr.value == "device":
+            return Value(nodes.expression("jax.default_backend()"), Device())
+        return Value(nodes.expression("jnp.float32"), DType())
 
     def weight_shape(self, node: cst.Attribute) -> Value | None:
         """`model.table.weight.shape` on the host, of a weight that keeps torch's axes; None where it is none."""

@@ -78,6 +78,9 @@ class Inheritance(Arguments):
         """`super().method(...)` of a module class."""
         base = self.base_of(self.cls)
         method = func.attr.value
+        own = self.script.classes.get(self.cls)
+        if own is not None and own.extends and method in ("forward", "__call__"):
+            return self.super_layer(node, own)
         function = self.script.functions.get(f"{base.name}.{method}") if base is not None else None
         if function is None or method == "__init__":
             return Value(node.with_changes(args=self.plain_args(node.args)))

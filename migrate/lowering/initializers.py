@@ -11,6 +11,7 @@ from migrate.diagnostics import Unsupported
 from migrate.kinds import (
     Function,
     Model,
+    ModuleClass,
 )
 from migrate.layers.table import TABLE
 from migrate.lowering.arguments import Arguments
@@ -132,6 +133,8 @@ class _Walk:
             if name == "isinstance":
                 classes = node.args[1].value
                 options = [e.value for e in classes.elements] if isinstance(classes, cst.Tuple) else [classes]
+                if any(self.extends(option) == self.layer for option in options):
+                    raise Unsupported("MIG204", f"`{nodes.code(node)}`: some layers of one sort are initialised")
                 return any(self.scope.torch_name(option) == self.layer for option in options)
             if name == "hasattr":
                 return nodes.literal(node.args[1].value) in self.weights
@@ -147,6 +150,11 @@ class _Walk:
         if not self.weights:
             return False
         raise Unsupported("MIG204", f"`{nodes.code(node)}` in a function given to apply")
+
+    def extends(self, option: Expr) -> str:
+        """The torch layer that a class of the user's inherits from, "" for any other expression."""
+        kind = self.scope.kind_of(option)
+        return self.scope.script.classes[kind.cls].extends if isinstance(kind, ModuleClass) else ""
 
     def find(self, call: cst.Call) -> bool | None:
         """`classname.find("Conv") != -1`."""

@@ -180,6 +180,8 @@ class Layers(Arguments, Builders):
     def construct_user(self, node: cst.Call, callee: Value, kind: ModuleClass) -> Value:
         """`Net(...)`: its arguments become dataclass fields, so lists become tuples, which can be hashed."""
         facts = self.script.classes[kind.cls]
+        if facts.extends:
+            return self.construct_extended(node, callee, facts)
         args = []
         for arg, name in zip(node.args, argument_names(node.args, facts.fields), strict=True):
             value = self.expr(arg.value)

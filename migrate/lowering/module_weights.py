@@ -6,28 +6,31 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from migrate import nodes
+from migrate import layouts, nodes
 from migrate.constructed import BoundWeight, LayerNode, ListNode
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Tensor, Tied
-from migrate.lowering.scope import Scope
+from migrate.kinds import Items, Tensor, Tied
+from migrate.lowering.arguments import Arguments
 from migrate.nodes import Expr, Statement
+from migrate.rules.catalogue import RULES
 from migrate.script import (
     ClassFacts,
 )
 
-# What draws a parameter in torch: the initialiser; {s} is the factor that it is multiplied with.
+# What makes the value of a parameter in torch: the initialiser, and the one where it is multiplied with a factor {s}.
 _MAKERS = {
-    "torch.zeros": "nn.initializers.zeros",
-    "torch.ones": "nn.initializers.ones",
-    "torch.randn": "nn.initializers.normal({s})",
-    "torch.empty": "nn.initializers.zeros",
+    "torch.zeros": ("nn.initializers.zeros", "nn.initializers.zeros"),
+    "torch.ones": ("nn.initializers.ones", "nn.initializers.constant({s})"),
+    "torch.randn": ("nn.initializers.normal(1.0)", "nn.initializers.normal({s})"),
+    "torch.rand": ("nn.initializers.uniform(1.0)", "nn.initializers.uniform({s})"),
+    "torch.empty": ("nn.initializers.zeros", ""),
+    "torch.full": ("nn.initializers.constant({fill_value})", ""),
 }
 
 _OF_DENSE = 'nn.initializers.variance_scaling(1 / 3, "fan_out", "uniform")'  # of a table: U(-b, b), b = 1 / sqrt(width)
 
 
-class ModuleWeights(Scope):
+class ModuleWeights(Arguments):
     """Parameters, buffers and tied weights."""
 
     def parameter(self, facts: ClassFacts, name: str, value: Expr) -> list[Statement] | None:
@@ -37,6 +40,11 @@ class ModuleWeights(Scope):
             return None
         chosen = call is not value
         made, lengths, rank = self.parameter_call(facts, name, call)
+        if any(
+            arg.keyword and arg.keyword.value == "requires_grad" and nodes.is_literal(arg.value, False)
+            for arg in call.args
+        ):
+            made = nodes.call("jax.lax.stop_gradient", made)
         known = facts.parameters.get(name)
         optional = chosen or bool(self.conditions) or (known is not None and known.optional)
         facts.attributes[name] = Tensor("float", rank, optional=chosen)
@@ -51,30 +59,63 @@ class ModuleWeights(Scope):
         self, facts: ClassFacts, name: str, call: cst.Call
     ) -> tuple[Expr, tuple[int | None, ...] | None, int]:
         """The call of `self.param` for one of `nn.Parameter`, the shape that is known of it, and its rank."""
-        initial = call.args[0].value
-        scale: Expr | None = None
-        if isinstance(initial, cst.BinaryOperation) and isinstance(initial.operator, cst.Multiply):
-            initial, scale = initial.left, initial.right
-            if not isinstance(initial, cst.Call):
-                initial, scale = scale, initial
-        draw = self.torch_name(initial.func) if isinstance(initial, cst.Call) else None
-        if draw not in _MAKERS or not isinstance(initial, cst.Call) or (scale is not None and draw != "torch.randn"):
-            raise Unsupported("MIG204", f"nn.Parameter({nodes.code(call.args[0].value)})")
-        if draw == "torch.randn":
-            deviation = self.node(scale) if scale is not None else nodes.expression("1.0")
-            maker = nodes.expression(_MAKERS[draw], s=deviation)
-        else:
-            maker = nodes.expression(_MAKERS[draw])
-        sizes = [self.node(arg.value) for arg in initial.args if arg.keyword is None]
-        shape = sizes[0] if len(sizes) == 1 and isinstance(sizes[0], cst.Tuple) else nodes.tuple_of(sizes)
-        known = [nodes.literal(element.value) for element in shape.elements] if isinstance(shape, cst.Tuple) else []
-        lengths = tuple(length if isinstance(length, int) else None for length in known)
         if name in facts.fields:  # the constructor's parameter of that name is a field
             facts.renamed[name] = f"{name}_value"
+        own = nodes.expression(f'"{facts.renamed.get(name, name)}"')
+        found = self.initial_value(call.args[0].value)
+        if found is None:
+            return self.computed_parameter(own, call.args[0].value)
+        maker, shape = found
+        known = [nodes.literal(element.value) for element in shape.elements] if isinstance(shape, cst.Tuple) else []
+        lengths = tuple(length if isinstance(length, int) else None for length in known)
         facts.askable[f"self.{name}"] = True
         maker = facts.asked.get(f"self.{name}", maker)
-        made = nodes.call("self.param", nodes.expression(f'"{facts.renamed.get(name, name)}"'), maker, shape)
+        made = nodes.call("self.param", own, maker, shape)
         return made, lengths, len(known) if isinstance(shape, cst.Tuple) else -1
+
+    def initial_value(self, value: Expr) -> tuple[Expr, Expr] | None:
+        """The initialiser and the shape that a value stands for: `torch.randn(3) * 0.1`; None for any other value."""
+        made, factor = self.scaled(value)
+        name = self.torch_name(made.func) if isinstance(made, cst.Call) else None
+        plain, multiplied = _MAKERS.get(name or "", ("", ""))
+        template = plain if factor is None else multiplied
+        if not isinstance(made, cst.Call) or name is None or not template:
+            return None
+        bound = self.bind_call(name, RULES[name].parameters, made.args)
+        if bound.has("dtype") and nodes.code(bound.node("dtype")) != "jnp.float32":
+            return None
+        alone = bound.rest[0] if len(bound.rest) == 1 and "size" not in bound.bound else None
+        counted = alone is not None and not isinstance(alone.kind, Items)
+        shape = nodes.tuple_of([alone.node]) if alone is not None and counted else bound.shape("size")
+        return bound.make(template, **({} if factor is None else {"s": factor})), shape
+
+    def scaled(self, value: Expr) -> tuple[Expr, Expr | None]:
+        """A product with numbers as what is multiplied, and the factor; None where there is none."""
+        if not isinstance(value, cst.BinaryOperation) or not isinstance(value.operator, cst.Multiply | cst.Divide):
+            return value, None
+        divides = isinstance(value.operator, cst.Divide)
+        for tensor, number in ((value.left, value.right), (value.right, value.left))[: 1 if divides else 2]:
+            made, factor = self.scaled(tensor)
+            if isinstance(made, cst.Call) and self.torch_name(made.func) in _MAKERS:
+                lowered = self.expr(number)
+                if isinstance(lowered.kind, Tensor):
+                    break
+                text = "{f} / {n}" if divides else "{f} * {n}"
+                whole = factor or nodes.expression("1")
+                return made, nodes.expression(text, f=whole, n=lowered.node) if divides or factor else lowered.node
+        return value, None
+
+    def computed_parameter(self, name: Expr, value: Expr) -> tuple[Expr, None, int]:
+        """A parameter whose first value is computed: `nn.Parameter(torch.linspace(0, 1, 5))`."""
+        own = self.script.classes[self.cls].own_draws
+        before = set(own)
+        lowered = self.array(value)
+        drawn = "make_rng" in nodes.code(lowered.node)
+        if drawn or not isinstance(lowered.kind, Tensor) or lowered.kind.dtype in ("int", "bool"):
+            own &= before
+            raise Unsupported("MIG204", f"nn.Parameter({nodes.code(value)})")
+        initial = nodes.expression("lambda key: {v}", v=layouts.first(lowered))
+        return nodes.call("self.param", name, initial), None, lowered.kind.rank
 
     def buffer(self, facts: ClassFacts, node: cst.Call) -> list[Statement]:
         """A buffer that is never assigned again is a constant, made anew in `setup`."""

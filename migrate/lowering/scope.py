@@ -33,7 +33,7 @@ from migrate.lowering.unit import Environment, Unit, known
 from migrate.nodes import Expr, Statement
 from migrate.qualified import file_of, spelled
 from migrate.rules.rule import Value
-from migrate.script import FunctionFacts
+from migrate.script import ClassFacts, FunctionFacts
 
 _DATA = ("torch.utils.data", "torchvision", "torch.utils.tensorboard", "torchtext", "torchaudio")
 _NO_GRAD = ("torch.no_grad", "torch.inference_mode", "torch.enable_grad", "torch.set_grad_enabled")
@@ -122,6 +122,7 @@ class Scope:
         self.heads: list[Environment] = []  # what was known where each loop around starts a turn, innermost last
         self.making = ""  # the path of the module that is being constructed: "self.fc", "self.net.2"
         self.walked: dict[str, str] = {}  # loop variables over all of a list of modules -> the path of the list
+        self.moved: dict[str, str] = {}  # attributes of a module that a forward pass casts -> the variable for that
         self.bound_attributes: set[str] = set()  # attributes of self that this method sets
         self.captured: set[Place] = set()  # models whose weights an object has taken over
         self.precision: Expr | None = None  # the dtype that an autocast around gives to layers
@@ -158,6 +159,14 @@ class Scope:
 
     def class_attribute(self, base: Value, attribute: str) -> Kind:
         """An attribute of a module class."""
+        raise NotImplementedError
+
+    def construct_extended(self, node: cst.Call, callee: Value, facts: ClassFacts) -> Value:
+        """A module of a class that inherits from a layer of torch's."""
+        raise NotImplementedError
+
+    def super_layer(self, node: cst.Call, facts: ClassFacts) -> Value:
+        """`super().forward(x)` in such a class."""
         raise NotImplementedError
 
     def super_call(self, node: cst.Call, func: cst.Attribute) -> Value:

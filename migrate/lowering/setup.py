@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
 from migrate import nodes, suites, usage
@@ -12,6 +14,7 @@ from migrate.kinds import (
     Never,
     Number,
     Plain,
+    Tensor,
 )
 from migrate.lowering.attributes import Attributes
 from migrate.lowering.inheritance import is_super_init
@@ -113,7 +116,12 @@ def _field_kind(parameter: cst.Param, kind: Kind) -> Kind:
         return Number()
     if annotation == "str":
         return Plain("str")
+    if _OF_TENSORS.fullmatch(annotation):
+        return kind if isinstance(kind, Tensor) else Tensor(optional=parameter.default is not None)
     return UNKNOWN if isinstance(kind, Never) else kind
+
+
+_OF_TENSORS = re.compile(r"(?:(?:typing\.)?Optional\[)?(?:torch\.)?Tensor\]?(?: \| None)?")
 
 
 def _annotation(kind: Kind, parameter: cst.Param, types: dict[str, str]) -> str:

@@ -1,0 +1,81 @@
+"""Classes that inherit from a layer of torch's: `class LayerNorm(nn.LayerNorm)` with a `forward` of its own.
+
+They inherit from the Flax layer, under whose names their weights stay. What the layer computes is `super()` there as it
+is here; its settings have other names in Flax, so that only the user's own methods may be asked of `self`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import libcst as cst
+
+from migrate import nodes, suites
+from migrate.constructed import BoundWeight, ClassNode, LayerNode, Passage
+from migrate.diagnostics import Unsupported
+from migrate.kinds import Model, Module
+from migrate.layers.layer import Layer, Layout
+from migrate.layers.table import TABLE
+from migrate.lowering.setup import Setup
+from migrate.nodes import Expr
+from migrate.qualified import inside
+from migrate.rules.rule import Value
+from migrate.script import ClassFacts
+
+
+class LayerSubclasses(Setup):
+    """Definitions of such classes, their constructors, and `super().forward(x)` in them."""
+
+    def layer_subclass(self, node: cst.ClassDef, layer: Layer) -> Expr:
+        """Notes a class that inherits from a layer; the base that it has in the output."""
+        base = _constructor(layer)
+        methods = [s.name.value for s in suites.suite_of(node.body.body) if isinstance(s, cst.FunctionDef)]
+        if base is None or "__init__" in methods or len(node.bases) > 1:
+            raise Unsupported("MIG201", f"{node.name.value} inherits from {nodes.code(node.bases[0].value)}")
+        name = inside(self.unit.scope, node.name.value)
+        self.script.classes.setdefault(name, ClassFacts(name, node)).extends = layer.torch
+        return self.with_snippets(base, layer.snippets)
+
+    def construct_extended(self, node: cst.Call, callee: Value, facts: ClassFacts) -> Value:
+        """`LayerNorm(width)`: the arguments of the Flax layer, given to the user's class."""
+        made = self.construct_layer(facts.extends, node)
+        assert isinstance(made.kind, Module) and isinstance(made.node, cst.Call)
+        (option,) = made.kind.options
+        assert isinstance(option, LayerNode)
+        base = _constructor(TABLE[facts.extends])
+        if base is None or nodes.code(made.node.func) != nodes.code(
+            self.with_snippets(base, TABLE[facts.extends].snippets)
+        ):
+            raise Unsupported(
+                "MIG203", f"{nodes.code(node)}: with these arguments {facts.extends} is another layer in Flax"
+            )
+        for weight in option.weights:
+            known = facts.parameters.get(weight.torch)
+            facts.parameters[weight.torch] = weight if known is None else _covering(known, weight)
+        facts.buffers |= dict(option.unused)
+        own = {"training": self.mode_expression(facts.name)} if self.script.trains(facts.name) else {}
+        call = made.node.with_changes(func=callee.node, args=nodes.extended(made.node.args, own))
+        if not self.cls and not self.building:
+            return Value(call, Model(facts.name))
+        return Value(call, Module((ClassNode(facts.name),)))
+
+    def super_layer(self, node: cst.Call, facts: ClassFacts) -> Value:
+        """`super().forward(x)`: what the layer computes."""
+        layer = TABLE[facts.extends]
+        layout = layer.layout.value
+        passage = Passage(layout, layout, layer.rank if layer.layout is Layout.LAST else 0)
+        callee = Value(nodes.expression("super().__call__"))
+        return self.layer_call(node, callee, Module((LayerNode(layer.torch, (), (), passage, layer.returns),)))
+
+
+def _constructor(layer: Layer) -> Expr | None:
+    """The class that a layer is in Flax; None where it is a function there."""
+    made = cst.parse_expression(layer.template.partition("(")[0])
+    name = (nodes.dotted(made) or "").rpartition(".")[2]
+    return made if name[:1].isupper() else None
+
+
+def _covering(one: BoundWeight, other: BoundWeight) -> BoundWeight:
+    """One weight for two that differ in what is known of them alone."""
+    shape = one.shape if one.shape == other.shape else None
+    return replace(one, shape=shape, optional=one.optional or other.optional)

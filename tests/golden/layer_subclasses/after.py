@@ -1,0 +1,151 @@
+import math
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+
+class StableNorm(nn.LayerNorm):
+    """In float32, whatever comes."""
+
+    def __call__(self, x):
+        given = x.dtype
+        return super().__call__(x.astype(jnp.float32)).astype(given)
+
+
+class ScaledConv(nn.Conv):
+    def __call__(self, x):
+        return (0.5 * super().__call__((x + 1).transpose(0, 2, 3, 1))).transpose(0, 3, 1, 2)
+
+
+class MultiheadAttention(nn.Module):
+    """torch's attention: returns (output, weights). A True in a boolean mask forbids; any other mask is added.
+
+    The projections of query, key and value are one weight where they are equally wide, as in torch.
+    """
+
+    embed_dim: int
+    num_heads: int
+    dropout: float = 0.0
+    bias: bool = True
+    kdim: int | None = None
+    vdim: int | None = None
+    batch_first: bool = False
+    training: bool = False
+
+    @nn.compact
+    def __call__(
+        self,
+        query,
+        key,
+        value,
+        key_padding_mask=None,
+        need_weights=True,
+        attn_mask=None,
+        average_attn_weights=True,
+        is_causal=False,
+    ):
+        batched = query.ndim == 3
+        if not batched:
+            query, key, value = query[None], key[None], value[None]
+        elif not self.batch_first:
+            query, key, value = (x.swapaxes(0, 1) for x in (query, key, value))
+        if key_padding_mask is not None:
+            key_padding_mask = key_padding_mask.reshape(len(query), 1, 1, -1)
+        if attn_mask is not None and attn_mask.ndim == 3:  # one for each head of each example
+            attn_mask = attn_mask.reshape(len(query), self.num_heads, *attn_mask.shape[1:])
+
+        query, key, value = (self.heads(x) for x in self.project(query, key, value))
+        scores = query * query.shape[-1] ** -0.5 @ key.swapaxes(-2, -1)
+        for mask in (attn_mask, key_padding_mask):
+            if mask is not None:
+                scores = jnp.where(mask, -jnp.inf, scores) if mask.dtype == bool else scores + mask
+        weights = nn.softmax(scores)
+        weights = nn.Dropout(self.dropout, deterministic=not self.training)(weights)
+        output = (weights @ value).swapaxes(1, 2).reshape(len(query), -1, self.embed_dim)
+        kernel_init = nn.initializers.variance_scaling(1 / 3, "fan_in", "uniform")
+        output = nn.Dense(self.embed_dim, use_bias=self.bias, kernel_init=kernel_init, name="out_proj")(output)
+
+        weights = weights.mean(axis=1) if average_attn_weights else weights
+        if not batched:
+            output, weights = output[0], weights[0]
+        elif not self.batch_first:
+            output = output.swapaxes(0, 1)
+        return output, weights if need_weights else None
+
+    def project(self, query, key, value):
+        width, xavier = self.embed_dim, nn.initializers.xavier_uniform()
+        kdim, vdim = self.kdim or width, self.vdim or width
+        if kdim == vdim == width:
+            kernels = jnp.split(self.param("in_proj_weight", xavier, (width, 3 * width)), 3, axis=-1)
+        else:
+            sizes = {"q": width, "k": kdim, "v": vdim}
+            kernels = [self.param(f"{name}_proj_weight", xavier, (size, width)) for name, size in sizes.items()]
+        projected = [x @ kernel for x, kernel in zip((query, key, value), kernels, strict=True)]
+        if self.bias:
+            biases = jnp.split(self.param("in_proj_bias", nn.initializers.zeros, (3 * width,)), 3)
+            projected = [x + bias for x, bias in zip(projected, biases, strict=True)]
+        return projected
+
+    def heads(self, x):
+        return x.reshape(*x.shape[:2], self.num_heads, -1).swapaxes(1, 2)
+
+
+def torch_init(fan_in, **initializers):
+    """torch's initial weights and biases for dense and convolution layers: U(-b, b) with b = 1 / sqrt(fan_in)."""
+
+    def uniform(key, shape, dtype=jnp.float32):
+        bound = fan_in**-0.5 if fan_in else 0.0
+        return jax.random.uniform(key, shape, dtype, -bound, bound)
+
+    return {"kernel_init": uniform, "bias_init": uniform, **initializers}
+
+
+class Attention(nn.Module):
+    width: int
+    mask: Any = None
+
+    def setup(self):
+        self.attention = MultiheadAttention(self.width, 2)
+        self.norm = StableNorm(epsilon=1e-5)
+
+    def __call__(self, x):
+        mask = self.mask.astype(x.dtype) if self.mask is not None else None
+        x = self.norm(x)
+        return x + self.attention(x, x, x, need_weights=False, attn_mask=mask)[0]
+
+
+class Stem(nn.Module):
+    width: int
+
+    def setup(self):
+        self.conv = ScaledConv(self.width, (2, 2), strides=(2, 2), padding="VALID", **torch_init(fan_in=3 * 2 * 2))
+
+
+class Model(nn.Module):
+    width: int
+    length: int
+
+    def setup(self):
+        self.stem = Stem(self.width)
+        self.block = Attention(self.width, self.causal())
+        self.place = self.param("place", nn.initializers.normal(1 / (self.width**0.5)), (self.length, self.width))
+        self.fixed = jax.lax.stop_gradient(self.param("fixed", lambda key: jnp.linspace(0, 1, self.width)))
+        self.scale = self.param("scale", nn.initializers.constant(math.log(1 / 0.07)), ())
+
+    def causal(self):
+        mask = jnp.empty((self.length, self.length))
+        mask = jnp.full_like(mask, float("-inf"))
+        mask = jnp.triu(mask, 1)
+        return mask
+
+    @property
+    def dtype(self):
+        return jnp.float32
+
+    def __call__(self, image):
+        x = self.stem.conv(image.astype(self.dtype))
+        x = x.reshape(x.shape[0], self.stem.width, -1).transpose(2, 0, 1)
+        x = x + self.place[:, None, :].astype(x.dtype) * self.fixed
+        return self.block(x) * jnp.exp(self.scale)
