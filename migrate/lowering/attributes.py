@@ -54,7 +54,7 @@ class Attributes(InitialWeights, ModuleWeights, ModuleLists):
         return self.set_attribute(facts, line, target, value, self.expr(value))
 
     def moved_attribute(self, line: cst.SimpleStatementLine, name: str, value: Expr) -> list[Statement]:
-        """`self.mask = self.mask.to(x)` in a forward pass: a variable, since what the attribute holds stays the same."""
+        """`self.mask = self.mask.to(x)` in a forward pass: a variable, since the attribute stays as it is."""
         method = self.script.functions[self.scope].node
         taken = {*usage.stores(method.body), *(p.name.value for p in method.params.params)}
         own = f"{name}_" if name in taken else name
