@@ -51,7 +51,7 @@ def test_a_missing_script(assert_parity):
 
 def test_the_fixture(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(FUNCTIONS)
-    result = pytester.runpytest_inprocess("-p", "parity.pytest_plugin")
+    result = pytester.runpytest_inprocess()  # which finds the plugin as any project does: it is installed
     result.assert_outcomes(passed=2, failed=4)
     result.stdout.fnmatch_lines_random(
         [
