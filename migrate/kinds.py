@@ -116,7 +116,12 @@ class Accelerator(Kind):
     """An `accelerate.Accelerator`: it disappears, and what it is asked for is said in JAX."""
 
 
-VANISHING = (Device, Scaler, Accelerator)  # kinds of arguments that are left out
+@dataclass(frozen=True)
+class RunningOptions(Kind):
+    """A dict of arguments that tell torch how to run an optimizer: it disappears."""
+
+
+VANISHING = (Device, Scaler, Accelerator, RunningOptions)  # kinds of arguments that are left out
 
 
 @dataclass(frozen=True, order=True)
@@ -301,11 +306,12 @@ class Parameters(Kind):
 @dataclass(frozen=True)
 class Selection(Kind):
     """Some of the parameters of models: for each model the Flax paths of the leaves, sorted. `label`: what they are
-    called; `by_rank`: they were told by their numbers of axes."""
+    called; `by_rank`: they were told by their numbers of axes; `named`: it is a dict of them by name."""
 
     leaves: tuple[tuple[Place, tuple[str, ...]], ...]
     label: str = ""
     by_rank: bool = False
+    named: bool = False
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 REFUSED = "foreach=None, maximize=False, capturable=False, differentiable=False, fused=None"
 
+RUNNING = frozenset({"fused", "foreach", "capturable"})  # arguments that only say how torch runs a step
+
 
 @dataclass(frozen=True)
 class OptimizerEntry:

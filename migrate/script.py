@@ -136,6 +136,9 @@ class ClassFacts:
     ties: dict[str, str] = field(default_factory=dict)  # torch key -> the key that fills the leaf
     own_trains: bool = False
     reached: set[str] = field(default_factory=lambda: {"forward"})  # methods that a forward pass runs
+    host_methods: set[str] = field(default_factory=set)  # methods that run outside, and are given the weights
+    reports: str = ""  # the method among them that prints what the constructor said of the weights
+    given: dict[str, dict[str, set[str]]] = field(default_factory=dict)  # class that makes it -> field -> what it gets
     own_draws: set[str] = field(default_factory=set)  # "dropout", "sample"
     own_stats: bool = False
     # torch layer -> weight -> initialiser, as `apply(init_fn)` gives them to the layers of this class
@@ -182,6 +185,8 @@ class Script:
     copies: set[Place] = field(default_factory=set)  # those among them that start as copies of others
     host_functions: set[str] = field(default_factory=set)  # functions that data loading calls: they stay torch
     parameters_of: dict[Place, Place] = field(default_factory=dict)  # parameter -> the model passed for it
+    selves: dict[Place, str] = field(default_factory=dict)  # `self` of a method that works on weights -> its class
+    listed: set[tuple[str, str]] = field(default_factory=set)  # scopes, and lists of parameters that they do more with
     optimizers: dict[Place, tuple[Place, ...]] = field(default_factory=dict)  # -> the models that they train
     leaves: set[Place] = field(default_factory=set)  # tensors made with requires_grad=True
     inspected: set[Place] = field(default_factory=set)  # models whose gradients the script itself reads

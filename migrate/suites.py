@@ -122,3 +122,16 @@ def exits(body: Sequence[Statement]) -> bool:
     return isinstance(last, cst.SimpleStatementLine) and isinstance(
         last.body[-1], cst.Return | cst.Raise | cst.Continue | cst.Break
     )
+
+
+def refusal(code: str, message: str, originals: Sequence[Statement]) -> Statement:
+    """The exception that stands for statements, with their text in comments above it."""
+    text = " ".join(f"{code}: {message}".split()).replace("\\", "\\\\").replace('"', '\\"')
+    made: Statement = nodes.statement(f'raise NotImplementedError("{text}")')
+    if isinstance(originals[0], cst.ClassDef):  # what does not make one works without it
+        init = function("__init__", ["self", "*args", "**kwargs"], [made])
+        made = cst.ClassDef(originals[0].name, block([init]))
+    source = cst.Module(list(originals)).code.strip("\n").splitlines()
+    lines = [cst.EmptyLine(comment=cst.Comment(f"# {text}".rstrip())) for text in source if text.strip()]
+    blank = [line for line in originals[0].leading_lines[:1] if line.comment is None]
+    return made.with_changes(leading_lines=[*blank, *lines])

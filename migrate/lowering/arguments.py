@@ -9,7 +9,7 @@ import libcst as cst
 
 from migrate import layouts, nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import VANISHING, Host, Tensor, TorchName
+from migrate.kinds import VANISHING, Host, RunningOptions, Tensor, TorchName
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.state import StateAccess
 from migrate.rules.rule import Call, Parameter, Value
@@ -72,6 +72,8 @@ class Arguments(StateAccess):
                 unpacked.add(id(value))
                 continue
             if arg.star == "**":
+                if isinstance(self.kind_of(arg.value), RunningOptions):
+                    continue
                 raise Unsupported("MIG302", f"{api}: **{nodes.code(arg.value)} cannot be followed")
             value = self.expr(arg.value)
             if arg.keyword is not None:

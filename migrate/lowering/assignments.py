@@ -21,11 +21,13 @@ from migrate.kinds import (
     OptimizerGroups,
     Parameters,
     Plain,
+    RunningOptions,
     Scaler,
     Scheduler,
     Selection,
     Tensor,
     TorchName,
+    Weight,
     join,
 )
 from migrate.lowering.data_loading import DataLoading
@@ -62,6 +64,8 @@ class Assignments(InlineModels, Setup, HandedOver, Initialisation, DataLoading, 
             if tied is not None:
                 return tied
         if self.context in HOST_CONTEXTS:
+            if self.is_part_of_model(targets[0]):
+                return self.model_part(targets[0])
             frozen = self.freezing_assignment(small)
             if frozen is not None:
                 return frozen
@@ -84,15 +88,32 @@ class Assignments(InlineModels, Setup, HandedOver, Initialisation, DataLoading, 
             return self.received(line, small, targets[0], value)
         return self.assign(line, small, targets, value)
 
+    def is_part_of_model(self, target: cst.CSTNode) -> bool:
+        """Whether an assignment changes a model, or a part of one, after it was made."""
+        path = (nodes.dotted(target) or "").split(".")
+        kind = self.kind_of_name(".".join(path[:-1])) if len(path) > 1 else None
+        if isinstance(kind, Model):
+            return path[-1] != "requires_grad"
+        owner = self.kind_of_name(path[0])
+        facts = self.script.classes.get(owner.cls) if isinstance(owner, Model) and len(path) > 2 else None
+        return facts is not None and isinstance(facts.attributes.get(path[1]), Module) and path[-1] != "requires_grad"
+
+    @staticmethod
+    def model_part(target: cst.CSTNode) -> list[Statement]:
+        """What becomes of such an assignment: one that only says when processes exchange gradients goes."""
+        if (nodes.dotted(target) or "").endswith(".require_backward_grad_sync"):
+            return []
+        raise Unsupported("MIG204", f"{nodes.dotted(target)} is changed after its module was made")
+
     def named_selection(
         self, line: cst.SimpleStatementLine, small: cst.Assign, target: cst.Name, chosen: Selection
     ) -> list[Statement]:
         """`params = list(model.parameters())`: parameters under a name of their own."""
-        models = self.whole_models(chosen)
+        models = None if chosen.named else self.whole_models(chosen)
         if models is not None and len(models) == 1:
             return self.assign(line, small, [target], self.expr(small.value))
         self.bind(target, chosen if models is None else Parameters(models))
-        return []
+        return self.named_list(line, small, target, chosen)
 
     def one_by_one(self, line: cst.SimpleStatementLine, small: cst.Assign) -> list[Statement] | None:
         """`net, best = Net(), 0`: what makes a model or an optimizer is a statement of its own."""
@@ -135,7 +156,7 @@ class Assignments(InlineModels, Setup, HandedOver, Initialisation, DataLoading, 
         if isinstance(kind, Selection | Group) or _all_groups(kind):
             self.bind(targets[0], kind)
             return []
-        if isinstance(kind, Scaler | Accelerator) and all(nodes.dotted(target) for target in targets):
+        if isinstance(kind, Scaler | Accelerator | RunningOptions) and all(nodes.dotted(target) for target in targets):
             for target in targets:
                 self.bind(target, kind)
             return []
@@ -331,6 +352,8 @@ class Assignments(InlineModels, Setup, HandedOver, Initialisation, DataLoading, 
             if part is not None:
                 return part
         target, value = self.expr(small.target), self.expr(small.value)
+        if isinstance(target.kind, Weight) and not isinstance(small.target, cst.Name):
+            raise Unsupported("MIG204", f"{nodes.code(small.target)} is changed after its module was made")
         tensor = isinstance(target.kind, Tensor) or isinstance(value.kind, Tensor)
         if isinstance(target.kind, Tensor):
             self.own(small.target)

@@ -13,16 +13,16 @@ from migrate.diagnostics import Unsupported
 from migrate.kinds import Items, Kind, Module, Never, SelfModule, Tied, join
 from migrate.lowering.constructors import attributes_in
 from migrate.lowering.elements import element_kind
-from migrate.lowering.initial_weights import InitialWeights
 from migrate.lowering.module_lists import ModuleLists, bare_lambda
 from migrate.lowering.module_weights import ModuleWeights
+from migrate.lowering.named_weights import NamedWeights
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
 from migrate.script import ClassFacts
 from migrate.targets import linen
 
 
-class Attributes(InitialWeights, ModuleWeights, ModuleLists):
+class Attributes(NamedWeights, ModuleWeights, ModuleLists):
     """Assignments to attributes of a module."""
 
     def attribute_assignment(

@@ -117,6 +117,9 @@ class Calls(Derivatives, TorchCalls, MakerValues, EinopsCalls, Models, Expressio
             if isinstance(value.kind, Model) and value.kind.place is not None:
                 mode = self.env.modes.get(value.kind.place, "train")
                 return Value(value.node, Model(value.kind.cls, None, value.kind.place, mode))
+        about_weights = self.part_listed(node) or self.weight_size(node)
+        if about_weights is not None:
+            return about_weights
         if isinstance(func, cst.Attribute):
             if isinstance(func.value, cst.Call) and nodes.dotted(func.value.func) == "super":
                 return self.super_call(node, func)
@@ -164,6 +167,8 @@ class Calls(Derivatives, TorchCalls, MakerValues, EinopsCalls, Models, Expressio
             return self.host_method(node, func, base)
         if isinstance(kind, SelfModule):
             return self.self_call(node, func, kind)
+        if isinstance(kind, Model | ModuleClass) and method in self.script.classes[kind.cls].host_methods:
+            return self.host_method_call(node, func, base, kind)
         if isinstance(kind, Model):
             return self.model_method(node, func, base)
         if isinstance(kind, Weight):
@@ -190,6 +195,16 @@ class Calls(Derivatives, TorchCalls, MakerValues, EinopsCalls, Models, Expressio
         made_func = func.with_changes(value=nodes.parenthesized(layouts.first(base)))
         known: Kind = Plain("str") if isinstance(kind, Plain) and kind.what == "str" else UNKNOWN
         return Value(node.with_changes(func=made_func, args=self.plain_args(node.args)), known)
+
+    def host_method_call(self, node: cst.Call, func: cst.Attribute, base: Value, kind: Model | ModuleClass) -> Value:
+        """A method of a module class that runs on the host: it is given the weights of the model."""
+        qualname = f"{kind.cls}.{func.attr.value}"
+        facts = self.script.functions[qualname]
+        if isinstance(kind, Model):
+            if kind.place is None:
+                raise Unsupported("MIG301", f"{func.attr.value} of a model that has no name of its own")
+            self.pass_kind(facts, facts.parameter_names[0], kind)
+        return self.user_call(node, Value(func.with_changes(value=base.node)), Function(qualname))
 
     def construct_host(self, node: cst.Call, callee: Value, kind: HostClass) -> Value:
         """`Trainer(model, ...)`: the object takes the state of the models that it is given, and keeps it."""
@@ -243,6 +258,11 @@ class Calls(Derivatives, TorchCalls, MakerValues, EinopsCalls, Models, Expressio
             (argument,) = node.args
             target = nodes.expression(f"{kind.embedding}.attend")
             return Value(nodes.call(target, self.node(argument.value)), Tensor("float"))
+        if isinstance(kind, SelfModule) and f"{kind.cls}.forward" in self.script.functions:
+            forward = self.script.functions[f"{kind.cls}.forward"]
+            values = [self.array(arg.value) for arg in node.args]
+            self.pass_kinds(forward, node.args, values)
+            return Value(node.with_changes(args=placed(node.args, values)), forward.result)
         if isinstance(kind, SelfModule):
             return Value(node.with_changes(args=self.array_args(node.args)), UNKNOWN)
         if isinstance(kind, Loss):
@@ -341,6 +361,8 @@ class Calls(Derivatives, TorchCalls, MakerValues, EinopsCalls, Models, Expressio
         if attribute in facts.seen or attribute in facts.attributes:
             return self.value_call(node, self.self_attribute(func, kind, attribute))
         qualname = f"{kind.cls}.{attribute}"
+        if attribute in facts.host_methods:
+            raise Unsupported("MIG301", f"{attribute} needs the weights, which are not there yet")
         if qualname in self.script.functions:
             return self.own_method(node, func, qualname)
         if attribute in _MODULE_METHODS:

@@ -27,8 +27,10 @@ from migrate.lowering.custom_gradients import AUTOGRAD_FUNCTIONS, CustomGradient
 from migrate.lowering.inheritance import FRAMEWORK, Inheritance
 from migrate.lowering.layer_subclasses import LayerSubclasses
 from migrate.lowering.setup import own_fields
+from migrate.lowering.weight_methods import WeightMethods
 from migrate.nodes import Expr, Statement
 from migrate.qualified import inside
+from migrate.rules.catalogue import RULES
 from migrate.script import (
     ClassFacts,
     FunctionFacts,
@@ -36,7 +38,7 @@ from migrate.script import (
 )
 
 
-class Classes(LayerSubclasses, CustomGradients, Inheritance):
+class Classes(LayerSubclasses, WeightMethods, CustomGradients, Inheritance):
     """Definitions of classes."""
 
     def statement_ClassDef(self, node: cst.ClassDef) -> list[Statement]:
@@ -99,6 +101,7 @@ class Classes(LayerSubclasses, CustomGradients, Inheritance):
                 function = self.script.functions.setdefault(qualname, FunctionFacts(method, qualname, name))
                 function.node = method
         dropped = _initializer_methods(methods)
+        facts.host_methods = self.host_methods(methods) - dropped
         self.begin_class(facts, methods)
         if base is not None:
             self.inherit(facts, base, list(methods))
@@ -110,7 +113,11 @@ class Classes(LayerSubclasses, CustomGradients, Inheritance):
                 if statement.name.value in dropped:
                     continue
                 if statement is init:
-                    body += self.setup(facts, statement)
+                    constructor, report = self.reported(facts, statement)
+                    body += self.setup(facts, constructor)
+                    body += [self.report_method(facts, report)] if report is not None else []
+                elif statement.name.value in facts.host_methods:
+                    body.append(self.lowered_outside(facts, statement))
                 else:
                     body.append(self.method(facts, statement))
             else:
@@ -128,7 +135,7 @@ class Classes(LayerSubclasses, CustomGradients, Inheritance):
     @staticmethod
     def begin_class(facts: ClassFacts, methods: Mapping[str, cst.FunctionDef]) -> None:
         """What is told of a class by its text, and a fresh list of what this round meets in it."""
-        facts.built = built_methods(methods)
+        facts.built = built_methods({name: node for name, node in methods.items() if name not in facts.host_methods})
         bodies = [suites.suite_of(methods[name].body.body) for name in ("__init__", *facts.built) if name in methods]
         facts.certain = {name for body in bodies for name in certain(body)}
         facts.rebound = {name for body in bodies for name in repeated(body)}
@@ -159,6 +166,24 @@ class Classes(LayerSubclasses, CustomGradients, Inheritance):
             return suites.rebuilt(statement, small, small.with_changes(value=layouts.first(value)))
         return [statement]
 
+    def taken_by_torch(self, node: cst.FunctionDef, name: str) -> Kind:
+        """A parameter that a torch function takes which takes tensors alone: `torch.cat((x, y))`."""
+        for call in usage.calls(node):
+            rule = RULES.get(self.torch_name(call.func) or "")
+            first = rule.parameters[0].name if rule is not None and rule.parameters else ""
+            if (
+                first not in ("input", "tensors")
+                or rule is None
+                or rule.family in ("creation", "random")
+                or not call.args
+            ):
+                continue
+            given = call.args[0].value
+            parts = [e.value for e in given.elements] if isinstance(given, cst.Tuple | cst.List) else [given]
+            if any(nodes.dotted(part) == name for part in parts):
+                return Tensor()
+        return UNKNOWN
+
     def method(self, facts: ClassFacts, node: cst.FunctionDef) -> cst.FunctionDef:
         """`forward` becomes `__call__`; other methods keep their names."""
         name = node.name.value
@@ -172,7 +197,10 @@ class Classes(LayerSubclasses, CustomGradients, Inheritance):
             if number == 0 and parameter.name.value == "self":
                 continue
             merge(function.found_params, parameter.name.value, inner.annotated_maker(parameter.annotation))
-            inner.env.kinds[parameter.name.value] = _parameter_kind(function, parameter, name)
+            kind = _parameter_kind(function, parameter, name)
+            if kind is UNKNOWN and isinstance(function.params.get(parameter.name.value, Never()), Never):
+                kind = self.taken_by_torch(node, parameter.name.value)  # nothing that was read calls the method
+            inner.env.kinds[parameter.name.value] = kind
             inner.env.shared.add(parameter.name.value)
         function.returns = Never()
         body = inner.suite(node.body.body)

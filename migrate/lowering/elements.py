@@ -8,7 +8,7 @@ import libcst as cst
 
 from migrate import nodes
 from migrate.constructed import ChoiceNode, LayerNode, ListNode, Node
-from migrate.kinds import UNKNOWN, Host, Items, Kind, Module, Number, Parameters, Plain, Tensor, Weight
+from migrate.kinds import UNKNOWN, Host, Items, Kind, Module, Number, Parameters, Plain, Selection, Tensor, Weight
 from migrate.rules.rule import Value
 
 
@@ -35,7 +35,7 @@ def loop_kind(kind: Kind, origin: int) -> Kind:
         return Host("batch", frozenset({origin}))
     if isinstance(kind, Module):
         return element_kind(kind)
-    if isinstance(kind, Parameters):
+    if isinstance(kind, Parameters | Selection):
         return Items((Plain("str"), Weight()), type="tuple") if kind.named else Weight()
     return UNKNOWN
 

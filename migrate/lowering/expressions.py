@@ -31,6 +31,7 @@ from migrate.kinds import (
     OptimizerGroups,
     Plain,
     ProjectModule,
+    Selection,
     SelfModule,
     Tensor,
     Tied,
@@ -45,11 +46,10 @@ from migrate.lowering.imports import Imports
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.typed_tensors import tensor_type
 from migrate.lowering.unit import known
+from migrate.lowering.weight_values import WeightValues
 from migrate.nodes import Expr
 from migrate.rules.creation import DTYPES
 from migrate.rules.rule import Value
-from migrate.script import PARAMS, State
-from migrate.weights import weights_of
 
 _NUMBERS = (cst.Integer, cst.Float, cst.Imaginary)
 
@@ -70,7 +70,7 @@ _FIELDS = {
 }
 
 
-class Expressions(Accelerated, Imports):
+class Expressions(Accelerated, WeightValues, Imports):
     """Expressions, by their type."""
 
     def expr(self, node: Expr) -> Value:
@@ -101,6 +101,8 @@ class Expressions(Accelerated, Imports):
         kind = self.kind_of_name(node.value)
         if isinstance(kind, TorchName):
             return self.torch_value(kind.name, node)
+        if isinstance(kind, Selection):
+            self.script.listed.add((self.scope, node.value))
         layout = "last" if node.value in self.env.last else "first"
         return Value(node, kind, layout)
 
@@ -122,9 +124,9 @@ class Expressions(Accelerated, Imports):
 
     def expr_Attribute(self, node: cst.Attribute) -> Value:
         attribute = node.attr.value
-        measured = self.weight_shape(node) if attribute == "shape" else None
-        if measured is not None:
-            return measured
+        weight = self.weight_shape(node) if attribute == "shape" else self.weight(node)
+        if weight is not None:
+            return weight
         of_weight = self.weight_type(node) if attribute in ("dtype", "device") else None
         if of_weight is not None:
             return of_weight
@@ -223,22 +225,6 @@ class Expressions(Accelerated, Imports):
         if node.attr.value == "device":
             return Value(nodes.expression("jax.default_backend()"), Device())
         return Value(nodes.expression("jnp.float32"), DType())
-
-    def weight_shape(self, node: cst.Attribute) -> Value | None:
-        """`model.table.weight.shape` on the host, of a weight that keeps torch's axes; None where it is none."""
-        path = nodes.dotted(node.value) or ""
-        parts = path.split(".")
-        length = 2 if parts[0] == "self" else 1
-        kind = self.kind_of_name(".".join(parts[:length]))
-        if not isinstance(kind, Model) or kind.place is None or self.context not in HOST_CONTEXTS:
-            return None
-        name = ".".join(parts[length:])
-        leaves = [leaf for leaf in weights_of(self.script, kind.cls) if leaf.torch == name and not leaf.moves]
-        if len(leaves) != 1 or not leaves[0].flax.startswith("params/"):
-            return None
-        keys = "".join(f'["{key}"]' for key in leaves[0].flax.split("/")[1:])
-        params = self.read(State(PARAMS, kind.place))
-        return Value(nodes.expression(f"{{x}}{keys}.shape", x=params), Items(None, Number(), "tuple"))
 
     def model_attribute(self, node: cst.Attribute, base: Value, attribute: str) -> Value:
         """`model.x` on the host."""

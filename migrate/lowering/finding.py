@@ -179,7 +179,7 @@ class RegionFinding(GradientFlow):
                 if sorting.accumulates and self.zeroed(statement):
                     sorting.before.append(statement)
                 continue
-            elif sorting.later or number in sorting.traced:
+            elif sorting.later or number in sorting.traced or not sorting.movable(statement):
                 after.append(statement)
                 sorting.later = True
             else:

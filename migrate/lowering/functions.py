@@ -60,11 +60,14 @@ class Functions(HandedOver, Initialisation, UserCalls):
         if not facts.method:
             self.env.kinds[name] = Function(qualname)
             self.env.definitions.pop(name, None)
-        inner = self.function_scope(facts)
+        return self.defined(facts, node, self.function_scope(facts))
+
+    def defined(self, facts: FunctionFacts, node: cst.FunctionDef, inner: Functions) -> cst.FunctionDef:
+        """The definition of a function whose names live in the scope `inner`."""
         body = self._body(inner, facts)
         facts.left_in = dict(inner.env.modes)
         facts.exit_modes = {place: inner.env.modes.get(place, "mixed") for place in inner.changed_modes}
-        self.script.finals[qualname] = dict(inner.env.kinds)
+        self.script.finals[facts.qualname] = dict(inner.env.kinds)
         if self.context == "method":
             attributes = self.script.found_attributes.setdefault(self.scope, {})
             for found in inner.bound_attributes:

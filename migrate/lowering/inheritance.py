@@ -62,6 +62,7 @@ class Inheritance(Arguments):
         facts.own_trains |= base.own_trains
         facts.own_stats |= base.own_stats
         facts.own_draws |= base.own_draws
+        facts.host_methods |= base.host_methods - set(own)
         for qualname, function in list(self.script.functions.items()):
             cls, _, method = qualname.rpartition(".")
             if cls != base.name:

@@ -17,7 +17,7 @@ from migrate.lowering.initializers import IN_PLACE, Initializers, initializer_of
 from migrate.nodes import Expr, Statement
 from migrate.script import ClassFacts
 
-_ANYWHERE = {"nn", "jnp", "jax", "key", "shape", "dtype"}  # what an initialiser may name in any class
+ANYWHERE = {"nn", "jnp", "jax", "key", "shape", "dtype"}  # what an initialiser may name in any class
 
 
 class InitialWeights(Initializers):
@@ -46,14 +46,18 @@ class InitialWeights(Initializers):
         return []
 
     def note_asked(self, facts: ClassFacts, path: str, made: Expr, node: cst.CSTNode) -> None:
-        """The constructor of the layer takes the initialiser in the next round."""
-        if path not in facts.askable:
-            raise Unsupported("MIG204", f"`{nodes.code(node)}`: the layer of this weight is not made at one place")
+        """The same where the class of the weight knows all that the initialiser names."""
         existing = [nodes.code(test) for test in self.conditions if not _exists(test)]
         if existing:
             raise Unsupported("MIG204", f"`{nodes.code(node)}` depends on `{existing[-1]}`")
-        if facts.name != self.cls and set(usage.loads(made)) - _ANYWHERE:
+        if facts.name != self.cls and set(usage.loads(made)) - ANYWHERE:
             raise Unsupported("MIG204", f"`{nodes.code(node)}`: the class of the weight does not have these names")
+        self.note_found(facts, path, made, node)
+
+    def note_found(self, facts: ClassFacts, path: str, made: Expr, node: cst.CSTNode) -> None:
+        """The constructor of the layer takes the initialiser in the next round."""
+        if path not in facts.askable:
+            raise Unsupported("MIG204", f"`{nodes.code(node)}`: the layer of this weight is not made at one place")
         facts.found_asked[path] = _in_torch_order(made) if facts.askable[path] else made
 
     def copied(self, node: cst.Call, target: Expr) -> list[Statement]:
@@ -120,12 +124,15 @@ class InitialWeights(Initializers):
 
     def modules_loop(self, node: cst.For) -> list[Statement] | None:
         """`for m in self.modules(): if isinstance(m, nn.Linear): ...`: a function given to apply, written in place."""
+        called = nodes.dotted(node.iter.func) if isinstance(node.iter, cst.Call) else None
+        if self.context == "setup" and called in ("self.parameters", "self.named_parameters"):
+            return self.parameters_loop(node)
         if self.context != "setup" or not isinstance(node.target, cst.Name):
             return None
         path = nodes.dotted(node.iter) or ""
         if path.startswith("self.") and isinstance(self.expr(node.iter).kind, Module):
             self.walked[node.target.value] = path
-        if not isinstance(node.iter, cst.Call) or nodes.dotted(node.iter.func) != "self.modules":
+        if called != "self.modules":
             return None
         if self.conditions:
             raise Unsupported("MIG204", f"initial weights depend on `{nodes.code(self.conditions[-1])}`")

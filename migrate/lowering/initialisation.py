@@ -138,7 +138,15 @@ class Initialisation(Examples):
             with self.naming_parameters():
                 made.append(self.zero_gradients(State(PARAMS, place), State(GRADS, place)))
         self.ready.add(place)
-        return made
+        return [*made, *self.report(place, cls, params)]
+
+    def report(self, place: Place, cls: str, params: Expr) -> list[Statement]:
+        """What the constructor said of its weights, now that there are some."""
+        facts = self.script.classes[cls]
+        if not facts.reports:
+            return []
+        self.script.parameters_of[Place(f"{cls}.{facts.reports}", "self")] = place
+        return [nodes.statement(f"{place.name}.{facts.reports}({{params}})", params=params)]
 
     def everywhere(self, node: Expr) -> Expr:
         """Arrays that every device of a mesh needs."""
@@ -178,9 +186,9 @@ class Initialisation(Examples):
             optimizer=nodes.expression(place.name),
             params=params[0] if len(params) == 1 else nodes.tuple_of(params),
         )
-        made: list[Statement] = [
-            nodes.statement("{state} = {call}", state=self.write(state), call=self.everywhere(call))
-        ]
+        with self.naming_parameters():  # a first state is no use of it: a caller may make that as well
+            target = self.write(state)
+        made: list[Statement] = [nodes.statement("{state} = {call}", state=target, call=self.everywhere(call))]
         for model in models:
             if self.root(model) in self.script.accumulated and self.root(model) not in self.script.zeroed_first:
                 made.append(self.zero_gradients(State(PARAMS, model), State(GRADS, model)))

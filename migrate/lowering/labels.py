@@ -30,9 +30,31 @@ def labels_of(trees: Sequence[tuple[Sequence[Leaf], Mapping[str, str]]], by_rank
 def mask_of(leaves: Sequence[Leaf], chosen: Mapping[str, bool], by_rank: bool) -> Expr:
     """The test of which parameters of a model some are, as `optax.adamw` takes it."""
     text = _tree(leaves, {leaf: str(held) for leaf, held in chosen.items()}, by_rank, "params")
+    return nodes.expression(f"lambda params: {_as_tests(text)}")
+
+
+def listing_of(leaves: Sequence[Leaf], chosen: set[str], by_rank: bool, params: str) -> str:
+    """Some of the parameters of a model as a list."""
+    labels = {leaf.flax: str(leaf.flax in chosen) for leaf in leaves}
+    if set(labels.values()) <= {"True"}:
+        return f"jax.tree.leaves({params})"
+    rank = _first_rank(leaves, labels)
+    if by_rank and rank is not None:
+        test = _as_tests(_ranked("p", rank, leaves, labels))
+        return f"[p for p in jax.tree.leaves({params}) if {test}]"
+    part = _by_name(leaves, labels, 1, lambda test: test, "name")
+    if part is not None:
+        return f"jax.tree.leaves({{name: {params}[name] for name in {params} if {_as_tests(part)}}})"
+    own = _by_name(leaves, labels, -1, lambda test: test, "path[-1].key")
+    if own is not None:
+        return f"[p for path, p in jax.tree.leaves_with_path({params}) if {_as_tests(own)}]"
+    raise Unsupported("MIG302", "a list of parameters that no simple test tells apart")
+
+
+def _as_tests(text: str) -> str:
+    """Labels that are "True" and "False" as the tests which they are told by."""
     text = re.sub(r'"True" if (.+?) else "False"', r"\1", text)
-    text = re.sub(r'"False" if (.+?) else "True"', lambda found: _negated(found[1]), text)
-    return nodes.expression(f"lambda params: {text}")
+    return re.sub(r'"False" if (.+?) else "True"', lambda found: _negated(found[1]), text)
 
 
 def _negated(test: str) -> str:
@@ -108,16 +130,26 @@ def _is_one_of(subject: str, names: Sequence[str], every: Sequence[str]) -> str 
 
 def _by_ndim(leaves: Sequence[Leaf], labels: Mapping[str, str], params: str) -> str | None:
     """By the number of axes, where that is the same test for all of Flax's weights as for torch's."""
+    rank = _first_rank(leaves, labels)
+    return None if rank is None else f"jax.tree.map(lambda p: {_ranked('p', rank, leaves, labels)}, {params})"
+
+
+def _ranked(name: str, rank: int, leaves: Sequence[Leaf], labels: Mapping[str, str]) -> str:
+    """The label of a parameter by its number of axes."""
+    (high, *_) = (labels[leaf.flax] for leaf in leaves if leaf.shape is not None and len(leaf.shape) >= rank)
+    (low, *_) = (labels[leaf.flax] for leaf in leaves if leaf.shape is not None and len(leaf.shape) < rank)
+    return f"{_quoted(high)} if {name}.ndim >= {rank} else {_quoted(low)}"
+
+
+def _first_rank(leaves: Sequence[Leaf], labels: Mapping[str, str]) -> int | None:
+    """The number of axes from which on the label is another one; None where they do not tell labels apart."""
     found: dict[int, str] = {}
     for leaf in leaves:
         if leaf.shape is None or found.setdefault(len(leaf.shape), labels[leaf.flax]) != labels[leaf.flax]:
             return None
     ranks = sorted(found)
     changes = [rank for before, rank in pairwise(ranks) if found[rank] != found[before]]
-    if len(changes) != 1:
-        return None
-    high, low = _quoted(found[changes[0]]), _quoted(found[ranks[0]])
-    return f"jax.tree.map(lambda p: {high} if p.ndim >= {changes[0]} else {low}, {params})"
+    return changes[0] if len(changes) == 1 else None
 
 
 def _by_path(leaves: Sequence[Leaf], labels: Mapping[str, str], params: str) -> str | None:

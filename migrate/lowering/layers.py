@@ -186,6 +186,7 @@ class Layers(Arguments, Builders):
         for arg, name in zip(node.args, argument_names(node.args, facts.fields), strict=True):
             value = self.expr(arg.value)
             if name:
+                facts.given.setdefault(self.cls, {}).setdefault(name, set()).add(nodes.code(arg.value))
                 merge(facts.field_kinds, name, _frozen(value.kind))
                 self.note_type(arg.value, facts.field_types.get(name, ""))
             if not isinstance(value.kind, VANISHING):

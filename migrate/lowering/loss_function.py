@@ -9,7 +9,7 @@ import libcst as cst
 
 from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Function, Host, Kind, ModuleClass, Plain, ProjectModule, Tensor, TorchName
+from migrate.kinds import Function, Host, Kind, Model, ModuleClass, Optimizer, Plain, ProjectModule, Tensor, TorchName
 from migrate.lowering.merging import merged_outputs
 from migrate.lowering.models import Models
 from migrate.lowering.region import Part, Region, Tracing
@@ -157,6 +157,8 @@ class LossFunctions(Models):
             return True
         if isinstance(kind, Tensor | Host):
             return False
+        if isinstance(kind, Model | Optimizer) and kind.place is not None:
+            return self.is_global(kind.place)
         return name in self.unit.constants
 
     # -- the function and its gradient --------------------------------------------------------------------------------

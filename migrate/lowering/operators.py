@@ -18,6 +18,7 @@ from migrate.kinds import (
     Model,
     Number,
     Plain,
+    RunningOptions,
     Tensor,
     TorchName,
     Weight,
@@ -26,7 +27,8 @@ from migrate.kinds import (
 from migrate.lowering.branches import Branches
 from migrate.lowering.typed_tensors import tensor_type
 from migrate.nodes import Expr
-from migrate.rules.rule import Value
+from migrate.optimizers import OPTIMIZERS, RUNNING
+from migrate.rules.rule import Value, signature
 
 _COMPARISONS_OF_IDENTITY = (cst.Is, cst.IsNot, cst.In, cst.NotIn)
 
@@ -81,8 +83,13 @@ class Operators(Branches):
         return Value(made, Tensor("bool"))
 
     def expr_Comparison(self, node: cst.Comparison) -> Value:
+        told = self.told_of_torch(node)
+        if told is not None:
+            return told
         left = self.expr(node.left)
         values = [left] + [self.expr(target.comparator) for target in node.comparisons]
+        if any(isinstance(value.kind, Device) for value in values):
+            left, *_ = values = [self.as_backend(value) for value in values]
         self.use(node.left, left)
         if any(isinstance(value.kind, Tensor) for value in values):
             values = [self.as_array(value) for value in values]
@@ -102,7 +109,33 @@ class Operators(Branches):
         ]
         return Value(node.with_changes(left=_operand(node.left, layouts.first(values[0])), comparisons=targets), kind)
 
+    def as_backend(self, value: Value) -> Value:
+        """A device, or the name of one, in a comparison: devices are not passed to functions, and CUDA is "gpu"."""
+        own = self.facts.parameter_names if self.facts is not None else []
+        if isinstance(value.kind, Device) and nodes.dotted(value.node) in own:
+            return Value(nodes.expression("jax.default_backend()"), Number())
+        return Value(cst.SimpleString('"gpu"'), value.kind) if nodes.literal(value.node) == "cuda" else value
+
+    def told_of_torch(self, node: cst.Comparison) -> Value | None:
+        """`"fused" in inspect.signature(torch.optim.AdamW).parameters`, a question about torch's version: what is
+        rewritten is there."""
+        asked = node.comparisons[0].comparator
+        function = asked.value if isinstance(asked, cst.Attribute) and asked.attr.value == "parameters" else None
+        if not isinstance(function, cst.Call) or len(function.args) != 1 or len(node.comparisons) > 1:
+            return None
+        entry = OPTIMIZERS.get(self.torch_name(function.args[0].value) or "")
+        operator, name = node.comparisons[0].operator, nodes.literal(node.left)
+        if entry is None or nodes.dotted(function.func) not in ("inspect.signature", "signature"):
+            return None
+        there = any(parameter.name == name for parameter in signature(entry.signature))
+        if not isinstance(name, str) or not isinstance(operator, cst.In | cst.NotIn):
+            return None
+        return Value(nodes.name(str(there == isinstance(operator, cst.In))), Number())
+
     def expr_IfExp(self, node: cst.IfExp) -> Value:
+        options = [_keys(node.body), _keys(node.orelse)]
+        if None not in options and set() < set().union(*(keys or () for keys in options)) <= RUNNING:
+            return Value(node, RunningOptions())  # dict(fused=True) if fused else dict()
         with self.conditionally():
             body, orelse = self.expr(node.body), self.expr(node.orelse)
         if isinstance(body.kind, Device) or isinstance(orelse.kind, Device):
@@ -129,6 +162,15 @@ class Operators(Branches):
         ):
             return body  # model.module if distributed else model
         return Value(made, join(body.kind, orelse.kind))
+
+
+def _keys(node: Expr) -> set[object] | None:
+    """The keys of a dict as it is written; None for other expressions."""
+    if isinstance(node, cst.Dict) and all(isinstance(element, cst.DictElement) for element in node.elements):
+        return {nodes.literal(element.key) for element in node.elements if isinstance(element, cst.DictElement)}
+    if isinstance(node, cst.Call) and nodes.dotted(node.func) == "dict" and all(arg.keyword for arg in node.args):
+        return {arg.keyword.value for arg in node.args if arg.keyword is not None}
+    return None
 
 
 def _device_string(node: Expr) -> bool:

@@ -86,6 +86,7 @@ def lower_project(
         unit.own_methods = own_methods
         unit.taken = names | state_words
         unit.constants = _constants(unit.source.module)
+        unit.settled = _settled(unit.source.module)
         unit.key = "rng_key" if "key" in state_words else "key"
         unit.imports_torch = bool(_TORCH.search(unit.source.text))
     broken = {} if broken is None else broken
@@ -264,6 +265,20 @@ def _constants(module: cst.Module) -> set[str]:
     return once
 
 
+def _settled(module: cst.Module) -> dict[str, int]:
+    """Module-level names that no loop binds, with the number of the last statement that does: what comes after it has
+    them as constants."""
+    statements = suites.suite_of(module.body)
+    looped = {
+        name
+        for statement in statements
+        if isinstance(statement, cst.For | cst.While)
+        for name in usage.stores(statement)
+    }
+    last = {name: number for number, statement in enumerate(statements) for name in usage.stores(statement)}
+    return {name: number for name, number in last.items() if name not in looped}
+
+
 _ORIGINS = re.compile(r"origins?=(frozenset\([^)]*\)|\d+)")
 
 
@@ -299,6 +314,7 @@ def _fingerprint(script: Script) -> str:
         repr(dict(script.loads)),
         repr(sorted((name, sorted(given)) for name, given in script.made_with.items())),
         repr(sorted(script.module_keys)),
+        repr((sorted(script.listed), sorted(script.selves))),
         repr(sorted(script.module_seeds)),
         repr(sorted((file, sorted(names)) for file, names in script.gone.items())),
         _ORIGINS.sub("", repr(script.finals)) if script.gone else "",
@@ -314,7 +330,7 @@ def _fingerprint(script: Script) -> str:
     for name, facts in script.classes.items():
         parts.append(f"{name} {facts.attributes} {facts.children} {facts.renamed} {facts.ties} {facts.own_trains}")
         parts.append(f"{sorted(facts.own_draws)} {facts.field_types} {facts.own_stats} {facts.field_kinds}")
-        parts.append(f"{sorted(facts.buffers)} {facts.bases} {facts.sets_up}")
+        parts.append(f"{sorted(facts.buffers)} {facts.bases} {facts.sets_up} {facts.reports}")
         inits = {layer: {w: nodes.code(n) for w, n in given.items()} for layer, given in facts.initializers.items()}
         parts.append(repr(inits))
         parts.append(repr({path: nodes.code(made) for path, made in facts.found_asked.items()}))

@@ -181,6 +181,10 @@ class Scope:
         """A loop of a constructor over modules that only gives them initial weights."""
         raise NotImplementedError
 
+    def parameters_loop(self, node: cst.For) -> list[Statement]:
+        """A loop of a constructor over its parameters, which gives them initial weights."""
+        raise NotImplementedError
+
     def released(self, names: Sequence[str]) -> list[Statement]:
         """The assignments that make attributes of what a constructor held in variables."""
         raise NotImplementedError
@@ -379,8 +383,12 @@ class Scope:
 
     def is_global(self, place: Place) -> bool:
         """Whether an object is one constant of the module that every function reaches by the same name."""
-        aliased = any(self.root(target) == place for target in self.script.parameters_of)
-        return place.scope == self.unit.scope and place.name in self.unit.constants and not aliased
+        others = self.script.parameters_of.keys() - self.script.selves.keys()
+        aliased = any(self.root(target) == place for target in others)
+        settled = (
+            place.name in self.unit.constants or self.unit.settled.get(place.name, self.unit.anchor) < self.unit.anchor
+        )
+        return place.scope == self.unit.scope and settled and not aliased
 
     # -- what is noticed of values ------------------------------------------------------------------------------------
 

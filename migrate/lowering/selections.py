@@ -7,6 +7,7 @@ is thus the same whether a script names a submodule, filters by the number of ax
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import libcst as cst
 
@@ -14,10 +15,12 @@ from migrate import nodes
 from migrate.diagnostics import Unsupported
 from migrate.kinds import Model, Parameters, Place, Selection
 from migrate.layers.moves import Permute
+from migrate.lowering.labels import listing_of
 from migrate.lowering.state import StateAccess
 from migrate.manifest import Leaf
-from migrate.nodes import Expr
-from migrate.script import Script
+from migrate.nodes import Expr, Statement
+from migrate.rules.rule import Value
+from migrate.script import PARAMS, Script, State
 from migrate.weights import weights_of
 
 _LISTING = ("list", "tuple", "iter", "chain", "itertools.chain", "filter")
@@ -38,7 +41,7 @@ class Selections(StateAccess):
             return _joined(parts)
         if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Add):
             return _joined([self.selection(node.left), self.selection(node.right)])
-        if isinstance(node, cst.ListComp | cst.GeneratorExp):
+        if isinstance(node, cst.ListComp | cst.GeneratorExp | cst.DictComp):
             return self.filtered_parameters(node)
         if isinstance(node, cst.Call):
             return self.called_selection(node)
@@ -55,7 +58,12 @@ class Selections(StateAccess):
                 return None
             whole = self.selection(values[1])
             return whole and self.those(whole, test.body, [test.params.params[0].name.value])
-        if not isinstance(node.func, cst.Attribute) or node.func.attr.value not in ("parameters", "named_parameters"):
+        if not isinstance(node.func, cst.Attribute):
+            return None
+        if node.func.attr.value in ("items", "values") and isinstance(node.func.value, cst.Name):
+            kind = self.kind_of(node.func.value)
+            return kind if isinstance(kind, Selection) and kind.named else None
+        if node.func.attr.value not in ("parameters", "named_parameters"):
             return None
         return self.part_of_model(node.func.value)
 
@@ -109,18 +117,17 @@ class Selections(StateAccess):
         chosen = {leaf for leaf in chosen if leaf.count("/") == depth}
         return Selection(((place, _sorted(chosen)),), node.attr.value) if len(chosen) == 1 else None
 
-    def filtered_parameters(self, node: cst.ListComp | cst.GeneratorExp) -> Selection | None:
-        """`[p for n, p in model.named_parameters() if p.dim() >= 2]`."""
+    def filtered_parameters(self, node: cst.ListComp | cst.GeneratorExp | cst.DictComp) -> Selection | None:
+        """`[p for n, p in model.named_parameters() if p.dim() >= 2]`, `{n: p for n, p in model.named_parameters()}`."""
         each = node.for_in
-        whole = self.selection(each.iter) if each.inner_for_in is None else None
-        if whole is None or not isinstance(node.elt, cst.Name):
-            return None
         names = names_of_pair(each.target)
-        if names is None or names[-1] != node.elt.value:
+        whole = self.selection(each.iter) if each.inner_for_in is None and names is not None else None
+        kept = [node.key, node.value] if isinstance(node, cst.DictComp) else [node.elt]
+        if whole is None or names is None or [nodes.dotted(part) for part in kept] != names[-len(kept) :]:
             return None
         for condition in each.ifs:
             whole = self.those(whole, condition.test, names)
-        return whole
+        return replace(whole, named=isinstance(node, cst.DictComp))
 
     def those(self, whole: Selection, test: Expr, names: list[str]) -> Selection:
         """The parameters of a selection for which a test holds. `names`: what it calls a parameter, or the name of
@@ -137,6 +144,25 @@ class Selections(StateAccess):
             found.append((place, _sorted(kept)))
         by_rank = whole.by_rank or any(word in nodes.code(test) for word in ("dim", "shape", "size"))
         return Selection(tuple(found), "", by_rank)
+
+    # -- as values ----------------------------------------------------------------------------------------------------
+
+    def listed(self, chosen: Selection) -> Value:
+        """Some of the weights of a model as a list."""
+        if chosen.named or len(chosen.leaves) != 1:
+            raise Unsupported("MIG302", "parameters of several models, or a dict of them, as a value")
+        ((place, found),) = chosen.leaves
+        leaves = leaves_of(self.script, self.root(place))
+        params = nodes.code(self.read(State(PARAMS, place)))
+        return Value(cst.parse_expression(listing_of(leaves, set(found), chosen.by_rank, params)), chosen)
+
+    def named_list(
+        self, line: cst.SimpleStatementLine, small: cst.Assign, target: cst.Name, chosen: Selection
+    ) -> list[Statement]:
+        """`decayed = [p for p in ... if p.dim() >= 2]`: a list where the script does more with it than train it."""
+        if (self.scope, target.value) not in self.script.listed:
+            return []
+        return [line.with_changes(body=[small.with_changes(value=self.listed(chosen).node)])]
 
     # -- what is frozen -----------------------------------------------------------------------------------------------
 
@@ -241,7 +267,7 @@ def without(whole: Selection, some: Selection) -> Selection:
 
 def leaves_of(script: Script, model: Place) -> list[Leaf]:
     """The parameters of a model, as far as its class tells."""
-    cls = script.places.get(model)
+    cls = script.places.get(model) or script.selves.get(model)
     return [leaf for leaf in weights_of(script, cls) if leaf.flax.startswith("params/")] if cls else []
 
 

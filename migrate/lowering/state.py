@@ -34,7 +34,7 @@ class StateAccess(Scope):
         if state.what == OPT_STATE:
             alone = len({found.name for found in self.script.optimizers}) <= 1
             return "opt_state" if alone and "opt_state" not in self.unit.taken else f"{short}_state"
-        models = {found.name for found in self.script.places}
+        models = set[str]() if place in self.script.selves else {found.name for found in self.script.places}
         plain = {PARAMS: "params", BATCH_STATS: "batch_stats", GRADS: "grads"}[state.what]
         return plain if len(models) <= 1 and plain not in self.unit.taken else f"{short}_{plain}"
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from migrate import layouts, nodes, suites, usage
+from migrate import layouts, suites, usage
 from migrate.diagnostics import Unsupported
 from migrate.kinds import (
     UNKNOWN,
@@ -80,7 +80,7 @@ class Statements(PlainTerms, ExpressionStatements, Classes, Assignments, StepFun
         except Unsupported as error:
             self.unit.report(error, original)
             originals = [original] if region is None else region.statements
-            made = [_refusal(error, originals)]
+            made = [suites.refusal(error.code, error.message, originals)]
             stored = usage.stores(originals)
             self.unit.refused |= set(stored)
             self.unit.refused_reads |= {name for one in originals for name in usage.loads(one)}
@@ -125,19 +125,6 @@ class Statements(PlainTerms, ExpressionStatements, Classes, Assignments, StepFun
 
     def small_Raise(self, line: cst.SimpleStatementLine, small: cst.Raise) -> list[Statement]:
         return suites.rebuilt(line, small, small.with_changes(exc=small.exc and self.node(small.exc)))
-
-
-def _refusal(error: Unsupported, originals: Sequence[Statement]) -> Statement:
-    """The exception that stands for statements, with their text in comments above it."""
-    text = " ".join(f"{error.code}: {error.message}".split()).replace("\\", "\\\\").replace('"', '\\"')
-    made: Statement = nodes.statement(f'raise NotImplementedError("{text}")')
-    if isinstance(originals[0], cst.ClassDef):  # what does not make one works without it
-        init = suites.function("__init__", ["self", "*args", "**kwargs"], [made])
-        made = cst.ClassDef(originals[0].name, suites.block([init]))
-    source = cst.Module(list(originals)).code.strip("\n").splitlines()
-    lines = [cst.EmptyLine(comment=cst.Comment(f"# {text}".rstrip())) for text in source if text.strip()]
-    blank = [line for line in originals[0].leading_lines[:1] if line.comment is None]
-    return made.with_changes(leading_lines=[*blank, *lines])
 
 
 def _last_reads(small: cst.BaseSmallStatement) -> frozenset[str]:

@@ -88,6 +88,9 @@ class Unit:
     trials: int = 0  # loops around that are lowered for what they make known
     taken: set[str] = field(default_factory=set)
     constants: set[str] = field(default_factory=set)
+    settled: dict[str, int] = field(
+        default_factory=dict
+    )  # names of the module -> the last top-level statement to bind it
     key: str = "key"
     imports_torch: bool = False
     own_methods: frozenset[str] = frozenset()  # of the project's own classes

@@ -186,7 +186,33 @@ first, rest = x[:, :1].clone().requires_grad_(), x[:, 1:].clone().requires_grad_
     + SGD
     + LOOP.replace("model(x), y", "model(x), other(x).detach() * 0.5 + y")
     + "    if step % 3 == 0:\n        other.load_state_dict(model.state_dict())\n",
+    "the next batch before backward": SGD
+    + LOOP.replace("    loss.backward()", "    x, y = 0.9 * x, y + 0.1\n    loss.backward()"),
+    "a method of the model makes the optimizer": "optimizer = model.configured(0.3, {'cuda': 'cuda'}.get('', 'cpu'))\n"
+    + LOOP
+    + "    for group in optimizer.param_groups:\n        group['lr'] = 0.1 / (step + 1)\n",
 }
+
+# A method that groups the weights, and constructors that start some of them by name and tell of them.
+CONFIGURED = """
+        for name, p in self.named_parameters():
+            if name.endswith("head.weight"):
+                nn.init.normal_(p, std=0.5)
+        print("%d weights" % self.size(), self.head.weight.numel())
+
+    def size(self, of_head=True):
+        return sum(p.numel() for p in self.parameters()) - (0 if of_head else self.head.bias.numel())
+
+    def configured(self, decay, device):
+        named = {name: p for name, p in self.named_parameters() if p.requires_grad}
+        decayed = [p for name, p in named.items() if p.dim() >= 2]
+        others = [p for name, p in named.items() if p.dim() < 2]
+        print(len(decayed), sum(p.numel() for p in others), self.size(of_head=False))
+        groups = [{"params": decayed, "weight_decay": decay}, {"params": others, "weight_decay": 0.0}]
+        options = dict(fused=True) if device == "cuda" else dict()
+        optimizer = optim.AdamW(groups, lr=0.1, betas=(0.9, 0.95), **options)
+        return optimizer
+"""
 
 
 def trained(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -213,12 +239,17 @@ EXACT = 1e-9
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_ten_steps(name: str, float64: None) -> None:
+def test_ten_steps(name: str, float64: None, capsys: pytest.CaptureFixture[str]) -> None:
     head = HEAD
     if name.startswith("second derivatives"):  # torch's third derivatives through LayerNorm are wrong by 1 %, as finite
         head = head.replace("self.norm(self.features(x))", "self.features(x)")  # differences tell
         head = head.replace("        self.norm = nn.LayerNorm(5)\n", "")
+    if "method of the model" in name:
+        made = "        self.head = nn.Linear(5, 2)\n"
+        head = head.replace(made, made + CONFIGURED)
     theirs, ours = trained(head + FORMS[name])
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[: len(printed) // 2] == printed[len(printed) // 2 :]
     np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=EXACT)
     assert len(set(theirs["losses"])) > 5
 

@@ -37,3 +37,7 @@ class Net(nn.Module):
 
     def forward(self, x):
         return self.folded(2, self.dropout(self.layer(x)))
+
+
+model = Net.of_defaults()
+print(model(torch.ones(3, 4)))

@@ -1,0 +1,69 @@
+"""Weights as values on the host: one of a model's, `model.head.weight`, its shape, or a list of some of them."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from migrate import nodes
+from migrate.kinds import Items, Model, Number, Weight
+from migrate.lowering.scope import HOST_CONTEXTS
+from migrate.lowering.selections import Selections
+from migrate.manifest import WILDCARD
+from migrate.nodes import Expr
+from migrate.rules.rule import Value
+from migrate.script import PARAMS, State
+from migrate.weights import weights_of
+
+
+class WeightValues(Selections):
+    """What a script reads of the weights of its models."""
+
+    def weight(self, node: cst.Attribute, moved: bool = False) -> Value | None:
+        """`model.table.weight`; None where it is none, or, unless it may be `moved`, has other axes than torch's."""
+        if self.context not in HOST_CONTEXTS:
+            return None
+        path = nodes.dotted(node) or ""
+        parts = path.split(".")
+        length = 2 if isinstance(self.kind_of_name(".".join(parts[:2])), Model) else 1
+        kind = self.kind_of_name(".".join(parts[:length]))
+        if not isinstance(kind, Model) or kind.place is None:
+            return None
+        name = ".".join(part for part in parts[length:] if part != "module")
+        leaves = [leaf for leaf in weights_of(self.script, kind.cls) if leaf.torch == name]
+        if len(leaves) != 1 or not leaves[0].flax.startswith("params/") or WILDCARD.search(leaves[0].flax):
+            return None
+        if leaves[0].moves and not moved:
+            return None
+        keys = "".join(f'["{key}"]' for key in leaves[0].flax.split("/")[1:])
+        params = self.read(State(PARAMS, kind.place))
+        return Value(nodes.expression(f"{{x}}{keys}", x=params), Weight())
+
+    def weight_shape(self, node: cst.Attribute) -> Value | None:
+        """`model.table.weight.shape`; None where it is none."""
+        owner = self.weight(node.value) if isinstance(node.value, cst.Attribute) else None
+        if owner is None:
+            return None
+        return Value(nodes.expression("{x}.shape", x=owner.node), Items(None, Number(), "tuple"))
+
+    def weight_size(self, node: cst.Call) -> Value | None:
+        """`model.head.weight.numel()`; None for other calls."""
+        func = node.func
+        if not isinstance(func, cst.Attribute) or func.attr.value not in ("numel", "nelement"):
+            return None
+        owner = self.weight(func.value, moved=True) if isinstance(func.value, cst.Attribute) else None
+        return None if owner is None else Value(nodes.expression("{x}.size", x=owner.node), Number())
+
+    def part_listed(self, node: cst.Call) -> Value | None:
+        """`model.head.parameters()`, of a part of a model; None for other calls."""
+        func = node.func
+        if self.context not in HOST_CONTEXTS or not isinstance(func, cst.Attribute):
+            return None
+        if func.attr.value != "parameters" or node.args or not isinstance(func.value, cst.Attribute):
+            return None
+        part: Expr = func.value
+        while isinstance(part, cst.Attribute) and not isinstance(self.kind_of(part), Model):
+            part = part.value
+        if part is func.value or not isinstance(self.kind_of(part), Model):
+            return None
+        chosen = self.called_selection(node)
+        return None if chosen is None else self.listed(chosen)
