@@ -10,52 +10,16 @@ import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 
-from migrate.layers.moves import Move, Part, shape_after, show
+from migrate.layers.moves import Move, shape_after, show
 from migrate.manifest import Leaf, ModelWeights, Tie, Unused
 from weight_port.errors import Problem, raise_all
-from weight_port.forms import ALONE, MATRICES, TORCH_LEAVES, Form, Slot, forms
-from weight_port.recurrent import CELLS, advice, cell_leaves, torch_leaf
+from weight_port.forms import MATRICES, Form, Slot, forms
+from weight_port.origins import Origin, Ref, origins_of, words
+from weight_port.recurrent import CELLS, advice, cell_leaves
 from weight_port.regions import TensorInfo
 
 IGNORED = {"num_batches_tracked": "Flax counts no batches"}
-# what people call the same thing; the rest of a name has to be equal
-_SAME = {
-    "q": "query", "k": "key", "v": "value", "o": "out", "output": "out", "attention": "attn", "ln": "norm",
-    "layernorm": "norm", "bn": "batchnorm", "embedding": "embed", "embeddings": "embed", "blocks": "block",
-    "layers": "layer",
-}  # fmt: skip
-_EMPTY = {"proj", "projection"}  # words that add nothing
-# what linen calls a layer without a name of its own; it counts from 0, people often from 1: such names prove nothing
-_AUTOMATIC = re.compile(r"[A-Z][A-Za-z]*_\d+")
-
-
-@dataclass(frozen=True)
-class Ref:
-    """A torch tensor, or the piece of one that a layer of its own would hold."""
-
-    key: str
-    shape: tuple[int, ...]
-    take: tuple[Part, ...] = ()
-
-
-@dataclass(frozen=True)
-class Origin:
-    """A torch module: the tensors under one prefix. ``layer``: its class, "" where nobody said."""
-
-    prefix: str
-    tensors: Mapping[str, Ref]
-    layer: str = ""
-
-    @property
-    def signature(self) -> object:
-        """What equal layers have in common."""
-        return tuple(sorted((name, ref.shape) for name, ref in self.tensors.items()))
-
-    @cached_property
-    def words(self) -> tuple[str, ...]:
-        return words(self.prefix)
 
 
 @dataclass
@@ -101,7 +65,7 @@ def match(
     dropped = {key: IGNORED[last] for key in tensors if (last := key.rpartition(".")[2]) in IGNORED}
     dropped |= {key: "the caller needs it not" for key in tensors if any(fnmatchcase(key, p) for p in unused)}
     kept = {key: info.shape for key, info in tensors.items() if key not in dropped}
-    matching = Matching({slot.path: slot for slot in slots}, _origins(kept, layers or {}))
+    matching = Matching({slot.path: slot for slot in slots}, origins_of(kept, layers or {}))
     ties = _merge_ties(matching, same)
     problems = _told(matching, names or {})
     while _step(matching):
@@ -118,33 +82,6 @@ def match(
 
 
 # --- what the checkpoint has ------------------------------------------------------------------------------------------
-
-
-def _origins(shapes: Mapping[str, tuple[int, ...]], layers: Mapping[str, str]) -> dict[str, Origin]:
-    from fnmatch import fnmatchcase
-
-    groups: dict[str, dict[str, Ref]] = {}
-    for key, shape in shapes.items():
-        prefix, _, last = key.rpartition(".")
-        packed = re.fullmatch(r"in_proj_(weight|bias)", last)
-        if packed and shape and shape[0] % 3 == 0:  # of torch.nn.MultiheadAttention
-            for i, part in enumerate(("query", "key", "value")):
-                inner = f"{prefix}.{part}" if prefix else part
-                take = (Part(0, i, 3),)
-                groups.setdefault(inner, {})[packed[1]] = Ref(key, (shape[0] // 3, *shape[1:]), take)
-        elif cell := torch_leaf(last):
-            inner = ".".join(filter(None, (prefix, cell[0])))
-            groups.setdefault(inner, {})[cell[1]] = Ref(key, shape)
-        elif last in TORCH_LEAVES:
-            groups.setdefault(prefix, {})[last] = Ref(key, shape)
-        else:
-            groups.setdefault(key, {})[ALONE] = Ref(key, shape)
-    found: dict[str, Origin] = {}
-    for prefix, refs in groups.items():
-        packed_in = any(ref.take for ref in refs.values())
-        told = next((layer for pattern, layer in layers.items() if fnmatchcase(prefix, pattern)), "")
-        found[prefix] = Origin(prefix, refs, "Linear" if packed_in else told)
-    return found
 
 
 def _merge_ties(matching: Matching, same: Callable[[str, str], bool]) -> list[Tie]:
@@ -351,19 +288,6 @@ def _without(name: str, which: int) -> str:
     """The name with # for one of its numbers."""
     start, stop = [found.span() for found in re.finditer(r"\d+", name)][which]
     return f"{name[:start]}#{name[stop:]}"
-
-
-def words(name: str) -> tuple[str, ...]:
-    """A path as words that can be compared across the frameworks.
-
-    >>> words("h.0.attn.q_proj") == words("h_0/attention/query")
-    True
-    """
-    split: list[str] = []
-    for part in re.split(r"[./]", name):
-        spaced = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Za-z])(?=\d)", "_", part)
-        split += [part] if _AUTOMATIC.fullmatch(part) else [word.lower() for word in spaced.split("_") if word]
-    return tuple(_SAME.get(word, word) for word in split if word not in _EMPTY) or tuple(split)
 
 
 # --- the result -------------------------------------------------------------------------------------------------------

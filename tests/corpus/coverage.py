@@ -38,7 +38,8 @@ Stages, each with what it takes:
 {stages}
 
 A stage beyond `spec` is reached only where `migrate parity` ran both sides, from the same weights, on stand-in data,
-and found them equal; it says nothing of data or arguments that were not tried.
+and found them equal; it says nothing of data or arguments that were not tried. A model file has no curve: numeric is
+the end of its way. "Now" is what the last run of an entry found; an entry that was never run is left out.
 
 To repeat it, with git and network:
 

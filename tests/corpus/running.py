@@ -1,7 +1,7 @@
 """One script through the three stages: rewritten with nothing left for a person, the numbers equal, the curve equal.
 
-A model has no curve: with its outputs and gradients equal it is at the end of its way. One that leaves findings is
-compared all the same, since what they are about may not be reached.
+A model has no curve: with its outputs and gradients equal it is at the end of its way. What leaves findings is compared
+all the same, since what they are about may not be reached; it stays at the stage of findings.
 """
 
 from __future__ import annotations
@@ -52,11 +52,13 @@ def _tried(entry: Entry, script: Path, work: Path, timeout: float) -> Outcome:
         return Outcome(stage, codes, rewrite.stderr.strip().splitlines()[0] if rewrite.stderr else "")
     if entry.model and not entry.not_run:
         return _compared_model(entry, script, work, codes, timeout)
-    if rewrite.returncode:
-        return Outcome("findings", codes)
     if entry.not_run:
-        return Outcome("spec", codes, entry.not_run)
-    return _compared(entry, script, work, codes, timeout)
+        return Outcome("findings" if rewrite.returncode else "spec", codes, "" if rewrite.returncode else entry.not_run)
+    compared = _compared(entry, script, work, codes, timeout)
+    if not rewrite.returncode:
+        return compared
+    equal = compared.stage == "behavioural"
+    return Outcome("findings", codes, "what the run reaches is equal, every loss" if equal else "")
 
 
 def _compared(entry: Entry, script: Path, work: Path, codes: dict[str, int], timeout: float) -> Outcome:

@@ -1,0 +1,89 @@
+"""What a checkpoint has: its tensors by the torch modules that they belong to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cached_property
+
+from migrate.layers.moves import Part
+from weight_port.forms import ALONE, TORCH_LEAVES
+from weight_port.recurrent import torch_leaf
+
+# what people call the same thing; the rest of a name has to be equal
+_SAME = {
+    "q": "query", "k": "key", "v": "value", "o": "out", "output": "out", "attention": "attn", "ln": "norm",
+    "layernorm": "norm", "bn": "batchnorm", "embedding": "embed", "embeddings": "embed", "blocks": "block",
+    "layers": "layer",
+}  # fmt: skip
+_EMPTY = {"proj", "projection"}  # words that add nothing
+# what linen calls a layer without a name of its own; it counts from 0, people often from 1: such names prove nothing
+_AUTOMATIC = re.compile(r"[A-Z][A-Za-z]*_\d+")
+
+
+@dataclass(frozen=True)
+class Ref:
+    """A torch tensor, or the piece of one that a layer of its own would hold."""
+
+    key: str
+    shape: tuple[int, ...]
+    take: tuple[Part, ...] = ()
+
+
+@dataclass(frozen=True)
+class Origin:
+    """A torch module: the tensors under one prefix. ``layer``: its class, "" where nobody said."""
+
+    prefix: str
+    tensors: Mapping[str, Ref]
+    layer: str = ""
+
+    @property
+    def signature(self) -> object:
+        """What equal layers have in common."""
+        return tuple(sorted((name, ref.shape) for name, ref in self.tensors.items()))
+
+    @cached_property
+    def words(self) -> tuple[str, ...]:
+        return words(self.prefix)
+
+
+def origins_of(shapes: Mapping[str, tuple[int, ...]], layers: Mapping[str, str]) -> dict[str, Origin]:
+    """The modules of a checkpoint. layers: their classes, by patterns of their names."""
+    groups: dict[str, dict[str, Ref]] = {}
+    for key, shape in shapes.items():
+        prefix, _, last = key.rpartition(".")
+        packed = re.fullmatch(r"in_proj_(weight|bias)", last)
+        if packed and shape and shape[0] % 3 == 0:  # of torch.nn.MultiheadAttention
+            for i, part in enumerate(("query", "key", "value")):
+                inner = f"{prefix}.{part}" if prefix else part
+                take = (Part(0, i, 3),)
+                groups.setdefault(inner, {})[packed[1]] = Ref(key, (shape[0] // 3, *shape[1:]), take)
+        elif cell := torch_leaf(last):
+            inner = ".".join(filter(None, (prefix, cell[0])))
+            groups.setdefault(inner, {})[cell[1]] = Ref(key, shape)
+        elif last in TORCH_LEAVES:
+            groups.setdefault(prefix, {})[last] = Ref(key, shape)
+        else:
+            groups.setdefault(key, {})[ALONE] = Ref(key, shape)
+    found: dict[str, Origin] = {}
+    for prefix, refs in groups.items():
+        packed_in = any(ref.take for ref in refs.values())
+        told = next((layer for pattern, layer in layers.items() if fnmatchcase(prefix, pattern)), "")
+        found[prefix] = Origin(prefix, refs, "Linear" if packed_in else told)
+    return found
+
+
+def words(name: str) -> tuple[str, ...]:
+    """A path as words that can be compared across the frameworks.
+
+    >>> words("h.0.attn.q_proj") == words("h_0/attention/query")
+    True
+    """
+    split: list[str] = []
+    for part in re.split(r"[./]", name):
+        spaced = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Za-z])(?=\d)", "_", part)
+        split += [part] if _AUTOMATIC.fullmatch(part) else [word.lower() for word in spaced.split("_") if word]
+    return tuple(_SAME.get(word, word) for word in split if word not in _EMPTY) or tuple(split)
