@@ -10,8 +10,8 @@ from typing import Any
 from parity import judge
 from parity.gate import GateResult, Judged
 from parity.judge import Check
-from parity.page import PAGE
-from parity.report import chart, curve_charts
+from parity.page import filled
+from parity.report import chart, curve_charts, listed
 
 _KINDS = {"pass": "equal", "fail": "differs", "undecided": "not-compared"}
 _SAID = {"pass": "pass", "fail": "fail", "undecided": "not decided"}
@@ -30,19 +30,13 @@ def to_html(result: GateResult) -> str:
         "cause": "".join(said),
         "chart": _overview(result),
         "rungs": "</section><section>".join(_subject(subject) for subject in result.judged),
-        "modes": "",
-        "steps": "",
-        "notes": "".join(f"<li>{_e(note)}</li>" for note in result.notes),
-        "errors": "",
+        "notes": listed(result.notes),
         "rule": _e(
             "Semantics: both sides in float64. Precision: RMS error of JAX against the float64 oracle, in units of "
             "torch's own; small tensors have wider budgets. Decisions: rows whose largest entry is another one."
         ),
     }
-    page = PAGE
-    for name, value in values.items():
-        page = page.replace("{{" + name + "}}", value)
-    return page
+    return filled(values)
 
 
 def _e(text: object) -> str:
@@ -76,7 +70,7 @@ def _subject(subject: Judged) -> str:
         checks = [check for check in subject.checks if check.rule == rule]
         if checks:
             parts.append(_table(rule, text, checks))
-    parts.append("<ul>" + "".join(f"<li>{_e(note)}</li>" for note in subject.notes) + "</ul>")
+    parts.append(listed(subject.notes))
     return "".join(parts)
 
 

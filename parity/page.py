@@ -1,6 +1,9 @@
-"""The frame of the report page; `report.to_html` fills the places in double braces."""
+"""The frame of report pages."""
 
-PAGE = """\
+import re
+from collections.abc import Mapping
+
+_PAGE = """\
 <!doctype html>
 <html lang="en">
 <meta charset="utf-8">
@@ -23,12 +26,13 @@ PAGE = """\
   th { text-align: left; color: var(--soft); font-weight: 600 }
   td, th { padding: 4px 10px 4px 0; border-bottom: 1px solid var(--line); overflow-wrap: anywhere }
   .n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }
+  .n + :not(.n) { padding-left: 18px }
   tr.differs td { color: #c1121f; font-weight: 600 } tr.undecided td { color: var(--soft) }
   details { border-bottom: 1px solid var(--line); padding: 8px 0 } details:last-of-type { border: 0 }
   summary { cursor: pointer } summary small { color: var(--soft) } details table { margin: 8px 0 4px }
   .verdict { border-radius: 99px; padding: 1px 10px; font-size: 12.5px; background: #e8ecf1; color: var(--soft) }
   .equal .verdict { background: #dff3ea; color: #1d7a52 }
-  details.differs .verdict { background: #fbe3e4; color: #c1121f }
+  details.differs .verdict, tr.differs .verdict { background: #fbe3e4; color: #c1121f }
   .not-compared .verdict { background: #fdf1d8; color: #8a5a00 }
   pre { background: var(--ground); padding: 10px 14px; border-radius: 6px; white-space: pre-wrap; font-size: 13px }
   footer { color: var(--soft); font-size: 13px; margin-top: 18px }
@@ -41,13 +45,19 @@ PAGE = """\
 <p>{{facts}}</p>
 {{cause}}
 </header>
+<section>{{verdicts}}</section>
 <section>{{chart}}</section>
 <section>{{rungs}}</section>
 <section>{{modes}}</section>
 <section>{{steps}}</section>
-<section><ul>{{notes}}</ul>{{errors}}</section>
+<section>{{notes}}{{errors}}</section>
 <footer>{{rule}}</footer>
 </main>
 </body>
 </html>
 """
+
+
+def filled(values: Mapping[str, str]) -> str:
+    """The page with text (as HTML) in its places; a place that nothing fills stays empty, and is not shown."""
+    return re.sub(r"\{\{(\w+)\}\}", lambda place: values.get(place[1], ""), _PAGE)

@@ -19,12 +19,13 @@ from rich.text import Text
 from migrate.manifest import replacing
 from migrate.reporting.verdicts import digest
 from parity import tolerance
+from parity.answers import Answer
 from parity.codes import CODES
 from parity.compare import ParityResult
 from parity.curves import Point
 from parity.ladder import Rung, StepRow, Verdict
 from parity.modes import ModeRow
-from parity.page import PAGE
+from parity.page import filled
 
 _MARKS = {
     Verdict.EQUAL: "green",
@@ -149,7 +150,6 @@ def write_html(result: ParityResult, path: str | Path) -> None:
 
 
 def to_html(result: ParityResult) -> str:
-    page = PAGE
     kind = "equal" if result.passed else "stopped" if result.exit_code == 2 else "differs"
     title = CODES[result.code].title if result.code in CODES else ""
     explanation = CODES[result.code].explanation if result.code in CODES else ""
@@ -167,10 +167,11 @@ def to_html(result: ParityResult) -> str:
         ),
         "cause": cause,
         "chart": (chart(result.steps) if result.steps else "") + curve_charts(result),
+        "verdicts": _verdicts_html(result.verdicts) if result.verdicts else "",
         "rungs": "".join(_rung_html(rung) for rung in result.rungs),
         "modes": _modes_html(result.modes) if result.modes else "",
         "steps": _steps_html(result.steps) if result.steps else "",
-        "notes": "".join(f"<li>{_e(note)}</li>" for note in result.notes),
+        "notes": listed(result.notes),
         "errors": "".join(f"<pre>{_e(error)}</pre>" for error in result.errors[1 if detail in result.errors else 0 :]),
         "rule": _e(
             f"Two sides may differ by {tolerance.NOISE_FACTOR:.0f} times as much as torch differs from itself when "
@@ -179,17 +180,20 @@ def to_html(result: ParityResult) -> str:
             f"{tolerance.LOSS_LATER.relative:.0e} (later ones)."
         ),
     }
-    for name, value in values.items():
-        page = page.replace("{{" + name + "}}", value)
-    return page
+    return filled(values)
 
 
 def _e(text: object) -> str:
     return html.escape(str(text))
 
 
+def listed(notes: Sequence[str]) -> str:
+    items = "".join(f"<li>{_e(note)}</li>" for note in notes)
+    return f"<ul>{items}</ul>" if items else ""
+
+
 def _rung_html(rung: Rung) -> str:
-    kind = rung.verdict.value.replace(" ", "-")
+    kind = _kind(rung.verdict)
     worst = worst_row(rung)
     figures = (
         f"{len(rung.rows)} compared, closest to its limit: {worst.drift:.1e} of {worst.limit:.1e}" if worst else ""
@@ -206,6 +210,19 @@ def _rung_html(rung: Rung) -> str:
         f"<details class={kind}{opened}><summary><b>{_e(rung.name)}</b> <span class=verdict>{_e(rung.verdict)}</span> "
         f"<small>{_e(figures)}</small></summary>{table}</details>"
     )
+
+
+def _verdicts_html(verdicts: Sequence[Answer]) -> str:
+    rows = "".join(
+        f"<tr class={_kind(answer.verdict)}><td><b>{_e(answer.question)}</b></td>"
+        f"<td><span class=verdict>{_e(answer.verdict)}</span></td><td>{_e(answer.detail)}</td></tr>"
+        for answer in verdicts
+    )
+    return f"<table>{rows}</table>"
+
+
+def _kind(verdict: Verdict) -> str:
+    return verdict.value.replace(" ", "-")
 
 
 def _modes_html(modes: Sequence[ModeRow]) -> str:
