@@ -149,6 +149,11 @@ class Leaf(Tensor):
 
     place: Place = Place("", "")
 
+    @property
+    def plain(self) -> Tensor:
+        """The same as any other tensor, as another name for it sees it."""
+        return Tensor(self.dtype, self.rank, self.optional, self.origins)
+
 
 @dataclass(frozen=True)
 class Model(Kind):

@@ -26,6 +26,11 @@ class OptimizerEntry:
     variants: tuple[tuple[str, str], ...] = ()
     flags: tuple[str, ...] = ("maximize",)
 
+    @property
+    def counts(self) -> bool:
+        """Whether an update depends on how many there were before."""
+        return any(name in self.signature for name in ("betas", "lr_decay", "etas", "lambd"))
+
 
 OPTIMIZERS: dict[str, OptimizerEntry] = {
     entry.torch: entry

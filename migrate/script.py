@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -27,6 +27,16 @@ class State:
 
 
 THE_KEY = State(KEY, KEY_PLACE)
+
+
+@dataclass(frozen=True)
+class Draw:
+    """What Python or numpy draws for a function that jit traces: the parameter that takes it, and the draw as its
+    callers write it, but for the parameters of the function."""
+
+    name: str
+    node: cst.BaseExpression
+    kind: Kind
 
 
 @dataclass
@@ -60,6 +70,8 @@ class FunctionFacts:
     initializers: dict[str, dict[str, dict[str, cst.BaseExpression]]] = field(default_factory=dict)
     needs_key: bool = False
     found_needs_key: bool = False
+    draws: list[Draw] = field(default_factory=list)  # as the round before found them
+    found_draws: list[Draw] = field(default_factory=list)
     traced: bool = False  # called from what jit traces
     found_traced: bool = False
 
@@ -72,6 +84,7 @@ class FunctionFacts:
         """What this round found is what the next one goes by."""
         self.needs_key, self.found_needs_key = self.found_needs_key, False
         self.traced, self.found_traced = self.found_traced, False
+        self.draws, self.found_draws = self.found_draws, []
         self.params, self.found_params = self.found_params, {}
         self.reads, self.writes = self.found_reads, self.found_writes
         self.found_reads, self.found_writes = set(), set()
@@ -160,6 +173,18 @@ class Example:
     definitions: Mapping[str, cst.BaseExpression]
     trained: bool  # from a training step, which is preferred to an evaluation
     direct: bool = True  # not computed by another model, which is preferred most
+    names: tuple[str, ...] = ()  # of the arguments: "" of those by position
+
+    @property
+    def drawn(self) -> list[str]:
+        """The parameters for what the host draws."""
+        return [name for name in self.names if name]
+
+    def as_arguments(self, made: Sequence[cst.BaseExpression]) -> list[cst.Arg]:
+        """The arguments of a call with these values."""
+        named = list(zip(self.names, made, strict=True))
+        keywords = {name: node for name, node in named if name}
+        return nodes.arguments([node for name, node in named if not name], keywords)
 
 
 @dataclass(frozen=True)
@@ -195,6 +220,7 @@ class Script:
     switched: dict[Place, set[bool]] = field(default_factory=dict)  # models frozen or not while the script runs
     updated: set[tuple[str, Place]] = field(default_factory=set)  # scopes, and models that they have trained by now
     proportional: dict[Place, bool] = field(default_factory=dict)  # optimizer -> schedulers only scale its rates
+    counting: set[Place] = field(default_factory=set)  # optimizers that count their steps, in torch for each parameter
     several: set[Place] = field(default_factory=set)  # optimizers of several parameter groups
     scheduled: set[Place] = field(default_factory=set)  # optimizers whose learning rate changes
     momenta: dict[Place, str] = field(default_factory=dict)  # optimizer -> "momentum", "b1" or ""
@@ -203,6 +229,7 @@ class Script:
     stepped: dict[Place, set[Place]] = field(default_factory=dict)  # optimizer -> the schedulers stepped for it
     accumulated: set[Place] = field(default_factory=set)  # optimizers that step apart from backward
     zeroed_first: set[Place] = field(default_factory=set)  # models whose gradients are zeroed before they are summed
+    found_zeroed_first: set[Place] = field(default_factory=set)  # as this round finds them
     summed: set[Place] = field(default_factory=set)  # models whose backward pass this round has met
     host_sites: set[int] = field(default_factory=set)  # tensors that feed torch's data loading
     wanted: set[int] = field(default_factory=set)  # bindings of loader batches that jax code uses
@@ -273,6 +300,10 @@ class Script:
         children = [node for facts in self.classes.values() for node in facts.children.values()]
         inside = [inner for node in children for inner in classes_in(node)]
         return inside.count(cls) + [made for place, made in self.places.items() if place not in self.copies].count(cls)
+
+    def inside_others(self, cls: str) -> bool:
+        """Whether modules of a class are made inside others."""
+        return any(cls in classes_in(node) for facts in self.classes.values() for node in facts.children.values())
 
     def trains(self, cls: str) -> bool:
         """Whether a module of the class behaves differently in train mode."""

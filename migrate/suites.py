@@ -135,3 +135,18 @@ def refusal(code: str, message: str, originals: Sequence[Statement]) -> Statemen
     lines = [cst.EmptyLine(comment=cst.Comment(f"# {text}".rstrip())) for text in source if text.strip()]
     blank = [line for line in originals[0].leading_lines[:1] if line.comment is None]
     return made.with_changes(leading_lines=[*blank, *lines])
+
+
+class _Leaving(cst.CSTVisitor):
+    found = False
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        self.found |= isinstance(node, cst.Return | cst.Raise | cst.Break | cst.Continue)
+        return not isinstance(node, cst.FunctionDef)
+
+
+def may_leave(node: cst.CSTNode) -> bool:
+    """Whether code may leave the block that it is in: return, raise, break or continue somewhere in it."""
+    visitor = _Leaving()
+    node.visit(visitor)
+    return visitor.found

@@ -61,7 +61,7 @@ class Accumulation(Clipping, Binding):
             if self.root(grads.place) not in self.script.accumulated:
                 continue
             if self.root(grads.place) not in self.script.summed:
-                self.script.zeroed_first.add(self.root(grads.place))
+                self.script.found_zeroed_first.add(self.root(grads.place))
             made.append(self.zero_gradients(params, grads))
         return made
 

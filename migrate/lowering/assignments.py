@@ -14,6 +14,7 @@ from migrate.kinds import (
     Group,
     Items,
     Kind,
+    Leaf,
     Model,
     Module,
     Number,
@@ -36,6 +37,7 @@ from migrate.lowering.finding import CLIPPING
 from migrate.lowering.handed_over import HandedOver
 from migrate.lowering.initialisation import Initialisation
 from migrate.lowering.inline_models import InlineModels
+from migrate.lowering.leaves import Leaves
 from migrate.lowering.module_lists import bare_lambda
 from migrate.lowering.optimizer_statements import OptimizerStatements
 from migrate.lowering.scope import HOST_CONTEXTS, NOWHERE
@@ -47,11 +49,14 @@ from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
 
 
-class Assignments(InlineModels, Setup, HandedOver, Initialisation, DataLoading, UserCalls, OptimizerStatements):
+class Assignments(InlineModels, Setup, HandedOver, Initialisation, DataLoading, UserCalls, Leaves, OptimizerStatements):
     """Assignments to names, tuples, attributes and items."""
 
     def small_Assign(self, line: cst.SimpleStatementLine, small: cst.Assign) -> list[Statement]:
         targets = [target.target for target in small.targets]
+        cleared = self.cleared_leaf(small)
+        if cleared is not None:
+            return cleared
         public = self.public_names(line, small)
         if public is not None:
             return public
@@ -202,6 +207,8 @@ class Assignments(InlineModels, Setup, HandedOver, Initialisation, DataLoading, 
             node = layouts.first(value)
         node = bare_lambda(node)
         self.define(targets, small.value)
+        if len(targets) == 1:
+            kind = self.leaf_at(self.place_of(targets[0]), kind, small.value)
         for target in targets:
             self.bind(target, kind, layout)
         if self.context == "setup":
@@ -212,7 +219,8 @@ class Assignments(InlineModels, Setup, HandedOver, Initialisation, DataLoading, 
             self.unit.report(Unsupported("MIG501", f"{nodes.code(targets[0])} grows at each turn of the loop"), line)
         made_targets = [self.stored_target(target) for target in small.targets]
         made = suites.rebuilt(line, small, small.with_changes(value=node, targets=made_targets))
-        return made + self.converted(targets)
+        first = self.first_gradients(kind.place) if isinstance(kind, Leaf) else []
+        return made + self.converted(targets) + first
 
     def stored_target(self, target: cst.AssignTarget) -> cst.AssignTarget:
         """A target with its attribute under the name that it has in the output."""
@@ -372,7 +380,7 @@ class Assignments(InlineModels, Setup, HandedOver, Initialisation, DataLoading, 
                 self.env.last.pop(name, None)
                 made = nodes.expression(f"{{a}} {symbol} {{b}}", a=left, b=layouts.first(value))
                 return suites.assigned(line, small.target, made)
-            if tensor:
+            if tensor and self.changed_leaf(small.target) is None:
                 self.env.kinds[name] = (
                     join(target.kind, value.kind) if isinstance(target.kind, Number | Tensor) else target.kind
                 )

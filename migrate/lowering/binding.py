@@ -11,6 +11,7 @@ from migrate import nodes, usage
 from migrate.diagnostics import Unsupported
 from migrate.kinds import (
     Kind,
+    Leaf,
     Place,
     Tensor,
 )
@@ -29,6 +30,8 @@ class Binding(Scope):
 
     def bind(self, target: cst.CSTNode, kind: Kind, layout: str = "first") -> None:
         """Binds the names of an assignment target."""
+        if isinstance(kind, Leaf) and kind.place != self.place_of(target):
+            kind = kind.plain
         if isinstance(target, cst.Name):
             self.env.kinds[target.value] = kind
             self.env.shared.discard(target.value)

@@ -78,7 +78,7 @@ class Branches(Binding):
         functions: list[Expr] = []
         made: list[Statement] = []
         for number, side in enumerate(sides):
-            if not side or _exits_inside(side[:-1]) or not _returns(side[-1]):
+            if not side or any(map(suites.may_leave, side[:-1])) or not _returns(side[-1]):
                 raise self.stays(written, "a side that does not end in `return`")
             lowered, _ = self._side(written, side)
             value = _value(lowered) if len(lowered) == 1 else None
@@ -91,7 +91,7 @@ class Branches(Binding):
 
     def _assigned(self, written: Expr, test: Value, sides: list[list[Statement]]) -> list[Statement]:
         """Both sides bind names."""
-        if any(_exits_inside(side) for side in sides):
+        if any(any(map(suites.may_leave, side)) for side in sides):
             raise self.stays(written, "a side that leaves the block")
         bound = [list(dict.fromkeys(usage.stores(side))) for side in sides]
         before = {name: self.kind_of_name(name) for side in bound for name in side if self.env.lookup(name) is not None}
@@ -244,34 +244,6 @@ def _returns(statement: Statement) -> bool:
 def _value(lowered: Sequence[Statement]) -> Expr | None:
     small = lowered[0].body[0] if isinstance(lowered[0], cst.SimpleStatementLine) else None
     return small.value if isinstance(small, cst.Return) else None
-
-
-def _exits_inside(side: Sequence[cst.CSTNode]) -> bool:
-    visitor = _Exits()
-    for node in side:
-        node.visit(visitor)
-    return visitor.found
-
-
-class _Exits(cst.CSTVisitor):
-    """Whether something leaves a block."""
-
-    found = False
-
-    def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:
-        return False
-
-    def visit_Return(self, node: cst.Return) -> None:
-        self.found = True
-
-    def visit_Raise(self, node: cst.Raise) -> None:
-        self.found = True
-
-    def visit_Break(self, node: cst.Break) -> None:
-        self.found = True
-
-    def visit_Continue(self, node: cst.Continue) -> None:
-        self.found = True
 
 
 class _WithoutItem(cst.CSTTransformer):

@@ -88,8 +88,6 @@ _TORCH_ONLY = frozenset(
 # Methods of tensors that strings, lists, dicts and the like have as well.
 _COMMON = frozenset({"index", "count", "split", "copy", "format", "update", "pop", "get", "items", "keys", "values"})
 
-_FROZEN = ("random.", "np.random.", "numpy.random.", "time.")
-
 _PLACING = ("to", "cuda", "cpu", "float", "train", "eval", "requires_grad_")
 
 _MODULE_METHODS = ("parameters", "named_parameters", "modules", "named_modules", "state_dict", "to", "cuda", "apply")
@@ -102,7 +100,9 @@ class Calls(Derivatives, TorchCalls, MakerValues, EinopsCalls, Models, Expressio
         func = node.func
         if self.is_contextlib(node):
             return self.torch_contextlib_nullcontext(node)
-        self.refuse_frozen(nodes.dotted(func) or "")
+        drawing = self.host_only(nodes.dotted(func) or "") if self.under_jit else ""
+        if drawing:
+            return self.drawn(node, drawing)
         name = self.torch_name(func)
         if name is not None:
             return self.torch_call(name, node)
@@ -134,12 +134,6 @@ class Calls(Derivatives, TorchCalls, MakerValues, EinopsCalls, Models, Expressio
         bounds = [ours if self.torch_name(arg.value) in FRAMEWORK else self.node(arg.value) for arg in node.args]
         args = [arg.with_changes(value=bound) for arg, bound in zip(node.args, bounds, strict=True)]
         return Value(node.with_changes(args=args), Plain("type"))
-
-    def refuse_frozen(self, path: str) -> None:
-        """Declines Python's own random numbers and clocks in a forward pass, and in what it or a loss function calls:
-        jit would draw them only once."""
-        if self.under_jit and path.startswith(_FROZEN):
-            raise Unsupported("MIG302", f"{path} inside a forward pass would be called once, when it is traced")
 
     def method_call(self, node: cst.Call, func: cst.Attribute, base: Value) -> Value:
         """A call `base.method(...)`."""
@@ -379,7 +373,8 @@ class Calls(Derivatives, TorchCalls, MakerValues, EinopsCalls, Models, Expressio
         values = [self.array(arg.value) for arg in node.args]
         self.pass_kinds(facts, node.args, values)
         made = cst.Name("self") if func.attr.value == "forward" else func
-        return Value(node.with_changes(func=made, args=placed(node.args, values)), facts.result)
+        drawn = self.draws_for(facts, node.args, "staticmethod" not in facts.decorators)
+        return Value(node.with_changes(func=made, args=nodes.extended(placed(node.args, values), drawn)), facts.result)
 
     def submodule_call(self, node: cst.Call, func: cst.Attribute, base: Value, owner: Module) -> Value | None:
         """`self.encoder.norm(x)`, or a method of the user's, `self.encoder.encode(x)`; None for anything else."""

@@ -27,6 +27,7 @@ from migrate.lowering.custom_gradients import AUTOGRAD_FUNCTIONS, CustomGradient
 from migrate.lowering.inheritance import FRAMEWORK, Inheritance
 from migrate.lowering.layer_subclasses import LayerSubclasses
 from migrate.lowering.setup import own_fields
+from migrate.lowering.signatures import with_draws
 from migrate.lowering.weight_methods import WeightMethods
 from migrate.nodes import Expr, Statement
 from migrate.qualified import inside
@@ -204,6 +205,7 @@ class Classes(LayerSubclasses, WeightMethods, CustomGradients, Inheritance):
             inner.env.shared.add(parameter.name.value)
         function.returns = Never()
         body = inner.suite(node.body.body)
+        node = node.with_changes(params=with_draws(node.params, function.draws))
         made = self.rewritten(node, body, defaults=inner)
         return made.with_changes(name=cst.Name("__call__")) if name == "forward" else made
 

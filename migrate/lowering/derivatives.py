@@ -8,7 +8,7 @@ import libcst as cst
 
 from migrate import layouts, nodes, usage
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Items, Kind, Tensor
+from migrate.kinds import Items, Kind, Leaf, Tensor
 from migrate.lowering.arguments import Arguments
 from migrate.lowering.binding import Binding
 from migrate.nodes import Expr
@@ -27,11 +27,12 @@ class Derivatives(Arguments, Binding):
         given = self.given_arguments(node)
         outputs, inputs = given["outputs"], _listed(given["inputs"])
         names = [name.value for name in inputs if isinstance(name, cst.Name)]
-        if len(names) != len(inputs) or not all(type(self.kind_of_name(name)) is Tensor for name in names):
+        bound: dict[str, Kind] = {name: self.kind_of_name(name) for name in names}
+        bound = {name: kind.plain if isinstance(kind, Leaf) else kind for name, kind in bound.items()}
+        if len(names) != len(inputs) or not all(type(kind) is Tensor for kind in bound.values()):
             raise Unsupported("MIG301", f"torch.autograd.grad by {nodes.code(given['inputs'])}")
         (output,) = _listed(outputs) if len(_listed(outputs)) == 1 else (outputs,)
         computed = self.in_terms_of(output, names)
-        bound: dict[str, Kind] = {name: self.kind_of_name(name) for name in names}
         inner = self.inner(bound)
         inner.before = []
         replaying = self.region.replaying if self.region is not None else False

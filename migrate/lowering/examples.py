@@ -17,6 +17,7 @@ from migrate.kinds import (
     Tensor,
 )
 from migrate.lowering.binding import Binding
+from migrate.lowering.host_draws import HostDraws
 from migrate.lowering.state import StateAccess
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
@@ -27,7 +28,7 @@ from migrate.script import (
 _LONGEST = 2_000  # characters of an example: nobody reads a longer one, and a value used twice doubles at each turn
 
 
-class Examples(StateAccess, Binding):
+class Examples(StateAccess, HostDraws, Binding):
     """What a model is first called with, as it can be written where the model is made."""
 
     def resolve(self, example: Example, early: bool) -> list[Expr]:
@@ -53,7 +54,7 @@ class Examples(StateAccess, Binding):
         scope, here those that are not bound yet."""
         left = dict(definitions)
         for _ in range(12):
-            argument = self.sample(nodes.visited(nodes.visited(argument, _Placed()), _Undrawn()))
+            argument = self.sample(self.undrawn(nodes.visited(argument, _Placed())))
             names = {name for name in usage.loads(argument) if name in left}
             values = {name: left[name] for name in names if not (here and self.available_name(name))}
             if here and not early:
@@ -149,28 +150,6 @@ class _Placed(cst.CSTTransformer):
             return updated_node
         placed = all(nodes.code(arg.value).rpartition(".")[2] in ("device", "cuda") for arg in updated_node.args)
         return func.value if placed else updated_node
-
-
-_SIZE_AT = {"normal": 2, "uniform": 2, "standard_normal": 0, "random": 0, "random_sample": 0}
-
-
-class _Undrawn(cst.CSTTransformer):
-    """Zeros in the place of numpy's draws: an example that took some would change all that the script draws later."""
-
-    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> Expr:
-        path = nodes.dotted(updated_node.func) or ""
-        module, _, name = path.rpartition(".")
-        if module not in ("np.random", "numpy.random") or any(arg.star for arg in updated_node.args):
-            return updated_node
-        zeros = f"{module.partition('.')[0]}.zeros"
-        if name in ("randn", "rand") and updated_node.args:
-            return nodes.call(zeros, nodes.tuple_of([arg.value for arg in updated_node.args]))
-        named = [arg.value for arg in updated_node.args if arg.keyword is not None and arg.keyword.value == "size"]
-        placed = [arg.value for arg in updated_node.args if arg.keyword is None]
-        at = _SIZE_AT.get(name)
-        if at is None or not (named or len(placed) > at):
-            return updated_node
-        return nodes.call(zeros, named[0] if named else placed[at])
 
 
 def _projected(argument: Expr) -> Expr:

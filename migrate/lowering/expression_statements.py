@@ -19,6 +19,7 @@ from migrate.kinds import (
 from migrate.lowering.calls import Calls
 from migrate.lowering.checkpoints import Checkpoints
 from migrate.lowering.finding import CLIPPING
+from migrate.lowering.leaves import Leaves
 from migrate.lowering.optimizer_statements import OptimizerStatements
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.setup import Setup
@@ -28,11 +29,14 @@ from migrate.nodes import Statement
 from migrate.rules.rule import Value
 
 
-class ExpressionStatements(Setup, Calls, Checkpoints, OptimizerStatements):
+class ExpressionStatements(Setup, Calls, Checkpoints, Leaves, OptimizerStatements):
     """Statements that are calls."""
 
     def small_Expr(self, line: cst.SimpleStatementLine, small: cst.Expr) -> list[Statement]:
         node = small.value
+        cleared = self.cleared_leaf(small)
+        if cleared is not None:
+            return cleared
         if isinstance(node, cst.Call):
             special = self.called_statement(line, node)
             if special is not None:
@@ -137,7 +141,8 @@ class ExpressionStatements(Setup, Calls, Checkpoints, OptimizerStatements):
             raise Unsupported("MIG301", api)
         value = self.apply_rule(rule, api, node, base)
         if target is func.value:
-            self.bind(target, value.kind, value.layout)
+            leaf = self.changed_leaf(target)
+            self.bind(target, leaf or value.kind, value.layout)
             return suites.assigned(line, target, value.node)
         assert isinstance(base.node, cst.Subscript)
         place = base.node.with_changes(value=cst.Attribute(base.node.value, cst.Name("at")))

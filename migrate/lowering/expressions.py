@@ -22,6 +22,7 @@ from migrate.kinds import (
     Host,
     Items,
     Kind,
+    Leaf,
     Makers,
     Model,
     Module,
@@ -103,8 +104,17 @@ class Expressions(Accelerated, WeightValues, Imports):
             return self.torch_value(kind.name, node)
         if isinstance(kind, Selection):
             self.script.listed.add((self.scope, node.value))
+        if isinstance(kind, Leaf):
+            return Value(self.leaf(kind), kind)
         layout = "last" if node.value in self.env.last else "first"
         return Value(node, kind, layout)
+
+    def leaf(self, kind: Leaf) -> Expr:
+        """A tensor that gradients are taken of is a piece of state, which no module can hold."""
+        trained = self.root(kind.place) in self.script.accumulated | self.trained_roots()
+        if self.context in ("forward", "setup") and trained:
+            raise Unsupported("MIG404", f"{kind.place.name} is trained, and a module reads it from outside")
+        return self.read(State(PARAMS, kind.place))
 
     def torch_value(self, name: str, node: Expr) -> Value:
         """A torch name used as a value."""
@@ -144,6 +154,8 @@ class Expressions(Accelerated, WeightValues, Imports):
             return Value(key, named_child(base.kind, attribute))
         if isinstance(base.kind, Module):
             return self.submodule_attribute(node, base, base.kind, attribute)
+        if isinstance(base.kind, Leaf) and attribute == "grad":
+            return Value(self.gradients(base.kind.place), base.kind.plain)
         if isinstance(base.kind, Tensor | Weight):
             return self.tensor_attribute(node, base, attribute)
         if isinstance(base.kind, Host):
@@ -243,7 +255,8 @@ class Expressions(Accelerated, WeightValues, Imports):
         """An attribute of a tensor; the others raise Unsupported."""
         x = base.node
         if attribute == "data":
-            return base
+            kind = base.kind.plain if isinstance(base.kind, Leaf) else base.kind
+            return Value(nodes.call("jax.lax.stop_gradient", x) if self.under_jit else x, kind, base.layout)
         if attribute in ("real", "imag", "H", "mH", "itemsize", "nbytes"):
             text = {"H": "jnp.conj({x}).T", "mH": "jnp.conj({x}).mT"}.get(attribute, "{x}." + attribute)
             made = nodes.expression(text, x=layouts.first(base))

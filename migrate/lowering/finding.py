@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from migrate import nodes, usage
+from migrate import nodes, suites, usage
 from migrate.kinds import Kind, Leaf, Model, Optimizer, Place, Scheduler
 from migrate.lowering.gradient_flow import GradientFlow
 from migrate.lowering.region import Part, Region, call_of, has_host_effects, method_call_of
@@ -78,6 +78,8 @@ class RegionFinding(GradientFlow):
 
     def starts(self, statement: Statement) -> bool:
         """Whether a statement goes through a model, or takes a tensor that gradients are taken of."""
+        if isinstance(statement, cst.FunctionDef | cst.ClassDef):
+            return False
         return bool(self.models_called(statement) or self.leaves_in(set(usage.loads(statement))))
 
     def phase(self, statements: Sequence[Statement], first: int) -> tuple[list[int], list[int]]:
@@ -98,7 +100,7 @@ class RegionFinding(GradientFlow):
     def disturbs(self, statement: Statement) -> bool:
         """Whether a statement must stay between a backward pass and a step: it leaves the block, or works on models,
         optimizers or gradients. One whose value the loss needs is looked at when it is given its part."""
-        if _Exits.found_in(statement):
+        if suites.may_leave(statement):
             return True
         names = {nodes.dotted(node) or "" for node in _Paths.of(statement)}
         if any(name.endswith(".grad") for name in names):
@@ -228,38 +230,10 @@ class RegionFinding(GradientFlow):
 
     def mark_accumulated(self, reached: set[Place]) -> None:
         """Notes the models whose gradients wait for a step elsewhere."""
-        optimized = {self.root(place) for models in self.script.optimizers.values() for place in models}
+        optimized = self.trained_roots()
         waiting = reached & (optimized | self.script.inspected) if optimized or self.script.inspected else reached
         self.script.accumulated |= waiting
         self.script.summed |= waiting
-
-
-class _Exits(cst.CSTVisitor):
-    def __init__(self) -> None:
-        super().__init__()
-        self.found = False
-
-    @staticmethod
-    def found_in(statement: Statement) -> bool:
-        """Whether a statement may leave the block."""
-        visitor = _Exits()
-        statement.visit(visitor)
-        return visitor.found
-
-    def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:
-        return False
-
-    def visit_Return(self, node: cst.Return) -> None:
-        self.found = True
-
-    def visit_Continue(self, node: cst.Continue) -> None:
-        self.found = True
-
-    def visit_Break(self, node: cst.Break) -> None:
-        self.found = True
-
-    def visit_Raise(self, node: cst.Raise) -> None:
-        self.found = True
 
 
 class _Paths(cst.CSTVisitor):

@@ -11,13 +11,14 @@ from migrate.kinds import (
     UNKNOWN,
     Function,
     Host,
+    Leaf,
     Never,
     join,
 )
 from migrate.lowering.handed_over import HandedOver
 from migrate.lowering.initialisation import Initialisation
 from migrate.lowering.scope import Scope, is_grad_mode
-from migrate.lowering.signatures import threaded_parameters, with_mode
+from migrate.lowering.signatures import threaded_parameters, with_draws, with_mode
 from migrate.lowering.user_calls import UserCalls
 from migrate.nodes import Expr, Statement
 from migrate.qualified import inside, is_module, spelled
@@ -73,8 +74,8 @@ class Functions(HandedOver, Initialisation, UserCalls):
             for found in inner.bound_attributes:
                 merge(attributes, found, inner.env.kinds.get(found, UNKNOWN))
         params = threaded_parameters(facts, node.params, inner.state_name)
-        made = node.with_changes(params=with_mode(params) if facts.takes_mode else params)
-        return self.rewritten(made, body, defaults=self)
+        params = with_draws(with_mode(params) if facts.takes_mode else params, facts.draws)
+        return self.rewritten(node.with_changes(params=params), body, defaults=self)
 
     def rewritten(self, node: cst.FunctionDef, body: list[Statement], defaults: Scope) -> cst.FunctionDef:
         """A function with another body, without the decorators and annotations that only torch understands. Its default
@@ -118,7 +119,8 @@ class Functions(HandedOver, Initialisation, UserCalls):
             self.refuse_torch(value)
             self.hand_over(value.kind)
         if self.facts is not None and value is not None:
-            self.facts.returns = join(self.facts.returns, value.kind)
+            kind = value.kind.plain if isinstance(value.kind, Leaf) else value.kind
+            self.facts.returns = join(self.facts.returns, kind)
         node = layouts.first(value) if value is not None else None
         if isinstance(small.value, cst.Name) and value is not None:
             self.use(small.value, value)

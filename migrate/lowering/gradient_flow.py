@@ -92,7 +92,7 @@ class GradientFlow(Scope):
         needed = set(names)
         found: list[Dependency] = []
         for statement in reversed(history):
-            if not set(usage.changes(statement)) & needed:
+            if not set(usage.changes(statement)) & needed or isinstance(statement, cst.FunctionDef | cst.ClassDef):
                 continue
             dependency = self.dependency(statement)
             found.append(dependency)

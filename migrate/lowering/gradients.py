@@ -21,6 +21,7 @@ class Gradients:
         self.stepped = [state for state in states if scope.root(state.place) in stepped]
         self.waiting = [State(GRADS, state.place) for state in states if state not in self.stepped]
         alone = len(states) == 1 and "grads" not in scope.unit.taken and bool(self.stepped)
+        alone = alone and scope.root(states[0].place) not in scope.script.leaves
         self.names = {state: "grads" if alone else scope.state_name(State(GRADS, state.place)) for state in states}
         self.met: set[State] = set()
         self.sums: dict[str, Expr] = {}
@@ -41,7 +42,9 @@ class Gradients:
             if state in self.stepped and state not in self.met:
                 self.met.add(state)
                 continue
-            total = nodes.expression(f"jax.tree.map(jnp.add, {name}, new_{name})")
+            leaf = self.scope.root(state.place) in self.scope.script.leaves
+            text = f"{name} + new_{name}" if leaf else f"jax.tree.map(jnp.add, {name}, new_{name})"
+            total = nodes.expression(text)
             if state in self.stepped or name in self.sums:
                 made.append(nodes.statement(f"{name} = {{total}}", total=total))
             else:
@@ -63,11 +66,16 @@ class Gradients:
         call = nodes.call(clip.snippet, nodes.expression(grads), *clip.arguments)
         return nodes.statement(f"{target} = {{call}}", call=call)
 
-    def update(self, kind: Optimizer, step: Statement) -> list[Statement]:
-        """The step of one optimizer."""
+    def update(self, kind: Optimizer, step: Statement, read_by: TracedLoss | None = None) -> list[Statement]:
+        """The step of one optimizer. `read_by`: the loss, where what it reads of the parameters is another part from
+        step to step."""
         opt_state, optimizer = self.scope.state_name(State(OPT_STATE, kind.place)), kind.place.short
         params, grads = self.of(kind.models, PARAMS), self.of(kind.models)
         update = nodes.statement(f"updates, {opt_state} = {optimizer}.update({grads}, {opt_state}, {params})")
+        if read_by is not None:
+            self.scope.unit.use_snippet("update_where_read")
+            arguments = ", ".join([optimizer, read_by.name, grads, opt_state, *self.scope.loss_parameters(read_by)])
+            update = nodes.statement(f"updates, {opt_state} = update_where_read({arguments})")
         return [
             suites.commented(update, step),
             nodes.statement(f"{params.strip('()')} = optax.apply_updates({params}, updates)"),

@@ -46,6 +46,7 @@ class Imports(Binding):
             if name in _PROGRESS:
                 self.env.kinds[bound or root] = Plain("progress")
                 continue
+            self.unit.imported[bound or root] = name if bound else root
             scope = self.unit.links.get(name if bound else root)
             self.env.kinds[bound or root] = Plain("module") if scope is None else ProjectModule(scope)
         return [line]
@@ -72,6 +73,7 @@ class Imports(Binding):
                 if name in _PROGRESS:
                     self.env.kinds[alias.evaluated_alias or alias.evaluated_name] = Plain("progress")
                     continue
+                self.unit.imported[alias.evaluated_alias or alias.evaluated_name] = name
                 served = name in _SERVED and self.unit.imports_torch
                 self.env.kinds[alias.evaluated_alias or alias.evaluated_name] = (
                     TorchName(name) if served else Plain("imported")

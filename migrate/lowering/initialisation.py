@@ -125,7 +125,9 @@ class Initialisation(Examples):
         finally:
             self.before = outer
         model = nodes.expression(place.name)
-        call = self.everywhere(nodes.call(cst.Attribute(model, cst.Name("init")), key, *arguments))
+        call = nodes.call(cst.Attribute(model, cst.Name("init")), key)
+        call = call.with_changes(args=[*call.args, *example.as_arguments(arguments)])
+        call = self.everywhere(call)
         params = self.write(State(PARAMS, place))
         if self.script.has_stats(cls):
             stats = self.write(State(BATCH_STATS, place))
@@ -133,8 +135,7 @@ class Initialisation(Examples):
             made.append(nodes.statement('{p}, {s} = variables["params"], variables["batch_stats"]', p=params, s=stats))
         else:
             made.append(nodes.statement('{p} = {call}["params"]', p=params, call=call))
-        trained = {self.root(model) for models in self.script.optimizers.values() for model in models}
-        if place in self.script.accumulated - self.script.zeroed_first - trained:
+        if place in self.script.accumulated - self.script.zeroed_first - self.trained_roots():
             with self.naming_parameters():
                 made.append(self.zero_gradients(State(PARAMS, place), State(GRADS, place)))
         self.ready.add(place)

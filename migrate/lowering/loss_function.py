@@ -163,17 +163,23 @@ class LossFunctions(Models):
 
     # -- the function and its gradient --------------------------------------------------------------------------------
 
+    def loss_parameters(self, traced: TracedLoss) -> list[str]:
+        """The parameters of a loss function, the trained ones first."""
+        assigned = set(usage.stores(traced.body))
+        names = [self.state_name(state) for state in [*traced.trained, *traced.stats]]
+        loads = dict.fromkeys(usage.loads(traced.body))
+        carried = [name for name in loads if name in assigned and reads_first(traced.body, name)]
+        return [*names, *(name for name in carried if name not in names)]
+
     def loss_and_gradient(
         self, traced: TracedLoss, loss_name: str, extra: Sequence[str], grads: str, first: bool
     ) -> list[Statement]:
         """The loss function, and the call of `jax.value_and_grad` of it. Batch statistics, and names that are bound
         again after they were read, are parameters; statistics and what is read afterwards (`extra`) come back."""
         body = traced.body
-        assigned = set(usage.stores(body))
         params = [self.state_name(state) for state in traced.trained]
         stats = [self.state_name(state) for state in traced.stats]
-        carried = [name for name in dict.fromkeys(usage.loads(body)) if name in assigned and reads_first(body, name)]
-        parameters = [*params, *stats, *(name for name in carried if name not in stats)]
+        parameters = self.loss_parameters(traced)
         returned = [*stats, *extra]
         result = traced.loss
         several = "argnums=(" + ", ".join(map(str, range(len(params)))) + ")" if len(params) > 1 else ""

@@ -19,6 +19,7 @@ from migrate.kinds import (
     Tensor,
 )
 from migrate.lowering.arguments import placed
+from migrate.lowering.host_draws import HostDraws
 from migrate.lowering.precision import Precision
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
@@ -26,13 +27,14 @@ from migrate.script import (
     BATCH_STATS,
     PARAMS,
     Example,
+    FunctionFacts,
     State,
 )
 
 _SAME = ("to", "cuda", "cpu", "float", "compile", "requires_grad_", "share_memory")
 
 
-class Models(Precision):
+class Models(Precision, HostDraws):
     """Forward passes and methods of models."""
 
     def mode(self, model: Model) -> str:
@@ -61,15 +63,23 @@ class Models(Precision):
         known = self.script.examples.get(root)
         trained = self.context == "region"
         direct = not self.through_model([arg.value for arg in args])
-        if known is not None and (known.direct, known.trained) >= (direct, trained):
+        forward = self.script.functions.get(f"{model.cls}.forward")
+        drawn = [draw.name for draw in forward.draws] if forward is not None else []
+        if known is not None and (known.direct, known.trained) >= (direct, trained) and known.drawn == drawn:
             return
         written = [arg for arg in args if not arg.star]
-        forward = self.script.functions.get(f"{model.cls}.forward")
         if forward is not None:
             needed = [p for p in forward.node.params.params[1:] if p.default is None]
             written = written[: len(needed)] if needed else written[:1]
-        arguments = tuple(arg.value for arg in written)
-        self.script.examples[root] = Example(self.scope, arguments, dict(self.env.definitions), trained, direct)
+        arguments = [arg.value for arg in written]
+        names = [""] * len(arguments)
+        if forward is not None:
+            given = self.given_to(forward, args, method=True)
+            arguments += [nodes.substituted(draw.node, given) for draw in forward.draws]
+            names += drawn
+        definitions = dict(self.env.definitions)
+        example = Example(self.scope, tuple(arguments), definitions, trained, direct, tuple(names))
+        self.script.examples[root] = example
 
     def through_model(self, arguments: Sequence[Expr]) -> bool:
         """Whether arguments were computed by some model: an example that was not is simpler."""
@@ -96,6 +106,9 @@ class Models(Precision):
         mode = self.mode(kind)
         values = [self.array(arg.value) for arg in node.args]
         result = self.call_kind(kind, node.args, values)
+        forward = self.script.functions.get(f"{kind.cls}.forward")
+        if forward is not None and forward.draws:
+            return Value(self.drawing_pass(node, callee, kind, mode, values, forward), result)
         inline = self.script.inline(kind.cls)
         if inline is not None and len(values) == 1:
             values = [layouts.enter(values[0], inline)]
@@ -119,6 +132,18 @@ class Models(Precision):
             return Value(self.plain_apply(callee.node, kind, mode, args, streams), result)
         name, leading = self.eval_step(callee.node, kind, mode)
         return Value(cst.Call(nodes.name(name), [*nodes.arguments(leading), *args]), result)
+
+    def drawing_pass(
+        self, node: cst.Call, callee: Value, kind: Model, mode: str, values: Sequence[Value], forward: FunctionFacts
+    ) -> Expr:
+        """A forward pass that is given what it draws. On the host it is not jitted: it would be for each number."""
+        args = nodes.extended(placed(node.args, values), self.draws_for(forward, node.args, method=True))
+        if self.region is not None:
+            return self.traced_apply(kind, mode, args)
+        streams = self.streams(kind, mode)
+        if mode == "train" and self.stats_of(kind):
+            return self.host_training_pass(callee.node, kind, args, streams, jitted=False)
+        return self.plain_apply(callee.node, kind, mode, args, streams)
 
     def traced_apply(self, kind: Model, mode: str, args: Sequence[cst.Arg]) -> Expr:
         """A forward pass in a loss function. One that changes batch statistics takes two statements before."""
@@ -293,6 +318,7 @@ class Models(Precision):
         self.pass_kinds(facts, node.args, values)
         lowered = zip(placed(node.args, values), values, strict=True)
         args = [arg for arg, value in lowered if not isinstance(value.kind, VANISHING)]
+        args = nodes.extended(args, self.draws_for(facts, node.args, "staticmethod" not in facts.decorators))
         mode = self.mode(kind)
         applied = self.plain_apply(base.node, kind, mode, args, self.streams(kind, mode, method=True), method)
         return Value(applied, facts.result)

@@ -38,6 +38,8 @@ class Optimizers(Schedules, ParameterGroups):
             call.only(flag, True, False, None)
         grouped = self.grouped(name, source)
         self.script.momenta[self.pending_place] = _momentum(call)
+        if entry.counts:
+            self.script.counting.add(self.pending_place)
         if len(grouped.options) > 1:
             self.script.several.add(self.pending_place)
         scheduled = self.pending_place in self.script.scheduled

@@ -82,10 +82,6 @@ class ParameterGroups(Selections):
             masks = {name: mask_of(leaves, {leaf: labels[leaf] == name for leaf in labels}, by_rank) for name in kept}
         return Grouped(models, kept, labels_of(trees, by_rank), masks)
 
-    def trained_roots(self) -> set[Place]:
-        """The models that some optimizer trains."""
-        return {self.root(place) for models in self.script.optimizers.values() for place in models}
-
     def tensors_in(self, node: Expr) -> list[Leaf]:
         """The tensors made with requires_grad=True in a list; empty where it holds something else."""
         kind = self.kind_of(node)

@@ -118,13 +118,9 @@ class ParameterLoops(Accumulation):
         """The parameters or the gradients that a loop runs through."""
         root = self.root(one.model)
         if what == GRADS:
-            self.script.inspected.add(root)
-            if root not in self.script.accumulated:
-                raise Unsupported(
-                    "MIG401", f"gradients of {one.model.name} without a backward pass that was understood"
-                )
             if self.script.frozen_last.get(root):
                 raise Unsupported("MIG401", f"gradients of {one.model.name}, of which a part is frozen")
+            return self.gradients(one.model)
         return self.read(State(what, one.model))
 
     def changes(self, looped: Sequence[_Looped], body: Sequence[Statement], own: set[str]) -> list[Statement]:

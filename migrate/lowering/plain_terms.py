@@ -10,7 +10,7 @@ import libcst as cst
 
 from migrate import nodes, suites
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Accelerator, Scaler
+from migrate.kinds import Accelerator, Leaf, Scaler
 from migrate.lowering.precision import Precision
 from migrate.lowering.region import call_of
 from migrate.lowering.scope import Block
@@ -36,24 +36,45 @@ class PlainTerms(Precision):
             return self.plain_block(statement)
         if isinstance(statement, cst.If):
             return self.plain_branch(statement)
+        if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
+            return [statement]
+        small = statement.body[0]
         call = call_of(statement)
-        if (
-            call is None
-            or not isinstance(call.func, cst.Attribute)
-            or not isinstance(statement, cst.SimpleStatementLine)
-        ):
+        if call is not None and isinstance(call.func, cst.Attribute):
+            said = self.plain_call(call, call.func)
+            if said is None:
+                return []
+            small = small if said is call else cst.Expr(said)
+        small = self.plain_change(small)
+        if small is statement.body[0]:
             return [statement]
-        said = self.plain_call(call, call.func)
-        if said is call:
-            return [statement]
-        if said is None:
-            return []
         known = self.unit.plain.get(statement)
         if known is None:
-            known = statement.with_changes(body=[cst.Expr(said)])
+            known = statement.with_changes(body=[small])
             self.unit.stands_for(known, statement)
             self.unit.plain[statement] = known
         return [known]
+
+    def plain_change(self, small: cst.BaseSmallStatement) -> cst.BaseSmallStatement:
+        """`w.data -= d`, `w.data.sub_(d)` and `w.data = v` change a tensor that gradients are taken of."""
+        if isinstance(small, cst.AugAssign):
+            leaf = self.leaf_of_data(small.target)
+            return small if leaf is None else small.with_changes(target=leaf)
+        if isinstance(small, cst.Assign) and len(small.targets) == 1:
+            leaf = self.leaf_of_data(small.targets[0].target)
+            return small if leaf is None else cst.Expr(_method(leaf, "copy_", small.value))
+        call = small.value if isinstance(small, cst.Expr) else None
+        if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and call.func.attr.value.endswith("_"):
+            leaf = self.leaf_of_data(call.func.value)
+            if leaf is not None:
+                return cst.Expr(call.with_changes(func=call.func.with_changes(value=leaf)))
+        return small
+
+    def leaf_of_data(self, node: Expr) -> cst.Name | None:
+        """The name of a leaf in `w.data`; None for other expressions."""
+        if not isinstance(node, cst.Attribute) or node.attr.value != "data" or not isinstance(node.value, cst.Name):
+            return None
+        return node.value if isinstance(self.kind_of(node.value), Leaf) else None
 
     def plain_branch(self, branch: cst.If) -> list[Statement]:
         """The statements that are left of a branch on something that disappears: a gradient scaler, for example."""
@@ -133,5 +154,5 @@ class PlainTerms(Precision):
         return made
 
 
-def _method(receiver: Expr, name: str) -> cst.Call:
-    return cst.Call(cst.Attribute(receiver, cst.Name(name)))
+def _method(receiver: Expr, name: str, *given: Expr) -> cst.Call:
+    return cst.Call(cst.Attribute(receiver, cst.Name(name)), nodes.arguments(given))

@@ -16,7 +16,7 @@ from migrate.diagnostics import Unsupported
 from migrate.kinds import Place
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
-from migrate.script import State
+from migrate.script import Draw, State
 
 _HOST_METHODS = {"item", "tolist", "numpy", "cpu", "append", "add_scalar", "update", "write", "log", "set_postfix"}
 _HOST_FUNCTIONS = {"print", "float", "int", "open", "input"}
@@ -82,6 +82,7 @@ class Tracing:
     replaying: bool = False  # what is lowered has been computed before: it must change no state, and draw nothing
     inside: frozenset[str] = frozenset()  # names that the loss function binds
     constants: set[str] = field(default_factory=set)  # names that jit must know: those that a precision is written with
+    draws: list[Draw] = field(default_factory=list)  # what the host draws before the step
     cut: dict[str, Value] = field(default_factory=dict)  # inputs cut out of arrays: `x[i : i + n]`
 
     def read(self, state: State) -> None:

@@ -105,7 +105,7 @@ def lower_project(
     return [_lowered(unit, body) for unit, body in zip(units, bodies, strict=True)]
 
 
-_TORCH = re.compile(r"^\s*(import|from)\s+(torch|einops\.layers\.torch)\b", re.MULTILINE)
+_TORCH = re.compile(r"^\s*(import\s(.*,)?|from\s)\s*(torch|einops\.layers\.torch)\b", re.MULTILINE)
 _Body = list[tuple[int, tuple[Statement, ...]]]
 
 
@@ -136,6 +136,7 @@ def _next_round(script: Script) -> None:
     script.device_used, script.found_device_used = script.found_device_used, set()
     script.left_open = False
     script.summed.clear()
+    script.zeroed_first, script.found_zeroed_first = script.found_zeroed_first, set()
     script.updated.clear()
     script.frozen_last, script.frozen = script.frozen, {}
     _own_keys(script)
@@ -297,7 +298,8 @@ def _fingerprint(script: Script) -> str:
         repr(sorted(map(repr, script.proportional.items()))),
     ]
     parts += [
-        repr(sorted(map(repr, group))) for group in (script.zeroed_first, script.leaves, script.inspected, script.half)
+        repr(sorted(map(repr, group)))
+        for group in (script.found_zeroed_first, script.leaves, script.inspected, script.half)
     ]
     parts += [repr(len(group)) for group in (script.host_sites, script.wanted, script.kept)]
     parts += [
@@ -325,6 +327,7 @@ def _fingerprint(script: Script) -> str:
         parts.append(
             f"{name} {facts.found_params} {facts.result} {sorted(facts.found_reads)} {sorted(facts.found_writes)}"
         )
+        parts.append(repr([(draw.name, nodes.code(draw.node)) for draw in facts.found_draws]))
         parts.append(f"{facts.builds} {facts.takes_mode} {sorted(facts.initializers)}")
         parts.append(f"{facts.entry_modes} {facts.exit_modes} {facts.local_key} {facts.seeds}")
     for name, facts in script.classes.items():

@@ -99,6 +99,7 @@ class Scope:
         self.before: list[Statement] = []  # statements that must run before the one being lowered
         self.following: list[Sequence[cst.CSTNode]] = []  # what runs after it, nearest first
         self.blocks: list[Block] = []  # around it, innermost last
+        self.top = 1  # how many blocks are around what runs exactly once
         self.loops = 0  # how many loops of this scope are around
         self.conditional = False  # in a part of an expression that may not be evaluated, or again and again
         self.receiving: Expr | None = (
@@ -287,6 +288,7 @@ class Scope:
         made = copy.copy(self)
         made.context = "region"
         made.region = tracing
+        made.top = len(self.blocks)
         made.env = self.env.copy()
         made.before = []
         return made
@@ -375,6 +377,10 @@ class Scope:
             seen.add(place)
             place = self.script.parameters_of[place]
         return place
+
+    def trained_roots(self) -> set[Place]:
+        """The models that some optimizer trains."""
+        return {self.root(place) for models in self.script.optimizers.values() for place in models}
 
     def passed_in(self, place: Place) -> bool:
         """Whether an object came as an argument: what a function made for this scope did not."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import libcst as cst
 
 from migrate.kinds import VANISHING
-from migrate.script import KEY, FunctionFacts, State
+from migrate.script import KEY, Draw, FunctionFacts, State
 
 
 def parameter_order(facts: FunctionFacts, name_of: Callable[[State], str]) -> list[str]:
@@ -48,6 +48,19 @@ _NONE = cst.SimpleWhitespace("")
 def with_mode(params: cst.Parameters) -> cst.Parameters:
     """The parameters of a function that builds modules, with the mode of what it builds."""
     mode = cst.Param(cst.Name("training"), default=cst.Name("False"), equal=cst.AssignEqual(_NONE, _NONE))
+    return _added(params, [mode])
+
+
+def with_draws(params: cst.Parameters, draws: Sequence[Draw]) -> cst.Parameters:
+    """The parameters of a function with those for what its callers draw, which are passed by keyword."""
+    return _added(params, [cst.Param(cst.Name(draw.name)) for draw in draws]) if draws else params
+
+
+def _added(params: cst.Parameters, more: Sequence[cst.Param]) -> cst.Parameters:
+    """More parameters at the end; after a star, or without a default after one, for keywords only."""
+    defaults = any(param.default is not None for param in params.params)
     if isinstance(params.star_arg, cst.Param) or params.kwonly_params:
-        return params.with_changes(kwonly_params=[*params.kwonly_params, mode])
-    return params.with_changes(params=[*params.params, mode])
+        return params.with_changes(kwonly_params=[*params.kwonly_params, *more])
+    if defaults and any(param.default is None for param in more):
+        return params.with_changes(star_arg=cst.ParamStar(), kwonly_params=list(more))
+    return params.with_changes(params=[*params.params, *more])

@@ -29,6 +29,8 @@ class StateAccess(Scope):
         if state.what == KEY:
             return self.unit.key
         short = place.short
+        if self.root(place) in self.script.leaves:
+            return {PARAMS: short, GRADS: f"{short}_grad"}[state.what]
         if state.what == COUNT:
             return f"{short}_steps"
         if state.what == OPT_STATE:
@@ -59,6 +61,14 @@ class StateAccess(Scope):
                 self.unit.report(Unsupported("MIG402", f"{place.name} is used before an example is at hand"), line)
         self._note(state, write=False)
         return self.state_expr(state)
+
+    def gradients(self, place: Place) -> Expr:
+        """The gradients that a script itself reads: they wait outside the step functions."""
+        root = self.root(place)
+        self.script.inspected.add(root)
+        if root not in self.script.accumulated:
+            raise Unsupported("MIG401", f"gradients of {place.name} without a backward pass that was understood")
+        return self.read(State(GRADS, place))
 
     @contextlib.contextmanager
     def naming_parameters(self) -> Iterator[None]:

@@ -57,6 +57,7 @@ class StepFunctions(LossFunctions, Clipping):
         for statement in region.before:
             made += self.guarded(statement)
         losses = self.traced_losses(region)
+        made += self.drawn_before(region, [draw for traced in losses for draw in traced.tracing.draws])
         kinds = [self.kind_of(optimizer) for optimizer in region.optimizers]
         optimizers = [kind for kind in kinds if isinstance(kind, Optimizer)]
         called = self.assembled(region, losses, optimizers)
@@ -123,14 +124,30 @@ class StepFunctions(LossFunctions, Clipping):
         states = [*tracing.states, *(State(OPT_STATE, kind.place) for kind in optimizers), *gradients.waiting]
         outputs = gradients.outputs(optimizers, [state for traced in losses for state in traced.stats])
         for kind, step in zip(optimizers, region.steps, strict=True):
-            body += gradients.update(kind, step)
+            body += gradients.update(kind, step, self.partly_read(region, losses, kind))
         results = [*(gradients.result(state) for state in outputs), nodes.dict_of([("loss", total), *metrics])]
         body.append(nodes.statement("return {results}", results=nodes.tuple_of(results, parentheses=False)))
         names = [self.state_name(state) for state in outputs]
         wanted = self.step_name(optimizers) if optimizers else "forward_backward"
+        # what a tensor of the user's own holds may have another name, too: it is not given away
+        donated = [self.state_name(state) for state in outputs if self.root(state.place) not in self.script.leaves]
         return self.step_call(
-            Step(wanted, body, states, names, names, lifted, tracing.keys > 0, frozenset(tracing.constants)), taken
+            Step(wanted, body, states, names, donated, lifted, tracing.keys > 0, frozenset(tracing.constants)), taken
         )
+
+    def partly_read(self, region: Region, losses: Sequence[TracedLoss], kind: Optimizer) -> TracedLoss | None:
+        """The loss of a step that reads other parameters from step to step, as a number tells that the host draws."""
+        if not any(isinstance(draw.kind, Number) for traced in losses for draw in traced.tracing.draws):
+            return None
+        if any("set_to_none" in nodes.code(statement) for statement in region.statements):
+            return None  # then all have a gradient, of zeros
+        if len(losses) > 1 or len(losses[0].trained) > 1:
+            raise Unsupported("MIG401", "what is drawn steers which parameters several losses read")
+        if self.root(kind.place) in self.script.counting:
+            raise Unsupported(
+                "MIG401", "what is drawn steers which parameters are read, and torch counts the steps of each apart"
+            )
+        return losses[0]
 
     def kept_metrics(self, metrics: list[tuple[str, Expr]], rebound: set[str]) -> list[Statement]:
         """Gives what later loss functions of the same step bind again a name of its own."""
@@ -190,7 +207,7 @@ class StepFunctions(LossFunctions, Clipping):
         if step.draws:
             arguments.append(self.fresh_key())
         for found in step.states:
-            if self.state_name(found) in step.donated:
+            if self.state_name(found) in step.outputs:
                 self.write(found)
                 self.script.updated.add((self.scope, self.root(found.place)))
         metrics = "metrics" if "metrics" not in self.unit.taken else "step_metrics"

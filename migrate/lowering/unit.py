@@ -93,6 +93,7 @@ class Unit:
     )  # names of the module -> the last top-level statement to bind it
     key: str = "key"
     imports_torch: bool = False
+    imported: dict[str, str] = field(default_factory=dict)  # names from elsewhere -> what they are there
     own_methods: frozenset[str] = frozenset()  # of the project's own classes
     attached: dict[cst.CSTNode, cst.CSTNode] = field(default_factory=dict)  # code -> the code that gradients see
     refused: set[str] = field(default_factory=set)  # names that refused statements would have bound

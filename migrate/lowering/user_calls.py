@@ -8,11 +8,12 @@ import libcst as cst
 
 from migrate import layouts, nodes, suites, usage
 from migrate.diagnostics import Unsupported
-from migrate.kinds import VANISHING, Function, Host, Kind, Model, Never, Optimizer, Place, Plain, Scheduler
+from migrate.kinds import VANISHING, Function, Host, Kind, Leaf, Model, Never, Optimizer, Place, Plain, Scheduler
 from migrate.lowering.arguments import Arguments, argument_names
 from migrate.lowering.binding import Binding
 from migrate.lowering.builders import Builders
 from migrate.lowering.elements import kinds_in
+from migrate.lowering.host_draws import HostDraws
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.signatures import parameter_order
 from migrate.nodes import Expr, Statement
@@ -21,7 +22,7 @@ from migrate.rules.rule import Value
 from migrate.script import KEY, THE_KEY, CallSite, FunctionFacts, State, merge
 
 
-class UserCalls(Arguments, Builders, Binding):
+class UserCalls(Arguments, Builders, HostDraws, Binding):
     """Calls of functions whose state is threaded through them."""
 
     def user_call(self, node: cst.Call, callee: Value, kind: Function, statement: bool = False) -> Value:
@@ -62,7 +63,8 @@ class UserCalls(Arguments, Builders, Binding):
             raise Unsupported(
                 "MIG404", f"{spelled(kind.name)} changes {', '.join(sorted({s.what for s in facts.writes}))}"
             )
-        passed = nodes.extended(self.threaded_args(facts, args, followed), self.take_built(facts))
+        added = self.take_built(facts) | self.draws_for(facts, node.args, facts.method)
+        passed = nodes.extended(self.threaded_args(facts, args, followed), added)
         made = node.with_changes(func=callee.node, args=passed)
         return (
             Value(made, self.built_kind(facts.result))
@@ -100,6 +102,8 @@ class UserCalls(Arguments, Builders, Binding):
             kind = replace(kind, place=place)
         elif isinstance(kind, Host):
             kind = Host(kind.what)
+        elif isinstance(kind, Leaf):
+            kind = kind.plain
         merge(facts.found_params, name, kind)
 
     def outside(self, facts: FunctionFacts, place: Place) -> Place:

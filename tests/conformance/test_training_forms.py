@@ -53,7 +53,17 @@ BOTH_LOOP = LOOP.replace("model(x)", "model(x) + other(x)")
 FREEZE = "for p in model.features.parameters():\n    p.requires_grad = False\n"
 SGD = "optimizer = optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=0.2)\n"
 
+STEERED = "weights that a draw leaves out"  # of the momentum, and of the decay: they have no gradient
+
 FORMS = {
+    STEERED: SGD + "random.seed(3)\n" + LOOP,
+    "tensors in the place of a model": "scale = torch.full((2,), 0.5, requires_grad=True)\n"
+    "shift = torch.zeros(2).requires_grad_()\noptimizer = optim.SGD([scale, shift], lr=0.1, momentum=0.9)\n"
+    + LOOP.replace("model(x)", "model(x) * scale + shift"),
+    "a tensor updated by hand": "scale = torch.full((2,), 0.5, requires_grad=True)\n"
+    + LOOP.replace("    optimizer.zero_grad()\n", "")
+    .replace("model(x)", "model(x) * scale * scale.data")
+    .replace("optimizer.step()", "scale.data -= 0.1 * scale.grad.data\n    scale.grad.zero_()"),
     "lists of parameters": BOTH
     + "optimizer = optim.Adam(list(model.parameters()) + list(other.parameters()), lr=0.1)\n"
     + BOTH_LOOP,
@@ -247,6 +257,12 @@ def test_ten_steps(name: str, float64: None, capsys: pytest.CaptureFixture[str])
     if "method of the model" in name:
         made = "        self.head = nn.Linear(5, 2)\n"
         head = head.replace(made, made + CONFIGURED)
+    if name == STEERED:
+        head = "import random\n" + head.replace(
+            "return self.head(torch.tanh(self.norm(self.features(x))))",
+            "h = self.features(x)\n        for _ in range(random.randint(0, 2)):\n            h = self.norm(h)\n"
+            "        return self.head(h)",
+        )
     theirs, ours = trained(head + FORMS[name])
     printed = capsys.readouterr().out.splitlines()
     assert printed[: len(printed) // 2] == printed[len(printed) // 2 :]

@@ -208,7 +208,7 @@ def test_an_array_that_grows_in_a_loop_is_worth_a_note() -> None:
 
 def test_python_draws_in_a_forward_pass_are_not_frozen() -> None:
     source = "import random\n" + HEAD + "class N(nn.Module):\n    def forward(self, x):\n"
-    found = diagnostics(source + "        return x * random.randint(1, 3)\n")
+    found = diagnostics(source + "        return x * random.gauss(1, 3)\n")
     assert [one.code for one in found] == ["MIG302"]
 
 

@@ -1,0 +1,69 @@
+"""Tensors that gradients are taken of without a model: `w = torch.randn(3, requires_grad=True)`.
+
+They are updated by hand or by an optimizer. Each is a piece of state of its own, with its gradient beside it: `w` and
+`w_grad`.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from migrate import nodes
+from migrate.kinds import Kind, Leaf, Place, Tensor
+from migrate.lowering.accumulation import Accumulation
+from migrate.lowering.gradient_flow import GradientFlow
+from migrate.lowering.scope import HOST_CONTEXTS, NOWHERE
+from migrate.nodes import Expr, Statement
+from migrate.script import GRADS, PARAMS, State
+
+
+class Leaves(Accumulation, GradientFlow):
+    """Making such tensors, changing them, and clearing their gradients."""
+
+    def leaf_at(self, place: Place, kind: Kind, written: Expr) -> Kind:
+        """What a name holds after an assignment: a leaf where that asks for gradients, on the host."""
+        if not isinstance(kind, Tensor) or place == NOWHERE:
+            return kind
+        if self.context not in HOST_CONTEXTS or self.under_jit or self.nested or not _asks_for_gradients(written):
+            self.script.leaves.discard(place)
+            return kind
+        self.script.leaves.add(place)
+        return Leaf(kind.dtype, kind.rank, kind.optional, kind.origins, place)
+
+    def first_gradients(self, place: Place) -> list[Statement]:
+        """The gradients of a new leaf, where some backward pass adds to what was there."""
+        if (
+            place not in self.script.leaves
+            or place not in self.script.accumulated - self.script.zeroed_first - self.trained_roots()
+        ):
+            return []
+        return [self.zero_gradients(State(PARAMS, place), State(GRADS, place))]
+
+    def cleared_leaf(self, small: cst.BaseSmallStatement) -> list[Statement] | None:
+        """`w.grad.zero_()` and `w.grad = None`; None for other statements."""
+        place = self.zeroed_leaf(small)
+        return None if place is None else self.zeroed_gradients((place,))
+
+    def changed_leaf(self, target: Expr) -> Leaf | None:
+        """The leaf that a statement changes in place, which then is still the same one."""
+        kind = self.kind_of(target)
+        if not isinstance(kind, Leaf):
+            return None
+        self.write(State(PARAMS, kind.place))
+        return kind
+
+
+def _asks_for_gradients(node: Expr) -> bool:
+    """`torch.zeros(3, requires_grad=True)`, `x.requires_grad_()`."""
+    if not isinstance(node, cst.Call):
+        return False
+    if any(arg.keyword and arg.keyword.value == "requires_grad" for arg in node.args):
+        return any(
+            nodes.is_literal(arg.value, True)
+            for arg in node.args
+            if arg.keyword and arg.keyword.value == "requires_grad"
+        )
+    func = node.func
+    if not isinstance(func, cst.Attribute) or func.attr.value != "requires_grad_":
+        return False
+    return not node.args or nodes.is_literal(node.args[0].value, True)
