@@ -51,6 +51,7 @@ from migrate.lowering.weight_values import WeightValues
 from migrate.nodes import Expr
 from migrate.rules.creation import DTYPES
 from migrate.rules.rule import Value
+from migrate.script import PARAMS, State
 
 _NUMBERS = (cst.Integer, cst.Float, cst.Imaginary)
 
