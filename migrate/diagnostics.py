@@ -216,6 +216,22 @@ CODES: dict[str, Code] = _codes(
         Severity.NOTE,
     ),
     Code(
+        "MIG504",
+        "an initialising function that is not called is left out",
+        "nothing to do; where another project calls it, give its initialisers to the layers there",
+        "The function only fills the weights of whatever model it is given (`for m in model.modules(): ...`). In Flax "
+        "the constructors of the layers take the initialisers, and no model of this project is given to it.",
+        Severity.NOTE,
+    ),
+    Code(
+        "MIG505",
+        "raises an error in torch as well",
+        "mend the line, or leave it as it is: it did not work before",
+        "The statement cannot run: it calls a module of torch (`torch.utils.checkpoint(block)` in place of "
+        "`torch.utils.checkpoint.checkpoint(block, x)`). The output raises the same TypeError at its place.",
+        Severity.NOTE,
+    ),
+    Code(
         "MIG900",
         "internal error",
         "please report it with the file",

@@ -38,6 +38,7 @@ THIRD_PARTY = {
     "optax": "import optax",
     **dict.fromkeys(_SHARDING, f"from jax.sharding import {', '.join(_SHARDING)}"),
     "serialization": "from flax import serialization",
+    "flatten_dict": "from flax.traverse_util import flatten_dict",
     "struct": "from flax import struct",
 }
 

@@ -66,6 +66,23 @@ QUERIES = {
     "torch.is_grad_enabled": "True",
 }
 
+# What torch raises where a device has no memory left.
+OUT_OF_MEMORY = ("torch.OutOfMemoryError", "torch.cuda.OutOfMemoryError")
+
+# Modules of torch that are easily taken for what they hold: calling one is a TypeError.
+MODULES = (
+    "torch.utils.checkpoint",
+    "torch.nn",
+    "torch.nn.functional",
+    "torch.nn.init",
+    "torch.optim",
+    "torch.optim.lr_scheduler",
+    "torch.utils.data",
+    "torch.linalg",
+    "torch.fft",
+    "torch.special",
+)
+
 # Calls that give a device.
 DEVICES = (
     "torch.device",

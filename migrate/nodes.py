@@ -266,6 +266,11 @@ def augmented(statement: cst.AugAssign) -> Expr:
     return cst.BinaryOperation(parenthesized(statement.target), operator, parenthesized(statement.value))
 
 
+def _operand(original: Expr, updated: Expr) -> Expr:
+    """An operand, in parentheses where it needs them in the place of a name."""
+    return parenthesized(updated) if isinstance(original, cst.Name) else updated
+
+
 class _Substitute(cst.CSTTransformer):
     def __init__(self, values: Mapping[str, Expr]) -> None:
         super().__init__()
@@ -273,6 +278,32 @@ class _Substitute(cst.CSTTransformer):
 
     def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> Expr:
         return updated_node.with_changes(attr=original_node.attr, value=parenthesized(updated_node.value))
+
+    def leave_BinaryOperation(self, original_node: cst.BinaryOperation, updated_node: cst.BinaryOperation) -> Expr:
+        return updated_node.with_changes(
+            left=_operand(original_node.left, updated_node.left),
+            right=_operand(original_node.right, updated_node.right),
+        )
+
+    def leave_BooleanOperation(self, original_node: cst.BooleanOperation, updated_node: cst.BooleanOperation) -> Expr:
+        return updated_node.with_changes(
+            left=_operand(original_node.left, updated_node.left),
+            right=_operand(original_node.right, updated_node.right),
+        )
+
+    def leave_UnaryOperation(self, original_node: cst.UnaryOperation, updated_node: cst.UnaryOperation) -> Expr:
+        return updated_node.with_changes(expression=_operand(original_node.expression, updated_node.expression))
+
+    def leave_Comparison(self, original_node: cst.Comparison, updated_node: cst.Comparison) -> Expr:
+        return updated_node.with_changes(left=_operand(original_node.left, updated_node.left))
+
+    def leave_ComparisonTarget(
+        self, original_node: cst.ComparisonTarget, updated_node: cst.ComparisonTarget
+    ) -> cst.ComparisonTarget:
+        return updated_node.with_changes(comparator=_operand(original_node.comparator, updated_node.comparator))
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> Expr:
+        return updated_node.with_changes(func=_operand(original_node.func, updated_node.func))
 
     def leave_Arg(self, original_node: cst.Arg, updated_node: cst.Arg) -> cst.Arg:
         return updated_node.with_changes(keyword=original_node.keyword)

@@ -48,6 +48,8 @@ class FunctionFacts:
     owner: str = ""  # the enclosing function or class
     params: dict[str, Kind] = field(default_factory=dict)  # over all calls of the round before
     found_params: dict[str, Kind] = field(default_factory=dict)
+    given: dict[str, bool] = field(default_factory=dict)  # parameters -> whether no caller keeps what it passes
+    found_given: dict[str, bool] = field(default_factory=dict)
     returns: Kind = field(default_factory=Never)
     overriding: Kind = field(default_factory=Never)  # what the methods of subclasses return in its place
     yields: Kind = field(default_factory=Never)  # what a generator gives
@@ -86,6 +88,7 @@ class FunctionFacts:
         self.traced, self.found_traced = self.found_traced, False
         self.draws, self.found_draws = self.found_draws, []
         self.params, self.found_params = self.found_params, {}
+        self.given, self.found_given = self.found_given, {}
         self.reads, self.writes = self.found_reads, self.found_writes
         self.found_reads, self.found_writes = set(), set()
         self.entry_modes, self.found_entry_modes = self.found_entry_modes, {}

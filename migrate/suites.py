@@ -131,6 +131,11 @@ def refusal(code: str, message: str, originals: Sequence[Statement]) -> Statemen
     if isinstance(originals[0], cst.ClassDef):  # what does not make one works without it
         init = function("__init__", ["self", "*args", "**kwargs"], [made])
         made = cst.ClassDef(originals[0].name, block([init]))
+    return in_place_of(originals, made)
+
+
+def in_place_of(originals: Sequence[Statement], made: Statement) -> Statement:
+    """A statement below the text of those that it stands for, in comments."""
     source = cst.Module(list(originals)).code.strip("\n").splitlines()
     lines = [cst.EmptyLine(comment=cst.Comment(f"# {text}".rstrip())) for text in source if text.strip()]
     blank = [line for line in originals[0].leading_lines[:1] if line.comment is None]

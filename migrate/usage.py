@@ -261,7 +261,10 @@ def _access(statement: cst.CSTNode, name: str) -> str:
             parts.append(_access(statement.orelse, name))
         elif statement.orelse is not None:
             parts.append(first_access(statement.orelse.body.body, name))
-        return "load" if "load" in parts else ""
+        if "load" in parts:
+            return "load"
+        every = isinstance(statement, cst.If) and statement.orelse is not None and set(parts) == {"store"}
+        return "store" if every else ""
     if isinstance(statement, cst.With):
         if any(name in loads(item) for item in statement.items):
             return "load"

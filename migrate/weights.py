@@ -8,6 +8,8 @@ from migrate.manifest import Leaf, Manifest, ModelWeights, Tie, Unused
 from migrate.qualified import FILE, file_of, spelled
 from migrate.script import INLINE, ClassFacts, Script, classes_in
 
+_DEEPEST = 3  # how often a class may stand inside itself: weights further down are refused when they are ported
+
 
 def manifest_of(script: Script, source: str) -> Manifest:
     """One entry for each class that the script makes a model of; in a file of models alone, for each outermost
@@ -56,10 +58,11 @@ class _Collected:
 
     def cls(self, name: str, torch: str, flax: str, depth: int, optional: bool = False) -> None:
         facts = self.script.classes.get(name)
-        if facts is None or name in self.inside:  # a class that holds itself has no finite list of leaves
+        again = self.inside.count(name)  # a class that holds itself does so down to a depth that an argument tells
+        if facts is None or again > _DEEPEST:
             return
         self.inside.append(name)
-        self.members(facts, torch, flax, depth, optional)
+        self.members(facts, torch, flax, depth, optional or again > 0)
         self.inside.pop()
 
     def members(self, facts: ClassFacts, torch: str, flax: str, depth: int, optional: bool) -> None:

@@ -268,6 +268,7 @@ class Assignments(InlineModels, Setup, HandedOver, Initialisation, DataLoading, 
             return self.set_hyperparameter(target, base.kind, self.node(small.value))
         value = self.expr(small.value)
         if not isinstance(base.kind, Tensor):
+            self.share([], small.value)
             lowered = self.expr(target)
             return suites.rebuilt(
                 line, small, small.with_changes(value=layouts.first(value), targets=[nodes.target(lowered.node)])

@@ -82,7 +82,7 @@ class Attributes(NamedWeights, ModuleWeights, ModuleLists):
             return suites.assigned(line, nodes.name(facts.held[name]), node)
         if name in facts.fields and nodes.dotted(value) != name:
             facts.renamed[name] = f"{name}_layer" if isinstance(kind, Module) else f"{name}_value"
-        self.note_attribute(facts, name, kind)
+        self.note_attribute(facts, name, kind, passed=isinstance(value, cst.Name) and value.value in facts.fields)
         if any(key.split(".")[0] == name for key in facts.ties):
             return []
         return suites.assigned(line, self.stored_attribute(facts, target), node)
@@ -109,8 +109,9 @@ class Attributes(NamedWeights, ModuleWeights, ModuleLists):
         renamed = facts.renamed.get(target.attr.value)
         return target.with_changes(attr=cst.Name(renamed)) if renamed else target
 
-    def note_attribute(self, facts: ClassFacts, name: str, kind: Kind) -> None:
-        """Remembers what an attribute is, over all that it may be set to, and its modules."""
+    def note_attribute(self, facts: ClassFacts, name: str, kind: Kind, passed: bool = False) -> None:
+        """Remembers what an attribute is, over all that it may be set to, and its modules. `passed`: it is an argument
+        of the constructor, which may also be None."""
         if isinstance(kind, Items) and kind.type != "modules" and isinstance(kind.joined(), Module):
             raise Unsupported(
                 "MIG201", f"self.{name} is a plain list of modules, which torch does not register; use nn.ModuleList"
@@ -118,7 +119,7 @@ class Attributes(NamedWeights, ModuleWeights, ModuleLists):
         whole = join(facts.seen.get(name, Never()), kind)
         facts.seen[name] = whole
         if isinstance(whole, Module):
-            sure = name in facts.certain and len(whole.options) == 1
+            sure = name in facts.certain and len(whole.options) == 1 and not passed
             facts.children[name] = whole.options[0] if sure else ChoiceNode(whole.options)
         elif isinstance(kind, Module):
             raise Unsupported("MIG201", f"self.{name} is a module in one case and something else in another")

@@ -57,6 +57,14 @@ class Binding(Scope):
         if isinstance(node, cst.Name) and node.value in self.env.shared:
             raise Unsupported("MIG303", f"{node.value} is changed in place, and may be seen under another name")
 
+    def gives(self, node: Expr) -> bool:
+        """Whether nothing here can see an argument change: it was just made, or this statement is the last to read its
+        only name."""
+        if not isinstance(node, cst.Name):
+            return self.fresh(node)
+        last = node.value in self.last_reads and node.value in self.env.kinds and not self.nested
+        return last and node.value not in self.env.shared
+
     def fresh(self, node: Expr) -> bool:
         """Whether a value has just been made by torch, so that nothing else can see it change."""
         if not isinstance(node, cst.Call):
@@ -173,6 +181,8 @@ def _may_be_seen(value: Expr) -> bool:
     """Whether a value is, in torch, the memory of something that has a name already."""
     if isinstance(value, cst.Name | cst.Attribute | cst.Subscript):
         return True
+    if isinstance(value, cst.List | cst.Tuple | cst.Dict):
+        return any(_may_be_seen(element.value) for element in value.elements)
     if isinstance(value, cst.IfExp):
         return _may_be_seen(value.body) or _may_be_seen(value.orelse)
     if isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import libcst as cst
 
@@ -53,7 +54,7 @@ from migrate.lowering.function_transforms import FunctionTransforms
 from migrate.lowering.inheritance import FRAMEWORK
 from migrate.lowering.makers import MakerValues, is_partial
 from migrate.lowering.models import Models
-from migrate.lowering.torch_calls import TorchCalls
+from migrate.lowering.torch_calls import TorchCalls, in_place_rule
 from migrate.lowering.user_calls import UserCalls
 from migrate.rules.catalogue import RULES
 from migrate.rules.rule import Value
@@ -91,6 +92,9 @@ _COMMON = frozenset({"index", "count", "split", "copy", "format", "update", "pop
 _PLACING = ("to", "cuda", "cpu", "float", "train", "eval", "requires_grad_")
 
 _MODULE_METHODS = ("parameters", "named_parameters", "modules", "named_modules", "state_dict", "to", "cuda", "apply")
+
+_WHOLE = ("norm", "mean", "sum", "std", "var", "min", "max", "abs")  # of all elements, or of each by itself
+FOREIGN = Plain("foreign")  # what a constructor has from another package: where it is called, it is a module
 
 
 class Calls(Derivatives, TorchCalls, MakerValues, EinopsCalls, Models, Expressions, FunctionTransforms, UserCalls):
@@ -158,6 +162,7 @@ class Calls(Derivatives, TorchCalls, MakerValues, EinopsCalls, Models, Expressio
         if isinstance(kind, Host):
             if kind.what in ("tensor", "batch") and any(isinstance(self.expr(a.value).kind, Tensor) for a in node.args):
                 return self.tensor_call(f"Tensor.{method}", node, self.as_array(base))
+            self.refuse_foreign(node, kind)
             return self.host_method(node, func, base)
         if isinstance(kind, SelfModule):
             return self.self_call(node, func, kind)
@@ -166,7 +171,7 @@ class Calls(Derivatives, TorchCalls, MakerValues, EinopsCalls, Models, Expressio
         if isinstance(kind, Model):
             return self.model_method(node, func, base)
         if isinstance(kind, Weight):
-            return self.weight_method(func, base)
+            return self.weight_method(node, func, base)
         if isinstance(kind, Optimizer | Scheduler):
             return self.optimizer_method(node, func, base)
         if isinstance(kind, Module) and has_key(kind, method):
@@ -185,9 +190,11 @@ class Calls(Derivatives, TorchCalls, MakerValues, EinopsCalls, Models, Expressio
             attribute = self.attribute_kind(func)
             if attribute is not UNKNOWN:
                 return self.value_call(node, Value(func, attribute))
+        self.refuse_foreign(node, kind)
         self.suspect(node, method, kind)
         made_func = func.with_changes(value=nodes.parenthesized(layouts.first(base)))
         known: Kind = Plain("str") if isinstance(kind, Plain) and kind.what == "str" else UNKNOWN
+        known = FOREIGN if self.context == "setup" and kind == Plain("module") else known
         return Value(node.with_changes(func=made_func, args=self.plain_args(node.args)), known)
 
     def host_method_call(self, node: cst.Call, func: cst.Attribute, base: Value, kind: Model | ModuleClass) -> Value:
@@ -199,6 +206,11 @@ class Calls(Derivatives, TorchCalls, MakerValues, EinopsCalls, Models, Expressio
                 raise Unsupported("MIG301", f"{func.attr.value} of a model that has no name of its own")
             self.pass_kind(facts, facts.parameter_names[0], kind)
         return self.user_call(node, Value(func.with_changes(value=base.node)), Function(qualname))
+
+    def refuse_foreign(self, node: cst.Call, kind: Kind) -> None:
+        """Declines to call, in a forward pass, what another package has made: a module of timm, of torchvision."""
+        if self.context == "forward" and kind in (FOREIGN, Host("data")):
+            raise Unsupported("MIG202", f"{nodes.code(node.func)}, which another package makes, is not converted")
 
     def construct_host(self, node: cst.Call, callee: Value, kind: HostClass) -> Value:
         """`Trainer(model, ...)`: the object takes the state of the models that it is given, and keeps it."""
@@ -216,10 +228,11 @@ class Calls(Derivatives, TorchCalls, MakerValues, EinopsCalls, Models, Expressio
         to_device = method == "to" and any(isinstance(self.expr(arg.value).kind, Device) for arg in node.args)
         own = method in self.unit.own_methods
         traced = self.context in ("forward", "region") and f"Tensor.{method}" in RULES and method not in _COMMON
+        in_place = method.endswith("_") and in_place_rule(f"Tensor.{method}") is not None
         traced = traced and not set(usage.loads(node.func)) & self.unit.refused  # told where it was refused
         if (
             type(kind) is Kind
-            and (method in _TORCH_ONLY or to_device or traced)
+            and (method in _TORCH_ONLY or to_device or traced or in_place)
             and not own
             and self.unit.imports_torch
         ):
@@ -261,10 +274,13 @@ class Calls(Derivatives, TorchCalls, MakerValues, EinopsCalls, Models, Expressio
             return Value(node.with_changes(args=self.array_args(node.args)), UNKNOWN)
         if isinstance(kind, Loss):
             return self.loss_call(node, callee, kind)
+        self.refuse_foreign(node, kind)
         name = nodes.dotted(node.func)
         if isinstance(node.func, cst.Name) and self.env.lookup(node.func.value) is None:
             return self.builtin_call(node, node.func.value)
         made = node.with_changes(func=callee.node, args=self.plain_args(node.args))
+        if self.context == "setup" and kind == Plain("imported"):
+            return Value(made, FOREIGN)
         return Value(made, Plain("str") if name == "str" else UNKNOWN)
 
     def changed_before(self, node: cst.Call, func: cst.Attribute) -> Value:
@@ -395,11 +411,15 @@ class Calls(Derivatives, TorchCalls, MakerValues, EinopsCalls, Models, Expressio
             result = join(result, method.result)
         return Value(node.with_changes(func=attribute.node, args=placed(node.args, values)), result)
 
-    def weight_method(self, func: cst.Attribute, base: Value) -> Value:
-        """What scripts ask of one weight: its size, mostly."""
+    def weight_method(self, node: cst.Call, func: cst.Attribute, base: Value) -> Value:
+        """What scripts ask of one weight: its size, its norm. Its axes are not torch's."""
         attribute = {"numel": "size", "dim": "ndim", "nelement": "size"}.get(func.attr.value)
         if attribute:
             return Value(cst.Attribute(base.node, cst.Name(attribute)), Number())
+        if func.attr.value in ("detach", "cpu", "cuda", "contiguous"):
+            return base
+        if func.attr.value in _WHOLE and not node.args:
+            return self.tensor_call(f"Tensor.{func.attr.value}", node, replace(base, kind=Tensor("float")))
         raise Unsupported("MIG301", f"Parameter.{func.attr.value}")
 
     def list_method(self, node: cst.Call, func: cst.Attribute, base: Value) -> Value:
@@ -407,6 +427,8 @@ class Calls(Derivatives, TorchCalls, MakerValues, EinopsCalls, Models, Expressio
         values = [self.expr(arg.value) for arg in node.args]
         for value in values:
             self.refuse_stateful(value.kind)
+        for arg in node.args:
+            self.share([], arg.value)
         kind = base.kind
         assert isinstance(kind, Items)
         added = values[-1].kind if values else UNKNOWN

@@ -143,12 +143,16 @@ class Containers(ParameterGroups, Binding):
         return Value(nodes.name(wanted), base.kind)
 
     def axis_length(self, node: cst.Subscript) -> Value | None:
-        """`x.shape[i]` of a value whose channels are last: the length is looked up where the axis is now."""
-        if not isinstance(node.value, cst.Attribute) or node.value.attr.value != "shape" or len(node.slice) != 1:
+        """`x.shape[i]` or `x.size()[i]` of a value whose channels are last: the length is looked up where the axis is
+        now."""
+        shape = node.value
+        if isinstance(shape, cst.Call) and not shape.args and nodes.code(shape.func).endswith(".size"):
+            shape = shape.func
+        if not isinstance(shape, cst.Attribute) or shape.attr.value not in ("shape", "size") or len(node.slice) != 1:
             return None
         index = node.slice[0].slice
         axis = nodes.literal(index.value) if isinstance(index, cst.Index) else ...
-        base = self.expr(node.value.value) if isinstance(node.value.value, cst.Name) else None
+        base = self.expr(shape.value) if isinstance(shape.value, cst.Name) else None
         if base is None or not isinstance(axis, int):
             return None
         return layouts.length(base, axis)

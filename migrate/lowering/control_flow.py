@@ -20,6 +20,7 @@ from migrate.lowering.elements import loop_kind
 from migrate.lowering.optimizer_statements import OptimizerStatements
 from migrate.lowering.precision import Precision
 from migrate.lowering.scope import HOST_CONTEXTS, NextTurn, is_grad_mode
+from migrate.machine import OUT_OF_MEMORY
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
 
@@ -197,7 +198,7 @@ class ControlFlow(Branches, Precision, DataLoading, OptimizerStatements):
             inner = self.suite(handler.body.body)
             if not suites.exits(inner):
                 inner = self.ended(inner, self.env, start)
-            handlers.append(handler.with_changes(body=suites.block_of(handler.body, inner)))
+            handlers.append(self.handler(handler, inner))
             if not suites.exits(inner):
                 handled.append(self.env.copy())
         self.env.replace(done)
@@ -215,6 +216,24 @@ class ControlFlow(Branches, Precision, DataLoading, OptimizerStatements):
             changes["finalbody"] = node.finalbody.with_changes(body=suites.block_of(node.finalbody.body, final))
         return [node.with_changes(**changes)]
 
+    def handler(self, node: cst.ExceptHandler, body: list[Statement]) -> cst.ExceptHandler:
+        """One `except` with its lowered body. XLA has one exception for all that goes wrong on a device, whose text
+        tells of a lack of memory."""
+        caught = list(map(self.torch_name, [] if node.type is None else _caught(node.type)))
+        if not any(caught):
+            return node.with_changes(body=suites.block_of(node.body, body))
+        if len(caught) > 1 or caught[0] not in OUT_OF_MEMORY:
+            raise Unsupported("MIG304", f"except {', '.join(filter(None, caught))}")
+        name = node.name.name if node.name is not None else nodes.name("error")
+        guard = nodes.statements('if "RESOURCE_EXHAUSTED" not in str({e}):\n    raise', e=name)
+        head = cst.parse_statement(
+            f"try:\n    pass\nexcept jax.errors.JaxRuntimeError as {nodes.code(name)}:\n    pass"
+        )
+        assert isinstance(head, cst.Try)
+        return head.handlers[0].with_changes(
+            leading_lines=node.leading_lines, body=suites.block_of(node.body, [*guard, *body])
+        )
+
     def statement_TryStar(self, node: cst.TryStar) -> list[Statement]:
         raise Unsupported("MIG301", "except* groups")
 
@@ -229,6 +248,10 @@ class ControlFlow(Branches, Precision, DataLoading, OptimizerStatements):
             cases.append(case.with_changes(body=suites.block_of(case.body, body)))
             self.env.last = dict(start.last)
         return [*settled, node.with_changes(subject=self.node(node.subject), cases=cases)]
+
+
+def _caught(node: Expr) -> list[Expr]:
+    return nodes.elements(node) if isinstance(node, cst.Tuple) else [node]
 
 
 def _pure(node: Expr) -> bool:

@@ -56,6 +56,10 @@ class DataLoading(Arguments):
             what = "tensor"
         return Value(node.with_changes(args=args), Host(what))
 
+    def torch_Generator(self, node: cst.Call) -> Value:
+        """A generator of torch's own stays: it shuffles and splits data sets."""
+        return Value(node.with_changes(args=[]), Host("generator"))
+
     def given_function(self, node: Expr) -> bool:
         """Whether an argument of data loading is a function of the user's, as a `collate_fn` is: it stays torch."""
         if isinstance(node, cst.Call) and (nodes.dotted(node.func) or "").rpartition(".")[2] == "partial" and node.args:
@@ -87,7 +91,7 @@ class DataLoading(Arguments):
             return self.cast(node, array) if method == "to" else array
         if kind.what in ("tensor", "batch") and method == "type" and self.places(node):
             return self.cast(node, Value(self.taken_in(base.node), Tensor()))
-        result: Kind = Host("data")
+        result: Kind = kind if kind.what == "generator" else Host("data")
         if kind.what in ("tensor", "batch"):
             numeric = method in ("item", "size", "dim", "numel", "tolist", "numpy")
             result = UNKNOWN if numeric else Host("tensor", kind.origins if method in RULES else frozenset())
@@ -113,6 +117,8 @@ class DataLoading(Arguments):
         for arg in node.args:
             value = self.expr(arg.value)
             keyword = arg.keyword.value if arg.keyword else ""
+            if keyword == "memory_format":
+                continue  # XLA chooses how an array lies in memory
             text = nodes.literal(arg.value)
             by_type = isinstance(node.func, cst.Attribute) and node.func.attr.value == "type"
             if by_type and isinstance(text, str):  # x.type("torch.FloatTensor")

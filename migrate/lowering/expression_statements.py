@@ -57,6 +57,8 @@ class ExpressionStatements(Setup, Calls, Checkpoints, Leaves, OptimizerStatement
             return self.torch_statement(line, node, name)
         if isinstance(func, cst.Name):
             callee = self.expr(func)
+            if isinstance(callee.kind, Function) and self.fills_model(node, callee.kind):
+                return []
             if isinstance(callee.kind, Function):
                 return self.user_statement(line, node, callee, callee.kind)
             return None
@@ -66,6 +68,8 @@ class ExpressionStatements(Setup, Calls, Checkpoints, Leaves, OptimizerStatement
         if frozen is not None:
             return frozen
         shared = self.path_kind(nodes.dotted(func) or "")
+        if isinstance(shared, Function) and self.fills_model(node, shared):
+            return []
         if isinstance(shared, Function):
             return self.user_statement(line, node, Value(func, shared), shared)
         base, method = self.expr(func.value), func.attr.value

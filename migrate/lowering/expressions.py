@@ -107,6 +107,8 @@ class Expressions(Accelerated, WeightValues, Imports):
             self.script.listed.add((self.scope, node.value))
         if isinstance(kind, Leaf):
             return Value(self.leaf(kind), kind)
+        if isinstance(kind, Device) and self.facts is not None and node.value in self.facts.parameter_names:
+            return Value(nodes.expression("jax.default_backend()"), kind)  # no call passes it
         layout = "last" if node.value in self.env.last else "first"
         return Value(node, kind, layout)
 
@@ -148,6 +150,8 @@ class Expressions(Accelerated, WeightValues, Imports):
             return self.project_attribute(node, base.kind, attribute)
         if isinstance(base.kind, Accelerator):
             return self.accelerator_attribute(attribute)
+        if isinstance(base.kind, Device) and attribute == "type":
+            return base
         if isinstance(base.kind, SelfModule):
             return self.self_attribute(node, base.kind, attribute)
         if isinstance(base.kind, Module) and has_key(base.kind, attribute):

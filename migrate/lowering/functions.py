@@ -17,6 +17,7 @@ from migrate.kinds import (
 )
 from migrate.lowering.handed_over import HandedOver
 from migrate.lowering.initialisation import Initialisation
+from migrate.lowering.initializers import Initializers
 from migrate.lowering.scope import Scope, is_grad_mode
 from migrate.lowering.signatures import threaded_parameters, with_draws, with_mode
 from migrate.lowering.user_calls import UserCalls
@@ -29,7 +30,7 @@ from migrate.script import (
 )
 
 
-class Functions(HandedOver, Initialisation, UserCalls):
+class Functions(Initializers, HandedOver, Initialisation, UserCalls):
     """Definitions of functions, and their returns."""
 
     def statement_FunctionDef(self, node: cst.FunctionDef) -> list[Statement]:
@@ -40,6 +41,11 @@ class Functions(HandedOver, Initialisation, UserCalls):
             return []  # what it does is in the constructors of the layers
         if qualname in self.script.host_functions:
             return [self.host_function(node)]
+        if is_module(self.scope) and self.initialising_loop(node) is not None:
+            self.script.functions.setdefault(qualname, FunctionFacts(node, qualname, self.scope)).node = node
+            self.env.kinds[node.name.value] = Function(qualname)
+            self.unit.report(Unsupported("MIG504", f"{node.name.value} is called for no model of this project"), node)
+            return []
         return [self.function(node)]
 
     def host_function(self, node: cst.FunctionDef) -> cst.FunctionDef:

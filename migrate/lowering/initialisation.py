@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate import nodes, suites
+from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
 from migrate.kinds import (
     Model,
     Place,
     Scheduler,
 )
+from migrate.lowering.example_shapes import ExampleShapes
 from migrate.lowering.examples import Examples
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
@@ -23,7 +24,7 @@ from migrate.script import (
 )
 
 
-class Initialisation(Examples):
+class Initialisation(ExampleShapes, Examples):
     """Initialisation of models and optimizers."""
 
     def new_model(
@@ -111,12 +112,15 @@ class Initialisation(Examples):
         """`params = model.init(key, example)["params"]`, or None where the example is not to be had yet."""
         cls = self.script.places[place]
         example = self.script.examples.get(place)
-        if example is None or not example.arguments:
+        resolved = self.resolve(example, place in self.script.early) if example is not None else []
+        zeros = None
+        if not resolved or any(self.makes_loader(call) for argument in resolved for call in usage.calls(argument)):
+            zeros = self.example_of_zeros(cls, self.made_by(place))
+        if not resolved and zeros is None:
             return None
-        resolved = self.resolve(example, place in self.script.early)
         outer, self.before = self.before, []
         try:
-            prepared, arguments = self.example_arguments(resolved)
+            prepared, arguments = self.example_arguments(resolved) if zeros is None else ([], [zeros])
             if arguments is None:
                 self.waiting.add(place)
                 return None
@@ -148,6 +152,12 @@ class Initialisation(Examples):
             return []
         self.script.parameters_of[Place(f"{cls}.{facts.reports}", "self")] = place
         return [nodes.statement(f"{place.name}.{facts.reports}({{params}})", params=params)]
+
+    def made_by(self, place: Place) -> Expr:
+        """The expression that makes a model whose weights are not made yet."""
+        line = next(line for what, waiting, line in self.pending if what == "model" and waiting == place)
+        small = line.body[0] if isinstance(line, cst.SimpleStatementLine) else None
+        return small.value if isinstance(small, cst.Assign) else nodes.name("None")
 
     def everywhere(self, node: Expr) -> Expr:
         """Arrays that every device of a mesh needs."""

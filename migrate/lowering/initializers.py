@@ -9,9 +9,11 @@ import libcst as cst
 from migrate import nodes, suites
 from migrate.diagnostics import Unsupported
 from migrate.kinds import (
+    UNKNOWN,
     Function,
     Model,
     ModuleClass,
+    SelfModule,
 )
 from migrate.layers.table import TABLE
 from migrate.lowering.arguments import Arguments
@@ -74,6 +76,58 @@ class Initializers(Arguments):
                 if given:
                     inner.initializers[torch] = given
             pending += [found for node in inner.children.values() for found in classes_in(node)]
+
+    def initialising_loop(self, node: cst.FunctionDef) -> cst.FunctionDef | None:
+        """`def init(net): for m in net.modules(): ...`, which does no more than fill weights: as what it does to one
+        module. None for other functions."""
+        parameters = node.params.params
+        body = suites.suite_of(node.body.body)
+        loop = body[1:] if body and suites.is_docstring(body[0]) else body
+        if len(parameters) != 1 or len(loop) != 1 or not isinstance(loop[0], cst.For):
+            return None
+        every, target = loop[0].iter, loop[0].target
+        modules = isinstance(every, cst.Call) and nodes.dotted(every.func) == f"{parameters[0].name.value}.modules"
+        body = suites.suite_of(loop[0].body.body)
+        if not modules or not isinstance(target, cst.Name) or not self._only_fills(body):
+            return None
+        return cst.FunctionDef(node.name, cst.Parameters([cst.Param(target)]), cst.IndentedBlock(body))
+
+    def _only_fills(self, body: Sequence[cst.CSTNode]) -> bool:
+        """Whether statements fill weights, and do nothing else."""
+        for statement in body:
+            if isinstance(statement, cst.If):
+                otherwise = statement.orelse
+                sides: list[cst.CSTNode] = [otherwise] if isinstance(otherwise, cst.If) else []
+                if isinstance(otherwise, cst.Else):
+                    sides = list(suites.suite_of(otherwise.body.body))
+                if not self._only_fills([*suites.suite_of(statement.body.body), *sides]):
+                    return False
+            elif not isinstance(statement, cst.SimpleStatementLine) or not all(map(self._fills_weight, statement.body)):
+                return False
+        return True
+
+    def _fills_weight(self, small: cst.BaseSmallStatement) -> bool:
+        call = small.value if isinstance(small, cst.Expr) else None
+        if not isinstance(call, cst.Call):
+            return isinstance(small, cst.Pass)
+        method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+        return (self.torch_name(call.func) or "").startswith("torch.nn.init.") or method in IN_PLACE
+
+    def fills_model(self, node: cst.Call, function: Function) -> bool:
+        """Whether a call `init(net)` is one of such a function: then the layers of the model have its initialisers."""
+        facts = self.script.functions[function.name]
+        loop = self.in_file_of(function.name).initialising_loop(facts.node)
+        if loop is None:
+            return False
+        kind = self.expr(node.args[0].value).kind if len(node.args) == 1 else UNKNOWN
+        owner = self.script.classes.get(kind.cls) if isinstance(kind, Model | SelfModule) else None
+        if owner is None:
+            raise Unsupported("MIG204", f"{nodes.code(node)}: no known model")
+        if self.conditions:
+            raise Unsupported("MIG204", f"initial weights depend on `{nodes.code(self.conditions[-1])}`")
+        self.script.initialisers.add(facts.qualname)
+        self.initialize_tree(owner, loop, facts.qualname)
+        return True
 
 
 IN_PLACE = {"normal_", "zero_", "fill_", "uniform_"}

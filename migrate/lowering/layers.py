@@ -187,7 +187,7 @@ class Layers(Arguments, Builders):
             value = self.expr(arg.value)
             if name:
                 facts.given.setdefault(self.cls, {}).setdefault(name, set()).add(nodes.code(arg.value))
-                merge(facts.field_kinds, name, _frozen(value.kind))
+                merge(facts.field_kinds, name, self.handed_kind(arg.value, value.kind))
                 self.note_type(arg.value, facts.field_types.get(name, ""))
             if not isinstance(value.kind, VANISHING):
                 args.append(arg.with_changes(value=self.field_value(value)))
@@ -204,6 +204,15 @@ class Layers(Arguments, Builders):
             own["dtype"] = nodes.expression("self.dtype")
         made = made.with_changes(args=nodes.extended(args, own))
         return Value(made, Module((ClassNode(kind.cls),)))
+
+    def handed_kind(self, written: Expr, kind: Kind) -> Kind:
+        """What an argument of a module's constructor tells of a field. A field of this class that is handed on says no
+        more than what this class was made with: nothing at first, where classes make each other or themselves."""
+        facts = self.script.classes.get(self.cls)
+        own = facts is not None and self.context == "setup" and isinstance(written, cst.Name)
+        if own and facts is not None and kind == UNKNOWN and nodes.code(written) in facts.fields:
+            return facts.field_kinds.get(nodes.code(written), Never())
+        return _frozen(kind)
 
     def field_value(self, value: Value) -> Expr:
         """An argument of a module's constructor: a field can be hashed."""

@@ -296,10 +296,7 @@ class Models(Precision, HostDraws):
             leaves = nodes.call("jax.tree.leaves", self.read(State(PARAMS, place)))
             return Value(leaves, Parameters((place,)))
         if method == "named_parameters":
-            return Value(
-                nodes.call("jax.tree.leaves_with_path", self.state_expr(State(PARAMS, place))),
-                Parameters((place,), True),
-            )
+            return Value(named_leaves(self.read(State(PARAMS, place))), Parameters((place,), True))
         if method == "state_dict":
             return Value(self.saved(kind), StateDict(place))
         raise Unsupported("MIG301", f"nn.Module.{method}")
@@ -322,6 +319,11 @@ class Models(Precision, HostDraws):
         mode = self.mode(kind)
         applied = self.plain_apply(base.node, kind, mode, args, self.streams(kind, mode, method=True), method)
         return Value(applied, facts.result)
+
+
+def named_leaves(tree: Expr) -> Expr:
+    """The leaves of parameters or gradients, each with its name: "conv1.kernel"."""
+    return nodes.expression('flatten_dict({x}, sep=".").items()', x=tree)
 
 
 def _in_mode(node: Expr, mode: str) -> Expr:

@@ -103,6 +103,8 @@ class Operators(Branches):
                 kind = Host("tensor")
         if len(values) > 2 and isinstance(kind, Tensor) and self.under_jit:
             raise self.stays(node, "a chain of comparisons")
+        if any(isinstance(value.kind, Device) for value in values):
+            values = [_as_backend(value) for value in values]
         targets = [
             target.with_changes(comparator=_operand(target.comparator, layouts.first(value)))
             for target, value in zip(node.comparisons, values[1:], strict=True)
@@ -183,6 +185,11 @@ def _device_string(node: Expr) -> bool:
 def _operand(original: Expr, node: Expr) -> Expr:
     """Keeps the user's own choice of parentheses unless the rewritten operand needs them."""
     return node if type(original) is type(node) else nodes.parenthesized(node)
+
+
+def _as_backend(value: Value) -> Value:
+    """What a device is compared with: JAX calls torch's "cuda" a "gpu"."""
+    return replace(value, node=nodes.expression('"gpu"')) if nodes.is_literal(value.node, "cuda") else value
 
 
 def _arithmetic(operator: cst.BaseBinaryOp, left: Kind, right: Kind) -> Kind:

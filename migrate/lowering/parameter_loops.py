@@ -12,8 +12,9 @@ import libcst as cst
 
 from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Kind, Place, Tensor
+from migrate.kinds import Kind, Place, Plain, Tensor, Weight
 from migrate.lowering.accumulation import Accumulation
+from migrate.lowering.models import named_leaves
 from migrate.lowering.scope import stops_gradients
 from migrate.lowering.selections import names_of_pair
 from migrate.nodes import Expr, Statement
@@ -35,8 +36,10 @@ class ParameterLoops(Accumulation):
     def parameter_loop(self, node: cst.For) -> list[Statement] | None:
         """The statements for a loop that changes parameters or reads gradients; None for other loops."""
         looped = self.looped(node)
-        if looped is None or node.orelse is not None:
+        if node.orelse is not None:
             return None
+        if looped is None:
+            return self.named_readings(node)
         plain = _Plain(looped)
         body = [plain.visited(statement) for statement in self.flat(suites.suite_of(node.body.body), looped)]
         body = [part for statement in body for part in _chained(statement)]
@@ -177,6 +180,26 @@ class ParameterLoops(Accumulation):
         target = nodes.name(used[0]) if len(used) == 1 else nodes.tuple_of([nodes.name(name) for name in used], False)
         iterated = leaves[0] if len(leaves) == 1 else nodes.call("zip", *leaves)
         return [node.with_changes(target=target, iter=iterated, body=suites.block_of(node.body, lowered))]
+
+    def named_readings(self, node: cst.For) -> list[Statement] | None:
+        """`for name, p in model.named_parameters():` where names and gradients are read; None for other loops."""
+        names = names_of_pair(node.target)
+        models = self.whole_models(self.selection(node.iter))
+        if names is None or len(names) != 2 or models is None or len(models) != 1:
+            return None
+        name, parameter = names
+        one = _Looped(parameter, self.seen_here(models[0]), f"{parameter}_grad")
+        plain = _Plain([one])
+        body = [plain.visited(statement) for statement in self.flat(suites.suite_of(node.body.body), [one])]
+        changed = {changed for statement in body for changed in usage.changes(statement)}
+        if not plain.gradients or changed & {parameter, one.gradient}:
+            return None
+        iterated, gradients = named_leaves(self.tree(one, PARAMS)), self.tree(one, GRADS)
+        found = nodes.expression('flatten_dict({g}, sep=".")[{n}]', g=gradients, n=nodes.name(name))
+        self.env.kinds |= {name: Plain("str"), parameter: Weight(), one.gradient: Weight()}
+        lowered = self.loop_body(node.body.with_changes(body=body), list)
+        lowered = [*suites.assigned(cst.SimpleStatementLine([]), nodes.name(one.gradient), found), *lowered]
+        return [node.with_changes(iter=iterated, body=suites.block_of(node.body, lowered))]
 
 
 class _Plain(cst.CSTTransformer):

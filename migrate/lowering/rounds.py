@@ -325,7 +325,8 @@ def _fingerprint(script: Script) -> str:
     parts.append(repr(script.found_attributes))
     for name, facts in script.functions.items():
         parts.append(
-            f"{name} {facts.found_params} {facts.result} {sorted(facts.found_reads)} {sorted(facts.found_writes)}"
+            f"{name} {facts.found_params} {facts.result} {sorted(facts.found_reads)} {sorted(facts.found_writes)} "
+            f"{sorted(facts.found_given.items())}"
         )
         parts.append(repr([(draw.name, nodes.code(draw.node)) for draw in facts.found_draws]))
         parts.append(f"{facts.builds} {facts.takes_mode} {sorted(facts.initializers)}")

@@ -239,7 +239,8 @@ class Scope:
                 env.kinds[name] = Plain("self")
             else:
                 env.kinds[name] = self.parameter_kind(facts, parameter)
-                env.shared.add(name)
+                if not facts.given.get(name):
+                    env.shared.add(name)
         for star in (params.star_arg, params.star_kwarg):
             if isinstance(star, cst.Param):
                 env.kinds[star.name.value] = UNKNOWN
@@ -412,7 +413,7 @@ class Scope:
         self.refuse_torch(value)
         self.refuse_stateful(value.kind)
         if isinstance(value.kind, Device):
-            self.script.found_device_used.add(nodes.dotted(node) or "")
+            self.script.found_device_used.add((nodes.dotted(node) or "").removesuffix(".type"))
 
     def refuse_stateful(self, kind: Kind) -> None:
         """Declines a function as a value where its calls need state that whoever calls it does not have."""

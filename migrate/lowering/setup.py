@@ -9,6 +9,7 @@ import libcst as cst
 from migrate import nodes, suites, usage
 from migrate.kinds import (
     UNKNOWN,
+    Function,
     Items,
     Kind,
     Never,
@@ -82,6 +83,9 @@ class Setup(Attributes, MakerValues):
             return None
         if path == "self.apply":
             self.applied_initializer(facts, node.args[0].value)
+            return []
+        called = self.kind_of_name(path)
+        if isinstance(called, Function) and self.fills_model(node, called):
             return []
         if path == "self.register_buffer":
             return self.buffer(facts, node)

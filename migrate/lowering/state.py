@@ -63,9 +63,12 @@ class StateAccess(Scope):
         return self.state_expr(state)
 
     def gradients(self, place: Place) -> Expr:
-        """The gradients that a script itself reads: they wait outside the step functions."""
+        """The gradients that a script itself reads: those that its last step returned, or that wait outside the step
+        functions."""
         root = self.root(place)
         self.script.inspected.add(root)
+        if (self.scope, root) in self.script.updated and root not in self.script.accumulated:
+            return self.state_expr(State(GRADS, place))
         if root not in self.script.accumulated:
             raise Unsupported("MIG401", f"gradients of {place.name} without a backward pass that was understood")
         return self.read(State(GRADS, place))

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from migrate import layouts, suites, usage
+from migrate import layouts, nodes, suites, usage
 from migrate.diagnostics import Unsupported
 from migrate.kinds import (
     UNKNOWN,
@@ -22,6 +22,7 @@ from migrate.lowering.plain_terms import PlainTerms
 from migrate.lowering.region import Region
 from migrate.lowering.scope import Block
 from migrate.lowering.step_function import StepFunctions
+from migrate.machine import MODULES
 from migrate.nodes import Statement
 
 
@@ -107,14 +108,26 @@ class Statements(PlainTerms, ExpressionStatements, Classes, Assignments, StepFun
                 unchanged = unchanged and len(lowered) == 1 and lowered[0].deep_equals(single)
                 made += lowered
             return [original] if unchanged else made
+        self.last_reads = frozenset()  # of its head, which has no say in what is read later
         handler = getattr(self, f"statement_{type(original).__name__}")
         return handler(original)
 
     def small(self, line: cst.SimpleStatementLine, small: cst.BaseSmallStatement) -> list[Statement]:
         """One simple statement, alone on its line; those of no interest stay."""
+        called = next(filter(None, (self.torch_name(call.func) for call in usage.calls(small))), None)
+        if called in MODULES:
+            return self.always_fails(line, f"{called} is a module, and cannot be called")
         self.last_reads = _last_reads(small)
         handler = getattr(self, f"small_{type(small).__name__}", None)
         return [line] if handler is None else handler(line, small)
+
+    def always_fails(self, line: cst.SimpleStatementLine, why: str) -> list[Statement]:
+        """A statement that raises in torch raises here, too; what follows it in its block is never reached."""
+        block = self.blocks[-1]
+        never = block.statements[block.index + 1 :]
+        del block.statements[block.index + 1 :], block.positions[block.index + 1 :]
+        self.unit.report(Unsupported("MIG505", why), line)
+        return [suites.in_place_of([line, *never], nodes.statement(f'raise TypeError("{why}")'))]
 
     def small_Assert(self, line: cst.SimpleStatementLine, small: cst.Assert) -> list[Statement]:
         value = self.expr(small.test)

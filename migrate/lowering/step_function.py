@@ -17,7 +17,7 @@ from migrate.lowering.loss_function import LossFunctions, TracedLoss, reads_firs
 from migrate.lowering.region import Region, Tracing
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
-from migrate.script import OPT_STATE, PARAMS, State
+from migrate.script import GRADS, OPT_STATE, PARAMS, State
 
 _STATIC = (Loss, Function, Plain, Model, Optimizer, Autocast, DType)
 _MADE_BY_STEP = {"updates", "keys", "mutated"}
@@ -117,6 +117,11 @@ class StepFunctions(LossFunctions, Clipping):
             if bound != "_" and self.live_after(bound, losses):
                 metrics.append((bound, nodes.name(bound)))
                 taken[-1][bound] = bound
+        for state in gradients.stepped:
+            if self.root(state.place) in self.script.inspected:  # the script reads them after the step
+                key = self.metric_name(gradients.names[state], gradients.names[state], dict(metrics))
+                metrics.append((key, nodes.name(gradients.names[state])))
+                taken[-1][self.state_name(State(GRADS, state.place))] = key
         total = nodes.name("loss")
         if len(losses) > 1:
             values = [nodes.dotted(t.part.loss) or f"loss_{n + 1}" for n, t in enumerate(losses)]

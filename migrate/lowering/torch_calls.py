@@ -100,6 +100,8 @@ class TorchCalls(Losses, Layers, Optimizers, Distributed, DataLoading, TypedTens
             name: value for name, value in call.bound.items() if name not in ("device", "pin_memory", "requires_grad")
         }
         values = [*call.bound.values(), *call.rest]
+        if any(value.kind == Host("generator") for value in values):
+            raise Unsupported("MIG302", f"{api}: a generator of its own")
         creation = rule.family in ("creation", "random") and not any(isinstance(v.kind, Tensor) for v in values)
         kinds = [part for value in values for part in kinds_in(value.kind)]
         if (creation and id(node) in self.script.host_sites) or (

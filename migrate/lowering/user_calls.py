@@ -38,15 +38,19 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
             if name:
                 bound[name] = arg.value
                 self.pass_kind(facts, name, value.kind)
+                facts.found_given[name] = facts.found_given.get(name, True) and self.gives(arg.value)
                 if isinstance(facts.params.get(name), VANISHING):
                     continue
             if not (name and isinstance(value.kind, Function)):  # a parameter that is called gets what its calls need
                 self.use(arg.value, value)
             followed.append(name)
             args.append(arg.with_changes(value=layouts.first(value)))
+        if args and len(args) < len(node.args):
+            args[-1] = args[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
         for parameter in facts.node.params.params:
             if parameter.name.value not in bound and parameter.default is not None:
                 merge(facts.found_params, parameter.name.value, self.expr(parameter.default).kind)
+                facts.found_given[parameter.name.value] = False  # the default is one object for all calls
         facts.found_traced |= self.under_jit
         facts.found_calls.append(CallSite(self.scope, bound, dict(self.env.definitions)))
         callers = self.script.callers.setdefault(kind.name, [])

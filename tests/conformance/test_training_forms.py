@@ -191,6 +191,14 @@ first, rest = x[:, :1].clone().requires_grad_(), x[:, 1:].clone().requires_grad_
 """
     + SGD
     + LOOP.replace("criterion(model(x), y)", "criterion(model(x), y) + 0.1 * residual(model, first, rest)"),
+    "gradients by name": SGD
+    + LOOP
+    + """    norms = {}
+    for name, p in model.named_parameters():
+        if not (torch.isinf(p) | torch.isnan(p.grad)).any():
+            norms[name] = p.grad.norm().item() + p.data.abs().max().item()
+    losses.append(sum(norms.values()))
+""",
     "weights taken over now and then": BOTH
     + "other.load_state_dict(model.state_dict())\n"
     + SGD

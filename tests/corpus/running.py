@@ -51,7 +51,7 @@ def _tried(entry: Entry, script: Path, work: Path, timeout: float) -> Outcome:
         stage = "crash" if "MIG900" in rewrite.stderr or "Traceback" in rewrite.stderr else "unreadable"
         return Outcome(stage, codes, rewrite.stderr.strip().splitlines()[0] if rewrite.stderr else "")
     if entry.model and not entry.not_run:
-        return _compared_model(entry, script, work, codes, timeout)
+        return _compared_model(entry, script, work, codes, timeout, whole=rewrite.returncode == 0)
     if entry.not_run:
         return Outcome("findings" if rewrite.returncode else "spec", codes, "" if rewrite.returncode else entry.not_run)
     compared = _compared(entry, script, work, codes, timeout)
@@ -78,7 +78,10 @@ def _compared(entry: Entry, script: Path, work: Path, codes: dict[str, int], tim
     return Outcome("numeric" if numeric else "spec", codes, said)
 
 
-def _compared_model(entry: Entry, script: Path, work: Path, codes: dict[str, int], timeout: float) -> Outcome:
+def _compared_model(
+    entry: Entry, script: Path, work: Path, codes: dict[str, int], timeout: float, whole: bool
+) -> Outcome:
+    """`whole`: nothing is left for a person, though there may be notes."""
     report = work / "report.json"
     command = ["parity", "--model", f"{script}:{entry.model}", "--report", str(report), "--no-float64"]
     if entry.recipe:
@@ -86,14 +89,14 @@ def _compared_model(entry: Entry, script: Path, work: Path, codes: dict[str, int
     else:
         command += ["--args", entry.constructor, "--inputs", entry.inputs]
     done = _migrate(command, entry, timeout)
-    reached = "findings" if codes else "spec"
+    reached = "spec" if whole else "findings"
     if not report.exists():
         return Outcome(reached, codes, " ".join((done.stderr or done.stdout).split())[-300:])
     result = json.loads(report.read_text())
     verdicts = {rung["name"]: rung["verdict"] for rung in result["rungs"]}
     equal = bool(verdicts) and all(verdicts[name] == "equal" for name in NUMERIC if name in verdicts)
     said = " ".join(str(result["first_difference"] or " ".join(result["errors"])).split())[:300]
-    if equal and not codes:
+    if equal and whole:
         return Outcome("numeric", codes, said)
     return Outcome(reached, codes, "its outputs and gradients are equal" if equal else said)
 

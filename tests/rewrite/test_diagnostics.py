@@ -121,6 +121,12 @@ SOURCES["MIG503"] = (
     HEAD + 'torch.distributed.init_process_group("gloo")\n',
     'torch.distributed.init_process_group("gloo")',
 )
+SOURCES["MIG504"] = (
+    HEAD + "def initialise(net):\n    for m in net.modules():\n        if isinstance(m, nn.Linear):\n"
+    "            nn.init.zeros_(m.bias)\n",
+    "def initialise(net):",
+)
+SOURCES["MIG505"] = (HEAD + "print(torch.utils.checkpoint(Net()))\n", "print(torch.utils.checkpoint(Net()))")
 
 
 def diagnostics(source: str) -> tuple[Diagnostic, ...]:

@@ -16,3 +16,68 @@ def test_an_example_that_doubles_at_each_turn_is_refused() -> None:
         "the example would be too long: what it is made of is used many times over"
     ]
     assert len(conversion.text) < 3_000
+
+
+NET = """import torch
+import torch.nn as nn
+from torch.utils.data import DataLoader
+
+
+class Block(nn.Module):
+    def __init__(self, before, after):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Conv2d(before, after, 3), nn.BatchNorm2d(after))
+
+    def forward(self, x):
+        return self.layers(x)
+
+
+class Net(nn.Module):
+    def __init__(self, channels, width=8):
+        super().__init__()
+        self.first = Block(2 * channels, width)
+        self.second = {second}
+
+    def forward(self, x):
+        return self.second(self.first(x))
+
+
+def train(model, images):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x in DataLoader(images + 1, 4):
+        optimizer.zero_grad()
+        loss = model(x).sum()
+        loss.backward()
+        optimizer.step()
+
+
+model = Net(1 + 1)
+model.load_state_dict(torch.load("net.pt"))
+train(model, torch.ones(8, 4, 9, 9))
+"""
+
+
+def test_a_model_of_convolutions_alone_tells_its_example() -> None:
+    conversion = convert(parse("x.py", NET.format(second="nn.Conv2d(width, 1, 1)")))
+    assert "model.init(subkey, jnp.zeros((1, 2 * (1 + 1), 64, 64)))" in conversion.text
+
+
+def test_a_layer_that_goes_by_the_size_of_the_image_does_not() -> None:
+    conversion = convert(parse("x.py", NET.format(second="nn.Sequential(nn.Flatten(), nn.Linear(8 * 7 * 7, 1))")))
+    assert "jnp.zeros((1" not in conversion.text
+
+
+def test_a_name_gives_way_to_an_expression_in_parentheses() -> None:
+    """The example of a model that a function is given, in terms of the function's caller."""
+    source = """import torch
+import torch.nn as nn
+
+
+def run(model, n):
+    return model(torch.zeros(n * 2, 3))
+
+
+model = nn.Linear(3, 1)
+print(run(model, 1 + 2))
+"""
+    assert "model.init(subkey, jnp.zeros(((1 + 2) * 2, 3)))" in convert(parse("x.py", source)).text

@@ -66,6 +66,13 @@ def evaluate(model, params, x, y):
     return (pred == y).sum().item() / len(y)
 
 
+def report(x, title="on"):
+    print(f"{title} {jax.default_backend()}")
+    if jax.default_backend() == "gpu":
+        print(jax.devices()[0].device_kind)
+    return x
+
+
 key = jax.random.key(0)
 key, subkey = jax.random.split(key)
 x = jax.random.normal(subkey, (64, 4))
@@ -94,4 +101,10 @@ for step in range(20):
     params, opt_state, metrics = train_step(model, params, opt_state, x, y)
     loss = metrics["loss"]
     print(step, loss.item())
+try:
+    report(x)
+except jax.errors.JaxRuntimeError as error:
+    if "RESOURCE_EXHAUSTED" not in str(error):
+        raise
+    print("smaller, please")
 print(evaluate(model, params, x, y), (jax.local_devices()[0].memory_stats() or {}).get("peak_bytes_in_use", 0) // 2**20)

@@ -40,6 +40,13 @@ def evaluate(model, x, y, device):
         return (pred == y.to(device)).sum().item() / len(y)
 
 
+def report(x, device, title="on"):
+    print(f"{title} {device.type}")
+    if device.type == "cuda":
+        print(torch.cuda.get_device_name(0))
+    return x.to(device, memory_format=torch.channels_last)
+
+
 torch.manual_seed(0)
 x = Variable(torch.randn(64, 4))
 y = torch.randint(0, 3, (64,))
@@ -59,4 +66,8 @@ for step in range(20):
     optimizer.step()
     print(step, loss.data.item())
 torch.cuda.synchronize()
+try:
+    report(x, device=device)
+except torch.cuda.OutOfMemoryError:
+    print("smaller, please")
 print(evaluate(model, x, y, device), torch.cuda.max_memory_allocated() // 2**20)

@@ -14,4 +14,16 @@ def run(n: int):
     return x, y
 
 
-print(run(3))
+def halved(x, times):
+    x = x / times
+    x = x * 0.5
+    return x
+
+
+def halve_twice(n):
+    x = jnp.ones(n)
+    x = halved(x, 2.0)
+    return halved(jnp.exp(x), 3.0)
+
+
+print(run(3), halve_twice(2))

@@ -13,4 +13,16 @@ def run(n: int):
     return x, y
 
 
-print(run(3))
+def halved(x, times):
+    x.div_(times)
+    x.mul_(0.5)
+    return x
+
+
+def halve_twice(n):
+    x = torch.ones(n)
+    x = halved(x, 2.0)
+    return halved(torch.exp(x), 3.0)
+
+
+print(run(3), halve_twice(2))

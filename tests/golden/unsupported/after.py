@@ -34,6 +34,16 @@ def helper(things, mystery):
     things.view(3)
     return mystery.unsqueeze(0)
 
+
+def kept(x):
+    steps = []
+    steps.append(jnp.exp(x))
+    x = x + 1
+    steps.append(x)
+    # x.mul_(2)
+    raise NotImplementedError("MIG303: x is changed in place, and may be seen under another name")
+    return steps
+
 # activation = torch.relu
 raise NotImplementedError("MIG304: torch.relu is used as a value")
 model = Net()

@@ -95,7 +95,7 @@ class Model(nn.Module):
         # for name, value in model.state_dict().items():
         #     value.copy_(weights[name].t())
         # return model
-        raise NotImplementedError("MIG404: Model.of_another: model is made in Model.of_another and returned, apart from its weights")
+        raise NotImplementedError("MIG306: Model.of_another: .copy_() of value")
 
     def __call__(self, tokens):
         x = self.table(tokens)

@@ -1,0 +1,114 @@
+"""Example inputs told by the model alone.
+
+The weights of convolutions and of norms over channels are the same for images of every size: where a model has no
+others, zeros with the channels that its first convolution takes are an example.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import libcst as cst
+
+from migrate import nodes, suites, usage
+from migrate.kinds import ModuleClass
+from migrate.lowering.arguments import argument_names
+from migrate.lowering.binding import Binding
+from migrate.nodes import Expr
+from migrate.script import layers_in
+
+_CONVOLUTIONS = {f"torch.nn.Conv{rank}d": rank for rank in (1, 2, 3)}
+_OF_ANY_SIZE = (
+    *_CONVOLUTIONS,
+    *(f"torch.nn.{name}{rank}d" for name in ("ConvTranspose", "BatchNorm", "InstanceNorm") for rank in (1, 2, 3)),
+    "torch.nn.GroupNorm",
+    "torch.nn.PReLU",
+)
+_SIZE = 64  # along each axis: a power of two that five halvings leave something of
+
+_Bound = Mapping[str, Expr]
+
+
+class ExampleShapes(Binding):
+    """What a model takes, read off its classes."""
+
+    def example_of_zeros(self, cls: str, made: Expr) -> Expr | None:
+        """`jnp.zeros((1, 3, 64, 64))` for a model that `made` makes; None where its weights go by the size of its
+        input, or where that cannot be told."""
+        if not isinstance(made, cst.Call) or not self._takes_any_size(cls):
+            return None
+        found = self._first_convolution(cls, self._given_to_constructor(cls, made.args, {}))
+        if found is None or not self.available(found[1]):
+            return None
+        rank, channels = found
+        size = [cst.Integer(str(_SIZE))] * rank
+        return nodes.call("jnp.zeros", nodes.tuple_of([cst.Integer("1"), channels, *size]))
+
+    def _takes_any_size(self, cls: str) -> bool:
+        for name in self.script.with_submodules(cls):
+            facts = self.script.classes[name]
+            layers = [layer for node in facts.children.values() for layer in layers_in(node)]
+            if facts.parameters or any(layer.weights and layer.torch not in _OF_ANY_SIZE for layer in layers):
+                return False
+        return True
+
+    def _given_to_constructor(self, cls: str, args: Sequence[cst.Arg], outer: _Bound) -> _Bound:
+        """The arguments of a constructor in terms of the scope that makes the model, with its defaults."""
+        init = self._method_of_class(cls, "__init__")
+        if init is None:
+            return {}
+        parameters = [*init.params.params[1:], *init.params.kwonly_params]
+        bound = {p.name.value: p.default for p in parameters if p.default is not None}
+        for arg, name in zip(args, argument_names(args, [p.name.value for p in parameters]), strict=True):
+            if name:
+                bound[name] = nodes.substituted(arg.value, outer)
+        return bound
+
+    def _method_of_class(self, cls: str, name: str) -> cst.FunctionDef | None:
+        facts = self.script.classes.get(cls)
+        body = suites.suite_of(facts.node.body.body) if facts is not None and facts.node is not None else []
+        return next((each for each in body if isinstance(each, cst.FunctionDef) and each.name.value == name), None)
+
+    def _first_convolution(self, cls: str, bound: _Bound) -> tuple[int, Expr] | None:
+        """The rank and the channels of the convolution that takes the input of a module."""
+        forward = self._method_of_class(cls, "forward")
+        needed = [p.name.value for p in forward.params.params[1:] if p.default is None] if forward is not None else []
+        if forward is None or len(needed) != 1:
+            return None
+        for statement in suites.suite_of(forward.body.body):
+            for call in usage.calls(statement):
+                path = nodes.dotted(call.func) or ""
+                if path.startswith("self.") and [nodes.code(arg.value) for arg in call.args] == needed:
+                    made = self._set_in_constructor(cls, path)
+                    return None if made is None else self._taken_by(cls, made, bound)
+            if needed[0] in usage.stores(statement):
+                return None
+        return None
+
+    def _set_in_constructor(self, cls: str, path: str) -> Expr | None:
+        """The one value that the constructor gives an attribute."""
+        init = self._method_of_class(cls, "__init__")
+        found = [
+            small.value
+            for statement in (suites.suite_of(init.body.body) if init is not None else [])
+            for small in (statement.body if isinstance(statement, cst.SimpleStatementLine) else [])
+            if isinstance(small, cst.Assign) and nodes.dotted(small.targets[0].target) == path
+        ]
+        return found[0] if len(found) == 1 else None
+
+    def _taken_by(self, cls: str, made: Expr, bound: _Bound) -> tuple[int, Expr] | None:
+        """The same of the module that an expression of a constructor makes."""
+        if not isinstance(made, cst.Call) or not made.args:
+            return None
+        reader = self.in_file_of(cls)
+        name, kind = reader.torch_name(made.func), reader.kind_of(made.func)
+        if isinstance(kind, ModuleClass):
+            return self._first_convolution(kind.cls, self._given_to_constructor(kind.cls, made.args, bound))
+        if name == "torch.nn.Sequential":
+            return self._taken_by(cls, made.args[0].value, bound)
+        if name not in _CONVOLUTIONS:
+            return None
+        given = dict(zip(argument_names(made.args, ["in_channels"]), made.args, strict=True))
+        channels = nodes.substituted(given["in_channels"].value, bound) if "in_channels" in given else None
+        free = channels is not None and "self" not in usage.loads(channels)
+        return (_CONVOLUTIONS[name], channels) if free and channels is not None else None

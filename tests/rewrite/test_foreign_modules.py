@@ -1,0 +1,53 @@
+"""Modules that other packages make, inside a module of the user's: they would still be torch when the output runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from migrate.pipeline import convert
+from migrate.source import parse
+
+
+@pytest.mark.parametrize(
+    ("imported", "made"),
+    [
+        ("from timm.layers import PatchEmbed", "PatchEmbed(8, 2)"),
+        ("import timm", 'timm.create_model("resnet18")'),
+        ("from torchvision import models", "models.resnet18()"),
+    ],
+)
+@pytest.mark.parametrize("call", ["self.part(x)", "self.part.forward_features(x)"])
+def test_refused_where_it_is_called(imported: str, made: str, call: str) -> None:
+    source = f"""import torch.nn as nn
+{imported}
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.part = {made}
+
+    def forward(self, x):
+        return {call}
+"""
+    diagnostics = convert(parse("x.py", source)).report.diagnostics
+    assert [(found.code, found.line) for found in diagnostics] == [("MIG202", 11)]
+
+
+def test_what_no_forward_pass_calls_stays() -> None:
+    source = """import math
+
+import torch.nn as nn
+from settings import Settings
+
+
+class Net(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.settings = Settings(width)
+        self.scale = math.sqrt(width)
+
+    def forward(self, x):
+        return x * self.scale * self.settings.factor
+"""
+    assert convert(parse("x.py", source)).report.diagnostics == ()
