@@ -130,8 +130,9 @@ class Initialisation(ExampleShapes, Examples):
             self.before = outer
         model = nodes.expression(place.name)
         call = nodes.call(cst.Attribute(model, cst.Name("init")), key)
-        call = call.with_changes(args=[*call.args, *example.as_arguments(arguments)])
-        call = self.everywhere(call)
+        found = example if zeros is None else None
+        given = nodes.arguments(arguments) if found is None else found.as_arguments(arguments)
+        call = self.everywhere(call.with_changes(args=[*call.args, *given]))
         params = self.write(State(PARAMS, place))
         if self.script.has_stats(cls):
             stats = self.write(State(BATCH_STATS, place))

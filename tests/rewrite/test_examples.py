@@ -62,6 +62,12 @@ def test_a_model_of_convolutions_alone_tells_its_example() -> None:
     assert "model.init(subkey, jnp.zeros((1, 2 * (1 + 1), 64, 64)))" in conversion.text
 
 
+def test_so_does_one_that_is_never_called() -> None:
+    source = NET.format(second="nn.Conv2d(width, 1, 1)").replace("train(model, torch.ones(8, 4, 9, 9))\n", "")
+    conversion = convert(parse("x.py", source))
+    assert "model.init(subkey, jnp.zeros((1, 2 * (1 + 1), 64, 64)))" in conversion.text
+
+
 def test_a_layer_that_goes_by_the_size_of_the_image_does_not() -> None:
     conversion = convert(parse("x.py", NET.format(second="nn.Sequential(nn.Flatten(), nn.Linear(8 * 7 * 7, 1))")))
     assert "jnp.zeros((1" not in conversion.text
