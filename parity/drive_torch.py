@@ -37,7 +37,7 @@ def drive(config: str) -> None:
 
 
 def _target(x: torch.Tensor) -> torch.Tensor:
-    return torch.from_numpy(standin.normal(tuple(x.shape))).to(x.dtype)
+    return torch.from_numpy(np.asarray(standin.normal(tuple(x.shape)))).to(x.dtype)  # also of a scalar
 
 
 def _load(model: torch.nn.Module, path: str) -> None:
