@@ -39,6 +39,7 @@ THIRD_PARTY = {
     **dict.fromkeys(_SHARDING, f"from jax.sharding import {', '.join(_SHARDING)}"),
     "serialization": "from flax import serialization",
     "flatten_dict": "from flax.traverse_util import flatten_dict",
+    "freeze": "from flax.core import freeze",
     "struct": "from flax import struct",
 }
 

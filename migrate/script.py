@@ -13,6 +13,7 @@ from migrate.constructed import BoundWeight, ChoiceNode, ClassNode, LayerNode, L
 from migrate.kinds import UNKNOWN, Host, Items, Kind, Module, Never, Place, join
 
 PARAMS, BATCH_STATS, OPT_STATE, GRADS, COUNT, KEY = "params", "batch_stats", "opt_state", "grads", "count", "key"
+MODE = "training"  # the mode of a model, for a function that is called in both
 STATE_WORDS = {PARAMS, BATCH_STATS, OPT_STATE, GRADS, KEY}  # the variables that hold it
 KEY_PLACE = Place("", "key")
 INLINE = "@"  # between the class and the variable of a model that is made in place: "Sequential@model"
@@ -117,7 +118,7 @@ class FunctionFacts:
     @property
     def states(self) -> list[State]:
         """Everything that must be passed in, in a fixed order."""
-        order = [PARAMS, BATCH_STATS, OPT_STATE, GRADS, COUNT, KEY]
+        order = [PARAMS, BATCH_STATS, OPT_STATE, GRADS, COUNT, KEY, MODE]
         return sorted(self.reads | self.writes, key=lambda s: (order.index(s.what), s.place))
 
     @property
@@ -207,12 +208,14 @@ class Script:
     functions: dict[str, FunctionFacts] = field(default_factory=dict)
     places: dict[Place, str] = field(default_factory=dict)  # models made by the script -> class
     handed: set[Place] = field(default_factory=set)  # models and optimizers that functions make for their callers
+    given_up: set[Place] = field(default_factory=set)  # those that they have used: their weights are returned as well
     early: set[Place] = field(default_factory=set)  # models that are used before the loader of their inputs is made
     parallel: bool = False  # batches are split over a mesh of all devices
     distributed: bool = False  # it was written for several processes
     copies: set[Place] = field(default_factory=set)  # those among them that start as copies of others
     host_functions: set[str] = field(default_factory=set)  # functions that data loading calls: they stay torch
     parameters_of: dict[Place, Place] = field(default_factory=dict)  # parameter -> the model passed for it
+    passed: dict[Place, set[Place]] = field(default_factory=dict)  # parameter -> all models that are passed for it
     selves: dict[Place, str] = field(default_factory=dict)  # `self` of a method that works on weights -> its class
     listed: set[tuple[str, str]] = field(default_factory=set)  # scopes, and lists of parameters that they do more with
     optimizers: dict[Place, tuple[Place, ...]] = field(default_factory=dict)  # -> the models that they train

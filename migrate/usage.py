@@ -208,6 +208,25 @@ def _calls_of(node: cst.CSTNode) -> tuple[cst.Call, ...]:
     return tuple(visitor.found)
 
 
+class _Returns(cst.CSTVisitor):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[cst.Return] = []
+
+    def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:
+        return False
+
+    def visit_Return(self, node: cst.Return) -> None:
+        self.found.append(node)
+
+
+def returns(node: cst.CSTNode) -> list[cst.Return]:
+    """The returns in the body of a function, those of inner functions left out."""
+    visitor = _Returns()
+    walk(node, visitor)
+    return visitor.found
+
+
 class _Attributes(cst.CSTVisitor):
     def __init__(self) -> None:
         super().__init__()

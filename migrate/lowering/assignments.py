@@ -11,6 +11,7 @@ from migrate.diagnostics import Unsupported
 from migrate.kinds import (
     Accelerator,
     Device,
+    Function,
     Group,
     Items,
     Kind,
@@ -80,7 +81,7 @@ class Assignments(InlineModels, Setup, HandedOver, Initialisation, DataLoading, 
         self.pending_place = self.place_of(targets[0])
         if len(targets) == 1 and isinstance(small.value, cst.Call) and self.torch_name(small.value.func) in CLIPPING:
             return self.clip_statement(small.value, targets[0])
-        special = self.assigned_call(line, small, targets)
+        special = self.received_with_state(line, small, targets) or self.assigned_call(line, small, targets)
         if special is not None:
             return special
         apart = self.one_by_one(line, small)
@@ -119,6 +120,21 @@ class Assignments(InlineModels, Setup, HandedOver, Initialisation, DataLoading, 
             return self.assign(line, small, [target], self.expr(small.value))
         self.bind(target, chosen if models is None else Parameters(models))
         return self.named_list(line, small, target, chosen)
+
+    def received_with_state(
+        self, line: cst.SimpleStatementLine, small: cst.Assign, targets: list[cst.BaseAssignTargetExpression]
+    ) -> list[Statement] | None:
+        """`model = train(...)` of a function that returns the weights with the model; None for other assignments."""
+        kind = self.kind_of(small.value.func) if isinstance(small.value, cst.Call) else None
+        if not isinstance(small.value, cst.Call) or not isinstance(kind, Function) or len(targets) != 1:
+            return None
+        facts = self.script.functions[kind.name]
+        if not self.given_states(facts):
+            return None
+        self.receiving = small.value
+        value = self.user_call(small.value, self.expr(small.value.func), kind, statement=True)
+        self.receiving = None
+        return self.received(line, small, targets[0], value, self.returned_states(facts))
 
     def one_by_one(self, line: cst.SimpleStatementLine, small: cst.Assign) -> list[Statement] | None:
         """`net, best = Net(), 0`: what makes a model or an optimizer is a statement of its own."""

@@ -20,7 +20,7 @@ from migrate.lowering.scope import NOWHERE, Scope
 from migrate.nodes import Expr
 from migrate.rules.catalogue import RULES
 
-_GENERATED = {"jnp", "jax", "nn", "optax", "partial", "example", "np", "serialization", "Path"}
+_GENERATED = {"jnp", "jax", "nn", "optax", "partial", "example", "np", "serialization", "freeze", "Path"}
 
 _LONG = 300  # characters beyond which a definition is no longer followed
 

@@ -62,12 +62,17 @@ class Checkpoints(Models):
         other = self.live_source(source, kind)
         if other is not None:
             return self.weights_of_other(kind.place, other, kind)
+        loading = ("model", kind.place) in [(what, place) for what, place, _ in self.pending]
+        self.pending = [entry for entry in self.pending if entry[:2] != ("model", kind.place)]
+        self.ready |= {kind.place}
         target = self.write(State(PARAMS, kind.place))
         what = self.saved(kind)
         names = [target]
         if self.stats_of(kind):
             names.append(self.write(State(BATCH_STATS, kind.place)))
-        if isinstance(source, cst.Call) and self.torch_name(source.func) == "torch.load":
+        if loading:  # what is read needs no weights to take the place of
+            loaded = self.node(source)
+        elif isinstance(source, cst.Call) and self.torch_name(source.func) == "torch.load":
             path = self.node(source.args[0].value)
             loaded = nodes.expression(
                 "serialization.from_bytes({what}, Path({path}).read_bytes())", what=what, path=path

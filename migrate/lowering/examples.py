@@ -10,6 +10,7 @@ import libcst as cst
 from migrate import nodes, usage
 from migrate.diagnostics import Unsupported
 from migrate.kinds import (
+    Function,
     Host,
     Kind,
     Number,
@@ -42,12 +43,25 @@ class Examples(StateAccess, HostDraws, Binding):
             facts = self.script.functions.get(scope)
             if here or facts is None:
                 return arguments
-            call = next(iter(facts.calls), None)
-            if call is None:
+            if not facts.calls:
                 return arguments
+            call = next((site for site in facts.calls if self.leads_here(site.scope)), facts.calls[0])
             arguments = [nodes.substituted(argument, call.bound) for argument in arguments]
             scope, definitions = call.scope, call.definitions
         return arguments
+
+    def leads_here(self, scope: str) -> bool:
+        """Whether what a scope calls may be called by this one."""
+        seen, waiting = set[str](), [scope]
+        while waiting:
+            one = waiting.pop()
+            if one == self.scope:
+                return True
+            facts = self.script.functions.get(one)
+            if one not in seen and facts is not None:
+                seen.add(one)
+                waiting += [site.scope for site in facts.calls]
+        return False
 
     def expanded(self, argument: Expr, definitions: Mapping[str, Expr], here: bool, early: bool) -> Expr:
         """An expression with local names replaced by what they stand for: all of them where they belong to another
@@ -71,7 +85,11 @@ class Examples(StateAccess, HostDraws, Binding):
 
     def makes_loader(self, node: Expr) -> bool:
         """Whether an expression makes a loader: what needs its batches waits for the statement that does."""
-        return isinstance(node, cst.Call) and self.torch_name(node.func) == "torch.utils.data.DataLoader"
+        if not isinstance(node, cst.Call):
+            return False
+        kind = self.kind_of(node.func)
+        made = self.script.functions[kind.name].result if isinstance(kind, Function) else None
+        return made == Host("loader") or self.torch_name(node.func) == "torch.utils.data.DataLoader"
 
     def example_arguments(self, resolved: list[Expr]) -> tuple[list[Statement], list[Expr] | None]:
         """Statements that prepare an example, and the arguments of `init`; None where a name is not bound yet."""

@@ -131,6 +131,8 @@ class Functions(Initializers, HandedOver, Initialisation, UserCalls):
         if isinstance(small.value, cst.Name) and value is not None:
             self.use(small.value, value)
         states = self.own_returns()
+        if self.facts is not None and value is not None:
+            states += [self.state_expr(state) for state in self.given_with(value.kind)]
         if states:
             node = nodes.bare_tuple([*states, *([node] if node is not None else [])])
         made = small.with_changes(value=node)

@@ -1,10 +1,13 @@
 """Functions that make models and optimizers for others: `model, optimizer = build(args)`.
 
 What such a function returns has no weights or state yet where it did nothing with them: its caller makes those, as if
-it had made the objects itself.
+it had made the objects itself. Where it has trained them, it returns their weights as well.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
 
 import libcst as cst
 
@@ -14,12 +17,14 @@ from migrate.kinds import Items, Kind, Model, Optimizer, Place, Scheduler
 from migrate.lowering.elements import kinds_in
 from migrate.lowering.initialisation import Initialisation
 from migrate.lowering.scope import NOWHERE
-from migrate.nodes import Statement
+from migrate.lowering.user_calls import UserCalls
+from migrate.nodes import Expr, Statement
 from migrate.qualified import spelled
 from migrate.rules.rule import Value
+from migrate.script import State
 
 
-class HandedOver(Initialisation):
+class HandedOver(Initialisation, UserCalls):
     """Objects on their way from the function that makes them to the scope that uses them."""
 
     def hand_over(self, kind: Kind) -> None:
@@ -34,6 +39,10 @@ class HandedOver(Initialisation):
                 continue
             whole = isinstance(kind, Items) and kind.items is not None and part in kind.items
             given = isinstance(part, Model | Optimizer) and self.context == "function" and (part is kind or whole)
+            if given and place in self.touched and self.ends_here():
+                self.script.handed.discard(place)
+                self.script.given_up.add(place)
+                continue
             if not given or place in self.touched:
                 self.script.handed.discard(place)
                 made = f"{place.name or 'an optimizer'} is made in {spelled(self.scope)}"
@@ -41,10 +50,22 @@ class HandedOver(Initialisation):
             self.script.handed.add(place)
             self.pending = [entry for entry in self.pending if entry[1] != place]
 
+    def ends_here(self) -> bool:
+        """Whether this function returns at its end alone: what it has made is surely there."""
+        body = suites.suite_of(self.facts.node.body.body) if self.facts is not None else []
+        returns = usage.returns(cst.Module(body))
+        return len(returns) == 1 and isinstance(body[-1], cst.SimpleStatementLine) and body[-1].body[-1] is returns[0]
+
     def received(
-        self, line: cst.SimpleStatementLine, small: cst.Assign, target: cst.BaseAssignTargetExpression, value: Value
+        self,
+        line: cst.SimpleStatementLine,
+        small: cst.Assign,
+        target: cst.BaseAssignTargetExpression,
+        value: Value,
+        written: Sequence[Expr] = (),
     ) -> list[Statement]:
-        """`model, optimizer = build(args)`: their weights and state are made here."""
+        """`model, optimizer = build(args)`: their weights and state are made here, or come with them; `written`: what
+        comes before."""
         parts: list[tuple[cst.BaseExpression, Kind]] = []
         if isinstance(value.kind, Items) and isinstance(target, cst.Tuple) and value.kind.items is not None:
             elements = [element.value for element in target.elements]
@@ -55,17 +76,24 @@ class HandedOver(Initialisation):
         if not parts or any(nodes.dotted(name) is None for name, _ in parts):
             raise Unsupported("MIG404", f"what {nodes.code(small.value)} makes needs a name of its own")
         own: dict[Place, Place] = {}
+        states: list[State] = []
+        for name, kind in parts:
+            if isinstance(kind, Model | Optimizer) and kind.place in self.script.given_up:
+                states += self.state_of(replace(kind, place=self.place_of(name)))
         for name, kind in parts:
             self.define_target(name, None)
-            if isinstance(kind, Model) and kind.place in self.script.handed:
+            if isinstance(kind, Model) and kind.place in self.script.handed | self.script.given_up:
                 own[kind.place] = place = self.place_of(name)
                 self.script.places[place] = kind.cls
                 self.bind(name, Model(kind.cls, place))
                 self.env.modes[place] = self.script.functions[kind.place.scope].left_in.get(kind.place, "train")
+                if kind.place in self.script.given_up:
+                    self.ready.add(place)
+                    continue
                 self.ready.discard(place)
                 self.pending.append(("model", place, line))
         for name, kind in parts:
-            if isinstance(kind, Optimizer) and kind.place in self.script.handed:
+            if isinstance(kind, Optimizer) and kind.place in self.script.handed | self.script.given_up:
                 place = self.place_of(name)
                 models = tuple(own.get(model) or self.script.parameters_of.get(model, model) for model in kind.models)
                 self.script.parameters_of[place] = kind.place
@@ -75,11 +103,16 @@ class HandedOver(Initialisation):
                 rate = self.rates.get(kind.place)
                 if rate is not None and usage.loads(rate):
                     self.rates.pop(kind.place)  # it is written with names of the function
-                self.pending.append(("optimizer", place, small))
-            elif not isinstance(kind, Model) or kind.place not in self.script.handed:
+                if kind.place in self.script.handed:
+                    self.pending.append(("optimizer", place, small))
+            elif not isinstance(kind, Model) or kind.place not in own:
                 self.bind(name, kind)
-        return suites.rebuilt(line, small, small.with_changes(value=value.node))
+        targets = [*written, *map(self.write, states)]
+        if not targets:
+            return suites.rebuilt(line, small, small.with_changes(value=value.node))
+        return suites.assigned(line, nodes.bare_tuple([*targets, target]), value.node)
 
     def handed(self, kind: Kind) -> bool:
         """Whether a value is, or holds, what a function made for its caller."""
-        return any(isinstance(part, Model | Optimizer) and part.place in self.script.handed for part in kinds_in(kind))
+        there = self.script.handed | self.script.given_up
+        return any(isinstance(part, Model | Optimizer) and part.place in there for part in kinds_in(kind))

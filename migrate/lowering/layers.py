@@ -10,7 +10,7 @@ import libcst as cst
 from migrate import layouts, nodes, usage
 from migrate.constructed import ClassNode, LayerNode
 from migrate.diagnostics import Unsupported
-from migrate.kinds import UNKNOWN, VANISHING, Items, Kind, Model, Module, ModuleClass, Never, TorchName, join
+from migrate.kinds import UNKNOWN, VANISHING, Items, Kind, Model, Module, ModuleClass, Never, Plain, TorchName, join
 from migrate.layers.layer import Layer
 from migrate.layers.table import TABLE
 from migrate.lowering.arguments import Arguments, argument_names, placed
@@ -191,6 +191,8 @@ class Layers(Arguments, Builders):
                 self.note_type(arg.value, facts.field_types.get(name, ""))
             if not isinstance(value.kind, VANISHING):
                 args.append(arg.with_changes(value=self.field_value(value)))
+            if value.kind == Plain("dict") and not self.cls and "freeze" not in self.unit.taken:
+                args[-1] = args[-1].with_changes(value=nodes.call("freeze", args[-1].value))  # jit wants to hash models
         made = node.with_changes(func=callee.node, args=args)
         if not self.cls and not self.building:
             return Value(made, Model(kind.cls))

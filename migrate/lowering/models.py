@@ -25,6 +25,7 @@ from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
 from migrate.script import (
     BATCH_STATS,
+    MODE,
     PARAMS,
     Example,
     FunctionFacts,
@@ -38,20 +39,21 @@ class Models(Precision, HostDraws):
     """Forward passes and methods of models."""
 
     def mode(self, model: Model) -> str:
-        """The mode in which the model is now, where it matters: "train" or "eval"."""
+        """The mode in which the model is now, where it matters: "train", "eval", or "told" by the callers of a
+        function."""
         if not self.script.trains(model.cls) or model.place is None:
             return "eval"
-        mode = self.env.modes.get(model.place, "train")
-        if mode == "mixed":
-            raise Unsupported(
-                "MIG403", f"{model.place.name} is in train mode in one run of this line and in eval mode in another"
-            )
-        return mode
+        told = self.read(State(MODE, model.place))
+        if nodes.literal(told) is ...:
+            if self.stats_of(model):
+                raise Unsupported("MIG403", f"{model.place.name} keeps batch statistics in one run of this line alone")
+            return "told"
+        return "train" if nodes.is_literal(told, True) else "eval"
 
     def streams(self, model: Model, mode: str, method: bool = False) -> list[tuple[str, Expr]]:
         """The random streams that a call needs, each with a key of its own."""
         wanted = self.script.draws(model.cls)
-        names = ["dropout"] if "dropout" in wanted and mode == "train" else []
+        names = ["dropout"] if "dropout" in wanted and mode != "eval" else []
         if "sample" in wanted or (method and "method" in wanted):
             names.append("sample")
         return [(name, self.fresh_key()) for name in names]
@@ -59,13 +61,17 @@ class Models(Precision, HostDraws):
     def record_example(self, model: Model, args: Sequence[cst.Arg]) -> None:
         """Remembers the first call of a model: it tells what an example input looks like."""
         assert model.place is not None
-        root = self.root(model.place)
-        known = self.script.examples.get(root)
-        trained = self.context == "region"
+        trained = self.context == "region" or (self.facts is not None and self.facts.traced)
         direct = not self.through_model([arg.value for arg in args])
         forward = self.script.functions.get(f"{model.cls}.forward")
-        drawn = [draw.name for draw in forward.draws] if forward is not None else []
-        if known is not None and (known.direct, known.trained) >= (direct, trained) and known.drawn == drawn:
+        drawn = tuple(draw.name for draw in forward.draws) if forward is not None else ()
+        known = {root: self.script.examples.get(root) for root in self.roots(model.place)}
+        better = [
+            root
+            for root, one in known.items()
+            if one is None or (one.direct, one.trained) < (direct, trained) or tuple(one.drawn) != drawn
+        ]
+        if not better:
             return
         written = [arg for arg in args if not arg.star]
         if forward is not None:
@@ -76,10 +82,10 @@ class Models(Precision, HostDraws):
         if forward is not None:
             given = self.given_to(forward, args, method=True)
             arguments += [nodes.substituted(draw.node, given) for draw in forward.draws]
-            names += drawn
+            names += list(drawn)
         definitions = dict(self.env.definitions)
         example = Example(self.scope, tuple(arguments), definitions, trained, direct, tuple(names))
-        self.script.examples[root] = example
+        self.script.examples |= dict.fromkeys(better, example)
 
     def through_model(self, arguments: Sequence[Expr]) -> bool:
         """Whether arguments were computed by some model: an example that was not is simpler."""
@@ -128,7 +134,7 @@ class Models(Precision, HostDraws):
             return Value(
                 self.host_training_pass(callee.node, kind, args, streams, jitted=arrays and not streams), result
             )
-        if not arrays or streams:
+        if not arrays or streams or mode == "told":
             return Value(self.plain_apply(callee.node, kind, mode, args, streams), result)
         name, leading = self.eval_step(callee.node, kind, mode)
         return Value(cst.Call(nodes.name(name), [*nodes.arguments(leading), *args]), result)
@@ -239,7 +245,8 @@ class Models(Precision, HostDraws):
 
     def applied(self, node: Expr, kind: Model, mode: str) -> Expr:
         """The model as it is applied: a copy in its mode, and in the precision in force."""
-        changes: dict[str, Expr] = {"training": nodes.name("True")} if mode == "train" else {}
+        assert kind.place is not None
+        changes = {} if mode == "eval" else {"training": self.read(State(MODE, kind.place))}
         if self.precision is not None:
             self.lowered_class(kind.cls)
             changes["dtype"] = self.precision

@@ -309,6 +309,7 @@ def _fingerprint(script: Script) -> str:
                 sorted(script.host_functions),
                 sorted(script.copies | script.early),
                 sorted(script.handed),
+                sorted(script.given_up),
                 script.parallel,
                 script.distributed,
             )

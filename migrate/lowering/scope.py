@@ -383,6 +383,16 @@ class Scope:
         """The models that some optimizer trains."""
         return {self.root(place) for models in self.script.optimizers.values() for place in models}
 
+    def roots(self, place: Place) -> set[Place]:
+        """All objects that a parameter may stand for."""
+        found, waiting = set[Place](), [place]
+        while waiting:
+            one = waiting.pop()
+            if one not in found:
+                found.add(one)
+                waiting += self.script.passed.get(one, set()) | {self.script.parameters_of.get(one, one)}
+        return {one for one in found if one not in self.script.parameters_of}
+
     def passed_in(self, place: Place) -> bool:
         """Whether an object came as an argument: what a function made for this scope did not."""
         source = self.script.parameters_of.get(place)

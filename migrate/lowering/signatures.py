@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 import libcst as cst
 
 from migrate.kinds import VANISHING
-from migrate.script import KEY, Draw, FunctionFacts, State
+from migrate.script import KEY, MODE, Draw, FunctionFacts, State
 
 
 def parameter_order(facts: FunctionFacts, name_of: Callable[[State], str]) -> list[str]:
     """The positional parameters of a function with its state: each piece right after the object that it belongs to,
-    what belongs to no parameter in front, the random key last of those without a default."""
-    keys = [name_of(state) for state in facts.states if state.what == KEY]
-    others = [state for state in facts.states if state.what != KEY]
+    what belongs to no parameter in front, the random key and the mode last of those without a default."""
+    keys = [name_of(state) for state in facts.states if state.what in (KEY, MODE)]
+    others = [state for state in facts.states if state.what not in (KEY, MODE)]
     order = [name_of(state) for state in others if state.place.scope != facts.qualname]
     for parameter in facts.node.params.params:
         name = parameter.name.value

@@ -13,7 +13,7 @@ from migrate.diagnostics import Unsupported
 from migrate.kinds import Model, Place
 from migrate.lowering.scope import Scope
 from migrate.nodes import Expr, Statement
-from migrate.script import BATCH_STATS, COUNT, GRADS, KEY, OPT_STATE, PARAMS, THE_KEY, State
+from migrate.script import BATCH_STATS, COUNT, GRADS, KEY, MODE, OPT_STATE, PARAMS, THE_KEY, State
 
 _SELF_CONTEXTS = ("forward", "setup")  # methods of a Flax module, which draws its own keys
 
@@ -33,6 +33,9 @@ class StateAccess(Scope):
             return {PARAMS: short, GRADS: f"{short}_grad"}[state.what]
         if state.what == COUNT:
             return f"{short}_steps"
+        if state.what == MODE:
+            alone = len({found.name for found in self.script.places}) <= 1
+            return MODE if alone and MODE not in self.unit.taken else f"{short}_training"
         if state.what == OPT_STATE:
             alone = len({found.name for found in self.script.optimizers}) <= 1
             return "opt_state" if alone and "opt_state" not in self.unit.taken else f"{short}_state"
@@ -50,6 +53,8 @@ class StateAccess(Scope):
     def read(self, state: State) -> Expr:
         """Notes that this scope needs the state; returns the expression that holds it. In a loss function all state has
         plain names: the step function around it takes them as arguments."""
+        if state.what == MODE:
+            return self.read_mode(state)
         if self.region is not None:
             self.region.read(state)
             return nodes.name(self.state_name(state))
@@ -57,6 +62,8 @@ class StateAccess(Scope):
             raise Unsupported("MIG404", f"the weights of {state.place.name} belong to an object that it was given to")
         for what, place, line in self.pending:
             if what == "model" and place == state.place and not self.making_optimizer and state.what != OPT_STATE:
+                if self.sampling:
+                    raise Unsupported("MIG402", f"the first input of {place.name} is made with its own weights")
                 self.script.early |= {place} & self.waiting
                 self.unit.report(Unsupported("MIG402", f"{place.name} is used before an example is at hand"), line)
         self._note(state, write=False)
@@ -72,6 +79,23 @@ class StateAccess(Scope):
         if root not in self.script.accumulated:
             raise Unsupported("MIG401", f"gradients of {place.name} without a backward pass that was understood")
         return self.read(State(GRADS, place))
+
+    def read_mode(self, state: State) -> Expr:
+        """Whether a model is in train mode: as this scope knows it, or as its callers say."""
+        mode = self.env.modes.get(state.place, "train")
+        if mode != "mixed":
+            return nodes.name(str(mode == "train"))
+        if not self.told_mode(state.place):
+            raise Unsupported(
+                "MIG403", f"{state.place.name} is in train mode in one run of this line and in eval mode in another"
+            )
+        self._note(state, write=False)
+        return self.state_expr(state)
+
+    def told_mode(self, place: Place) -> bool:
+        """Whether this function is called with a model in both modes, and leaves it as it is until here."""
+        mixed = self.facts is not None and self.facts.entry_modes.get(place) == "mixed"
+        return mixed and self.region is None and place not in self.changed_modes and not place.of_self
 
     @contextlib.contextmanager
     def naming_parameters(self) -> Iterator[None]:

@@ -19,7 +19,7 @@ from migrate.lowering.signatures import parameter_order
 from migrate.nodes import Expr, Statement
 from migrate.qualified import spelled
 from migrate.rules.rule import Value
-from migrate.script import KEY, THE_KEY, CallSite, FunctionFacts, State, merge
+from migrate.script import BATCH_STATS, KEY, OPT_STATE, PARAMS, THE_KEY, CallSite, FunctionFacts, State, merge
 
 
 class UserCalls(Arguments, Builders, HostDraws, Binding):
@@ -58,7 +58,9 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
             callers.append(self.scope)
         self.pass_modes(facts)
         made_there = [
-            p for p in kinds_in(facts.result) if isinstance(p, Model | Optimizer) and p.place in self.script.handed
+            p
+            for p in kinds_in(facts.result)
+            if isinstance(p, Model | Optimizer) and p.place in self.script.handed | self.script.given_up
         ]
         if made_there and node is not self.receiving:
             raise Unsupported("MIG404", f"what {nodes.code(node)} makes needs a name of its own")
@@ -97,6 +99,7 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
         place = Place(facts.qualname, name)
         if isinstance(kind, Model) and kind.place is not None:
             self.script.parameters_of[place] = kind.place
+            self.script.passed.setdefault(place, set()).add(kind.place)
             kind = Model(kind.cls, place)
         elif isinstance(kind, Optimizer):
             self.script.parameters_of[place] = kind.place
@@ -151,11 +154,13 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
         order = parameter_order(facts, self.state_name)
         for name in order[1:] if facts.method else order:
             if name in state_of:
+                positional = positional and nodes.literal(state_of[name]) is ...  # training=True
                 keyword = {} if positional else {name: state_of[name]}
                 made += nodes.arguments([] if keyword else [state_of[name]], keyword)
             elif name in given:
                 positional = positional and given[name].keyword is None
-                made.append(given[name].with_changes(comma=cst.MaybeSentinel.DEFAULT))
+                plain = {"comma": cst.MaybeSentinel.DEFAULT, "whitespace_after_arg": cst.SimpleWhitespace("")}
+                made.append(given[name].with_changes(**plain))
             else:
                 positional = False
         return made
@@ -164,6 +169,22 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
         """The variables of this scope that take what a function returns of its state."""
         written = [state for state in facts.written if state.what != KEY]
         return [self.write(State(state.what, self.outside(facts, state.place))) for state in written]
+
+    def given_states(self, facts: FunctionFacts) -> list[State]:
+        """The state of what a function has made and used, and returns with it."""
+        return self.given_with(facts.returns)
+
+    def given_with(self, kind: Kind) -> list[State]:
+        """The same of what it returns."""
+        parts = [part for part in kinds_in(kind) if isinstance(part, Model | Optimizer)]
+        return [state for part in parts if part.place in self.script.given_up for state in self.state_of(part)]
+
+    def state_of(self, kind: Model | Optimizer) -> list[State]:
+        """What a model or an optimizer keeps."""
+        assert kind.place is not None
+        if isinstance(kind, Optimizer):
+            return [State(OPT_STATE, kind.place)]
+        return [State(what, kind.place) for what in (PARAMS, *((BATCH_STATS,) if self.stats_of(kind) else ()))]
 
     # -- statements ---------------------------------------------------------------------------------------------------
 
@@ -184,7 +205,7 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
         if not states:
             return [line.with_changes(body=[cst.Expr(value.node)])]
         if not isinstance(facts.returns, Never):
-            states = [*states, nodes.name("_")]
+            states = [*states, *[nodes.name("_")] * (1 + len(self.given_states(facts)))]
         return suites.assigned(line, nodes.bare_tuple(states), value.node)
 
     def assigned_call(
@@ -198,6 +219,8 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
             return None
         facts = self.script.functions[callee.kind.name]
         if not facts.writes - {THE_KEY}:
+            return None
+        if self.given_states(facts):
             return None
         value = self.user_call(small.value, callee, callee.kind, statement=True)
         states = self.returned_states(facts)

@@ -13,7 +13,7 @@ import libcst as cst
 
 from migrate import nodes, suites, usage
 from migrate.diagnostics import CODES, Severity
-from migrate.kinds import Kind, Model, ModuleClass, Place, join
+from migrate.kinds import Kind, Model, ModuleClass, Place
 from migrate.lowering.functions import Functions
 from migrate.nodes import Statement
 from migrate.qualified import spelled
@@ -65,16 +65,17 @@ class WeightMethods(Functions):
         start, helpers, snippets = len(self.unit.diagnostics), len(self.unit.helpers), dict(self.unit.snippets)
         made = lower()
         new = self.unit.diagnostics[start:]
-        first = next((found for found in new if CODES[found.code].severity is Severity.ERROR), None)
-        if first is None:
+        errors = [found for found in new if CODES[found.code].severity is Severity.ERROR]
+        if not errors:
             return made
+        first = min(errors, key=lambda found: found.code == "MIG402")  # an example would not help
         self.unit.diagnostics[start:] = [first]
         del self.unit.helpers[helpers:]
         self.unit.snippets = snippets
         if self.makes_models(node):  # its callers go on with the model that it would make
-            place = Place(function.qualname, "model")
+            place = Place(function.qualname, "(refused)")
             self.script.handed.add(place)
-            function.returns = join(function.returns, Model(facts.name, place))
+            function.returns = Model(facts.name, place)
         body = suites.suite_of(node.body.body)
         head = body[:1] if suites.is_docstring(body[0]) else []
         message = f"{spelled(function.qualname)}: {first.message}"
@@ -180,19 +181,7 @@ class _Assignments(cst.CSTVisitor):
 
 def _gives(node: cst.FunctionDef) -> bool:
     """Whether a method gives a value."""
-    visitor = _Returns()
-    node.body.visit(visitor)
-    return visitor.found
-
-
-class _Returns(cst.CSTVisitor):
-    found = False
-
-    def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:
-        return False
-
-    def visit_Return(self, node: cst.Return) -> None:
-        self.found = self.found or node.value is not None
+    return any(found.value is not None for found in usage.returns(node.body))
 
 
 def _about_weights(statements: list[Statement], methods: set[str]) -> list[int]:

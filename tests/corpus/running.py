@@ -19,6 +19,14 @@ from pathlib import Path
 from tests.corpus.entries import Entry
 
 RECIPES = Path(__file__).with_name("recipes")
+# A project may have a tests.py of its own, which a folder without __init__.py gives way to wherever it is on the path.
+PRELUDE = """import os, sys
+path = list(sys.path)
+sys.path[:] = [{root!r}, *(folder for folder in path if not os.path.exists(os.path.join(folder, "tests.py")))]
+from tests.corpus import standins, setups
+sys.path[:] = path
+standins.install({setup!r})
+"""
 NUMERIC = ("outputs", "loss", "gradients")  # rungs of the first step; the further ones are behaviour
 
 
@@ -63,7 +71,7 @@ def _tried(entry: Entry, script: Path, work: Path, timeout: float) -> Outcome:
 
 def _compared(entry: Entry, script: Path, work: Path, codes: dict[str, int], timeout: float) -> Outcome:
     prelude = work / "prelude.py"
-    prelude.write_text(f"from tests.corpus import standins\nstandins.install({entry.setup!r})\n")
+    prelude.write_text(PRELUDE.format(root=str(Path(__file__).parents[2]), setup=entry.setup))
     report = work / "report.json"
     command = ["parity", str(script), "--steps", str(entry.steps), "--prelude", str(prelude), "--report", str(report)]
     done = _migrate([*command, "--", *entry.arguments], entry, timeout)
