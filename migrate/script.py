@@ -145,6 +145,7 @@ class ClassFacts:
     rebound: set[str] = field(default_factory=set)  # attributes that it may set twice
     held: dict[str, str] = field(default_factory=dict)  # attributes kept in a variable until they are final -> its name
     fields: list[str] = field(default_factory=list)
+    extras: str = ""  # the name of the **kwargs that its constructor hands on, and nobody gives it
     attributes: dict[str, Kind] = field(default_factory=dict)
     children: dict[str, Node] = field(default_factory=dict)  # attribute -> its modules
     renamed: dict[str, str] = field(default_factory=dict)  # attribute -> name in the output
@@ -217,7 +218,9 @@ class Script:
     parameters_of: dict[Place, Place] = field(default_factory=dict)  # parameter -> the model passed for it
     passed: dict[Place, set[Place]] = field(default_factory=dict)  # parameter -> all models that are passed for it
     selves: dict[Place, str] = field(default_factory=dict)  # `self` of a method that works on weights -> its class
-    listed: set[tuple[str, str]] = field(default_factory=set)  # scopes, and lists of parameters that they do more with
+    listed: set[tuple[str, str]] = field(
+        default_factory=set
+    )  # scopes, and lists or dicts of parameters that they do more with
     optimizers: dict[Place, tuple[Place, ...]] = field(default_factory=dict)  # -> the models that they train
     leaves: set[Place] = field(default_factory=set)  # tensors made with requires_grad=True
     inspected: set[Place] = field(default_factory=set)  # models whose gradients the script itself reads

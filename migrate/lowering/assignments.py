@@ -78,6 +78,11 @@ class Assignments(InlineModels, Setup, HandedOver, Initialisation, DataLoading, 
             chosen = None if isinstance(small.value, cst.Name) else self.selection(small.value)
             if chosen is not None and len(targets) == 1 and isinstance(targets[0], cst.Name):
                 return self.named_selection(line, small, targets[0], chosen)
+            target = targets[0]
+            if isinstance(target, cst.Name) and self.model_of_dict(small.value) is not None:
+                self.define(targets, small.value)
+                if (self.scope, target.value) not in self.script.listed:
+                    return []  # a loop that looks parameters up by name is one over both models
         self.pending_place = self.place_of(targets[0])
         if len(targets) == 1 and isinstance(small.value, cst.Call) and self.torch_name(small.value.func) in CLIPPING:
             return self.clip_statement(small.value, targets[0])

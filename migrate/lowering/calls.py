@@ -46,6 +46,7 @@ from migrate.kinds import (
 )
 from migrate.layers.table import TABLE
 from migrate.lowering.arguments import placed
+from migrate.lowering.constructors import is_extras
 from migrate.lowering.derivatives import Derivatives
 from migrate.lowering.einops_calls import EinopsCalls
 from migrate.lowering.elements import has_key, loop_kind
@@ -101,6 +102,7 @@ class Calls(Derivatives, TorchCalls, MakerValues, EinopsCalls, Models, Expressio
     """Where a call goes."""
 
     def expr_Call(self, node: cst.Call) -> Value:
+        node = self.without_extras(node)
         func = node.func
         if self.is_contextlib(node):
             return self.torch_contextlib_nullcontext(node)
@@ -138,6 +140,15 @@ class Calls(Derivatives, TorchCalls, MakerValues, EinopsCalls, Models, Expressio
         bounds = [ours if self.torch_name(arg.value) in FRAMEWORK else self.node(arg.value) for arg in node.args]
         args = [arg.with_changes(value=bound) for arg, bound in zip(node.args, bounds, strict=True)]
         return Value(node.with_changes(args=args), Plain("type"))
+
+    def without_extras(self, node: cst.Call) -> cst.Call:
+        """A call in a constructor without the `**kwargs` that nobody gives it."""
+        facts = self.script.classes.get(self.cls) if self.context == "setup" else None
+        args = [arg for arg in node.args if facts is None or not is_extras(arg, facts.extras)]
+        if len(args) == len(node.args):
+            return node
+        last = [arg.with_changes(comma=cst.MaybeSentinel.DEFAULT) for arg in args[-1:]]
+        return node.with_changes(args=[*args[:-1], *last])
 
     def method_call(self, node: cst.Call, func: cst.Attribute, base: Value) -> Value:
         """A call `base.method(...)`."""
@@ -344,6 +355,8 @@ class Calls(Derivatives, TorchCalls, MakerValues, EinopsCalls, Models, Expressio
             return Value(made, Items(None, loop_kind(first, 0)) if isinstance(first, Items) else UNKNOWN)
         if name == "iter":
             return Value(made, first)
+        if name == "next" and isinstance(first, Parameters) and not first.named:
+            raise Unsupported("MIG302", "the first of the parameters: their order is not torch's")
         if name == "next":
             return Value(made, Host("batch", frozenset({id(node)})) if isinstance(first, Host) else UNKNOWN)
         if name in ("sum", "max", "min", "abs"):

@@ -22,7 +22,7 @@ from migrate.kinds import (
     TorchName,
 )
 from migrate.layers.table import TABLE
-from migrate.lowering.constructors import built_methods, certain, repeated
+from migrate.lowering.constructors import built_methods, certain, extras_handed_on, repeated
 from migrate.lowering.custom_gradients import AUTOGRAD_FUNCTIONS, CustomGradients
 from migrate.lowering.inheritance import FRAMEWORK, Inheritance
 from migrate.lowering.layer_subclasses import LayerSubclasses
@@ -95,7 +95,7 @@ class Classes(LayerSubclasses, WeightMethods, CustomGradients, Inheritance):
         methods = {s.name.value: s for s in node.body.body if isinstance(s, cst.FunctionDef)}
         init = methods.get("__init__")
         if init is not None:
-            facts.fields = _fields(node.name.value, init)
+            facts.fields, facts.extras = _fields(node.name.value, init), extras_handed_on(init)
         for method in methods.values():
             if method is not init:
                 qualname = f"{name}.{method.name.value}"
@@ -251,7 +251,7 @@ def _apart(statement: Statement) -> Statement:
 
 def _fields(name: str, init: cst.FunctionDef) -> list[str]:
     params = init.params
-    if isinstance(params.star_arg, cst.Param) or params.star_kwarg is not None:
+    if isinstance(params.star_arg, cst.Param) or (params.star_kwarg is not None and not extras_handed_on(init)):
         raise Unsupported("MIG201", f"{name}.__init__ takes *args or **kwargs, which cannot become fields")
     return [p.name.value for p in [*params.params[1:], *params.kwonly_params]]
 

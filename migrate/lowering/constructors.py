@@ -73,3 +73,16 @@ def attributes_in(target: cst.CSTNode) -> list[str]:
     if isinstance(target, cst.Tuple | cst.List):
         return [name for element in target.elements for name in attributes_in(element.value)]
     return []
+
+
+def extras_handed_on(init: cst.FunctionDef) -> str:
+    """The name of `**kwargs` where a constructor does no more than hand them on; "" where it has none, or uses them."""
+    name = init.params.star_kwarg.name.value if init.params.star_kwarg is not None else ""
+    calls = [call for call in usage.calls(init.body) if not nodes.code(call.func).startswith("super(")]
+    handed_on = [arg for call in calls for arg in call.args if is_extras(arg, name)]
+    return name if name and len(handed_on) == usage.loads(init.body).count(name) else ""
+
+
+def is_extras(arg: cst.Arg, name: str) -> bool:
+    """Whether an argument is `**name`."""
+    return arg.star == "**" and nodes.dotted(arg.value) == name

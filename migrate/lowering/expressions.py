@@ -30,6 +30,7 @@ from migrate.kinds import (
     Number,
     Optimizer,
     OptimizerGroups,
+    Parameters,
     Plain,
     ProjectModule,
     Selection,
@@ -44,6 +45,7 @@ from migrate.layers.table import TABLE
 from migrate.lowering.accelerated import Accelerated
 from migrate.lowering.elements import has_key, loop_kind, named_child, part_kind
 from migrate.lowering.imports import Imports
+from migrate.lowering.named_parameters import NamedParameters
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.typed_tensors import tensor_type
 from migrate.lowering.unit import known
@@ -72,7 +74,7 @@ _FIELDS = {
 }
 
 
-class Expressions(Accelerated, WeightValues, Imports):
+class Expressions(Accelerated, WeightValues, NamedParameters, Imports):
     """Expressions, by their type."""
 
     def expr(self, node: Expr) -> Value:
@@ -103,6 +105,8 @@ class Expressions(Accelerated, WeightValues, Imports):
         kind = self.kind_of_name(node.value)
         if isinstance(kind, TorchName):
             return self.torch_value(kind.name, node)
+        if self.model_of_dict(self.env.definitions.get(node.value)) is not None:
+            self.script.listed.add((self.scope, node.value))
         if isinstance(kind, Selection):
             self.script.listed.add((self.scope, node.value))
         if isinstance(kind, Leaf):
@@ -143,7 +147,12 @@ class Expressions(Accelerated, WeightValues, Imports):
         of_weight = self.weight_type(node) if attribute in ("dtype", "device") else None
         if of_weight is not None:
             return of_weight
-        base = self.expr(node.value)
+        first = _first_of_all(node.value)
+        if first is not None and attribute == "device":
+            return Value(nodes.expression("jax.default_backend()"), Device())
+        base = self.expr(node.value if first is None or attribute != "dtype" else first)
+        if isinstance(base.kind, Parameters):
+            return Value(nodes.expression("{x}[0].dtype", x=base.node), DType())
         if isinstance(base.kind, TorchName):
             return self.torch_value(f"{base.kind.name}.{attribute}", node)
         if isinstance(base.kind, ProjectModule):
@@ -320,3 +329,11 @@ def _field(base: Value, attribute: str) -> Value:
     if isinstance(base.node, cst.Tuple):
         return Value(base.node.elements[number].value, kind)
     return Value(nodes.expression("{x}[" + str(number) + "]", x=base.node), kind)
+
+
+def _first_of_all(node: Expr) -> Expr | None:
+    """`model.parameters()` in `next(model.parameters())`: all weights have one device and one type."""
+    asked = isinstance(node, cst.Call) and nodes.dotted(node.func) == "next" and bool(node.args)
+    call = node.args[0].value if isinstance(node, cst.Call) and asked else None
+    method = call.func.attr.value if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) else ""
+    return call if method == "parameters" else None

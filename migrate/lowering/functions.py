@@ -41,12 +41,28 @@ class Functions(Initializers, HandedOver, Initialisation, UserCalls):
             return []  # what it does is in the constructors of the layers
         if qualname in self.script.host_functions:
             return [self.host_function(node)]
+        if self.context == "setup" and self.only_applied(node):
+            self.script.functions.setdefault(qualname, FunctionFacts(node, qualname, self.scope)).node = node
+            self.env.kinds[node.name.value] = Function(qualname)
+            return []
         if is_module(self.scope) and self.initialising_loop(node) is not None:
             self.script.functions.setdefault(qualname, FunctionFacts(node, qualname, self.scope)).node = node
             self.env.kinds[node.name.value] = Function(qualname)
             self.unit.report(Unsupported("MIG504", f"{node.name.value} is called for no model of this project"), node)
             return []
         return [self.function(node)]
+
+    def only_applied(self, node: cst.FunctionDef) -> bool:
+        """Whether a function inside a constructor is used for nothing but `self.apply(function)`."""
+        statements = [statement for statement in self.blocks[0].statements if statement is not node]
+        applied = [
+            call
+            for statement in statements
+            for call in usage.calls(statement)
+            if (nodes.dotted(call.func) or "").endswith(".apply")
+            and nodes.dotted(call.args[0].value) == node.name.value
+        ]
+        return len(applied) == usage.loads(statements).count(node.name.value) > 0
 
     def host_function(self, node: cst.FunctionDef) -> cst.FunctionDef:
         """A function that data loading calls stays torch, and so do those that it calls."""

@@ -184,6 +184,8 @@ class Layers(Arguments, Builders):
             return self.construct_extended(node, callee, facts)
         args = []
         for arg, name in zip(node.args, argument_names(node.args, facts.fields), strict=True):
+            if facts.extras and (arg.star == "**" or (arg.keyword is not None and name not in facts.fields)):
+                raise Unsupported("MIG201", f"`{nodes.code(arg)}` for the **kwargs of {spelled(kind.cls)}")
             value = self.expr(arg.value)
             if name:
                 facts.given.setdefault(self.cls, {}).setdefault(name, set()).add(nodes.code(arg.value))

@@ -15,6 +15,7 @@ from migrate.diagnostics import Unsupported
 from migrate.kinds import Kind, Place, Plain, Tensor, Weight
 from migrate.lowering.accumulation import Accumulation
 from migrate.lowering.models import named_leaves
+from migrate.lowering.named_parameters import NamedParameters
 from migrate.lowering.scope import stops_gradients
 from migrate.lowering.selections import names_of_pair
 from migrate.nodes import Expr, Statement
@@ -30,11 +31,12 @@ class _Looped:
     gradient: str
 
 
-class ParameterLoops(Accumulation):
+class ParameterLoops(Accumulation, NamedParameters):
     """Loops over the parameters of models."""
 
     def parameter_loop(self, node: cst.For) -> list[Statement] | None:
         """The statements for a loop that changes parameters or reads gradients; None for other loops."""
+        node = self.in_parallel(node)
         looped = self.looped(node)
         if node.orelse is not None:
             return None
@@ -79,7 +81,7 @@ class ParameterLoops(Accumulation):
         """The models whose parameters a statement changes in such loops."""
         inner = suites.suite_of(statement.body.body) if isinstance(statement, cst.With) else [statement]
         found: set[Place] = set()
-        for one in inner:
+        for one in (self.in_parallel(each) if isinstance(each, cst.For) else each for each in inner):
             looped = self.looped(one) if isinstance(one, cst.For) else None
             if looped is not None and isinstance(one, cst.For):
                 plain = _Plain(looped)

@@ -36,8 +36,8 @@ class WeightMethods(Functions):
         if not kinds & {"classmethod", "staticmethod"}:
             return False
         own = _first(node) if "classmethod" in kinds else None
-        called = [call.func for call in usage.calls(node)]
-        return any(nodes.dotted(func) == own or isinstance(self.kind_of(func), ModuleClass) for func in called)
+        called = [nodes.dotted(call.func) for call in usage.calls(node)]
+        return any(name == own or isinstance(self.kind_of_name(name), ModuleClass) for name in called if name)
 
     def lowered_outside(
         self, facts: ClassFacts, node: cst.FunctionDef, known: Mapping[str, Kind] | None = None

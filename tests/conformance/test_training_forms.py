@@ -199,6 +199,22 @@ first, rest = x[:, :1].clone().requires_grad_(), x[:, 1:].clone().requires_grad_
             norms[name] = p.grad.norm().item() + p.data.abs().max().item()
     losses.append(sum(norms.values()))
 """,
+    "an average that is looked up by name": SGD.replace(
+        "optimizer =",
+        """def average(slow, net, decay):
+    slow_params = dict(slow.named_parameters())
+    for name, p in net.named_parameters():
+        slow_params[name].mul_(decay).add_(p.data, alpha=1 - decay)
+
+
+slow = copy.deepcopy(model)
+for p in slow.parameters():
+    p.requires_grad = False
+optimizer =""",
+    )
+    + LOOP
+    + "    average(slow, model, 0.7)\n    size = next(slow.parameters()).dtype.itemsize\n"
+    + "    losses.append(slow(x).sum().item() + size)\n",
     "weights taken over now and then": BOTH
     + "other.load_state_dict(model.state_dict())\n"
     + SGD

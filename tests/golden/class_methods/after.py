@@ -36,7 +36,7 @@ class Net(nn.Module):
 
     @staticmethod
     def folded(count, x):
-        return sum(jnp.expand_dims(part, 0) for part in jnp.split(x, count, axis=-1))
+        return sum(jnp.expand_dims(jnp.exp(part), 0) for part in jnp.split(x, count, axis=-1))
 
     @classmethod
     def of_defaults(cls):

@@ -23,7 +23,7 @@ class Net(nn.Module):
 
     @staticmethod
     def folded(count, x):
-        return sum(part.unsqueeze(0) for part in x.chunk(count, dim=-1))
+        return sum(torch.exp(part).unsqueeze(0) for part in x.chunk(count, dim=-1))
 
     @classmethod
     def of_defaults(cls):

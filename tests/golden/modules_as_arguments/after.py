@@ -42,6 +42,16 @@ class BatchNorm(nn.Module):
         return y
 
 
+def torch_init(fan_in, **initializers):
+    """torch's initial weights and biases for dense and convolution layers: U(-b, b) with b = 1 / sqrt(fan_in)."""
+
+    def uniform(key, shape, dtype=jnp.float32):
+        bound = fan_in**-0.5 if fan_in else 0.0
+        return jax.random.uniform(key, shape, dtype, -bound, bound)
+
+    return {"kernel_init": uniform, "bias_init": uniform, **initializers}
+
+
 class Block(nn.Module):
     before: int
     after: int
@@ -83,6 +93,18 @@ class Tree(nn.Module):
         return self.right(self.left(x))
 
 
+class Head(nn.Module):
+    """Hands on what nobody gives it."""
+
+    width: int
+
+    def setup(self):
+        self.linear = nn.Dense(self.width, **torch_init(fan_in=self.width, kernel_init=nn.initializers.zeros))
+
+    def __call__(self, x):
+        return self.linear(x)
+
+
 class Net(nn.Module):
     block: Any = Block
     training: bool = False
@@ -90,9 +112,10 @@ class Net(nn.Module):
     def setup(self):
         self.small = Tree(self.block, 3, 8, training=self.training)
         self.large = Tree(self.block, 8, 8, level=2, training=self.training)
+        self.head = Head(8)
 
     def __call__(self, x):
-        return self.large(self.small(x)).mean(axis=(1, 2, 3))
+        return self.head(self.large(self.small(x)).mean(axis=(2, 3)))
 
 
 net = Net()
