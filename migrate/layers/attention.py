@@ -98,11 +98,14 @@ LAYERS = (
         "need_weights=False torch makes it 0.",
         layout=Layout.FIRST,
         weights=(
-            Weight("in_proj_weight", "in_proj_weight", ("embed_dim", "3 * embed_dim"), _TRANSPOSED, when=_TOGETHER),
+            replace(_self_attention("embed_dim")[0], when=_TOGETHER, initializer="in_proj_init"),
             _apart("q_proj_weight", "embed_dim"),
             _apart("k_proj_weight", _KEY_WIDTH),
             _apart("v_proj_weight", _VALUE_WIDTH),
-            *_self_attention("embed_dim")[1:],
+            *(
+                replace(weight, initializer="out_proj_init") if weight.torch == "out_proj.weight" else weight
+                for weight in _self_attention("embed_dim")[1:]
+            ),
         ),
         refuses={
             "add_bias_kv": ((False,), "a learnt key and value are not supported"),

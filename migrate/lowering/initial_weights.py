@@ -9,18 +9,19 @@ from __future__ import annotations
 import libcst as cst
 
 from migrate import nodes, suites, usage
-from migrate.constructed import ClassNode, ListNode
+from migrate.constructed import ClassNode, LayerNode, ListNode, Node
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Kind, Module, SelfModule
+from migrate.kinds import UNKNOWN, Kind, Module, SelfModule
 from migrate.lowering.elements import children_of, named_child
-from migrate.lowering.initializers import IN_PLACE, Initializers, initializer_of
+from migrate.lowering.initializers import IN_PLACE, initializer_of
+from migrate.lowering.initializers_handed_down import HandedDown, Way, in_torch_order
 from migrate.nodes import Expr, Statement
 from migrate.script import ClassFacts
 
 ANYWHERE = {"nn", "jnp", "jax", "key", "shape", "dtype"}  # what an initialiser may name in any class
 
 
-class InitialWeights(Initializers):
+class InitialWeights(HandedDown):
     """Initialisers for single weights."""
 
     def initial_statement(self, node: cst.Call) -> list[Statement] | None:
@@ -40,25 +41,32 @@ class InitialWeights(Initializers):
     def ask(self, name: str, call: cst.Call, target: Expr) -> list[Statement]:
         """Notes the initialiser of a weight under its path."""
         weight = _without_data(target)
-        facts, path = self.weight_path(weight)
+        way, path = self.weight_path(weight)
         made = initializer_of(self, name, call, target)
-        self.note_asked(facts, path, made, call)
+        self.note_asked(way, path, made, call)
         return []
 
-    def note_asked(self, facts: ClassFacts, path: str, made: Expr, node: cst.CSTNode) -> None:
-        """The same where the class of the weight knows all that the initialiser names."""
+    def note_asked(self, way: Way, path: str, made: Expr, node: cst.CSTNode) -> None:
+        """The same, through fields where the class of the weight makes others too, or does not know the names."""
         existing = [nodes.code(test) for test in self.conditions if not _exists(test)]
         if existing:
             raise Unsupported("MIG204", f"`{nodes.code(node)}` depends on `{existing[-1]}`")
-        if facts.name != self.cls and set(usage.loads(made)) - ANYWHERE:
-            raise Unsupported("MIG204", f"`{nodes.code(node)}`: the class of the weight does not have these names")
-        self.note_found(facts, path, made, node)
+        several = any(self.script.times_made(inner) > 1 for inner in self.crossed(way))
+        if way.through and (several or set(usage.loads(made)) - ANYWHERE):
+            self.hand_down(way, path, made, node)
+        else:
+            self.note_found(way.owner, path, made, node)
+
+    @staticmethod
+    def crossed(way: Way) -> list[str]:
+        """The classes of the modules that a way leads through, down to that which makes the layer."""
+        return [*(facts.name for facts, _ in way.through[1:]), way.owner.name] if way.through else []
 
     def note_found(self, facts: ClassFacts, path: str, made: Expr, node: cst.CSTNode) -> None:
         """The constructor of the layer takes the initialiser in the next round."""
         if path not in facts.askable:
             raise Unsupported("MIG204", f"`{nodes.code(node)}`: the layer of this weight is not made at one place")
-        facts.found_asked[path] = _in_torch_order(made) if facts.askable[path] else made
+        facts.found_asked[path] = in_torch_order(made) if facts.askable[path] else made
 
     def copied(self, node: cst.Call, target: Expr) -> list[Statement]:
         """`self.x.data.copy_(value)`: a constant is bound again, a parameter starts from the value."""
@@ -78,49 +86,58 @@ class InitialWeights(Initializers):
             return [nodes.statement(f"self.{name} = {{v}}", v=lowered.node)]
         raise Unsupported("MIG204", f"`{nodes.code(node)}`")
 
-    def weight_path(self, node: Expr) -> tuple[ClassFacts, str]:
-        """The class whose constructor makes the layer of a weight, and the path of the weight in it."""
+    def weight_path(self, node: Expr) -> tuple[Way, str]:
+        """Where the layer of a weight is made, and the path of the weight in the class that makes it."""
         facts = self.script.classes[self.cls]
         if not isinstance(node, cst.Attribute):
             raise Unsupported("MIG204", f"{nodes.code(node)} is not known to be a weight")
         if isinstance(self.expr(node.value).kind, SelfModule):
-            return facts, f"self.{node.attr.value}"
-        owner, path, kind = self.module_path(node.value)
-        if not isinstance(kind, Module):
+            return Way(facts, "self", UNKNOWN), f"self.{node.attr.value}"
+        way = self.module_path(node.value)
+        if not isinstance(way.kind, Module):
             raise Unsupported("MIG204", f"{nodes.code(node)} is not known to be a weight")
-        return owner, f"{path}.{node.attr.value}"
+        return way, f"{way.path}.{node.attr.value}"
 
-    def module_path(self, node: Expr) -> tuple[ClassFacts, str, Kind]:
-        """The same of a module: the class, the path in it, and what it is."""
+    def module_path(self, node: Expr) -> Way:
+        """Where a module is made."""
         facts = self.script.classes[self.cls]
         if isinstance(node, cst.Name) and node.value in self.walked:
-            return self.inside_class(facts, "", self.kind_of_name(node.value), node)
+            whole = nodes.expression(self.walked[node.value])
+            way = self.module_path(whole)
+            return self.inside_class(Way(way.owner, way.path, self.kind_of_name(node.value), way.through))
         if isinstance(node, cst.Attribute):
             if isinstance(self.expr(node.value).kind, SelfModule):
-                return self.inside_class(facts, f"self.{node.attr.value}", self.expr(node).kind, node)
-            owner, path, _ = self.module_path(node.value)
-            found = owner.seen.get(node.attr.value, owner.attributes.get(node.attr.value))
-            if path == "self" and found is not None:
-                return self.inside_class(owner, f"self.{node.attr.value}", found, node)
+                return self.inside_class(Way(facts, f"self.{node.attr.value}", self.expr(node).kind))
+            return self.part_of_module(self.module_path(node.value), node)
         if isinstance(node, cst.Subscript) and len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index):
-            owner, path, kind = self.module_path(node.value)
+            way = self.module_path(node.value)
             key = nodes.literal(node.slice[0].slice.value)
-            option = kind.options[0] if isinstance(kind, Module) and len(kind.options) == 1 else None
+            option = _only_option(way.kind)
             if isinstance(option, ListNode) and not option.dynamic and isinstance(key, int | str):
                 number = key % len(children_of(option)) if isinstance(key, int) else key
-                return self.inside_class(owner, f"{path}.{number}", named_child(Module((option,)), number), node)
+                child = named_child(Module((option,)), number)
+                return self.inside_class(Way(way.owner, f"{way.path}.{number}", child, way.through))
         raise Unsupported("MIG204", f"the weights of {nodes.code(node)} are changed after it was made")
 
-    def inside_class(self, facts: ClassFacts, path: str, kind: Kind, node: Expr) -> tuple[ClassFacts, str, Kind]:
-        """A module of the user's: its weights are made by its own class. That must make them for this one alone."""
-        if isinstance(kind, Module) and len(kind.options) == 1 and isinstance(kind.options[0], ClassNode):
-            cls = kind.options[0].cls
-            if self.script.times_made(cls) > 1:
-                raise Unsupported("MIG204", f"the weights of {nodes.code(node)}, one of several modules of its class")
-            return self.script.classes[cls], "self", kind
-        if not path:
-            raise Unsupported("MIG204", f"the weights of {nodes.code(node)} are changed after it was made")
-        return facts, path, kind
+    def part_of_module(self, way: Way, node: cst.Attribute) -> Way:
+        """An attribute of a module: of the user's, a key of a list, or a part of a layer, such as `out_proj`."""
+        name, option = node.attr.value, _only_option(way.kind)
+        found = way.owner.seen.get(name, way.owner.attributes.get(name))
+        if way.path == "self" and found is not None:
+            return self.inside_class(Way(way.owner, f"self.{name}", found, way.through))
+        if isinstance(option, ListNode) and name in option.keys:
+            child = named_child(Module((option,)), name)
+            return self.inside_class(Way(way.owner, f"{way.path}.{name}", child, way.through))
+        if isinstance(option, LayerNode) and any(weight.torch.startswith(f"{name}.") for weight in option.weights):
+            return Way(way.owner, f"{way.path}.{name}", way.kind, way.through)
+        raise Unsupported("MIG204", f"the weights of {nodes.code(node)} are changed after it was made")
+
+    def inside_class(self, way: Way) -> Way:
+        """A module of the user's: its weights are made by its own class."""
+        option = _only_option(way.kind)
+        if not isinstance(option, ClassNode):
+            return way
+        return Way(self.script.classes[option.cls], "self", way.kind, (*way.through, (way.owner, way.path)))
 
     def modules_loop(self, node: cst.For) -> list[Statement] | None:
         """`for m in self.modules(): if isinstance(m, nn.Linear): ...`: a function given to apply, written in place."""
@@ -142,6 +159,11 @@ class InitialWeights(Initializers):
         return []
 
 
+def _only_option(kind: Kind) -> Node | None:
+    """What a module surely is."""
+    return kind.options[0] if isinstance(kind, Module) and len(kind.options) == 1 else None
+
+
 def _without_data(node: Expr) -> Expr:
     return node.value if isinstance(node, cst.Attribute) and node.attr.value == "data" else node
 
@@ -151,14 +173,3 @@ def _exists(test: Expr) -> bool:
     if isinstance(test, cst.Comparison) and isinstance(test.comparisons[0].operator, cst.IsNot):
         return nodes.is_literal(test.comparisons[0].comparator, None) and isinstance(test.left, cst.Attribute)
     return False
-
-
-def _in_torch_order(made: Expr) -> Expr:
-    """An initialiser that goes by fans, for a weight that keeps torch's order of axes: outputs first."""
-    name = (nodes.dotted(made.func) or "") if isinstance(made, cst.Call) else ""
-    own: list[cst.Arg] = []
-    if name in ("nn.initializers.xavier_uniform", "nn.initializers.variance_scaling"):
-        own = nodes.arguments([], {"in_axis": cst.Integer("1"), "out_axis": cst.Integer("0")})
-    if name == "nn.initializers.orthogonal":
-        own = nodes.arguments([], {"column_axis": cst.Integer("0")})
-    return made.with_changes(args=[*made.args, *own]) if isinstance(made, cst.Call) else made

@@ -67,9 +67,11 @@ class Layers(Arguments, Builders):
         for weight in layer.weights:
             path = f"{self.making}.{weight.torch}"
             if self.making and weight.initializer:
-                facts.askable[path] = not weight.moves
+                facts.askable[path], facts.askable_as[path] = not weight.moves, weight.initializer
                 if path in facts.asked:
                     asked[weight.torch] = facts.asked[path]
+                if path in facts.init_paths:
+                    asked[weight.torch] = nodes.expression(f"self.{facts.init_paths[path]}")
         return asked
 
     def in_precision(self, value: Value) -> Value:
@@ -199,6 +201,9 @@ class Layers(Arguments, Builders):
         if not self.cls and not self.building:
             return Value(made, Model(kind.cls))
         own: dict[str, Expr] = {}
+        if self.cls:
+            self.note_arguments(node, facts)
+            own |= self.script.classes[self.cls].passed.get(kind.cls, {})
         if self.script.trains(kind.cls) and self.has_no_module:
             made_in = spelled(self.scope)
             raise Unsupported("MIG404", f"{spelled(kind.cls)} is made in {made_in}, apart from its weights and mode")
@@ -217,6 +222,18 @@ class Layers(Arguments, Builders):
         if own and facts is not None and kind == UNKNOWN and nodes.code(written) in facts.fields:
             return facts.field_kinds.get(nodes.code(written), Never())
         return _frozen(kind)
+
+    def note_arguments(self, node: cst.Call, made: ClassFacts) -> None:
+        """What a submodule is given, in terms of the fields of this class."""
+        facts = self.script.classes[self.cls]
+        if not self.making or self.scope.rpartition(".")[2] != "__init__":
+            return
+        own = {name: nodes.expression(f"self.{name}") for name in facts.fields if name not in self.env.definitions}
+        facts.arguments[self.making] = {
+            name: nodes.substituted(arg.value, own)
+            for arg, name in zip(node.args, argument_names(node.args, made.fields), strict=True)
+            if name and set(usage.loads(arg.value)) <= set(own)
+        }
 
     def field_value(self, value: Value) -> Expr:
         """An argument of a module's constructor: a field can be hashed."""

@@ -64,6 +64,7 @@ class MakerValues(Layers):
         for option in kind.options:
             if isinstance(option, ModuleClass):
                 made = self.construct_user(node, callee, option)
+                self.script.classes[option.cls].made_by_value = True
                 self.script.classes[option.cls].own_trains |= trains
             else:
                 assert isinstance(option, TorchName)

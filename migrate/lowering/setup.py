@@ -99,8 +99,10 @@ def own_fields(script: Script, cls: str) -> list[Statement]:
     if script.only_base(cls):  # fields with defaults would have to follow those of its subclasses
         return []
     inherited = any(not script.only_base(base) for base in facts.bases) if facts is not None else False
+    handed = facts.init_fields.items() if facts is not None else ()
+    initializers = [nodes.statement(f"{name}: nn.initializers.Initializer = {made}") for name, made in handed]
     wanted = {"training: bool = False": script.trains, "dtype: Any = None": script.half.__contains__}
-    return [
+    return initializers + [
         nodes.statement(text)
         for text, has in wanted.items()
         if has(cls) and not (inherited and facts is not None and any(has(base) for base in facts.bases))

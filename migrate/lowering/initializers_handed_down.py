@@ -1,0 +1,125 @@
+"""Initial weights that a class asks for in modules further inside, whose class makes others as well.
+
+`for block in self.transformer.blocks: nn.init.normal_(block.attention.in_proj_weight, std=...)`: the class of the blocks
+takes the initialiser as a field, of which the default is torch's, and so does every class on the way to it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import libcst as cst
+
+from migrate import nodes, usage
+from migrate.diagnostics import Unsupported
+from migrate.kinds import Kind
+from migrate.lowering.initializers import Initializers
+from migrate.nodes import Expr
+from migrate.script import ClassFacts, classes_in
+
+_OF_FANS = 'nn.initializers.variance_scaling(1 / 3, "fan_in", "uniform")'
+# What a keyword of a layer's constructor is by default, where that goes by the shape of the weight alone.
+_DEFAULTS = {
+    "kernel_init": _OF_FANS,
+    "embedding_init": "nn.initializers.normal(1.0)",
+    "scale_init": "nn.initializers.ones",
+    "in_proj_init": "nn.initializers.xavier_uniform()",
+    "out_proj_init": _OF_FANS,
+}
+
+
+@dataclass(frozen=True)
+class Way:
+    """Where a module is: the class whose constructor makes it, its path there ("self.fc", "self" for the module itself),
+    what it is, and through which modules of the user's: class and path."""
+
+    owner: ClassFacts
+    path: str
+    kind: Kind
+    through: tuple[tuple[ClassFacts, str], ...] = ()
+
+
+class HandedDown(Initializers):
+    """Fields for initialisers, and what is given for them."""
+
+    def hand_down(self, way: Way, path: str, made: Expr, node: cst.CSTNode) -> None:
+        """Notes the initialiser of a weight as an argument of the constructors that lead to it."""
+        refused = f"`{nodes.code(node)}`: the weights of one of several modules of {way.owner.name}"
+        default = _DEFAULTS.get(way.owner.askable_as.get(path, ""))
+        given, child = self.in_own_terms(in_torch_order(made) if way.owner.askable.get(path) else made), way.owner
+        if default is None or given is None:
+            raise Unsupported("MIG204", refused)
+        name = f"{path.removeprefix('self.').removesuffix('weight').rstrip('_.').replace('.', '_')}_init"
+        child.init_paths[path] = name
+        child.init_fields[name] = default
+        for parent, place in reversed(way.through):
+            holders = [attribute for attribute, held in parent.children.items() if child.name in classes_in(held)]
+            if len(holders) != 1 or child.bases or self.script.is_base(child.name) or child.made_by_value:
+                raise Unsupported("MIG204", refused)
+            passed = parent.passed.setdefault(child.name, {})
+            if parent.name == self.cls:
+                passed[name] = given
+                continue
+            outer = f"{place.removeprefix('self.').replace('.', '_')}_{name}"
+            parent.init_fields[outer] = default
+            passed[name] = nodes.expression(f"self.{outer}")
+            child, name = parent, outer
+
+    def in_own_terms(self, made: Expr) -> Expr | None:
+        """An expression in terms of the fields of this class, as its constructor has them; None where it is none."""
+        facts, method = self.script.classes[self.cls], self.scope.rpartition(".")[2]
+        meant = {name: self.node(self.meaning(name)) for name in usage.loads(made) if name in self.env.definitions}
+        made = nodes.visited(nodes.substituted(made, meant), _Given(facts))
+        fields = {name: nodes.expression(f"self.{name}") for name in facts.fields} if method == "__init__" else {}
+        made = nodes.substituted(made, fields)
+        own = self.script.functions.get(self.scope)
+        local = set(usage.stores(own.node.body)) if own is not None else set()
+        return None if (set(usage.loads(made)) & local) or self.reads_parts(facts, made) else made
+
+    def meaning(self, name: str) -> Expr:
+        """What a name of this method stands for, without other names of the sort."""
+        definitions, made = self.env.definitions, self.env.definitions[name]
+        for _ in definitions:
+            made = nodes.substituted(made, {n: definitions[n] for n in usage.loads(made) if n in definitions})
+        return made
+
+    @staticmethod
+    def reads_parts(facts: ClassFacts, made: Expr) -> bool:
+        """Whether an expression reads an attribute of `self` that is no field."""
+        reader = _OfSelf()
+        made.visit(reader)
+        return bool(reader.found - set(facts.fields))
+
+
+class _Given(cst.CSTTransformer):
+    """What a submodule was given, in place of its attribute of that name: `self.encoder.width`."""
+
+    def __init__(self, facts: ClassFacts) -> None:
+        super().__init__()
+        self.facts = facts
+
+    def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> Expr:
+        given = self.facts.arguments.get(nodes.dotted(original_node.value) or "", {}).get(original_node.attr.value)
+        return updated_node if given is None else nodes.parenthesized(given.deep_clone())
+
+
+class _OfSelf(cst.CSTVisitor):
+    """The attributes of `self` that are read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: set[str] = set()
+
+    def visit_Attribute(self, node: cst.Attribute) -> None:
+        if nodes.dotted(node.value) == "self":
+            self.found.add(node.attr.value)
+
+def in_torch_order(made: Expr) -> Expr:
+    """An initialiser that goes by fans, for a weight that keeps torch's order of axes: outputs first."""
+    name = (nodes.dotted(made.func) or "") if isinstance(made, cst.Call) else ""
+    own: list[cst.Arg] = []
+    if name in ("nn.initializers.xavier_uniform", "nn.initializers.variance_scaling"):
+        own = nodes.arguments([], {"in_axis": cst.Integer("1"), "out_axis": cst.Integer("0")})
+    if name == "nn.initializers.orthogonal":
+        own = nodes.arguments([], {"column_axis": cst.Integer("0")})
+    return made.with_changes(args=[*made.args, *own]) if isinstance(made, cst.Call) else made
