@@ -164,6 +164,8 @@ class Calls(Derivatives, TorchCalls, MakerValues, EinopsCalls, Models, Expressio
             return self.tensor_call(f"Tensor.{method}", node, base)
         if kind == Plain("progress"):
             return self.progress(node, base)
+        if isinstance(kind, Never):  # behind an exception
+            return Value(node.with_changes(args=self.plain_args(node.args)), kind)
         if isinstance(kind, Accelerator):
             return self.accelerator_method(node, method)
         if isinstance(kind, Scaler):

@@ -148,7 +148,7 @@ class Layers(Arguments, Builders):
             result = join(result, join(facts.returns, facts.overriding))
         pairs = zip(placed(node.args, values), values, strict=True)
         args = [arg for arg, value in pairs if not isinstance(value.kind, VANISHING)]
-        return Value(node.with_changes(func=callee.node, args=args), UNKNOWN if isinstance(result, Never) else result)
+        return Value(node.with_changes(func=callee.node, args=args), result if classes else UNKNOWN)
 
     def signature_call(self, node: cst.Call, callee: Value, made: LayerNode) -> Value:
         """A call of a layer that takes or gives more than one tensor: its snippet takes what torch's `forward` does."""
@@ -177,7 +177,7 @@ class Layers(Arguments, Builders):
             if names:
                 merge(facts.found_params, names[0], argument)
             result = join(result, join(facts.returns, facts.overriding))
-        return UNKNOWN if isinstance(result, Never) else result
+        return result
 
     def construct_user(self, node: cst.Call, callee: Value, kind: ModuleClass) -> Value:
         """`Net(...)`: its arguments become dataclass fields, so lists become tuples, which can be hashed."""

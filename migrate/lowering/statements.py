@@ -9,7 +9,7 @@ import libcst as cst
 from migrate import layouts, nodes, suites, usage
 from migrate.diagnostics import Unsupported
 from migrate.kinds import (
-    UNKNOWN,
+    Never,
     Tensor,
 )
 from migrate.lowering.assignments import Assignments
@@ -86,7 +86,7 @@ class Statements(PlainTerms, ExpressionStatements, Classes, Assignments, StepFun
             self.unit.refused |= set(stored)
             self.unit.refused_reads |= {name for one in originals for name in usage.loads(one)}
             for name in stored:
-                self.env.kinds[name] = UNKNOWN
+                self.env.kinds[name] = Never()  # nothing follows the exception
                 self.env.definitions.pop(name, None)
         finally:
             self.before, self.precision = outer, precision

@@ -33,6 +33,8 @@ class MultiheadAttention(nn.Module):
     vdim: int | None = None
     batch_first: bool = False
     training: bool = False
+    in_proj_init: nn.initializers.Initializer = nn.initializers.xavier_uniform()
+    out_proj_init: nn.initializers.Initializer = nn.initializers.variance_scaling(1 / 3, "fan_in", "uniform")
 
     @nn.compact
     def __call__(
@@ -64,8 +66,8 @@ class MultiheadAttention(nn.Module):
         weights = nn.softmax(scores)
         weights = nn.Dropout(self.dropout, deterministic=not self.training)(weights)
         output = (weights @ value).swapaxes(1, 2).reshape(len(query), -1, self.embed_dim)
-        kernel_init = nn.initializers.variance_scaling(1 / 3, "fan_in", "uniform")
-        output = nn.Dense(self.embed_dim, use_bias=self.bias, kernel_init=kernel_init, name="out_proj")(output)
+        out_proj = nn.Dense(self.embed_dim, use_bias=self.bias, kernel_init=self.out_proj_init, name="out_proj")
+        output = out_proj(output)
 
         weights = weights.mean(axis=1) if average_attn_weights else weights
         if not batched:
@@ -75,13 +77,13 @@ class MultiheadAttention(nn.Module):
         return output, weights if need_weights else None
 
     def project(self, query, key, value):
-        width, xavier = self.embed_dim, nn.initializers.xavier_uniform()
+        width, init = self.embed_dim, self.in_proj_init
         kdim, vdim = self.kdim or width, self.vdim or width
         if kdim == vdim == width:
-            kernels = jnp.split(self.param("in_proj_weight", xavier, (width, 3 * width)), 3, axis=-1)
+            kernels = jnp.split(self.param("in_proj_weight", init, (width, 3 * width)), 3, axis=-1)
         else:
             sizes = {"q": width, "k": kdim, "v": vdim}
-            kernels = [self.param(f"{name}_proj_weight", xavier, (size, width)) for name, size in sizes.items()]
+            kernels = [self.param(f"{name}_proj_weight", init, (size, width)) for name, size in sizes.items()]
         projected = [x @ kernel for x, kernel in zip((query, key, value), kernels, strict=True)]
         if self.bias:
             biases = jnp.split(self.param("in_proj_bias", nn.initializers.zeros, (3 * width,)), 3)
