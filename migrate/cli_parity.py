@@ -131,7 +131,8 @@ def parity(
     if model is not None:
         from parity.cli import compare_model
 
-        raise typer.Exit(compare_model(model, jax, weights, manifest, args, inputs, recipe, report, float64, runs))
+        given = (model, jax, weights, manifest, args, inputs, recipe)
+        raise typer.Exit(compare_model(*given, report, float64, {**runs, "prelude": prelude}))
     if script is None:
         fail("name the script to compare, or ask for a matmul with --d 4096")
     if not script.is_file():

@@ -111,6 +111,21 @@ def package_root(file: Path) -> Path:
     return folder
 
 
+def library_of(file: Path) -> Path | None:
+    """The folder that an installed package is in, where a file is part of one (pip's notes lie beside it); else None."""
+    root = package_root(file)
+    if root == file.parent:
+        return None
+    package = file.relative_to(root).parts[0].lower()
+    notes = (found.name.partition("-")[0].lower() for found in root.glob("*.dist-info"))
+    return root if package in notes else None
+
+
+def package_of(file: Path, root: Path) -> str:
+    """The package that the relative imports of a file start from, as seen from the folder `root`."""
+    return ".".join(file.relative_to(root).parent.parts)
+
+
 def _above(folder: Path) -> Iterator[Path]:
     for _ in range(_ABOVE):
         if any((folder / marker).exists() for marker in _MARKERS) or folder.parent == folder:

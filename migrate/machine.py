@@ -23,6 +23,7 @@ NO_OPS = frozenset(
         "torch.backends.cuda.enable_mem_efficient_sdp",
         "torch.backends.cuda.enable_cudnn_sdp",
         "torch.jit.set_fusion_strategy",
+        "torchvision.utils._log_api_usage_once",
         *(
             f"torch.cuda.{name}"
             for name in (
@@ -41,6 +42,9 @@ NO_OPS = frozenset(
         ),
     }
 )
+
+# Decorators that enter a function into a library's table of torch models, where its own original stays.
+REGISTRIES = frozenset({"torchvision.models._api.register_model", "torchvision.models.register_model"})
 
 # Settings that are assigned, by the module that holds them: `torch.backends.cudnn.benchmark = True`.
 SETTINGS = ("torch.backends.", "torch._dynamo.config.", "torch._inductor.config.")

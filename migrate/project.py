@@ -17,7 +17,7 @@ from pathlib import Path
 
 from migrate import notebook
 from migrate.diagnostics import Diagnostic, Fatal
-from migrate.imports import SUFFIX, named_files, reached, search_path, written_imports
+from migrate.imports import SUFFIX, library_of, named_files, package_of, reached, search_path, written_imports
 from migrate.lowering import Input
 from migrate.notebook import Notebook
 from migrate.qualified import FILE
@@ -46,6 +46,7 @@ class Member:
     scope: str = ""
     links: Mapping[str, str] = field(default_factory=dict)
     unread: Mapping[str, str] = field(default_factory=dict)
+    library: str = ""  # the package that it is part of, where that is an installed library
     problem: Diagnostic | None = None
 
 
@@ -62,7 +63,9 @@ class Project:
     def inputs(self) -> list[Input]:
         """The files to lower."""
         return [
-            Input(member.source, member.scope, member.links, member.unread) for member in self.members if member.source
+            Input(member.source, member.scope, member.links, member.unread, member.library)
+            for member in self.members
+            if member.source
         ]
 
     def with_unread(self, unread: Mapping[str, str]) -> Project:
@@ -142,6 +145,7 @@ class _Found:
     problem: Diagnostic | None = None
     imports: dict[str, Path] = field(default_factory=dict)  # module as written -> file or folder
     names: set[str] = field(default_factory=set)  # Python files that it names in strings
+    library: str = ""  # the package that it is part of, where it was named alone and that is an installed library
     torch: bool = False
 
 
@@ -218,6 +222,10 @@ def _read(path: Path, scripts: Sequence[Path], added: Sequence[Path], alone: boo
             raise
         return _Found(path, path.read_bytes() if path.is_file() else b"", problem=error.diagnostic)
     try:
+        library = library_of(path) if path in scripts else None
+        if library is not None:  # it imports from the library as any script would
+            made.library = package_of(path, library)
+            return made
         added = [*added, *search_path(text, path)]
         for written in written_imports(text):
             made.imports |= {text: other for text, other in reached(path, written, scripts, added) if other != path}
@@ -305,7 +313,7 @@ def _member(
         if problem is not None:
             unread[text] = f"{problem.path} {'cannot be parsed' if problem.code == 'MIG001' else 'cannot be read'}"
     links = {text: scope for text, scope in links.items() if text not in unread}
-    return Member(file.path, place, file.data, source, scopes[file.path], links, unread)
+    return Member(file.path, place, file.data, source, scopes[file.path], links, unread, file.library)
 
 
 def _run_by_name(found: Mapping[Path, _Found], root: Path) -> list[Member]:

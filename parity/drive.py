@@ -42,7 +42,10 @@ class Driven:
 
     def __init__(self, config: str) -> None:
         self.subject = Subject.read(config)
-        module = imported(self.subject.file)
+        if self.subject.library:
+            sys.path.insert(0, self.subject.library)
+        named = self.subject.module
+        module = importlib.import_module(named) if named else imported(self.subject.file)
         self.cls: Any = getattr(module, self.subject.model, None)
         if self.cls is None:
             raise ParityError("PAR211", f"{self.subject.file} has no {self.subject.model}")

@@ -6,6 +6,7 @@ again with the buffers that training left. The loss is the mean squared distance
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import tempfile
 from dataclasses import asdict, dataclass, replace
@@ -14,6 +15,7 @@ from pathlib import Path
 from migrate import manifest as manifests
 from migrate import rewriting
 from migrate.diagnostics import Fatal
+from migrate.imports import library_of
 from migrate.source import write_whole
 from parity import inputs as model_inputs
 from parity import workdir
@@ -25,7 +27,8 @@ MODES = (False, True, True, False)  # training, at each step
 
 @dataclass(frozen=True)
 class Subject:
-    """What a driver is told. `file` lies beside the driver; `recipe` may say how to build and to feed the model."""
+    """What a driver is told. `file` lies beside the driver, or is the module `module` of a library, which is in the folder
+    `library` where it is not installed here; `recipe` may say how to build and to feed the model."""
 
     file: str
     model: str
@@ -34,6 +37,8 @@ class Subject:
     recipe: str | None = None
     weights: str | None = None
     seed: int = 0
+    module: str = ""
+    library: str = ""
 
     @staticmethod
     def read(path: str | Path) -> Subject:
@@ -98,13 +103,28 @@ def _compare(
         ours = written.name
         workdir.copy_folder(written.resolve().parent, jax_folder)
         manifest = manifest or written.parent / "weights.json"
-    workdir.copy_folder(theirs.resolve().parents[place.count("/")], torch_folder)
-    script = _driver(torch_folder, "torch", replace(subject, file=place, model=class_name))
+    library = library_of(theirs.resolve())
+    module = ""
+    if library is None:
+        workdir.copy_folder(theirs.resolve().parents[place.count("/")], torch_folder)
+    else:
+        torch_folder.mkdir()
+        inside = theirs.resolve().relative_to(library)
+        module = ".".join(inside.with_suffix("").parts)
+        subject = replace(subject, library="" if _installed(inside, library) else str(library))
+    script = _driver(torch_folder, "torch", replace(subject, file=place, model=class_name, module=module))
     rewritten = _driver(jax_folder, "jax", replace(subject, file=ours, model=jax_class))
     chosen = base / "weights.json"
     _choose(manifest, class_name, jax_class, chosen)
     result = compare_script(script, rewritten, chosen, steps=len(MODES), **options)  # type: ignore[arg-type]
     return replace(result, script=model, rewritten=jax or f"{model}, rewritten")
+
+
+def _installed(file: Path, library: Path) -> bool:
+    """Whether a file of a library is the one that is installed here, with what it needs on this machine."""
+    spec = importlib.util.find_spec(file.parts[0])
+    found = [Path(folder).parent / file for folder in (spec and spec.submodule_search_locations) or ()]
+    return any(own.is_file() and own.read_bytes() == (library / file).read_bytes() for own in found)
 
 
 def rewritten_model(file: Path, folder: Path) -> str:

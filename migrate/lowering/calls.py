@@ -49,7 +49,7 @@ from migrate.lowering.arguments import placed
 from migrate.lowering.constructors import is_extras
 from migrate.lowering.derivatives import Derivatives
 from migrate.lowering.einops_calls import EinopsCalls
-from migrate.lowering.elements import has_key, loop_kind
+from migrate.lowering.elements import has_key, kinds_in, loop_kind
 from migrate.lowering.expressions import Expressions
 from migrate.lowering.function_transforms import FunctionTransforms
 from migrate.lowering.inheritance import FRAMEWORK
@@ -331,7 +331,7 @@ class Calls(Derivatives, TorchCalls, MakerValues, EinopsCalls, Models, Expressio
             return Value(nodes.expression("True"), Number())
         for arg, value in zip(node.args, values, strict=True):
             self.use(arg.value, value)
-            if name in ("isinstance", "issubclass") and isinstance(value.kind, Makers):
+            if name in ("isinstance", "issubclass") and any(isinstance(one, Makers) for one in kinds_in(value.kind)):
                 raise Unsupported("MIG304", f"{nodes.code(arg.value)} in a test of types")
         made = node.with_changes(args=placed(node.args, values))
         first = values[0].kind if values else UNKNOWN

@@ -5,6 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from migrate import nodes
+from migrate.diagnostics import Unsupported
 from migrate.kinds import (
     UNKNOWN,
     Model,
@@ -63,6 +64,11 @@ class Checkpoints(Models):
         if other is not None:
             return self.weights_of_other(kind.place, other, kind)
         loading = ("model", kind.place) in [(what, place) for what, place, _ in self.pending]
+        given = self.facts is not None and nodes.dotted(source) in self.facts.parameter_names
+        if (loading or kind.place in self.script.handed) and (self.conditions or given):
+            raise Unsupported(
+                "MIG402", f"{kind.place.name} takes weights where it has none yet: load them where it is used"
+            )
         self.pending = [entry for entry in self.pending if entry[:2] != ("model", kind.place)]
         self.ready |= {kind.place}
         target = self.write(State(PARAMS, kind.place))

@@ -18,9 +18,10 @@ from migrate.kinds import (
 from migrate.lowering.handed_over import HandedOver
 from migrate.lowering.initialisation import Initialisation
 from migrate.lowering.initializers import Initializers
-from migrate.lowering.scope import Scope, is_grad_mode
+from migrate.lowering.scope import Scope, is_data_api, is_grad_mode
 from migrate.lowering.signatures import threaded_parameters, with_draws, with_mode
 from migrate.lowering.user_calls import UserCalls
+from migrate.machine import REGISTRIES
 from migrate.nodes import Expr, Statement
 from migrate.qualified import inside, is_module, spelled
 from migrate.script import (
@@ -115,6 +116,8 @@ class Functions(Initializers, HandedOver, Initialisation, UserCalls):
 
     def _is_torch_mode(self, decorator: Expr) -> bool:
         name = self.torch_name(decorator.func if isinstance(decorator, cst.Call) else decorator)
+        if name is not None and is_data_api(name):
+            return name in REGISTRIES
         if name is not None and not is_grad_mode(name) and name != "torch.compile":
             raise Unsupported("MIG301", f"the decorator {name}")
         return name is not None
@@ -136,7 +139,9 @@ class Functions(Initializers, HandedOver, Initialisation, UserCalls):
 
     def small_Return(self, line: cst.SimpleStatementLine, small: cst.Return) -> list[Statement]:
         """`return x` gives the changed state back as well."""
+        self.receiving = small.value  # what a function made for this one goes on to the caller
         value = self.expr(small.value) if small.value is not None else None
+        self.receiving = None
         if value is not None:
             self.refuse_torch(value)
             self.hand_over(value.kind)

@@ -16,6 +16,7 @@ from migrate.lowering.binding import Binding
 from migrate.lowering.einops_calls import einops_kind
 from migrate.lowering.elements import kinds_in
 from migrate.lowering.scope import is_data_api
+from migrate.machine import NO_OPS, REGISTRIES
 from migrate.nodes import Statement
 from migrate.qualified import is_module, path_of
 
@@ -52,13 +53,12 @@ class Imports(Binding):
         return [line]
 
     def small_ImportFrom(self, line: cst.SimpleStatementLine, small: cst.ImportFrom) -> list[Statement]:
+        if small.relative and self.unit.library:
+            small = _absolute(small, self.unit.library)
+            line = line.with_changes(body=[small])
         module = "." * len(small.relative) + ((nodes.dotted(small.module) or "") if small.module else "")
         if module.split(".")[0] in _TORCH:
-            if not isinstance(small.names, cst.ImportStar):
-                for alias in small.names:
-                    bound = alias.evaluated_alias or alias.evaluated_name
-                    self.env.kinds[bound] = TorchName(f"{module}.{alias.evaluated_name}")
-            return [line]
+            return self.from_torch(line, small, module)
         if module.split(".")[0] == "einops" and not isinstance(small.names, cst.ImportStar):
             return self.from_einops(line, small, small.names, module)
         self.report_unread(line, module)
@@ -83,6 +83,28 @@ class Imports(Binding):
             self.report_unread(line, f"{module}{'' if module.endswith('.') else '.'}{alias.evaluated_name}")
         return self.from_project(line, small, small.names, scope)
 
+    def from_torch(self, line: cst.SimpleStatementLine, small: cst.ImportFrom, module: str) -> list[Statement]:
+        """`from torch import nn`. What has no counterpart is not imported from a library that stays."""
+        if isinstance(small.names, cst.ImportStar):
+            return [line]
+        kept = []
+        for alias in small.names:
+            name = f"{module}.{alias.evaluated_name}"
+            self.env.kinds[alias.evaluated_alias or alias.evaluated_name] = TorchName(name)
+            if name not in NO_OPS | REGISTRIES:
+                kept.append(alias)
+        return self.taking(line, small, kept)
+
+    @staticmethod
+    def taking(line: cst.SimpleStatementLine, small: cst.ImportFrom, kept: list[cst.ImportAlias]) -> list[Statement]:
+        """An import of some of the names alone."""
+        if isinstance(small.names, cst.ImportStar) or len(kept) == len(small.names):
+            return [line]
+        if not kept:
+            return []
+        kept[-1] = kept[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+        return [line.with_changes(body=[small.with_changes(names=kept)])]
+
     def from_einops(
         self, line: cst.SimpleStatementLine, small: cst.ImportFrom, names: Sequence[cst.ImportAlias], module: str
     ) -> list[Statement]:
@@ -104,12 +126,7 @@ class Imports(Binding):
             self.env.kinds[bound] = Plain("imported") if kind is UNKNOWN else kind
             if not self.is_gone(scope, name, kind):
                 kept.append(alias)
-        if len(kept) == len(names):
-            return [line]
-        if not kept:
-            return []
-        kept[-1] = kept[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
-        return [line.with_changes(body=[small.with_changes(names=kept)])]
+        return self.taking(line, small, kept)
 
     def is_gone(self, scope: str, name: str, kind: Kind) -> bool:
         """Whether the output of another file does not bind a name that its input binds: a device, an initialising
@@ -161,3 +178,12 @@ class Imports(Binding):
         """Reports an import of a file of the same project that is not converted."""
         if module in self.unit.unread:
             self.unit.report(Unsupported("MIG205", f"{module}: {self.unit.unread[module]}"), line)
+
+
+def _absolute(small: cst.ImportFrom, package: str) -> cst.ImportFrom:
+    """An import that is relative to a package, as it is written outside of it."""
+    above = package.split(".")[: len(package.split(".")) - len(small.relative) + 1]
+    inside = [nodes.dotted(small.module) or ""] if small.module else []
+    module = nodes.expression(".".join([*above, *inside]))
+    assert isinstance(module, cst.Name | cst.Attribute)
+    return small.with_changes(relative=[], module=module, whitespace_after_from=cst.SimpleWhitespace(" "))

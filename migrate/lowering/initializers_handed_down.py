@@ -114,6 +114,7 @@ class _OfSelf(cst.CSTVisitor):
         if nodes.dotted(node.value) == "self":
             self.found.add(node.attr.value)
 
+
 def in_torch_order(made: Expr) -> Expr:
     """An initialiser that goes by fans, for a weight that keeps torch's order of axes: outputs first."""
     name = (nodes.dotted(made.func) or "") if isinstance(made, cst.Call) else ""

@@ -48,12 +48,14 @@ class Lowered:
 @dataclass(frozen=True)
 class Input:
     """One file of a project to lower: the name of its module scope, the modules of the project that it imports by their
-    scopes, and those that it imports and nobody converts, with the reason."""
+    scopes, those that it imports and nobody converts, with the reason, and the package of the installed library that it
+    is part of."""
 
     source: SourceFile
     scope: str = ""
     links: Mapping[str, str] = field(default_factory=dict)
     unread: Mapping[str, str] = field(default_factory=dict)
+    library: str = ""
 
 
 def lower(source: SourceFile) -> Lowered:
@@ -76,7 +78,7 @@ def lower_project(
     `broken` takes, by scope, the files in which a bug of our own shows: nothing is known of what they define."""
     script = Script(parallel=data_parallel)
     script.submodules = {package: dict(names) for package, names in (submodules or {}).items()}
-    units = [Unit(found.source, script, found.scope, found.links, found.unread) for found in inputs]
+    units = [Unit(found.source, script, found.scope, found.links, found.unread, found.library) for found in inputs]
     by_scope = {unit.scope: unit for unit in units}
     stored = [_all_stores(unit.source.module) for unit in units]
     own_methods = frozenset(name for unit in units for name in _methods(unit.source.module))

@@ -79,6 +79,7 @@ class Unit:
     scope: str = ""  # the name of its module scope; see `migrate.qualified`
     links: Mapping[str, str] = field(default_factory=dict)  # modules that it imports from the project -> their scopes
     unread: Mapping[str, str] = field(default_factory=dict)  # modules of the project that are not converted -> why
+    library: str = ""  # the package that it is part of, where that is an installed library
     others: dict[str, Unit] = field(default_factory=dict)  # every file of the project, by its module scope
     diagnostics: list[Diagnostic] = field(default_factory=list)
     snippets: dict[str, str] = field(default_factory=dict)  # name in the output -> snippet

@@ -1,7 +1,7 @@
 """One script through the three stages: rewritten with nothing left for a person, the numbers equal, the curve equal.
 
-A model has no curve: with its outputs and gradients equal it is at the end of its way. What leaves findings is compared
-all the same, since what they are about may not be reached; it stays at the stage of findings.
+A model takes four steps of gradient descent. What leaves findings is compared all the same, since what they are about
+may not be reached; it stays at the stage of findings.
 """
 
 from __future__ import annotations
@@ -69,9 +69,14 @@ def _tried(entry: Entry, script: Path, work: Path, timeout: float) -> Outcome:
     return Outcome("findings", codes, "what the run reaches is equal, every loss" if equal else "")
 
 
-def _compared(entry: Entry, script: Path, work: Path, codes: dict[str, int], timeout: float) -> Outcome:
+def _prelude(entry: Entry, work: Path) -> Path:
     prelude = work / "prelude.py"
     prelude.write_text(PRELUDE.format(root=str(Path(__file__).parents[2]), setup=entry.setup))
+    return prelude
+
+
+def _compared(entry: Entry, script: Path, work: Path, codes: dict[str, int], timeout: float) -> Outcome:
+    prelude = _prelude(entry, work)
     report = work / "report.json"
     command = ["parity", str(script), "--steps", str(entry.steps), "--prelude", str(prelude), "--report", str(report)]
     done = _migrate([*command, "--", *entry.arguments], entry, timeout)
@@ -92,6 +97,8 @@ def _compared_model(
     """`whole`: nothing is left for a person, though there may be notes."""
     report = work / "report.json"
     command = ["parity", "--model", f"{script}:{entry.model}", "--report", str(report), "--no-float64"]
+    if entry.setup or entry.repository.startswith("pypi/"):
+        command += ["--prelude", str(_prelude(entry, work))]
     if entry.recipe:
         command += ["--recipe", str(RECIPES / entry.recipe)]
     else:
@@ -105,8 +112,10 @@ def _compared_model(
     equal = bool(verdicts) and all(verdicts[name] == "equal" for name in NUMERIC if name in verdicts)
     said = " ".join(str(result["first_difference"] or " ".join(result["errors"])).split())[:300]
     if equal and whole:
-        return Outcome("numeric", codes, said)
-    return Outcome(reached, codes, "its outputs and gradients are equal" if equal else said)
+        return Outcome("behavioural" if result["passed"] else "numeric", codes, said)
+    if equal:
+        said = f"its outputs and gradients are equal{', after steps of training too' if result['passed'] else ''}"
+    return Outcome(reached, codes, said)
 
 
 def _migrate(arguments: list[str], entry: Entry, timeout: float) -> subprocess.CompletedProcess[str]:

@@ -1,0 +1,70 @@
+"""Files of installed libraries: they import the rest of the library, as any script would, and are rewritten alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from migrate.pipeline import convert_project
+from migrate.project import read_project
+
+NET = """import torch
+from torch import nn
+
+from . import sizes
+from .blocks import Block
+from ..tools import (
+    logged,  # says what it does
+    scaled,
+)
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(sizes.WIDTH, 2)
+
+    def forward(self, x):
+        return self.fc(x)
+
+
+def tiny(**options):
+    return made(Net, **options)
+
+
+def made(cls, weights=None):
+    net = Net()
+    if weights is not None:
+        net.load_state_dict(weights)
+    return net
+"""
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Path:
+    files = {"shapes/nets/net.py": NET, "shapes/nets/blocks.py": "import torch\n\nBlock = torch.nn.ReLU\n"}
+    files |= {
+        "shapes/nets/sizes.py": "WIDTH = 3\n",
+        "shapes/tools.py": "import torch\n\nlogged = scaled = torch.relu\n",
+    }
+    files |= {"shapes/__init__.py": "from .nets import net\n", "shapes/nets/__init__.py": ""}
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def test_a_file_of_an_installed_library_is_rewritten_alone(library: Path) -> None:
+    (library / "Shapes-1.2.dist-info").mkdir()
+    (output,) = convert_project(read_project([library / "shapes/nets/net.py"])).outputs
+    text = output.text or ""
+    assert "\nfrom shapes.nets import sizes\nfrom shapes.nets.blocks import Block\nfrom shapes.tools import (\n" in text
+    assert "nn.Dense(2, **torch_init(fan_in=sizes.WIDTH))" in text
+    assert [found.code for found in output.diagnostics] == ["MIG402"]  # the weights that `made` is given
+    assert "    return net\n" in text and "return made(Net, **options)" in text
+
+
+def test_a_package_of_the_users_own_is_rewritten_as_a_whole(library: Path) -> None:
+    outputs = convert_project(read_project([library / "shapes/nets/net.py"])).outputs
+    assert {output.member.place for output in outputs} >= {"nets/net.py", "nets/blocks.py", "tools.py"}
