@@ -112,7 +112,7 @@ def package_root(file: Path) -> Path:
 
 
 def library_of(file: Path) -> Path | None:
-    """The folder that an installed package is in, where a file is part of one (pip's notes lie beside it); else None."""
+    """The folder that an installed package is in, beside pip's notes on it, where a file is part of one; else None."""
     root = package_root(file)
     if root == file.parent:
         return None

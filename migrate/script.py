@@ -168,9 +168,8 @@ class ClassFacts:
     askable_as: dict[str, str] = field(default_factory=dict)  # the same paths -> the keyword of the constructor
     init_paths: dict[str, str] = field(default_factory=dict)  # path of a weight -> the field for its initialiser
     init_fields: dict[str, str] = field(default_factory=dict)  # such fields, and those to hand on -> their default
-    passed: dict[str, dict[str, cst.BaseExpression]] = field(
-        default_factory=dict
-    )  # class inside -> its fields of the sort
+    # class inside, and the path of one module of it ("" for all) -> its fields of the sort
+    passed: dict[tuple[str, str], dict[str, cst.BaseExpression]] = field(default_factory=dict)
     arguments: dict[str, dict[str, cst.BaseExpression]] = field(default_factory=dict)  # submodule -> what it was given
     made_by_value: bool = False  # made by calls of a value that may be another class as well
     field_kinds: dict[str, Kind] = field(default_factory=dict)

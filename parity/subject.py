@@ -27,8 +27,8 @@ MODES = (False, True, True, False)  # training, at each step
 
 @dataclass(frozen=True)
 class Subject:
-    """What a driver is told. `file` lies beside the driver, or is the module `module` of a library, which is in the folder
-    `library` where it is not installed here; `recipe` may say how to build and to feed the model."""
+    """What a driver is told. `file` lies beside the driver, or is the module `module` of a library, which is in the
+    folder `library` where it is not installed here; `recipe` may say how to build and to feed the model."""
 
     file: str
     model: str

@@ -335,13 +335,14 @@ class Assignments(InlineModels, Setup, HandedOver, Initialisation, DataLoading, 
         return base.kind.rank == mask.kind.rank > 0
 
     def small_AnnAssign(self, line: cst.SimpleStatementLine, small: cst.AnnAssign) -> list[Statement]:
+        annotation = self.in_jax(small.annotation)
         if small.value is None:
-            return [line]
+            return suites.rebuilt(line, small, small.with_changes(annotation=annotation))
         value = self.expr(small.value)
         self.define([small.target], small.value)
         self.bind(small.target, value.kind)
-        made = small.with_changes(value=layouts.first(value))
-        if "torch" in nodes.code(small.annotation.annotation):
+        made = small.with_changes(annotation=annotation, value=layouts.first(value))
+        if "torch" in nodes.code(annotation.annotation):
             made = cst.Assign([nodes.target(small.target)], layouts.first(value))
         return suites.rebuilt(line, small, made)
 

@@ -72,7 +72,7 @@ class Classes(LayerSubclasses, WeightMethods, CustomGradients, Inheritance):
 
     def host_class(self, node: cst.ClassDef) -> cst.ClassDef:
         """A class of the user's own: its methods run on the host."""
-        if not self.uses_torch(node) and not _touches_models(node):
+        if not self.uses_torch(node) and not _touches_models(node) and not self.annotates_torch(node):
             return node
         inner = self.class_scope(inside(self.unit.scope, node.name.value))
         body: list[Statement] = []
@@ -82,6 +82,11 @@ class Classes(LayerSubclasses, WeightMethods, CustomGradients, Inheritance):
             elif isinstance(statement, cst.SimpleStatementLine | cst.BaseCompoundStatement):
                 body += inner.guarded(statement)
         return node.with_changes(body=suites.block_of(node.body, body))
+
+    def annotates_torch(self, node: cst.ClassDef) -> bool:
+        """Whether a class names types of torch's in annotations of its own: the fields of a dataclass."""
+        lines = [s.body[0] for s in suites.suite_of(node.body.body) if isinstance(s, cst.SimpleStatementLine)]
+        return any(isinstance(small, cst.AnnAssign) and self.mentions_torch(small.annotation) for small in lines)
 
     def module_class(self, node: cst.ClassDef, base: ClassFacts | None, layer: Expr | None = None) -> cst.ClassDef:
         """A module class in Flax linen. `base`: the user's module class that it inherits from; `layer`: Flax's."""

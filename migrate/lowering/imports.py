@@ -29,7 +29,9 @@ _PROGRESS = (
     "tqdm.autonotebook.tqdm",
     "rich.progress.track",
 )
-_SERVED = ("contextlib.nullcontext", "accelerate.Accelerator")  # served as torch's own names are
+_SERVED = {name: name for name in ("contextlib.nullcontext", "accelerate.Accelerator")}  # as torch's own names are
+# Bases of modules that add to torch's nothing but what a forward pass may be told to do to save memory.
+_MODULES = {"transformers.modeling_layers.GradientCheckpointingLayer": "torch.nn.Module"}
 
 
 class Imports(Binding):
@@ -74,11 +76,12 @@ class Imports(Binding):
                     self.env.kinds[alias.evaluated_alias or alias.evaluated_name] = Plain("progress")
                     continue
                 self.unit.imported[alias.evaluated_alias or alias.evaluated_name] = name
-                served = name in _SERVED and self.unit.imports_torch
+                served = {**_SERVED, **_MODULES}.get(name, "") if self.unit.imports_torch else ""
                 self.env.kinds[alias.evaluated_alias or alias.evaluated_name] = (
-                    TorchName(name) if served else Plain("imported")
+                    TorchName(served) if served else Plain("imported")
                 )
-            return [line]
+            kept = [alias for alias in small.names if f"{module}.{alias.evaluated_name}" not in _MODULES]
+            return self.taking(line, small, kept) if self.unit.imports_torch else [line]
         for alias in small.names:
             self.report_unread(line, f"{module}{'' if module.endswith('.') else '.'}{alias.evaluated_name}")
         return self.from_project(line, small, small.names, scope)

@@ -1,4 +1,4 @@
-"""Initial weights that a class asks for in modules further inside, whose class makes others as well.
+"""Initial weights that a class asks for in modules further inside, which are some of several of their class.
 
 `for block in self.transformer.blocks: nn.init.normal_(block.attention.in_proj_weight, std=...)`: the class of the blocks
 takes the initialiser as a field, of which the default is torch's, and so does every class on the way to it.
@@ -30,8 +30,8 @@ _DEFAULTS = {
 
 @dataclass(frozen=True)
 class Way:
-    """Where a module is: the class whose constructor makes it, its path there ("self.fc", "self" for the module itself),
-    what it is, and through which modules of the user's: class and path."""
+    """Where a module is: the class whose constructor makes it, its path there ("self" for the module itself), what it
+    is, and through which modules of the user's: class and path."""
 
     owner: ClassFacts
     path: str
@@ -46,24 +46,20 @@ class HandedDown(Initializers):
         """Notes the initialiser of a weight as an argument of the constructors that lead to it."""
         refused = f"`{nodes.code(node)}`: the weights of one of several modules of {way.owner.name}"
         default = _DEFAULTS.get(way.owner.askable_as.get(path, ""))
-        given, child = self.in_own_terms(in_torch_order(made) if way.owner.askable.get(path) else made), way.owner
-        if default is None or given is None:
+        given = self.in_own_terms(in_torch_order(made) if way.owner.askable.get(path) else made)
+        children = [*(facts for facts, _ in way.through[1:]), way.owner]
+        places = [_place(*step, child) for step, child in zip(way.through, children, strict=True)]
+        plain = not any(c.bases or c.made_by_value or self.script.is_base(c.name) for c in children)
+        if default is None or given is None or None in places or not plain:
             raise Unsupported("MIG204", refused)
         name = f"{path.removeprefix('self.').removesuffix('weight').rstrip('_.').replace('.', '_')}_init"
-        child.init_paths[path] = name
-        child.init_fields[name] = default
-        for parent, place in reversed(way.through):
-            holders = [attribute for attribute, held in parent.children.items() if child.name in classes_in(held)]
-            if len(holders) != 1 or child.bases or self.script.is_base(child.name) or child.made_by_value:
-                raise Unsupported("MIG204", refused)
-            passed = parent.passed.setdefault(child.name, {})
-            if parent.name == self.cls:
-                passed[name] = given
-                continue
-            outer = f"{place.removeprefix('self.').replace('.', '_')}_{name}"
-            parent.init_fields[outer] = default
-            passed[name] = nodes.expression(f"self.{outer}")
-            child, name = parent, outer
+        way.owner.init_paths[path] = name
+        for (parent, attribute), child, place in reversed(list(zip(way.through, children, places, strict=True))):
+            child.init_fields[name] = default
+            outer = f"{attribute.removeprefix('self.').replace('.', '_')}_{name}"
+            value = given if parent is way.through[0][0] else nodes.expression(f"self.{outer}")
+            parent.passed.setdefault((child.name, place or ""), {})[name] = value
+            name = outer
 
     def in_own_terms(self, made: Expr) -> Expr | None:
         """An expression in terms of the fields of this class, as its constructor has them; None where it is none."""
@@ -89,6 +85,15 @@ class HandedDown(Initializers):
         reader = _OfSelf()
         made.visit(reader)
         return bool(reader.found - set(facts.fields))
+
+
+def _place(parent: ClassFacts, attribute: str, child: ClassFacts) -> str | None:
+    """Which modules of a class are those of an attribute: "" for all that the parent makes, the path of one that is made
+    for it alone, None where they cannot be told apart."""
+    holders = [name for name, held in parent.children.items() if child.name in classes_in(held)]
+    if len(holders) == 1:
+        return ""
+    return attribute if attribute in parent.arguments else None
 
 
 class _Given(cst.CSTTransformer):

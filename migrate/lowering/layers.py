@@ -203,7 +203,8 @@ class Layers(Arguments, Builders):
         own: dict[str, Expr] = {}
         if self.cls:
             self.note_arguments(node, facts)
-            own |= self.script.classes[self.cls].passed.get(kind.cls, {})
+            passed = self.script.classes[self.cls].passed
+            own |= passed.get((kind.cls, ""), {}) | passed.get((kind.cls, self.making), {})
         if self.script.trains(kind.cls) and self.has_no_module:
             made_in = spelled(self.scope)
             raise Unsupported("MIG404", f"{spelled(kind.cls)} is made in {made_in}, apart from its weights and mode")

@@ -32,7 +32,11 @@ def tensor_type(name: str) -> str:
 
 
 class TypedTensors(Arguments):
-    """Constructors by the name of a type."""
+    """Constructors by the name of a type, and annotations."""
+
+    def in_jax(self, annotation: cst.Annotation) -> cst.Annotation:
+        """An annotation that names tensors: they are arrays."""
+        return nodes.visited(annotation, _Arrays(self)) if self.mentions_torch(annotation) else annotation
 
     def typed_tensor(self, name: str, node: cst.Call) -> Value:
         """`FloatTensor(data)` converts, `FloatTensor(2, 3)` is of that size, here with zeros: torch takes
@@ -65,3 +69,20 @@ def _is_data(node: cst.BaseExpression, kind: Kind) -> bool:
         return True
     called = nodes.dotted(node.func) if isinstance(node, cst.Call) else None
     return called is not None and called.startswith(("np.", "numpy."))
+
+
+class _Arrays(cst.CSTTransformer):
+    """Puts `jax.Array` in the place of torch's types of tensors."""
+
+    def __init__(self, scope: TypedTensors) -> None:
+        super().__init__()
+        self.scope = scope
+
+    def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> cst.BaseExpression:
+        return self._array(original_node, updated_node)
+
+    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:
+        return self._array(original_node, updated_node)
+
+    def _array(self, written: cst.BaseExpression, made: cst.BaseExpression) -> cst.BaseExpression:
+        return nodes.expression("jax.Array") if tensor_type(self.scope.torch_name(written) or "") else made

@@ -92,12 +92,12 @@ def softplus(call: Call) -> Expr:
 
 def _softmax(name: str) -> Rule:
     def function(call: Call) -> Value:
-        call.only("dtype", None)
         if not call.has("dim"):
             raise Unsupported("MIG302", f"{call.api} without dim")
         kind = call.kind("input")
+        given = "{input}.astype({dtype})" if call.has("dtype") else "{input}"
         return Value(
-            call.make(f"nn.{name}({{input}}, axis={{dim}})"),
+            call.make(f"nn.{name}({given}, axis={{dim}})"),
             Tensor("float", kind.rank if isinstance(kind, Tensor) else -1),
         )
 
@@ -105,6 +105,8 @@ def _softmax(name: str) -> Rule:
         f"Without `dim` torch picks an axis by rank, which is deprecated and refused.\n\n"
         f"    >>> F.{name}(x, dim=1)  # x: f32[2, 3]\n    nn.{name}(x, axis=1)\n"
         f"    >>> x.{name}(-1)  # x: f32[2, 3]\n    nn.{name}(x, axis=-1)\n"
+        f"    >>> F.{name}(x, -1, dtype=torch.float32)  # x: i32[2, 3]\n"
+        f"    nn.{name}(x.astype(jnp.float32), axis=-1)\n"
     )
     names = (f"torch.nn.functional.{name}", f"torch.{name}", f"Tensor.{name}")
     return Rule(

@@ -2,6 +2,7 @@
 module called on several devices."""
 
 import numpy as np
+from dataclasses import dataclass
 from functools import partial
 
 import flax.linen as nn
@@ -14,6 +15,12 @@ from torch.utils.data import DataLoader, TensorDataset
 cuda = jax.default_backend() == "gpu"
 image_shape = (1, 4, 4)
 latent = 6
+
+
+@dataclass
+class Output:
+    loss: jax.Array | None = None
+    parts: tuple[jax.Array, ...] = ()
 
 
 class BatchNorm(nn.Module):

@@ -2,6 +2,8 @@
 module called on several devices."""
 
 import numpy as np
+from dataclasses import dataclass
+
 import torch
 import torch.nn as nn
 from torch.autograd import Variable
@@ -10,6 +12,12 @@ from torch.utils.data import DataLoader, TensorDataset
 cuda = torch.cuda.is_available()
 image_shape = (1, 4, 4)
 latent = 6
+
+
+@dataclass
+class Output:
+    loss: torch.FloatTensor | None = None
+    parts: tuple[torch.Tensor, ...] = ()
 
 
 class Generator(nn.Module):
