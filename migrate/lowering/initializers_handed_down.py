@@ -1,4 +1,4 @@
-"""Initial weights that a class asks for in modules further inside, which are some of several of their class.
+"""Initial weights that a class asks for in modules further inside, where there are others of their class.
 
 `for block in self.transformer.blocks: nn.init.normal_(block.attention.in_proj_weight, std=...)`: the class of the blocks
 takes the initialiser as a field, of which the default is torch's, and so does every class on the way to it.
@@ -88,8 +88,8 @@ class HandedDown(Initializers):
 
 
 def _place(parent: ClassFacts, attribute: str, child: ClassFacts) -> str | None:
-    """Which modules of a class are those of an attribute: "" for all that the parent makes, the path of one that is made
-    for it alone, None where they cannot be told apart."""
+    """Which modules of a class are those of an attribute: "" for all that the parent makes, the path of one that is
+    made for it alone, None where they cannot be told apart."""
     holders = [name for name, held in parent.children.items() if child.name in classes_in(held)]
     if len(holders) == 1:
         return ""
