@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from migrate import nodes
+from migrate import nodes, usage
 from migrate.nodes import Expr, Statement
 
 
@@ -99,6 +99,22 @@ def comments(statement: Statement) -> list[cst.EmptyLine]:
 def commented(made: cst.SimpleStatementLine, original: Statement | None) -> cst.SimpleStatementLine:
     """A new statement with the comments, and no blank lines, of the one that it stands for."""
     return made if original is None else made.with_changes(leading_lines=comments(original))
+
+
+def without_unread(made: Sequence[Statement], original: cst.BaseSuite) -> list[Statement]:
+    """What became of a block, without the names that only what disappeared has read."""
+    body = list(made)
+    for statement in reversed(made):
+        small = (
+            statement.body[0] if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1 else None
+        )
+        if not isinstance(small, cst.Assign) or usage.calls(small.value):
+            continue
+        names = [target.target.value for target in small.targets if isinstance(target.target, cst.Name)]
+        read = set(usage.loads([one for one in body if one is not statement]))
+        if len(names) == len(small.targets) and not read & set(names) and set(names) <= set(usage.loads(original)):
+            body = [one for one in body if one is not statement]
+    return body
 
 
 def is_docstring(statement: Statement) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import libcst as cst
 
@@ -125,7 +125,8 @@ class Classes(LayerSubclasses, WeightMethods, CustomGradients, Inheritance):
                 elif statement.name.value in facts.host_methods:
                     body.append(self.lowered_outside(facts, statement))
                 else:
-                    body.append(self.method(facts, statement))
+                    made = self.method(facts, statement)
+                    body += [] if statement.name.value in facts.emptied else [made]
             else:
                 body += self.class_statement(facts, statement)
         self.end_class(facts)
@@ -210,6 +211,10 @@ class Classes(LayerSubclasses, WeightMethods, CustomGradients, Inheritance):
             inner.env.shared.add(parameter.name.value)
         function.returns = Never()
         body = inner.suite(node.body.body)
+        if name in facts.built:
+            body = suites.without_unread(body, node.body)
+            emptied = _says_nothing(body) and not _says_nothing(suites.suite_of(node.body.body))
+            (facts.emptied.add if emptied else facts.emptied.discard)(name)
         node = node.with_changes(params=with_draws(node.params, function.draws))
         made = self.rewritten(node, body, defaults=inner)
         return made.with_changes(name=cst.Name("__call__")) if name == "forward" else made
@@ -234,6 +239,10 @@ def _parameter_kind(function: FunctionFacts, parameter: cst.Param, method: str) 
     if method == "forward" and type(known) is Kind:
         return Tensor()
     return UNKNOWN if isinstance(known, Never) else known
+
+
+def _says_nothing(body: Sequence[Statement]) -> bool:
+    return all(suites.is_docstring(statement) for statement in body)
 
 
 def _initializer_methods(methods: dict[str, cst.FunctionDef]) -> set[str]:

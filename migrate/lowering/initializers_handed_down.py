@@ -1,6 +1,6 @@
 """Initial weights that a class asks for in modules further inside, where there are others of their class.
 
-`for block in self.transformer.blocks: nn.init.normal_(block.attention.in_proj_weight, std=...)`: the class of the blocks
+`for block in self.decoder.blocks: nn.init.normal_(block.attention.in_proj_weight, std=...)`: the class of the blocks
 takes the initialiser as a field, of which the default is torch's, and so does every class on the way to it.
 """
 

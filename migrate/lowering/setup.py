@@ -84,6 +84,8 @@ class Setup(Attributes, MakerValues):
         if path == "self.apply":
             self.applied_initializer(facts, node.args[0].value)
             return []
+        if path.removeprefix("self.") in facts.emptied and path.startswith("self."):
+            return []
         called = self.kind_of_name(path)
         if isinstance(called, Function) and self.fills_model(node, called):
             return []
