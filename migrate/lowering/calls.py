@@ -8,7 +8,6 @@ from dataclasses import replace
 import libcst as cst
 
 from migrate import layouts, nodes, usage
-from migrate.constructed import ClassNode
 from migrate.diagnostics import Unsupported
 from migrate.kinds import (
     UNKNOWN,
@@ -192,9 +191,12 @@ class Calls(Derivatives, TorchCalls, MakerValues, EinopsCalls, Models, Expressio
         if isinstance(kind, Loss | Module) and method in _PLACING:
             return base
         if isinstance(kind, Module):
-            of_submodule = self.submodule_call(node, func, base, kind)
-            if of_submodule is not None:
-                return of_submodule
+            attribute = self.submodule_attribute(func, base, kind, method)
+            if attribute.kind is not UNKNOWN:
+                return self.value_call(node, attribute)
+            called = self.submodule_method(node, attribute, kind, method)
+            if called is not None:
+                return called
         if isinstance(kind, Items) and kind.type == "list" and method in ("append", "extend", "insert"):
             return self.list_method(node, func, base)
         if isinstance(kind, Instance) and f"{kind.cls}.{method}" in self.script.functions:
@@ -406,25 +408,6 @@ class Calls(Derivatives, TorchCalls, MakerValues, EinopsCalls, Models, Expressio
         made = cst.Name("self") if func.attr.value == "forward" else func
         drawn = self.draws_for(facts, node.args, "staticmethod" not in facts.decorators)
         return Value(node.with_changes(func=made, args=nodes.extended(placed(node.args, values), drawn)), facts.result)
-
-    def submodule_call(self, node: cst.Call, func: cst.Attribute, base: Value, owner: Module) -> Value | None:
-        """`self.encoder.norm(x)`, or a method of the user's, `self.encoder.encode(x)`; None for anything else."""
-        attribute = self.submodule_attribute(func, base, owner, func.attr.value)
-        if attribute.kind is not UNKNOWN:
-            return self.value_call(node, attribute)
-        classes = [option.cls for option in owner.options if isinstance(option, ClassNode)]
-        methods = [self.script.functions.get(f"{cls}.{func.attr.value}") for cls in classes]
-        if func.attr.value == "forward" or not methods or len(methods) < len(owner.options):
-            return None
-        values = [self.array(arg.value) for arg in node.args]
-        result: Kind = Never()
-        for cls, method in zip(classes, methods, strict=True):
-            if method is None or method.decorators & {"staticmethod", "classmethod", "property"}:
-                return None
-            self.script.classes[cls].reached.add(func.attr.value)
-            self.pass_kinds(method, node.args, values)
-            result = join(result, method.result)
-        return Value(node.with_changes(func=attribute.node, args=placed(node.args, values)), result)
 
     def weight_method(self, node: cst.Call, func: cst.Attribute, base: Value) -> Value:
         """What scripts ask of one weight: its size, its norm. Its axes are not torch's."""

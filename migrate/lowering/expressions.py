@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 from dataclasses import replace
 
 import libcst as cst
 
 from migrate import layouts, nodes
-from migrate.constructed import ClassNode
 from migrate.diagnostics import Unsupported
 from migrate.kept import kept
 from migrate.kinds import (
@@ -47,6 +45,7 @@ from migrate.lowering.elements import has_key, loop_kind, named_child, part_kind
 from migrate.lowering.imports import Imports
 from migrate.lowering.named_parameters import NamedParameters
 from migrate.lowering.scope import HOST_CONTEXTS
+from migrate.lowering.submodules import Submodules
 from migrate.lowering.typed_tensors import tensor_type
 from migrate.lowering.unit import known
 from migrate.lowering.weight_values import WeightValues
@@ -74,7 +73,7 @@ _FIELDS = {
 }
 
 
-class Expressions(Accelerated, WeightValues, NamedParameters, Imports):
+class Expressions(Submodules, Accelerated, WeightValues, NamedParameters, Imports):
     """Expressions, by their type."""
 
     def expr(self, node: Expr) -> Value:
@@ -225,32 +224,6 @@ class Expressions(Accelerated, WeightValues, NamedParameters, Imports):
         if renamed:
             node = node.with_changes(attr=cst.Name(renamed))
         return Value(node, kind)
-
-    def submodule_attribute(self, node: cst.Attribute, base: Value, owner: Module, attribute: str) -> Value:
-        """`self.encoder.norm`: what all classes that the module may be have under this name."""
-        facts = [self.script.classes.get(one.cls) for one in owner.options if isinstance(one, ClassNode)]
-        known_to = [one for one in facts if one is not None and not one.extends]
-        if not known_to or len(known_to) < len(owner.options):
-            return Value(node.with_changes(value=nodes.parenthesized(base.node)), UNKNOWN)
-        kinds = [known(one.seen.get(attribute, one.attributes.get(attribute))) for one in known_to]
-        names = {one.renamed.get(attribute, attribute) for one in known_to}
-        if len(names) > 1:
-            raise Unsupported(
-                "MIG201", f"{nodes.code(node)} has several names in the output: {', '.join(sorted(names))}"
-            )
-        made = node.with_changes(value=base.node, attr=cst.Name(names.pop()))
-        return Value(made, functools.reduce(join, kinds))
-
-    def weight_type(self, node: cst.Attribute) -> Value | None:
-        """`self.conv.weight.dtype`: weights are made in float32; None of anything but a weight of a layer."""
-        weight = node.value
-        if not isinstance(weight, cst.Attribute) or weight.attr.value not in ("weight", "bias"):
-            return None
-        if not isinstance(self.expr(weight.value).kind, Module):
-            return None
-        if node.attr.value == "device":
-            return Value(nodes.expression("jax.default_backend()"), Device())
-        return Value(nodes.expression("jnp.float32"), DType())
 
     def model_attribute(self, node: cst.Attribute, base: Value, attribute: str) -> Value:
         """`model.x` on the host."""

@@ -1,0 +1,61 @@
+"""Modules inside other modules, seen from outside: `self.encoder.norm(x)`, `self.conv.weight.dtype`."""
+
+from __future__ import annotations
+
+import functools
+
+import libcst as cst
+
+from migrate import nodes
+from migrate.constructed import ClassNode
+from migrate.diagnostics import Unsupported
+from migrate.kinds import UNKNOWN, Device, DType, Kind, Module, Never, join
+from migrate.lowering.arguments import Arguments, placed
+from migrate.lowering.unit import known
+from migrate.rules.rule import Value
+
+
+class Submodules(Arguments):
+    """Attributes and methods of submodules."""
+
+    def submodule_attribute(self, node: cst.Attribute, base: Value, owner: Module, attribute: str) -> Value:
+        """`self.encoder.norm`: what all classes that the module may be have under this name."""
+        facts = [self.script.classes.get(one.cls) for one in owner.options if isinstance(one, ClassNode)]
+        known_to = [one for one in facts if one is not None and not one.extends]
+        if not known_to or len(known_to) < len(owner.options):
+            return Value(node.with_changes(value=nodes.parenthesized(base.node)), UNKNOWN)
+        kinds = [known(one.seen.get(attribute, one.attributes.get(attribute))) for one in known_to]
+        names = {one.renamed.get(attribute, attribute) for one in known_to}
+        if len(names) > 1:
+            raise Unsupported(
+                "MIG201", f"{nodes.code(node)} has several names in the output: {', '.join(sorted(names))}"
+            )
+        made = node.with_changes(value=base.node, attr=cst.Name(names.pop()))
+        return Value(made, functools.reduce(join, kinds))
+
+    def submodule_method(self, node: cst.Call, func: Value, owner: Module, name: str) -> Value | None:
+        """A method of the user's, `self.encoder.encode(x)`; None for anything else."""
+        classes = [option.cls for option in owner.options if isinstance(option, ClassNode)]
+        methods = [self.script.functions.get(f"{cls}.{name}") for cls in classes]
+        if name == "forward" or not methods or len(methods) < len(owner.options):
+            return None
+        values = [self.array(arg.value) for arg in node.args]
+        result: Kind = Never()
+        for cls, method in zip(classes, methods, strict=True):
+            if method is None or method.decorators & {"staticmethod", "classmethod", "property"}:
+                return None
+            self.script.classes[cls].reached.add(name)
+            self.pass_kinds(method, node.args, values)
+            result = join(result, method.result)
+        return Value(node.with_changes(func=func.node, args=placed(node.args, values)), result)
+
+    def weight_type(self, node: cst.Attribute) -> Value | None:
+        """`self.conv.weight.dtype`: weights are made in float32; None of anything but a weight of a layer."""
+        weight = node.value
+        if not isinstance(weight, cst.Attribute) or weight.attr.value not in ("weight", "bias"):
+            return None
+        if not isinstance(self.expr(weight.value).kind, Module):
+            return None
+        if node.attr.value == "device":
+            return Value(nodes.expression("jax.default_backend()"), Device())
+        return Value(nodes.expression("jnp.float32"), DType())
