@@ -129,10 +129,6 @@ class Model(nn.Module):
     def setup(self):
         self.left = Stack(self.width, self.depth)
         self.right = Stack(self.width, self.depth, blocks_attention_in_proj_init=nn.initializers.normal(self.width**-0.5), blocks_attention_out_proj_init=nn.initializers.normal((self.width**-0.5) * (2 * self.depth) ** -0.5), blocks_mlp_2_init=nn.initializers.zeros)
-        self.start()
-
-    def start(self):
-        deviation = self.right.width**-0.5
 
     def __call__(self, x):
         return self.left(x) + self.right(x)
