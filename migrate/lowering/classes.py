@@ -50,6 +50,9 @@ class Classes(LayerSubclasses, WeightMethods, CustomGradients, Inheritance):
             return [self.module_class(node, base)]
         if bases and bases[0] in AUTOGRAD_FUNCTIONS:
             return [self.custom_gradient(node)]
+        if any(self.is_foreign_module(arg.value, node) for arg in node.bases if arg.keyword is None):
+            told = ", ".join(nodes.code(arg.value) for arg in node.bases if arg.keyword is None)
+            raise Unsupported("MIG201", f"{node.name.value} inherits from {told}: what that adds is not known")
         if any(base and base.startswith(("torch.utils.data", "torchvision")) for base in bases):
             self.env.kinds[node.name.value] = Host("class")
             return [kept(node)]
@@ -69,6 +72,14 @@ class Classes(LayerSubclasses, WeightMethods, CustomGradients, Inheritance):
             HostClass(inside(self.unit.scope, node.name.value)) if ours else Plain("class")
         )
         return [self.host_class(node)]
+
+    def is_foreign_module(self, base: Expr, node: cst.ClassDef) -> bool:
+        """Whether a class has a forward pass, and a base of which nothing is known but that it is no data set."""
+        methods = {s.name.value for s in suites.suite_of(node.body.body) if isinstance(s, cst.FunctionDef)}
+        kind = self.expr(base).kind
+        vision = isinstance(kind, TorchName) and kind.name.startswith(("torchvision.models.", "torchvision.ops."))
+        unknown = kind in (UNKNOWN, Plain("imported")) or isinstance(kind, Never)
+        return "forward" in methods and (vision or (unknown and self.uses_torch(node)))
 
     def host_class(self, node: cst.ClassDef) -> cst.ClassDef:
         """A class of the user's own: its methods run on the host."""

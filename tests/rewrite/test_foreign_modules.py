@@ -51,3 +51,29 @@ class Net(nn.Module):
         return x * self.scale * self.settings.factor
 """
     assert convert(parse("x.py", source)).report.diagnostics == ()
+
+
+@pytest.mark.parametrize(
+    "base",
+    [
+        "from transformers import PreTrainedModel as Base",
+        "from torchvision.models import ResNet as Base",
+        "import pytorch_lightning as pl\nBase = pl.LightningModule",
+    ],
+)
+def test_a_module_of_a_foreign_class_is_refused_as_a_whole(base: str) -> None:
+    source = f"""import torch.nn as nn
+{base}
+
+
+class Net(Base):
+    def __init__(self, config):
+        super().__init__(config)
+        self.fc = nn.Linear(2, 2)
+
+    def forward(self, x):
+        return self.fc(x)
+"""
+    made = convert(parse("x.py", source))
+    assert [found.code for found in made.report.diagnostics] == ["MIG201"]
+    assert "class Net:\n    def __init__(self, *args, **kwargs):\n        raise NotImplementedError(" in made.text
