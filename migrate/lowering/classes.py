@@ -38,6 +38,8 @@ from migrate.script import (
     merge,
 )
 
+_FOREIGN = Plain("imported")  # of another package, or a class that inherits from one of those
+
 
 class Classes(LayerSubclasses, WeightMethods, CustomGradients, Inheritance):
     """Definitions of classes."""
@@ -68,17 +70,17 @@ class Classes(LayerSubclasses, WeightMethods, CustomGradients, Inheritance):
             raise Unsupported("MIG201", f"{node.name.value} inherits from {nodes.code(node.bases[0].value)}")
         plain = all(nodes.dotted(arg.value) == "object" for arg in node.bases)
         ours = plain and (self.uses_torch(node) or _touches_models(node))
-        self.env.kinds[node.name.value] = (
-            HostClass(inside(self.unit.scope, node.name.value)) if ours else Plain("class")
-        )
+        other = _FOREIGN if _FOREIGN in kinds else Plain("class")
+        own = HostClass(inside(self.unit.scope, node.name.value))
+        self.env.kinds[node.name.value] = own if ours else other
         return [self.host_class(node)]
 
     def is_foreign_module(self, base: Expr, node: cst.ClassDef) -> bool:
         """Whether a class has a forward pass, and a base of which nothing is known but that it is no data set."""
         methods = {s.name.value for s in suites.suite_of(node.body.body) if isinstance(s, cst.FunctionDef)}
-        kind = self.expr(base).kind
-        vision = isinstance(kind, TorchName) and kind.name.startswith(("torchvision.models.", "torchvision.ops."))
-        unknown = kind in (UNKNOWN, Plain("imported")) or isinstance(kind, Never)
+        kind = self.kind_of(base)
+        vision = (self.torch_name(base) or "").startswith(("torchvision.models.", "torchvision.ops."))
+        unknown = not self.torch_name(base) and (kind in (UNKNOWN, _FOREIGN) or isinstance(kind, Never))
         return "forward" in methods and (vision or (unknown and self.uses_torch(node)))
 
     def host_class(self, node: cst.ClassDef) -> cst.ClassDef:
