@@ -65,7 +65,8 @@ class Checkpoints(Models):
             return self.weights_of_other(kind.place, other, kind)
         loading = ("model", kind.place) in [(what, place) for what, place, _ in self.pending]
         given = self.facts is not None and nodes.dotted(source) in self.facts.parameter_names
-        if (loading or kind.place in self.script.handed) and (self.conditions or given):
+        unknown = kind.place not in self.script.examples and (loading or kind.place in self.script.handed)
+        if unknown and (self.conditions or given):
             raise Unsupported(
                 "MIG402", f"{kind.place.name} takes weights where it has none yet: load them where it is used"
             )
