@@ -162,6 +162,10 @@ class Scope:
         """An attribute of a module class."""
         raise NotImplementedError
 
+    def in_jax(self, annotation: cst.Annotation) -> cst.Annotation:
+        """An annotation that names tensors: they are arrays."""
+        raise NotImplementedError
+
     def construct_extended(self, node: cst.Call, callee: Value, facts: ClassFacts) -> Value:
         """A module of a class that inherits from a layer of torch's."""
         raise NotImplementedError

@@ -102,13 +102,14 @@ def own_fields(script: Script, cls: str) -> list[Statement]:
         return []
     inherited = any(not script.only_base(base) for base in facts.bases) if facts is not None else False
     handed = facts.init_fields.items() if facts is not None else ()
-    initializers = [nodes.statement(f"{name}: nn.initializers.Initializer = {made}") for name, made in handed]
+    made: list[Statement] = [nodes.statement(f"{name}: nn.initializers.Initializer = {one}") for name, one in handed]
     wanted = {"training: bool = False": script.trains, "dtype: Any = None": script.half.__contains__}
-    return initializers + [
+    made += [
         nodes.statement(text)
         for text, has in wanted.items()
         if has(cls) and not (inherited and facts is not None and any(has(base) for base in facts.bases))
     ]
+    return made
 
 
 def _assigns_itself(statement: Statement) -> bool:
