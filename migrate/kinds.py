@@ -320,6 +320,14 @@ class Selection(Kind):
 
 
 @dataclass(frozen=True)
+class Names(Kind):
+    """A set of names of weights of a model, as torch calls them."""
+
+    place: Place
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Group(Kind):
     """A parameter group: a selection, and the arguments of the optimizer that are its own, as they are written."""
 

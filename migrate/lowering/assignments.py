@@ -72,9 +72,11 @@ class Assignments(InlineModels, Setup, HandedOver, Initialisation, DataLoading, 
         if self.context in HOST_CONTEXTS:
             if self.is_part_of_model(targets[0]):
                 return self.model_part(targets[0])
-            frozen = self.freezing_assignment(small)
-            if frozen is not None:
-                return frozen
+            about_weights = self.sorted_assignment(small)
+            if about_weights is None:
+                about_weights = self.freezing_assignment(small)
+            if about_weights is not None:
+                return about_weights
             chosen = None if isinstance(small.value, cst.Name) else self.selection(small.value)
             if chosen is not None and len(targets) == 1 and isinstance(targets[0], cst.Name):
                 return self.named_selection(line, small, targets[0], chosen)

@@ -120,9 +120,11 @@ class ControlFlow(Branches, Precision, DataLoading, OptimizerStatements):
         rates = self.rate_loop(node)
         if rates is not None:
             return rates
-        frozen = self.freezing_loop(node)
-        if frozen is not None:
-            return frozen
+        about_weights = self.freezing_loop(node)
+        if about_weights is None and self.context in HOST_CONTEXTS:
+            about_weights = self.sorting_loop(node)
+        if about_weights is not None:
+            return about_weights
         updates = self.parameter_loop(node) if self.context in HOST_CONTEXTS else None
         if updates is not None:
             return updates

@@ -7,11 +7,12 @@ import libcst as cst
 from migrate import nodes, suites
 from migrate.diagnostics import Unsupported
 from migrate.kinds import Leaf, Selection, Tensor
-from migrate.lowering.selections import Selections, names_of_pair, without
+from migrate.lowering.selections import names_of_pair, without
+from migrate.lowering.sorted_names import SortedNames
 from migrate.nodes import Expr, Statement
 
 
-class Freezing(Selections):
+class Freezing(SortedNames):
     """Statements that freeze weights disappear: their optimizer leaves those as they are."""
 
     def freezing_loop(self, node: cst.For) -> list[Statement] | None:

@@ -12,8 +12,8 @@ from migrate import nodes, suites
 from migrate.diagnostics import Unsupported
 from migrate.kinds import Accelerator, Leaf, Scaler
 from migrate.lowering.precision import Precision
-from migrate.lowering.region import call_of
-from migrate.lowering.scope import Block
+from migrate.lowering.region import call_of, method_call_of
+from migrate.lowering.scope import HOST_CONTEXTS, Block
 from migrate.nodes import Expr, Statement
 
 
@@ -28,7 +28,36 @@ class PlainTerms(Precision):
         made = [(self.plain(statement), position) for statement, position in left]
         block.statements[start:] = [plain for each, _ in made for plain in each]
         block.positions[start:] = [position for each, position in made for _ in each]
+        if self.context in HOST_CONTEXTS:
+            self.name_losses(block)
         return start < len(block.statements)
+
+    def name_losses(self, block: Block) -> None:
+        """`self.loss = ...; self.loss.backward()`: the loss has a name of its own until it is known."""
+        for number in range(block.index, len(block.statements)):
+            receiver = method_call_of(block.statements[number], "backward")
+            path = nodes.dotted(receiver.value) if receiver is not None else None
+            if receiver is None or path is None or "." not in path:
+                continue
+            name = path.rpartition(".")[2]
+            first = next((i for i in range(block.index, number) if _binds(block.statements[i], path)), None)
+            if first is None or name in self.unit.taken:
+                continue
+            for position in range(first, number + 1):
+                statement = block.statements[position]
+                if statement not in self.unit.plain:
+                    made = nodes.visited(statement.deep_clone(), _Renamed(path, name))
+                    self.unit.stands_for(made, statement)
+                    self.unit.plain[statement] = made
+                block.statements[position] = self.unit.plain[statement]
+            backward = block.statements[number]
+            kept = self.unit.named.get(backward)
+            if kept is None:
+                kept = self.unit.named[backward] = nodes.statement(f"{path} = {name}")
+                self.unit.stands_for(kept, backward)
+            block.statements.insert(number + 1, kept)
+            block.positions.insert(number + 1, block.positions[number])
+            return
 
     def plain(self, statement: Statement) -> list[Statement]:
         """One statement in plain terms; itself where it is plain already."""
@@ -156,3 +185,22 @@ class PlainTerms(Precision):
 
 def _method(receiver: Expr, name: str, *given: Expr) -> cst.Call:
     return cst.Call(cst.Attribute(receiver, cst.Name(name)), nodes.arguments(given))
+
+
+def _binds(statement: Statement, path: str) -> bool:
+    """Whether a statement is an assignment to an attribute, alone or among others."""
+    small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
+    targets = [target.target for target in small.targets] if isinstance(small, cst.Assign) else []
+    parts = [e for t in targets for e in (nodes.elements(t) if isinstance(t, cst.Tuple) else [t])]
+    return any(nodes.dotted(part) == path for part in parts)
+
+
+class _Renamed(cst.CSTTransformer):
+    """Puts a plain name in the place of an attribute."""
+
+    def __init__(self, path: str, name: str) -> None:
+        super().__init__()
+        self.path, self.name = path, name
+
+    def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> Expr:
+        return cst.Name(self.name) if nodes.dotted(original_node) == self.path else updated_node

@@ -319,7 +319,7 @@ def _fingerprint(script: Script) -> str:
         repr(dict(script.loads)),
         repr(sorted((name, sorted(given)) for name, given in script.made_with.items())),
         repr(sorted(script.module_keys)),
-        repr((sorted(script.listed), sorted(script.selves))),
+        repr((sorted(script.listed), sorted(script.followed), sorted(script.selves))),
         repr(sorted(script.module_seeds)),
         repr(sorted((file, sorted(names)) for file, names in script.gone.items())),
         _ORIGINS.sub("", repr(script.finals)) if script.gone else "",

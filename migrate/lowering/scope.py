@@ -24,6 +24,7 @@ from migrate.kinds import (
     Place,
     Plain,
     ProjectModule,
+    Selection,
     SelfModule,
     Tensor,
     TorchName,
@@ -188,6 +189,14 @@ class Scope:
 
     def parameters_loop(self, node: cst.For) -> list[Statement]:
         """A loop of a constructor over its parameters, which gives them initial weights."""
+        raise NotImplementedError
+
+    def is_instance(self, value: object, classes: Expr) -> bool:
+        """Whether a module is of one of some classes."""
+        raise NotImplementedError
+
+    def one_of_sets(self, node: cst.ListComp | cst.GeneratorExp) -> Selection | None:
+        """The parameters whose names a script has sorted into a set."""
         raise NotImplementedError
 
     def released(self, names: Sequence[str]) -> list[Statement]:
@@ -399,6 +408,8 @@ class Scope:
 
     def passed_in(self, place: Place) -> bool:
         """Whether an object came as an argument: what a function made for this scope did not."""
+        if place in self.script.selves:
+            return True
         source = self.script.parameters_of.get(place)
         return source is not None and source not in self.script.handed
 

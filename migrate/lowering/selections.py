@@ -13,7 +13,7 @@ import libcst as cst
 
 from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Model, Parameters, Place, Selection
+from migrate.kinds import Kind, Model, Names, Parameters, Place, Selection
 from migrate.layers.moves import Permute
 from migrate.lowering.labels import listing_of
 from migrate.lowering.state import StateAccess
@@ -42,7 +42,8 @@ class Selections(StateAccess):
         if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Add):
             return _joined([self.selection(node.left), self.selection(node.right)])
         if isinstance(node, cst.ListComp | cst.GeneratorExp | cst.DictComp):
-            return self.filtered_parameters(node)
+            sorted_out = None if isinstance(node, cst.DictComp) else self.one_of_sets(node)
+            return sorted_out or self.filtered_parameters(node)
         if isinstance(node, cst.Call):
             return self.called_selection(node)
         return None
@@ -195,6 +196,8 @@ class Selections(StateAccess):
 
         if isinstance(node, cst.Name) and node.value in bound:
             return bound[node.value]
+        if isinstance(node, cst.Name) and isinstance(self.kind_of(node), Names | Selection):
+            return self.names_of(self.kind_of(node))
         if isinstance(node, cst.Name) and node.value in self.env.definitions:
             return value(self.env.definitions[node.value])
         known = nodes.literal(node)
@@ -209,6 +212,15 @@ class Selections(StateAccess):
             compare = _COMPARISONS.get(type(node.comparisons[0].operator))
             if compare is not None:
                 return compare(value(node.left), value(node.comparisons[0].comparator))
+        if isinstance(node, cst.IfExp):
+            return value(node.body) if value(node.test) else value(node.orelse)
+        if isinstance(node, cst.Tuple):
+            return tuple(value(part) for part in nodes.elements(node))
+        if isinstance(node, cst.BinaryOperation):
+            operate = _OPERATIONS.get(type(node.operator))
+            sides = (value(node.left), value(node.right))
+            if operate is not None and all(isinstance(side, str | tuple | set) for side in sides):
+                return operate(*sides)
         if isinstance(node, cst.Attribute):
             owner = value(node.value)
             if isinstance(owner, Leaf) and node.attr.value == "requires_grad":
@@ -221,11 +233,18 @@ class Selections(StateAccess):
                 return _rank(owner) if method != "size" else (0,) * _rank(owner)
             if isinstance(owner, str) and method in ("startswith", "endswith", "split") and len(node.args) == 1:
                 return getattr(owner, method)(value(node.args[0].value))
+            if isinstance(owner, set) and method == "keys":
+                return owner
+        if isinstance(node, cst.Call) and nodes.dotted(node.func) == "isinstance" and len(node.args) == 2:
+            return self.is_instance(value(node.args[0].value), node.args[1].value)
+        if isinstance(node, cst.Call) and nodes.dotted(node.func) in ("set", "list", "sorted") and len(node.args) == 1:
+            found = value(node.args[0].value)
+            return found if isinstance(found, set) else self.undecided(node)
         if isinstance(node, cst.Call) and nodes.dotted(node.func) in ("any", "all", "len") and len(node.args) == 1:
             argument = node.args[0].value
             if nodes.dotted(node.func) == "len":
                 found = value(argument)
-                return len(found) if isinstance(found, tuple | list | str) else self.undecided(node)
+                return len(found) if isinstance(found, tuple | list | str | set) else self.undecided(node)
             if isinstance(argument, cst.GeneratorExp | cst.ListComp) and isinstance(argument.for_in.target, cst.Name):
                 words, name = value(argument.for_in.iter), argument.for_in.target.value
                 if isinstance(words, list | tuple) and not argument.for_in.ifs and not argument.for_in.inner_for_in:
@@ -233,12 +252,27 @@ class Selections(StateAccess):
                     return any(each) if nodes.dotted(node.func) == "any" else all(each)
         return self.undecided(node)
 
+    def names_of(self, kind: Kind) -> set[str]:
+        """The names of weights in a set of them, or in a dict by name."""
+        if isinstance(kind, Names):
+            return set(kind.names)
+        leaves = kind.leaves if isinstance(kind, Selection) and kind.named else ()
+        known = [(leaf, found) for place, found in leaves for leaf in leaves_of(self.script, self.root(place))]
+        return {leaf.torch for leaf, found in known if leaf.flax in found}
+
     @staticmethod
     def undecided(node: Expr) -> object:
         """A test that cannot be decided here."""
         raise Unsupported("MIG302", f"which parameters `{nodes.code(node)}` holds for")
 
 
+_OPERATIONS = {
+    cst.Modulo: lambda a, b: a % b,
+    cst.Add: lambda a, b: a + b,
+    cst.BitAnd: lambda a, b: a & b,
+    cst.BitOr: lambda a, b: a | b,
+    cst.Subtract: lambda a, b: a - b,
+}
 _COMPARISONS = {
     cst.In: lambda a, b: a in b,
     cst.NotIn: lambda a, b: a not in b,

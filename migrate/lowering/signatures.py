@@ -15,8 +15,10 @@ def parameter_order(facts: FunctionFacts, name_of: Callable[[State], str]) -> li
     what belongs to no parameter in front, the random key and the mode last of those without a default."""
     keys = [name_of(state) for state in facts.states if state.what in (KEY, MODE)]
     others = [state for state in facts.states if state.what not in (KEY, MODE)]
-    order = [name_of(state) for state in others if state.place.scope != facts.qualname]
-    for parameter in facts.node.params.params:
+    order = facts.parameter_names[:1] if facts.method else []  # self
+    own = [state for state in others if state.place.scope == facts.qualname and state.place.name in order]
+    order += [name_of(state) for state in [*own, *(s for s in others if s.place.scope != facts.qualname)]]
+    for parameter in facts.node.params.params[1 if facts.method else 0 :]:
         name = parameter.name.value
         if isinstance(facts.params.get(name), VANISHING):
             continue

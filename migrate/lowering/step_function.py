@@ -113,7 +113,13 @@ class StepFunctions(LossFunctions, Clipping):
                 rebound = {n for later in losses[number + 1 :] for n in later.names}
                 body += self.kept_metrics(metrics, rebound)
         for bound, clip in clips:
-            body.append(gradients.clipped(bound, clip))
+            limits = [self.lifted([], limit)[1:] for limit in clip.arguments]
+            for _, found in limits:
+                both = found.keys() & lifted.keys()
+                if any(nodes.code(lifted[name][0]) != nodes.code(found[name][0]) for name in both):
+                    raise Unsupported("MIG302", f"{clip.snippet}: a limit called as another input of the step is")
+                lifted |= found
+            body.append(gradients.clipped(bound, replace(clip, arguments=[limit for limit, _ in limits])))
             if bound != "_" and self.live_after(bound, losses):
                 metrics.append((bound, nodes.name(bound)))
                 taken[-1][bound] = bound

@@ -100,6 +100,7 @@ class Unit:
     refused: set[str] = field(default_factory=set)  # names that refused statements would have bound
     refused_reads: set[str] = field(default_factory=set)  # names that they read
     plain: dict[Statement, Statement] = field(default_factory=dict)  # statements in plain terms; kept between rounds
+    named: dict[Statement, Statement] = field(default_factory=dict)  # backward() -> what gives its loss its own place
     precisions: dict[Statement, cst.BaseExpression | None] = field(default_factory=dict)  # of autocast around them
 
     def stands_for(self, made: Statement, original: Statement) -> None:

@@ -222,6 +222,45 @@ optimizer =""",
     + "    if step % 3 == 0:\n        other.load_state_dict(model.state_dict())\n",
     "the next batch before backward": SGD
     + LOOP.replace("    loss.backward()", "    x, y = 0.9 * x, y + 0.1\n    loss.backward()"),
+    "an object keeps the loss": """class Trainer:
+    def __init__(self, model, limit):
+        self.model, self.limit = model, limit
+        self.optimizer = optim.Adam(model.parameters(), lr=0.1)
+
+    def run(self):
+        for step in range(10):
+            self.optimizer.zero_grad()
+            self.loss = criterion(self.model(x), y)
+            self.loss.backward()
+            nn.utils.clip_grad_value_(self.model.parameters(), self.limit)
+            self.optimizer.step()
+            losses.append(self.loss.item())
+
+
+trainer = Trainer(model, 0.2)
+trainer.run()
+""",
+    "weights sorted by their layers": """decay, no_decay = set(), set()
+of_matrices = (nn.Linear,)
+for module_name, module in model.named_modules():
+    for name, p in module.named_parameters():
+        full = "%s.%s" % (module_name, name) if module_name else name
+        if name.endswith("bias"):
+            no_decay.add(full)
+        elif name.endswith("weight") and isinstance(module, of_matrices):
+            decay.add(full)
+        elif name.endswith("weight") and isinstance(module, (nn.LayerNorm, nn.Embedding)):
+            no_decay.add(full)
+named = {name: p for name, p in model.named_parameters()}
+assert len(decay & no_decay) == 0
+assert len(named.keys() - (decay | no_decay)) == 0, "some are in neither"
+groups = [
+    {"params": [named[name] for name in sorted(list(decay))], "weight_decay": 0.3},
+    {"params": [named[name] for name in sorted(list(no_decay))], "weight_decay": 0.0},
+]
+optimizer = optim.AdamW(groups, lr=0.1)
+"""
+    + LOOP,
     "a method of the model makes the optimizer": "optimizer = model.configured(0.3, {'cuda': 'cuda'}.get('', 'cpu'))\n"
     + LOOP
     + "    for group in optimizer.param_groups:\n        group['lr'] = 0.1 / (step + 1)\n",
