@@ -230,7 +230,6 @@ class Script:
         default_factory=set
     )  # scopes, and lists or dicts of parameters that they do more with
     followed: set[tuple[str, str]] = field(default_factory=set)  # scopes, and names that only sort names of weights
-    listed: set[tuple[str, str]] = field(default_factory=set)  # scopes, and lists of parameters that they do more with
     optimizers: dict[Place, tuple[Place, ...]] = field(default_factory=dict)  # -> the models that they train
     leaves: set[Place] = field(default_factory=set)  # tensors made with requires_grad=True
     inspected: set[Place] = field(default_factory=set)  # models whose gradients the script itself reads
