@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import libcst as cst
@@ -30,7 +29,6 @@ from migrate.kinds import (
     Never,
     Number,
     Optimizer,
-    Parameters,
     Plain,
     ProjectModule,
     Scaler,
@@ -43,12 +41,12 @@ from migrate.kinds import (
     Weight,
     join,
 )
-from migrate.layers.table import TABLE
 from migrate.lowering.arguments import placed
+from migrate.lowering.builtin_calls import BuiltinCalls
 from migrate.lowering.constructors import is_extras
 from migrate.lowering.derivatives import Derivatives
 from migrate.lowering.einops_calls import EinopsCalls
-from migrate.lowering.elements import has_key, kinds_in, loop_kind
+from migrate.lowering.elements import has_key
 from migrate.lowering.expressions import Expressions
 from migrate.lowering.function_transforms import FunctionTransforms
 from migrate.lowering.inheritance import FRAMEWORK
@@ -58,8 +56,6 @@ from migrate.lowering.torch_calls import TorchCalls, in_place_rule
 from migrate.lowering.user_calls import UserCalls
 from migrate.rules.catalogue import RULES
 from migrate.rules.rule import Value
-
-_NUMBER_BUILTINS = {"len", "int", "float", "round", "ord", "bool", "hash", "id", "isinstance"}
 
 # Methods of torch's tensors, modules and optimizers that nothing else in common use has.
 _TORCH_ONLY = frozenset(
@@ -97,7 +93,9 @@ _WHOLE = ("norm", "mean", "sum", "std", "var", "min", "max", "abs")  # of all el
 FOREIGN = Plain("foreign")  # what a constructor has from another package: where it is called, it is a module
 
 
-class Calls(Derivatives, TorchCalls, MakerValues, EinopsCalls, Models, Expressions, FunctionTransforms, UserCalls):
+class Calls(
+    BuiltinCalls, Derivatives, TorchCalls, MakerValues, EinopsCalls, Models, Expressions, FunctionTransforms, UserCalls
+):
     """Where a call goes."""
 
     def expr_Call(self, node: cst.Call) -> Value:
@@ -306,80 +304,6 @@ class Calls(Derivatives, TorchCalls, MakerValues, EinopsCalls, Models, Expressio
         made = self.statement(cst.SimpleStatementLine([cst.Expr(node)]))
         self.before = [*outer, *self.before, *made]
         return self.expr(func.value)
-
-    def progress(self, node: cst.Call, callee: Value) -> Value:
-        """`tqdm(x)` gives what x gives, and shows how far it is."""
-        values = [self.expr(arg.value) for arg in node.args]
-        made = node.with_changes(args=placed(node.args, values))
-        first = next((v for v, arg in zip(values, node.args, strict=True) if arg.keyword is None), None)
-        return Value(made, first.kind if first is not None else UNKNOWN)
-
-    @staticmethod
-    def in_torch(values: Sequence[Value]) -> bool:
-        """Whether a module of torch has an attribute, a question about its version: what is rewritten is there."""
-        owner, attribute = (values[0].kind, nodes.literal(values[1].node)) if len(values) == 2 else (UNKNOWN, ...)
-        return isinstance(owner, TorchName) and f"{owner.name}.{attribute}" in (RULES.keys() | TABLE.keys())
-
-    def builtin_call(self, node: cst.Call, name: str) -> Value:
-        """A call of a name that nothing binds: one of Python's own functions."""
-        if name == "map" and len(node.args) > 1 and isinstance(node.args[0].value, cst.Lambda):
-            return self.mapped(node, node.args[0].value)
-        if name == "int" and len(node.args) == 1:
-            known = self.launcher_variable(node.args[0].value)
-            if known is not None:
-                return Value(known, Number())
-        values = [self.expr(arg.value) for arg in node.args]
-        if name == "hasattr" and self.in_torch(values):
-            return Value(nodes.expression("True"), Number())
-        for arg, value in zip(node.args, values, strict=True):
-            self.use(arg.value, value)
-            if name in ("isinstance", "issubclass") and any(isinstance(one, Makers) for one in kinds_in(value.kind)):
-                raise Unsupported("MIG304", f"{nodes.code(arg.value)} in a test of types")
-        made = node.with_changes(args=placed(node.args, values))
-        first = values[0].kind if values else UNKNOWN
-        if name in ("float", "int", "bool") and isinstance(first, Tensor) and self.under_jit:
-            raise Unsupported("MIG307", f"{name}() of a tensor whose values jit does not know")
-        if name in _NUMBER_BUILTINS:
-            return Value(made, Number())
-        if name == "range":
-            for arg in node.args:
-                self.note_type(arg.value, "int")
-            return Value(made, Items(None, Number()))
-        if name == "str":
-            return Value(made, Plain("str"))
-        if name == "enumerate":
-            element = loop_kind(first, id(node.args[0]))
-            return Value(made, Items(None, Items((Number(), element), type="tuple")))
-        if name == "zip":
-            kinds = tuple(loop_kind(value.kind, id(arg)) for arg, value in zip(node.args, values, strict=True))
-            return Value(made, Items(None, Items(kinds, type="tuple")))
-        if name in ("list", "tuple", "sorted", "reversed"):
-            if isinstance(first, Parameters):
-                return Value(made, first)
-            return Value(made, Items(None, loop_kind(first, 0)) if isinstance(first, Items) else UNKNOWN)
-        if name == "iter":
-            return Value(made, first)
-        if name == "next" and isinstance(first, Parameters) and not first.named:
-            raise Unsupported("MIG302", "the first of the parameters: their order is not torch's")
-        if name == "next":
-            return Value(made, Host("batch", frozenset({id(node)})) if isinstance(first, Host) else UNKNOWN)
-        if name in ("sum", "max", "min", "abs"):
-            kind = first.joined() if isinstance(first, Items) and len(node.args) == 1 else first
-            return Value(made, kind if isinstance(kind, Tensor | Number) else UNKNOWN)
-        return Value(made, UNKNOWN)
-
-    def mapped(self, node: cst.Call, function: cst.Lambda) -> Value:
-        """`map(lambda t: ..., xs)`: the lambda takes what is in the lists."""
-        values = [self.array(arg.value) for arg in node.args[1:]]
-        names = [parameter.name.value for parameter in function.params.params]
-        elements = [loop_kind(value.kind, id(node)) for value in values]
-        bound: dict[str, Kind] = dict.fromkeys(names, UNKNOWN)
-        body = self.inner(bound | dict(zip(names, elements, strict=False))).expr(function.body)
-        lambda_ = function.with_changes(body=layouts.first(body))
-        args = [node.args[0].with_changes(value=lambda_), *placed(node.args[1:], values)]
-        items = values[0].kind.items if len(values) == 1 and isinstance(values[0].kind, Items) else None
-        kinds = None if items is None else (body.kind,) * len(items)
-        return Value(node.with_changes(args=args), Items(kinds, body.kind))
 
     def self_call(self, node: cst.Call, func: cst.Attribute, kind: SelfModule) -> Value:
         """`self.x(...)` in a module class: a submodule, a method, or something inherited from nn.Module."""
