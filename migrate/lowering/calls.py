@@ -221,8 +221,10 @@ class Calls(
         return self.user_call(node, Value(func.with_changes(value=base.node)), Function(qualname))
 
     def refuse_foreign(self, node: cst.Call, kind: Kind) -> None:
-        """Declines to call, in a forward pass, what another package has made: a module of timm, of torchvision."""
-        if self.context == "forward" and kind in (FOREIGN, Host("data")):
+        """Declines to call, in what jit traces, what another package has made: a module of timm, of torchvision."""
+        if kind not in (FOREIGN, Host("data")) or not self.under_jit:
+            return
+        if self.context == "forward" or any(isinstance(self.expr(arg.value).kind, Tensor) for arg in node.args):
             raise Unsupported("MIG202", f"{nodes.code(node.func)}, which another package makes, is not converted")
 
     def construct_host(self, node: cst.Call, callee: Value, kind: HostClass) -> Value:

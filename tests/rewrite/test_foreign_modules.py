@@ -34,6 +34,25 @@ class Net(nn.Module):
     assert [(found.code, found.line) for found in diagnostics] == [("MIG202", 11)]
 
 
+def test_refused_in_a_loss() -> None:
+    """A network that is trained elsewhere, which tells how alike two images are."""
+    source = """import torch
+import torch.nn as nn
+from torchvision import models
+
+features = models.vgg19().features
+model = nn.Sequential(nn.Conv2d(3, 3, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+x = torch.ones(2, 3, 8, 8)
+for step in range(2):
+    optimizer.zero_grad()
+    loss = nn.functional.mse_loss(features(model(x)), features(x))
+    loss.backward()
+    optimizer.step()
+"""
+    assert "MIG202 features, which another package makes" in convert(parse("x.py", source)).report.as_text()
+
+
 def test_what_no_forward_pass_calls_stays() -> None:
     source = """import math
 
