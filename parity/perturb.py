@@ -67,7 +67,7 @@ class Perturbation:
         """Each number to one of its two neighbours."""
         with torch.no_grad():
             for tensor in filter(_dense_float, tensors):
-                up = torch.from_numpy(self._random.randint(0, 2, tuple(tensor.shape)) > 0)
+                up = torch.from_numpy(np.asarray(self._random.randint(0, 2, tuple(tensor.shape)) > 0))
                 infinity = torch.tensor(torch.inf, dtype=tensor.dtype)
                 tensor.copy_(torch.nextafter(tensor, torch.where(up, infinity, -infinity)))
 

@@ -21,6 +21,12 @@ def test_every_initial_weight_moves_to_a_neighbour() -> None:
         assert 0.3 < (new == up).mean() < 0.7
 
 
+def test_a_weight_that_is_one_number_moves_as_well() -> None:
+    model = torch.nn.ParameterDict({"scale": torch.nn.Parameter(torch.ones([]))})
+    Perturbation(0).initial(model)
+    assert model["scale"].shape == () and abs(model["scale"].item() - 1) in (2.0**-23, 2.0**-24)
+
+
 def test_the_seed_decides() -> None:
     start = torch.nn.Linear(9, 9).state_dict()
     results = []
