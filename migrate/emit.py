@@ -13,6 +13,7 @@ from migrate.lowering import Lowered
 from migrate.lowering.unit import Helper
 from migrate.nodes import Statement
 from migrate.source import SourceFile
+from migrate.suites import is_import
 
 _REPLACED = {"torch", "accelerate", "contextlib"}  # packages of which an output keeps only what it uses
 _BLANK = cst.EmptyLine(indent=False)
@@ -24,6 +25,7 @@ _STANDARD = {
     "math": "import math",
     "Callable": "from collections.abc import Callable",
     "os": "import os",
+    "dataclass": "from dataclasses import dataclass",
     "Sequence": "from collections.abc import Sequence",
     "partial": "from functools import partial",
     "Path": "from pathlib import Path",
@@ -37,6 +39,7 @@ THIRD_PARTY = {
     "np": "import numpy as np",
     "optax": "import optax",
     **dict.fromkeys(_SHARDING, f"from jax.sharding import {', '.join(_SHARDING)}"),
+    "ravel_pytree": "from jax.flatten_util import ravel_pytree",
     "serialization": "from flax import serialization",
     "flatten_dict": "from flax.traverse_util import flatten_dict",
     "freeze": "from flax.core import freeze",
@@ -78,18 +81,14 @@ def _with_helpers(parts: Sequence[tuple[int, tuple[Statement, ...]]], helpers: I
 
 def _with_snippets(body: list[Statement], files: Mapping[str, str]) -> tuple[list[Statement], list[Statement]]:
     """The snippets together, before the first statement that uses one of them; and the snippets alone."""
-    used = {name for name in files if any(name in usage.loads(s) for s in body if not _is_import(s))}
-    position = next((i for i, s in enumerate(body) if not _is_import(s) and used & set(usage.loads(s))), None)
+    used = {name for name in files if any(name in usage.loads(s) for s in body if not is_import(s))}
+    position = next((i for i, s in enumerate(body) if not is_import(s) and used & set(usage.loads(s))), None)
     if position is None:
         return body, []
     names = {file: name for name, file in files.items()}
     wanted = sorted(names[file] for file in snippet_files.with_needs(tuple(files[name] for name in used)))
     made = [statement for name in wanted for statement in snippet_files.definition(files[name], name, names)]
     return [*body[:position], *made, *body[position:]], made
-
-
-def _is_import(statement: Statement) -> bool:
-    return isinstance(statement, cst.SimpleStatementLine) and isinstance(statement.body[0], cst.Import | cst.ImportFrom)
 
 
 def _roots(statement: Statement) -> set[str]:
@@ -106,27 +105,28 @@ def _roots(statement: Statement) -> set[str]:
 
 def _with_imports(body: list[Statement], wanted: frozenset[str]) -> list[Statement]:
     """The imports that the code needs, and those of which other files of the project take a name (`wanted`)."""
-    code = [statement for statement in body if not _is_import(statement)]
+    code = [statement for statement in body if not is_import(statement)]
     used = set(usage.loads(code)) | _annotations(code) | _reexported(body, wanted)
-    first = next((i for i, s in enumerate(body) if _is_import(s) and "torch" in _roots(s)), None)
+    first = next((i for i, s in enumerate(body) if is_import(s) and "torch" in _roots(s)), None)
     kept: list[Statement] = []
     imported: set[str] = set()
     position = 0
     for number, statement in enumerate(body):
         if number == first:
             position = len(kept)
-        if _is_import(statement) and _REPLACED & _roots(statement):
+        if is_import(statement) and _REPLACED & _roots(statement):
             left = _still_used(statement, used)
             if left is None:
                 continue
             statement = left
-        if _is_import(statement):
+        if is_import(statement):
             imported |= set(usage.stores(statement))
         kept.append(statement)
     if first is None:
         position = _import_position(kept)
-    below_docstring = first is None and position > 0 and not _is_import(kept[position - 1])
+    below_docstring = first is None and position > 0 and not is_import(kept[position - 1])
     lines = list(body[first].leading_lines) if first is not None else [_BLANK] if below_docstring else []
+    imported |= {s.name.value for s in code if isinstance(s, cst.ClassDef | cst.FunctionDef)}  # the script's own
     standard = [nodes.statement(_STANDARD[name]) for name in _STANDARD if name in used and name not in imported]
     texts = dict.fromkeys(THIRD_PARTY[name] for name in THIRD_PARTY if name in used and name not in imported)
     others = [nodes.statement(text) for text in texts]
@@ -135,10 +135,10 @@ def _with_imports(body: list[Statement], wanted: frozenset[str]) -> list[Stateme
     if others:
         others[0] = others[0].with_changes(leading_lines=lines)
     following = kept[position:]
-    if others and following and list(following[0].leading_lines) == lines and lines and _is_import(following[0]):
+    if others and following and list(following[0].leading_lines) == lines and lines and is_import(following[0]):
         following = [following[0].with_changes(leading_lines=[]), *following[1:]]
     made = [*kept[:position], *others, *following]
-    after = [i + 1 for i, s in enumerate(kept[:position]) if _is_import(s) and _roots(s) <= sys.stdlib_module_names]
+    after = [i + 1 for i, s in enumerate(kept[:position]) if is_import(s) and _roots(s) <= sys.stdlib_module_names]
     if standard and after:
         return [*made[: after[-1]], *standard, *made[after[-1] :]]
     if standard:
@@ -151,7 +151,7 @@ def _reexported(body: Sequence[Statement], wanted: frozenset[str]) -> set[str]:
     """Names of torch's data loading that other files take from this one."""
     made: set[str] = set()
     for statement in body:
-        if _is_import(statement) and "torch.utils.data" in nodes.code(statement):
+        if is_import(statement) and "torch.utils.data" in nodes.code(statement):
             made |= set(usage.stores(statement)) & wanted
     return made
 
@@ -163,7 +163,7 @@ def _import_position(body: Sequence[Statement]) -> int:
         docstring = (
             number == 0 and isinstance(statement, cst.SimpleStatementLine) and isinstance(statement.body[0], cst.Expr)
         )
-        if not docstring and not _is_import(statement):
+        if not docstring and not is_import(statement):
             break
         position = number + 1
     return position

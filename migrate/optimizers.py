@@ -27,6 +27,11 @@ class OptimizerEntry:
     flags: tuple[str, ...] = ("maximize",)
 
     @property
+    def evaluates(self) -> bool:
+        """Whether `step` is given a closure, which it evaluates as often as it needs."""
+        return "max_eval" in self.signature
+
+    @property
     def counts(self) -> bool:
         """Whether an update depends on how many there were before."""
         return any(name in self.signature for name in ("betas", "lr_decay", "etas", "lambd"))
@@ -76,6 +81,14 @@ OPTIMIZERS: dict[str, OptimizerEntry] = {
                 ),
             ),
             flags=("maximize", "amsgrad"),
+        ),
+        OptimizerEntry(
+            "torch.optim.LBFGS",
+            "params, lr=1, max_iter=20, max_eval=None, tolerance_grad=1e-7, tolerance_change=1e-9, history_size=100, "
+            "line_search_fn=None",
+            "LBFGS({lr}, max_iter={max_iter?20}, max_eval={max_eval?None}, tolerance_grad={tolerance_grad?1e-7}, "
+            "tolerance_change={tolerance_change?1e-9}, history_size={history_size?100})",
+            flags=(),
         ),
         OptimizerEntry(
             "torch.optim.Adadelta",

@@ -117,13 +117,18 @@ def without_unread(made: Sequence[Statement], original: cst.BaseSuite) -> list[S
     return body
 
 
-def is_docstring(statement: Statement) -> bool:
+def is_docstring(statement: cst.CSTNode) -> bool:
     """Whether a statement is nothing but a string."""
     return (
         isinstance(statement, cst.SimpleStatementLine)
         and isinstance(statement.body[0], cst.Expr)
         and isinstance(statement.body[0].value, cst.SimpleString | cst.ConcatenatedString)
     )
+
+
+def is_import(statement: cst.CSTNode) -> bool:
+    """Whether a statement imports."""
+    return isinstance(statement, cst.SimpleStatementLine) and isinstance(statement.body[0], cst.Import | cst.ImportFrom)
 
 
 def after_docstring(body: Sequence[Statement], extra: Sequence[Statement]) -> list[Statement]:

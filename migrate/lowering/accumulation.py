@@ -60,7 +60,8 @@ class Accumulation(Clipping, Binding):
         for params, grads in self.gradient_states(models):
             if self.root(grads.place) not in self.script.accumulated:
                 continue
-            if self.root(grads.place) not in self.script.summed:
+            # a function that clears them takes them all the same, so its callers must have them
+            if self.root(grads.place) not in self.script.summed and self.scope == self.root(grads.place).scope:
                 self.script.found_zeroed_first.add(self.root(grads.place))
             made.append(self.zero_gradients(params, grads))
         return made
@@ -91,8 +92,8 @@ class Accumulation(Clipping, Binding):
 
     def optimizer_step(self, node: cst.Call, kind: Optimizer) -> list[Statement]:
         """`optimizer.step()` apart from `backward()`: the accumulated gradients are applied."""
-        if node.args:
-            raise Unsupported("MIG401", "step(closure)")
+        if node.args or self.evaluates(kind):
+            raise Unsupported("MIG401", f"{nodes.code(node)}: a closure that is not known")
         if not self.accumulates(kind):
             raise Unsupported("MIG401", "optimizer.step() without a backward pass that was understood")
         states = self.gradient_states(kind.models)

@@ -36,6 +36,7 @@ from migrate.lowering.data_loading import DataLoading
 from migrate.lowering.elements import kinds_in, part_kind
 from migrate.lowering.finding import CLIPPING
 from migrate.lowering.handed_over import HandedOver
+from migrate.lowering.inheritance import FRAMEWORK
 from migrate.lowering.initialisation import Initialisation
 from migrate.lowering.inline_models import InlineModels
 from migrate.lowering.leaves import Leaves
@@ -44,13 +45,13 @@ from migrate.lowering.optimizer_statements import OptimizerStatements
 from migrate.lowering.scope import HOST_CONTEXTS, NOWHERE
 from migrate.lowering.setup import Setup
 from migrate.lowering.typed_tensors import tensor_type
-from migrate.lowering.user_calls import UserCalls
 from migrate.machine import SETTINGS
 from migrate.nodes import Expr, Statement
+from migrate.rules.catalogue import RULES
 from migrate.rules.rule import Value
 
 
-class Assignments(InlineModels, Setup, HandedOver, Initialisation, DataLoading, UserCalls, Leaves, OptimizerStatements):
+class Assignments(InlineModels, Setup, HandedOver, Initialisation, DataLoading, Leaves, OptimizerStatements):
     """Assignments to names, tuples, attributes and items."""
 
     def small_Assign(self, line: cst.SimpleStatementLine, small: cst.Assign) -> list[Statement]:
@@ -88,6 +89,9 @@ class Assignments(InlineModels, Setup, HandedOver, Initialisation, DataLoading, 
         self.pending_place = self.place_of(targets[0])
         if len(targets) == 1 and isinstance(small.value, cst.Call) and self.torch_name(small.value.func) in CLIPPING:
             return self.clip_statement(small.value, targets[0])
+        stepping = self.evaluating_step(small.value)
+        if stepping is not None and len(targets) == 1:
+            return self.closure_step(*stepping, targets[0])
         special = self.received_with_state(line, small, targets) or self.assigned_call(line, small, targets)
         if special is not None:
             return special
@@ -173,9 +177,9 @@ class Assignments(InlineModels, Setup, HandedOver, Initialisation, DataLoading, 
     ) -> list[Statement]:
         """Binds targets to a lowered value. Devices and assignments that say nothing any more (`x = x`) disappear."""
         kind, node = value.kind, value.node
-        if isinstance(kind, TorchName) and tensor_type(kind.name) and isinstance(targets[0], cst.Name):
+        if isinstance(kind, TorchName) and len(targets) == 1 and self.only_renames(kind.name, targets[0]):
             self.bind(targets[0], kind)
-            return []  # Tensor = torch.cuda.FloatTensor
+            return []  # Tensor = torch.cuda.FloatTensor; sin = torch.sin
         self.refuse_torch(value)
         if not all(isinstance(target, cst.Name) for target in targets):
             self.refuse_stateful(kind)
@@ -244,6 +248,13 @@ class Assignments(InlineModels, Setup, HandedOver, Initialisation, DataLoading, 
         made = suites.rebuilt(line, small, small.with_changes(value=node, targets=made_targets))
         first = self.first_gradients(kind.place) if isinstance(kind, Leaf) else []
         return made + self.converted(targets) + first
+
+    def only_renames(self, name: str, target: Expr) -> bool:
+        """Whether an assignment only gives something of torch another name, which calls are then looked up by."""
+        if not isinstance(target, cst.Name):
+            return False
+        once = len(self.blocks) == 1 and self.facts is None
+        return bool(tensor_type(name)) or (once and (name in RULES or name in FRAMEWORK))
 
     def stored_target(self, target: cst.AssignTarget) -> cst.AssignTarget:
         """A target with its attribute under the name that it has in the output."""

@@ -13,6 +13,7 @@ from migrate.layers.table import TABLE
 from migrate.lowering.arguments import placed
 from migrate.lowering.distributed import Distributed
 from migrate.lowering.elements import kinds_in, loop_kind
+from migrate.lowering.inheritance import FRAMEWORK
 from migrate.rules.catalogue import RULES
 from migrate.rules.rule import Value
 
@@ -46,6 +47,8 @@ class BuiltinCalls(Distributed):
         values = [self.expr(arg.value) for arg in node.args]
         if name == "hasattr" and self.in_torch(values):
             return Value(nodes.expression("True"), Number())
+        if name in ("isinstance", "issubclass"):
+            values = [self.flax_class(value) for value in values]
         for arg, value in zip(node.args, values, strict=True):
             self.use(arg.value, value)
             if name in ("isinstance", "issubclass") and any(isinstance(one, Makers) for one in kinds_in(value.kind)):
@@ -82,6 +85,13 @@ class BuiltinCalls(Distributed):
             kind = first.joined() if isinstance(first, Items) and len(node.args) == 1 else first
             return Value(made, kind if isinstance(kind, Tensor | Number) else UNKNOWN)
         return Value(made, UNKNOWN)
+
+    @staticmethod
+    def flax_class(value: Value) -> Value:
+        """`nn.Module` in a test of types is the class that modules of the output inherit from."""
+        if isinstance(value.kind, TorchName) and value.kind.name in FRAMEWORK:
+            return Value(nodes.expression("nn.Module"), Plain("type"))
+        return value
 
     def mapped(self, node: cst.Call, function: cst.Lambda) -> Value:
         """`map(lambda t: ..., xs)`: the lambda takes what is in the lists."""

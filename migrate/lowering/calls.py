@@ -186,6 +186,9 @@ class Calls(
             return self.optimizer_method(node, func, base)
         if isinstance(kind, Module) and has_key(kind, method):
             return self.value_call(node, self.expr(func))
+        if isinstance(kind, Module) and method == "double":
+            self.cast_model(node, None)
+            return base
         if isinstance(kind, Loss | Module) and method in _PLACING:
             return base
         if isinstance(kind, Module):

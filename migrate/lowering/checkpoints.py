@@ -6,8 +6,10 @@ import libcst as cst
 
 from migrate import nodes
 from migrate.diagnostics import Unsupported
+from migrate.kept import kept
 from migrate.kinds import (
     UNKNOWN,
+    Host,
     Model,
     Place,
     Plain,
@@ -34,7 +36,15 @@ class Checkpoints(Models):
         return Value(made, UNKNOWN)
 
     def torch_load(self, node: cst.Call) -> Value:
-        """What was saved as nested dicts of arrays; `load_state_dict` puts it into the structure of the model."""
+        """What was saved as nested dicts of arrays; `load_state_dict` puts it into the structure of the model.
+
+        A project that neither saves nor takes weights reads data of torch's, which stay torch.
+        """
+        if not self.script.checkpoints:
+            args = self.torch_args(
+                [arg for arg in node.args if nodes.dotted(arg.keyword or arg.value) != "map_location"]
+            )
+            return Value(node.with_changes(func=kept(node.func), args=args), Host("data"))
         path = self.node(node.args[0].value)
         made = nodes.expression("serialization.msgpack_restore(Path({path}).read_bytes())", path=path)
         return Value(made, Plain("checkpoint"))

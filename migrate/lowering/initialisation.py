@@ -140,6 +140,8 @@ class Initialisation(ExampleShapes, Examples):
             made.append(nodes.statement('{p}, {s} = variables["params"], variables["batch_stats"]', p=params, s=stats))
         else:
             made.append(nodes.statement('{p} = {call}["params"]', p=params, call=call))
+        if place in self.script.doubled:
+            made.append(nodes.statement("{p} = jax.tree.map(lambda x: x.astype(jnp.float64), {p})", p=params))
         if place in self.script.accumulated - self.script.zeroed_first - self.trained_roots():
             with self.naming_parameters():
                 made.append(self.zero_gradients(State(PARAMS, place), State(GRADS, place)))

@@ -11,6 +11,7 @@ from migrate import layouts, nodes, usage
 from migrate.diagnostics import Unsupported
 from migrate.kinds import (
     VANISHING,
+    DType,
     Kind,
     Model,
     Parameters,
@@ -21,6 +22,7 @@ from migrate.kinds import (
 from migrate.lowering.arguments import placed
 from migrate.lowering.host_draws import HostDraws
 from migrate.lowering.precision import Precision
+from migrate.lowering.scope import HOST_CONTEXTS, NOWHERE
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
 from migrate.script import (
@@ -289,9 +291,10 @@ class Models(Precision, HostDraws):
                 return replace(base, kind=replace(kind, mode="train" if on else "eval"))
             self.set_mode(place, "train" if on else "eval")
             return base
-        if method in _SAME:
-            for arg in node.args:
-                self.expr(arg.value)
+        if method in _SAME or method == "double":
+            kinds = [self.expr(arg.value).kind for arg in node.args]
+            if method == "double" or (method == "to" and any(isinstance(kind, DType) for kind in kinds)):
+                self.cast_model(node, kind.place)
             return base
         if method == "forward" or method == "__call__":
             return self.model_call(node, base)
@@ -307,6 +310,23 @@ class Models(Precision, HostDraws):
         if method == "state_dict":
             return Value(self.saved(kind), StateDict(place))
         raise Unsupported("MIG301", f"nn.Module.{method}")
+
+    def cast_model(self, node: cst.Call, own: Place | None) -> None:
+        """`model.double()`, `model.to(torch.float64)`: its weights are made in float64, and JAX is told to have it."""
+        asked = {self.torch_name(arg.value) for arg in node.args} - {None}
+        if asked and asked <= {"torch.float32", "torch.float"}:
+            return
+        place = self.pending_place if own is None else self.root(own)
+        wide = not asked or asked <= {"torch.float64", "torch.double"}
+        if (
+            not wide
+            or self.context not in HOST_CONTEXTS
+            or place == NOWHERE
+            or (self.scope, place) in self.script.updated
+        ):
+            raise Unsupported("MIG301", f"{nodes.code(node)}: a model in another type")
+        self.script.doubled.add(place)
+        self.unit.enable_x64()
 
     def saved(self, kind: Model) -> Expr:
         """What of a model is saved: its parameters, with its batch statistics where it has them."""

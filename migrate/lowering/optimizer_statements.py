@@ -16,6 +16,7 @@ from migrate.kinds import (
     Scheduler,
 )
 from migrate.lowering.binding import Binding
+from migrate.lowering.closures import Closures
 from migrate.lowering.freezing import Freezing
 from migrate.lowering.parameter_loops import ParameterLoops
 from migrate.lowering.schedules import follow_rate
@@ -28,7 +29,7 @@ from migrate.script import (
 )
 
 
-class OptimizerStatements(ParameterLoops, Freezing, Binding):
+class OptimizerStatements(Closures, ParameterLoops, Freezing, Binding):
     """What scripts do with optimizers and schedulers, and loops over their parameter groups."""
 
     def optimizer_statement(self, node: cst.Call, kind: Optimizer, method: str) -> list[Statement] | None:
@@ -40,6 +41,8 @@ class OptimizerStatements(ParameterLoops, Freezing, Binding):
             return [nodes.statement(text, target=target, source=source)]
         if method == "zero_grad":
             return self.zero_grad(kind)
+        if self.evaluating_step(node) is not None:
+            return self.closure_step(node, kind)
         if method == "step":
             return self.optimizer_step(node, kind)
         if method == "add_param_group":

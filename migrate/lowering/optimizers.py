@@ -38,6 +38,11 @@ class Optimizers(Schedules, ParameterGroups):
             call.only(flag, True, False, None)
         grouped = self.grouped(name, source)
         self.script.momenta[self.pending_place] = _momentum(call)
+        if entry.evaluates:
+            call.only("line_search_fn", None)
+            self.script.evaluating.add(self.pending_place)
+            if self.pending_place in self.script.scheduled:
+                raise Unsupported("MIG302", f"{name} with a learning rate that changes")
         if entry.counts:
             self.script.counting.add(self.pending_place)
         if len(grouped.options) > 1:
@@ -140,7 +145,7 @@ class Optimizers(Schedules, ParameterGroups):
         """The optimizer with the weight decay that goes through the gradient, and gradients turned round where it
         maximizes."""
         before: list[Expr] = []
-        if nodes.is_literal(call.node("maximize"), True):
+        if "maximize" in call.defaults and nodes.is_literal(call.node("maximize"), True):
             before.append(nodes.expression("optax.scale(-1.0)"))
         decay = call.node("weight_decay") if "weight_decay" in call.defaults and call.has("weight_decay") else None
         if decay is None or nodes.is_literal(decay, 0.0) or nodes.is_literal(decay, 0) or entry.decay == "own":

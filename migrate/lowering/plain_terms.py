@@ -10,7 +10,7 @@ import libcst as cst
 
 from migrate import nodes, suites
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Accelerator, Leaf, Scaler
+from migrate.kinds import Accelerator, Function, Leaf, Optimizer, Scaler
 from migrate.lowering.precision import Precision
 from migrate.lowering.region import call_of, method_call_of
 from migrate.lowering.scope import HOST_CONTEXTS, Block
@@ -68,6 +68,9 @@ class PlainTerms(Precision):
         if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
             return [statement]
         small = statement.body[0]
+        stepped = self.closure_first(statement, small)
+        if stepped is not None:
+            return stepped
         call = call_of(statement)
         if call is not None and isinstance(call.func, cst.Attribute):
             said = self.plain_call(call, call.func)
@@ -83,6 +86,26 @@ class PlainTerms(Precision):
             self.unit.stands_for(known, statement)
             self.unit.plain[statement] = known
         return [known]
+
+    def closure_first(
+        self, statement: cst.SimpleStatementLine, small: cst.BaseSmallStatement
+    ) -> list[Statement] | None:
+        """`loss = optimizer.step(closure)` of an optimizer that evaluates it once: `loss = closure()`, and the step."""
+        if not isinstance(small, cst.Assign | cst.Expr) or not isinstance(small.value, cst.Call):
+            return None
+        call = small.value
+        if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "step" or len(call.args) != 1:
+            return None
+        optimizer, closure = self.kind_of(call.func.value), self.kind_of(call.args[0].value)
+        if not isinstance(optimizer, Optimizer) or not isinstance(closure, Function) or self.evaluates(optimizer):
+            return None
+        if statement not in self.unit.apart:
+            first = statement.with_changes(body=[small.with_changes(value=cst.Call(call.args[0].value))])
+            second = cst.SimpleStatementLine([cst.Expr(call.with_changes(args=[]))])
+            for made in (first, second):
+                self.unit.stands_for(made, statement)
+            self.unit.apart[statement] = [first, second]
+        return self.unit.apart[statement]
 
     def plain_change(self, small: cst.BaseSmallStatement) -> cst.BaseSmallStatement:
         """`w.data -= d`, `w.data.sub_(d)` and `w.data = v` change a tensor that gradients are taken of."""

@@ -78,6 +78,7 @@ def lower_project(
     `broken` takes, by scope, the files in which a bug of our own shows: nothing is known of what they define."""
     script = Script(parallel=data_parallel)
     script.submodules = {package: dict(names) for package, names in (submodules or {}).items()}
+    script.checkpoints = any(_CHECKPOINTS.search(found.source.text) for found in inputs)
     units = [Unit(found.source, script, found.scope, found.links, found.unread, found.library) for found in inputs]
     by_scope = {unit.scope: unit for unit in units}
     stored = [_all_stores(unit.source.module) for unit in units]
@@ -108,6 +109,7 @@ def lower_project(
 
 
 _TORCH = re.compile(r"^\s*(import\s(.*,)?|from\s)\s*(torch|einops\.layers\.torch)\b", re.MULTILINE)
+_CHECKPOINTS = re.compile(r"\b(save|load_state_dict)\(")
 _Body = list[tuple[int, tuple[Statement, ...]]]
 
 
@@ -301,7 +303,7 @@ def _fingerprint(script: Script) -> str:
     ]
     parts += [
         repr(sorted(map(repr, group)))
-        for group in (script.found_zeroed_first, script.leaves, script.inspected, script.half)
+        for group in (script.found_zeroed_first, script.doubled, script.leaves, script.inspected, script.half)
     ]
     parts += [repr(len(group)) for group in (script.host_sites, script.wanted, script.kept)]
     parts += [

@@ -21,6 +21,7 @@ from migrate.kinds import (
     ModuleClass,
     Never,
     Number,
+    Optimizer,
     Place,
     Plain,
     ProjectModule,
@@ -405,6 +406,10 @@ class Scope:
                 found.add(one)
                 waiting += self.script.passed.get(one, set()) | {self.script.parameters_of.get(one, one)}
         return {one for one in found if one not in self.script.parameters_of}
+
+    def evaluates(self, kind: Optimizer) -> bool:
+        """Whether an optimizer evaluates a closure as often as it needs."""
+        return self.root(kind.place) in self.script.evaluating
 
     def passed_in(self, place: Place) -> bool:
         """Whether an object came as an argument: what a function made for this scope did not."""

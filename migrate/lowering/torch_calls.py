@@ -217,6 +217,13 @@ class TorchCalls(Losses, Layers, Optimizers, Distributed, DataLoading, TypedTens
             raise Unsupported("MIG302", f"torch.nn.parallel.data_parallel: {nodes.code(module)}({nodes.code(inputs)})")
         return self.expr(cst.Call(module, [cst.Arg(inputs)]))
 
+    def torch_from_numpy(self, node: cst.Call) -> Value:
+        """An array of numpy's becomes one of JAX's wherever it comes from, unless it feeds torch's data loading."""
+        value = self.expr(node.args[0].value)
+        if isinstance(value.kind, Host) and id(node) not in self.script.host_sites:
+            return Value(nodes.call("jnp.asarray", value.node), Tensor(origins=frozenset({id(node)})))
+        return self.apply_rule(RULES["torch.from_numpy"], "torch.from_numpy", node)
+
     def torch_autograd_Variable(self, node: cst.Call) -> Value:
         """`Variable(x)` has been `x` since torch 0.4."""
         return self.expr(node.args[0].value)

@@ -67,8 +67,10 @@ def _is_data(node: cst.BaseExpression, kind: Kind) -> bool:
     """Whether the only argument is data: an array, a list, what numpy returns."""
     if isinstance(kind, Items | Tensor | Host):
         return True
-    called = nodes.dotted(node.func) if isinstance(node, cst.Call) else None
-    return called is not None and called.startswith(("np.", "numpy."))
+    if not isinstance(node, cst.Call):
+        return False
+    converted = isinstance(node.func, cst.Attribute) and node.func.attr.value == "astype"
+    return converted or (nodes.dotted(node.func) or "").startswith(("np.", "numpy."))
 
 
 class _Arrays(cst.CSTTransformer):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import libcst as cst
 
+from migrate import nodes, suites
 from migrate.diagnostics import Diagnostic, Unsupported
 from migrate.kinds import UNKNOWN, Kind, Never, Place, join
 from migrate.nodes import Statement
@@ -100,6 +101,7 @@ class Unit:
     refused: set[str] = field(default_factory=set)  # names that refused statements would have bound
     refused_reads: set[str] = field(default_factory=set)  # names that they read
     plain: dict[Statement, Statement] = field(default_factory=dict)  # statements in plain terms; kept between rounds
+    apart: dict[Statement, list[Statement]] = field(default_factory=dict)  # the same, of what becomes several
     named: dict[Statement, Statement] = field(default_factory=dict)  # backward() -> what gives its loss its own place
     precisions: dict[Statement, cst.BaseExpression | None] = field(default_factory=dict)  # of autocast around them
 
@@ -141,6 +143,14 @@ class Unit:
             yield
         finally:
             self.trials -= 1
+
+    def enable_x64(self) -> None:
+        """Tells JAX, below the imports, to have 64-bit types."""
+        body = self.source.module.body
+        heads = (i for i, s in enumerate(body) if not (suites.is_import(s) or suites.is_docstring(s)))
+        anchor, text = next(heads, len(body)), 'jax.config.update("jax_enable_x64", True)'
+        if all(found.text != text for found in self.helpers):
+            self.helpers.append(Helper(anchor, "", [nodes.statement(text)], text))
 
     def helper(self, wanted: str, make: Callable[[str], list[Statement]], text: str) -> str:
         """Adds a function to the output, or finds the same one; returns its name. `text` tells two of them apart: the

@@ -27,6 +27,7 @@ from migrate.rules import (
     reductions,
     scattering,
     shaping,
+    sparse,
     special,
 )
 from migrate.rules.rule import RULES, Rule
@@ -57,6 +58,7 @@ FAMILIES = (
     random,
     reductions,
     scattering,
+    sparse,
     shaping,
     special,
 )

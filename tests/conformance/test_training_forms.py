@@ -53,9 +53,23 @@ BOTH_LOOP = LOOP.replace("model(x)", "model(x) + other(x)")
 FREEZE = "for p in model.features.parameters():\n    p.requires_grad = False\n"
 SGD = "optimizer = optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=0.2)\n"
 
+CLOSURE = """def closure():
+    optimizer.zero_grad()
+    loss = criterion(model(x), y)
+    loss.backward()
+    return loss
+
+
+for step in range(10):
+    loss = optimizer.step(closure)
+    losses.append(loss.item())
+"""
 STEERED = "weights that a draw leaves out"  # of the momentum, and of the decay: they have no gradient
 
 FORMS = {
+    "a closure that is evaluated once": SGD + CLOSURE,
+    "a closure that is evaluated again and again": "optimizer = optim.LBFGS(model.parameters(), lr=0.5, max_iter=2, "
+    "history_size=5)\n" + CLOSURE,
     STEERED: SGD + "random.seed(3)\n" + LOOP,
     "tensors in the place of a model": "scale = torch.full((2,), 0.5, requires_grad=True)\n"
     "shift = torch.zeros(2).requires_grad_()\noptimizer = optim.SGD([scale, shift], lr=0.1, momentum=0.9)\n"

@@ -44,15 +44,13 @@ def kept(x):
     raise NotImplementedError("MIG303: x is changed in place, and may be seen under another name")
     return steps
 
-# activation = torch.relu
-raise NotImplementedError("MIG304: torch.relu is used as a value")
 model = Net()
 key = jax.random.key(0)
 key, subkey = jax.random.split(key)
 params = model.init(subkey, jnp.ones((2, 3)))["params"]
 grads = jax.tree.map(jnp.zeros_like, params)
-# optimizer = torch.optim.LBFGS(model.parameters())
-raise NotImplementedError("MIG301: torch.optim.LBFGS")
+# optimizer = torch.optim.SparseAdam(model.parameters())
+raise NotImplementedError("MIG301: torch.optim.SparseAdam")
 
 
 @jax.jit(donate_argnames="grads")

@@ -34,7 +34,7 @@ def kept(x: torch.Tensor):
 
 activation = torch.relu
 model = Net()
-optimizer = torch.optim.LBFGS(model.parameters())
+optimizer = torch.optim.SparseAdam(model.parameters())
 
 
 def closure():
