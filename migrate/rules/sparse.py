@@ -1,10 +1,7 @@
 """Sparse tensors become dense arrays of the same values: what XLA compiles has fixed shapes, and a product with a dense
 matrix is what it is fastest at. What only a sparse tensor has (its indices, its values) has no rule."""
 
-import libcst as cst
-
 from migrate import nodes
-from migrate.diagnostics import Unsupported
 from migrate.kinds import Items, Tensor
 from migrate.nodes import Expr
 from migrate.rules.creation import dtype_kind
@@ -57,17 +54,15 @@ def product(call: Call) -> Expr:
 
 @rule(
     "torch.sparse_coo_tensor",
-    signature="indices, values, size=None, *, dtype=None, device=None, requires_grad=False, check_invariants=None, "
+    signature="indices, values, size, *, dtype=None, device=None, requires_grad=False, check_invariants=None, "
     "is_coalesced=None",
 )
 def sparse_coo_tensor(call: Call) -> Value:
     """Values of the same place add up. Without a size torch takes the largest indices, which jit does not know.
 
     >>> torch.sparse_coo_tensor(y, x, (3, 4), check_invariants=True).to_dense()  # x: f32[5]; y: idx3[2, 5]
-    jnp.zeros((3, 4), x.dtype).at[tuple(y)].add(x)
+    jnp.zeros((3, 4), jnp.result_type(x)).at[tuple(y)].add(x)
     """
-    if not call.has("size"):
-        raise Unsupported("MIG302", f"{call.api} without a size")
     kind = call.kind("values")
     indices = call.node("indices")
     if isinstance(call.kind("indices"), Items):
@@ -78,11 +73,8 @@ def sparse_coo_tensor(call: Call) -> Value:
         dtype = call.node("dtype")
         values = nodes.expression("{x}.astype({t})", x=nodes.parenthesized(values), t=dtype)
         made, zeros = dtype_kind(dtype), nodes.call("jnp.zeros", call.node("size"), dtype)
-    elif isinstance(kind, Tensor) and kind.dtype == "float":
-        made, zeros = "float", nodes.call("jnp.zeros", call.node("size"))
-    elif isinstance(values, cst.Name) and isinstance(kind, Tensor):
-        made, zeros = kind.dtype, call.make("jnp.zeros({size}, {values}.dtype)")
     else:
-        raise Unsupported("MIG302", f"{call.api} of values whose dtype is not known")
+        made = kind.dtype if isinstance(kind, Tensor) else ""
+        zeros = call.make("jnp.zeros({size}, jnp.result_type({values}))")
     text = "{zeros}.at[tuple({indices})].add({values})"
     return Value(nodes.expression(text, zeros=zeros, indices=indices, values=values), Tensor(made, rank))

@@ -31,6 +31,8 @@ HARMLESS = {
     ("torch.tril_indices", "dtype"): "integers are 32 bits wide in JAX",
     ("torch.triu_indices", "dtype"): "integers are 32 bits wide in JAX",
     ("torch.unique", "sorted"): "JAX sorts always",
+    ("torch.sparse_coo_tensor", "check_invariants"): "asks for checks of the arguments",
+    ("torch.sparse_coo_tensor", "is_coalesced"): "promises that no place comes twice; if one does, it adds up",
     ("torch.nn.functional.embedding", "norm_type"): "of max_norm, which is refused",
     ("torch.nn.functional.poisson_nll_loss", "eps"): "counts where log_input is False",
     ("torch.nn.functional.instance_norm", "momentum"): "of statistics, which are refused",
