@@ -73,10 +73,13 @@ class Checkpoints(Models):
         other = self.live_source(source, kind)
         if other is not None:
             return self.weights_of_other(kind.place, other, kind)
-        loading = ("model", kind.place) in [(what, place) for what, place, _ in self.pending]
+        made = [line for what, place, line in self.pending if (what, place) == ("model", kind.place)]
+        loading = bool(made)
+        here = any(line is one for line in made for one in self.blocks[-1].statements)
+        elsewhere = bool(self.conditions) and not here
         given = self.facts is not None and nodes.dotted(source) in self.facts.parameter_names
         unknown = kind.place not in self.script.examples and (loading or kind.place in self.script.handed)
-        if unknown and (self.conditions or given):
+        if unknown and (elsewhere or given):
             raise Unsupported(
                 "MIG402", f"{kind.place.name} takes weights where it has none yet: load them where it is used"
             )
