@@ -51,6 +51,14 @@ SETTINGS = ("torch.backends.", "torch._dynamo.config.", "torch._inductor.config.
 
 _MEMORY = "(jax.local_devices()[0].memory_stats() or {})"
 
+# Whether one of torch's own compilers is at work, which none is.
+COMPILERS = (
+    "torch.jit.is_scripting",
+    "torch.jit.is_tracing",
+    "torch.compiler.is_compiling",
+    "torch.onnx.is_in_onnx_export",
+)
+
 # Questions, with their answers in JAX.
 QUERIES = {
     "torch.cuda.is_available": 'jax.default_backend() == "gpu"',
@@ -68,6 +76,7 @@ QUERIES = {
     "torch.accelerator.is_available": 'jax.default_backend() != "cpu"',
     "torch.accelerator.device_count": "jax.local_device_count()",
     "torch.is_grad_enabled": "True",
+    **dict.fromkeys(COMPILERS, "False"),
 }
 
 # What torch raises where a device has no memory left.
@@ -87,6 +96,13 @@ MODULES = (
     "torch.special",
 )
 
+# What compilers of torch's own are told by decorators.
+DECORATORS = (
+    "torch.compile",
+    "torch.compiler.disable",
+    *(f"torch.jit.{name}" for name in ("script", "script_if_tracing", "ignore", "unused", "export")),
+)
+
 # Calls that give a device.
 DEVICES = (
     "torch.device",
@@ -98,6 +114,7 @@ DEVICES = (
 # Calls that give back the model or function that they are given: jit and sharding do their work.
 WRAPPERS = (
     "torch.compile",
+    "torch.jit.script",
     "torch.nn.DataParallel",
     "torch.nn.parallel.DataParallel",
     "torch.nn.parallel.DistributedDataParallel",

@@ -151,6 +151,8 @@ class ClassFacts:
     renamed: dict[str, str] = field(default_factory=dict)  # attribute -> name in the output
     parameters: dict[str, BoundWeight] = field(default_factory=dict)
     buffers: dict[str, str] = field(default_factory=dict)  # name -> reason why no leaf holds it
+    changed: set[str] = field(default_factory=set)  # attributes that methods besides the constructor change
+    variables: set[str] = field(default_factory=set)  # buffers among them: Flax variables
     ties: dict[str, str] = field(default_factory=dict)  # torch key -> the key that fills the leaf
     own_trains: bool = False
     reached: set[str] = field(default_factory=lambda: {"forward"})  # methods that a forward pass runs
@@ -159,6 +161,7 @@ class ClassFacts:
     given: dict[str, dict[str, set[str]]] = field(default_factory=dict)  # class that makes it -> field -> what it gets
     own_draws: set[str] = field(default_factory=set)  # "dropout", "sample"
     own_stats: bool = False
+    own_always: bool = False  # it changes buffers in eval mode, too
     # torch layer -> weight -> initialiser, as `apply(init_fn)` gives them to the layers of this class
     initializers: dict[str, dict[str, cst.BaseExpression]] = field(default_factory=dict)
     # path of a weight ("self.fc.bias") -> the initialiser that some constructor asks for by name
@@ -333,6 +336,10 @@ class Script:
     def has_stats(self, cls: str) -> bool:
         """Whether a module of the class keeps batch statistics."""
         return self._any(cls, "own_stats")
+
+    def changes_state(self, cls: str, mode: str) -> bool:
+        """Whether a forward pass in a mode changes batch statistics or other buffers."""
+        return self.has_stats(cls) and (mode == "train" or self._any(cls, "own_always"))
 
     def draws(self, cls: str, seen: frozenset[str] = frozenset()) -> set[str]:
         """The random streams that a call of the class needs ("dropout" in train mode only)."""

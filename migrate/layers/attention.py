@@ -48,6 +48,33 @@ _LAYER = (
 )
 
 
+_ENCODER_LAYER = (
+    *_inside("self_attn", _self_attention("d_model")),
+    *_FEED_FORWARD,
+    *_inside("norm1", _NORM),
+    *_inside("norm2", _NORM),
+)
+_DECODER_LAYER = (
+    *_inside("self_attn", _self_attention("d_model")),
+    *_inside("multihead_attn", _self_attention("d_model")),
+    *_FEED_FORWARD,
+    *_inside("norm1", _NORM),
+    *_inside("norm2", _NORM),
+    *_inside("norm3", _NORM),
+)
+
+
+def _copies(name: str, weights: tuple[Weight, ...], count: str) -> tuple[Weight, ...]:
+    """The weights of the copies of a layer in a part of another one, and of the norm behind them."""
+    copies = tuple(
+        replace(
+            weight, torch=f"{name}.layers.{{i}}.{weight.torch}", leaf=f"{name}/layers_{{i}}/{weight.leaf}", over=count
+        )
+        for weight in weights
+    )
+    return (*copies, *_inside(name, _inside("norm", _NORM)))
+
+
 def _transformer_layer(
     name: str, weights: tuple[Weight, ...], call: str, note: str, samples: tuple[Sample, ...]
 ) -> Layer:
@@ -153,12 +180,7 @@ LAYERS = (
     ),
     _transformer_layer(
         "TransformerEncoderLayer",
-        (
-            *_inside("self_attn", _self_attention("d_model")),
-            *_FEED_FORWARD,
-            *_inside("norm1", _NORM),
-            *_inside("norm2", _NORM),
-        ),
+        _ENCODER_LAYER,
         "src, src_mask=None, src_key_padding_mask=None, is_causal=False",
         f"Three dropouts, not in attention's projections. {_FAST}",
         (
@@ -174,14 +196,7 @@ LAYERS = (
     ),
     _transformer_layer(
         "TransformerDecoderLayer",
-        (
-            *_inside("self_attn", _self_attention("d_model")),
-            *_inside("multihead_attn", _self_attention("d_model")),
-            *_FEED_FORWARD,
-            *_inside("norm1", _NORM),
-            *_inside("norm2", _NORM),
-            *_inside("norm3", _NORM),
-        ),
+        _DECODER_LAYER,
         "tgt, memory, tgt_mask=None, memory_mask=None, tgt_key_padding_mask=None, memory_key_padding_mask=None, "
         "tgt_is_causal=False, memory_is_causal=False",
         "Attends to itself, then to the encoder's output.",
@@ -228,6 +243,45 @@ LAYERS = (
                 (3, 2, 6),
                 call="x, y, tgt_key_padding_mask=torch.tensor([[False, False, True], [False, False, False]])",
                 inputs="y: f32[4, 2, 6]",
+            ),
+        ),
+    ),
+    Layer(
+        torch="torch.nn.Transformer",
+        signature="d_model=512, nhead=8, num_encoder_layers=6, num_decoder_layers=6, dim_feedforward=2048, "
+        "dropout=0.1, activation=F.relu, custom_encoder=None, custom_decoder=None, layer_norm_eps=1e-5, "
+        "batch_first=False, norm_first=False, bias=True, device=None, dtype=None",
+        template="Transformer({d_model?512}, {nhead?8}, num_encoder_layers={num_encoder_layers?6}, "
+        "num_decoder_layers={num_decoder_layers?6}, dim_feedforward={dim_feedforward?2048}, dropout={dropout?0.1}, "
+        "activation={activation:activation?nn.relu}, layer_norm_eps={layer_norm_eps?1e-5}, "
+        "batch_first={batch_first?False}, norm_first={norm_first?False}, bias={bias?True}, "
+        "training={dropout:training?False})",
+        note="torch draws the weights of all matrices from one distribution (xavier_uniform). " + _FAST,
+        layout=Layout.FIRST,
+        weights=(
+            *_copies("encoder", _ENCODER_LAYER, "num_encoder_layers"),
+            *_copies("decoder", _DECODER_LAYER, "num_decoder_layers"),
+        ),
+        snippets=("Transformer",),
+        call="src, tgt, src_mask=None, tgt_mask=None, memory_mask=None, src_key_padding_mask=None, "
+        "tgt_key_padding_mask=None, memory_key_padding_mask=None, src_is_causal=None, tgt_is_causal=None, "
+        "memory_is_causal=False",
+        trains=True,
+        draws=True,
+        trains_if="dropout",
+        refuses={
+            "custom_encoder": ((None,), "an encoder of the script's own is not supported"),
+            "custom_decoder": ((None,), "a decoder of the script's own is not supported"),
+        },
+        samples=(
+            Sample("nn.Transformer(6, 2, 2, 1, 5, dropout=0.0)", (3, 2, 6), call="x, y", inputs="y: f32[4, 2, 6]"),
+            Sample(
+                "nn.Transformer(6, nhead=2, num_encoder_layers=1, num_decoder_layers=1, dim_feedforward=5, "
+                "dropout=0.0, activation='gelu', batch_first=True, norm_first=True, bias=False)",
+                (2, 3, 6),
+                call="x, y, tgt_mask=nn.Transformer.generate_square_subsequent_mask(4), "
+                "memory_key_padding_mask=torch.tensor([[False, False, True], [False, False, False]])",
+                inputs="y: f32[2, 4, 6]",
             ),
         ),
     ),

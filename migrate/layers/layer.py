@@ -98,6 +98,9 @@ class Layer:
     variants: forms for certain arguments; the first that applies is taken.
     parts: layers among its arguments, whose weights are its own too.
     unused: torch keys that fill no leaf, with the reason.
+    wraps: the argument that is a layer whose weights it computes of others; `renames`: what those are called in torch
+    then, and `scale`, where the kernel has one for each output.
+    waits: the argument that is told by the first input; the template and the weights have it as the others.
     """
 
     torch: str
@@ -119,3 +122,7 @@ class Layer:
     call: str = "input"
     returns: str = "tensor"
     trains_if: str = ""
+    waits: str = ""
+    wraps: str = ""
+    renames: dict[str, str] = field(default_factory=dict)
+    scale: str = ""

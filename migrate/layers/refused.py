@@ -6,6 +6,8 @@ STRUCTURE = {
     "torch.nn.Sequential": "nn.Sequential",
     "torch.nn.ModuleList": "a list of modules",
     "torch.nn.ModuleDict": "a dict of modules",
+    "torch.nn.ParameterList": "a list of parameters",
+    "torch.nn.ParameterDict": "a dict of parameters",
     "torch.nn.DataParallel": "the model itself: arrays are sharded over devices instead",
 }
 
@@ -17,20 +19,10 @@ REFUSED = {
     "torch.nn.CrossMapLRN2d": "a layer of torch's past; torch.nn.LocalResponseNorm is known",
     "torch.nn.FractionalMaxPool2d": "its windows are drawn at random, by torch's generator",
     "torch.nn.FractionalMaxPool3d": "its windows are drawn at random, by torch's generator",
-    **{
-        f"torch.nn.Lazy{name}": "the number of inputs, which torch's initial weights depend on, is not written"
-        for name in (
-            *("Linear", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "InstanceNorm1d", "InstanceNorm2d"),
-            *("InstanceNorm3d", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"),
-        )
-    },
     "torch.nn.LinearCrossEntropyLoss": "a layer and a loss in one",
     "torch.nn.MultiLabelMarginLoss": "its targets end at the first -1",
     "torch.nn.NLLLoss2d": "an old name of torch.nn.NLLLoss",
-    "torch.nn.ParameterDict": "weights whose names are keys; attributes that hold one nn.Parameter each are read",
-    "torch.nn.ParameterList": "weights whose names are numbers; attributes that hold one nn.Parameter each are read",
     "torch.nn.RNNBase": "what nn.RNN, nn.LSTM and nn.GRU have in common, which are known",
     "torch.nn.RNNCellBase": "what the recurrent cells have in common, which are known",
-    "torch.nn.Transformer": "nn.TransformerEncoder and nn.TransformerDecoder, of which it consists, are known",
     "torch.nn.TripletMarginWithDistanceLoss": "calls a function that is passed to it",
 }

@@ -7,11 +7,13 @@ from migrate.layers import (
     attention,
     convolution,
     dropout,
+    lazy,
     linear,
     normalization,
     padding,
     pooling,
     recurrent,
+    reparametrized,
     resizing,
     shape,
 )
@@ -19,7 +21,7 @@ from migrate.layers.layer import Layer
 
 FAMILIES = (
     *(linear, convolution, normalization, activation, pooling, padding, dropout, resizing, shape),
-    *(recurrent, attention),
+    *(recurrent, attention, lazy, reparametrized),
 )
 
 

@@ -32,6 +32,7 @@ from migrate.kinds import (
     Weight,
     join,
 )
+from migrate.lowering.constructors import attributes_in
 from migrate.lowering.data_loading import DataLoading
 from migrate.lowering.elements import kinds_in, part_kind
 from migrate.lowering.finding import CLIPPING
@@ -183,6 +184,8 @@ class Assignments(InlineModels, Setup, HandedOver, Initialisation, DataLoading, 
         self.refuse_torch(value)
         if not all(isinstance(target, cst.Name) for target in targets):
             self.refuse_stateful(kind)
+        if self.context == "forward" and not self.has_no_module and any(map(attributes_in, targets)):
+            raise Unsupported("MIG201", f"{nodes.code(targets[0])} is set in a method: a Flax module is frozen there")
         if isinstance(kind, Items) and any(isinstance(p, Optimizer) and p.place == NOWHERE for p in kinds_in(kind)):
             raise Unsupported("MIG401", "an optimizer that has no name of its own")
         if isinstance(kind, Selection | Group) or _all_groups(kind):
@@ -307,18 +310,25 @@ class Assignments(InlineModels, Setup, HandedOver, Initialisation, DataLoading, 
             return suites.rebuilt(
                 line, small, small.with_changes(value=layouts.first(value), targets=[nodes.target(lowered.node)])
             )
-        if not isinstance(target.value, cst.Name):
+        if not isinstance(target.value, cst.Name) and self.variable_of(target) is None:
             raise Unsupported("MIG303", f"{nodes.code(target.value)} is changed in place")
         self.own(target.value)
         if isinstance(value.kind, Number):
             masked = self.masked_part(target, base, value)
             if masked is not None:
-                return suites.assigned(line, target.value, masked)
+                return self.bound_again(line, target, masked)
         lowered = self.expr(target).node
         assert isinstance(lowered, cst.Subscript)
         place = lowered.with_changes(value=cst.Attribute(layouts.first(base), cst.Name("at")))
         made = nodes.call(cst.Attribute(place, cst.Name("set")), layouts.first(self.as_array(value)))
-        return [line.with_changes(body=[small.with_changes(targets=[nodes.target(target.value)], value=made)])]
+        return self.bound_again(line, target, made)
+
+    def bound_again(self, line: cst.SimpleStatementLine, target: cst.Subscript, value: Expr) -> list[Statement]:
+        """What stands for a change of a part of a tensor: its name, or the variable of a module, has a new value."""
+        variable = self.variable_of(target)
+        if variable is not None:
+            return self.set_variable(line, variable, self.without_gradient(value, Tensor()))
+        return suites.assigned(line, target.value, value)
 
     def masked_part(self, target: cst.Subscript, base: Value, value: Value) -> Expr | None:
         """What `x[mask] = value` makes of x, where the value is one number or has the shape of x; None where the index
@@ -367,7 +377,7 @@ class Assignments(InlineModels, Setup, HandedOver, Initialisation, DataLoading, 
         if not isinstance(base.kind, Tensor):
             return None
         operator = _OPERATORS.get(type(small.operator).__name__)
-        if operator is None or not isinstance(target.value, cst.Name):
+        if operator is None or not (isinstance(target.value, cst.Name) or self.variable_of(target)):
             raise Unsupported("MIG303", f"{nodes.code(target)} is changed in place")
         self.own(target.value)
         change = layouts.first(self.array(small.value))
@@ -375,17 +385,17 @@ class Assignments(InlineModels, Setup, HandedOver, Initialisation, DataLoading, 
         if isinstance(self.expr(small.value).kind, Number):
             masked = self.masked_part(target, base, Value(changed, base.kind))
             if masked is not None:
-                return suites.assigned(line, target.value, masked)
+                return self.bound_again(line, target, masked)
         lowered = self.expr(target).node
         assert isinstance(lowered, cst.Subscript)
         place = lowered.with_changes(value=nodes.expression("{x}.at", x=lowered.value))
         if not _distinct(target, [self.expr(index) for index in _indices(target)]):
             # an index that comes twice counts once in torch, twice in `.at[].add`
             change = nodes.expression(f"{{part}} {operator[0]} {{v}}", part=lowered, v=change)
-            return suites.assigned(line, target.value, nodes.call(cst.Attribute(place, cst.Name("set")), change))
+            return self.bound_again(line, target, nodes.call(cst.Attribute(place, cst.Name("set")), change))
         if operator[0] == "-":
             change = nodes.expression("-{x}", x=change)
-        return suites.assigned(line, target.value, nodes.call(cst.Attribute(place, cst.Name(operator[1])), change))
+        return self.bound_again(line, target, nodes.call(cst.Attribute(place, cst.Name(operator[1])), change))
 
     def small_AugAssign(self, line: cst.SimpleStatementLine, small: cst.AugAssign) -> list[Statement]:
         if isinstance(small.target, cst.Subscript):
@@ -396,6 +406,10 @@ class Assignments(InlineModels, Setup, HandedOver, Initialisation, DataLoading, 
             if part is not None:
                 return part
         target, value = self.expr(small.target), self.expr(small.value)
+        variable = None if isinstance(small.target, cst.Subscript) else self.variable_of(small.target)
+        if variable is not None:
+            given = self.without_gradient(layouts.first(self.as_array(value)), value.kind)
+            return self.set_variable(line, variable, small.with_changes(value=given))
         if isinstance(target.kind, Weight) and not isinstance(small.target, cst.Name):
             raise Unsupported("MIG204", f"{nodes.code(small.target)} is changed after its module was made")
         tensor = isinstance(target.kind, Tensor) or isinstance(value.kind, Tensor)

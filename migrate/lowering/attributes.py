@@ -14,15 +14,15 @@ from migrate.kinds import Items, Kind, Module, Never, SelfModule, Tied, join
 from migrate.lowering.constructors import attributes_in
 from migrate.lowering.elements import element_kind
 from migrate.lowering.module_lists import ModuleLists, bare_lambda
-from migrate.lowering.module_weights import ModuleWeights
 from migrate.lowering.named_weights import NamedWeights
+from migrate.lowering.parameter_lists import PARAMETERS, ParameterLists
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
 from migrate.script import ClassFacts
 from migrate.targets import linen
 
 
-class Attributes(NamedWeights, ModuleWeights, ModuleLists):
+class Attributes(NamedWeights, ParameterLists, ModuleLists):
     """Assignments to attributes of a module."""
 
     def attribute_assignment(
@@ -31,6 +31,10 @@ class Attributes(NamedWeights, ModuleWeights, ModuleLists):
         """`self.x = ...` in a module class; None where it is an assignment like any other."""
         if self.context not in ("setup", "forward") or self.has_no_module:
             return None
+        variable = self.variable_of(target)
+        if variable is not None:
+            given = self.array(value)
+            return self.set_variable(line, variable, self.without_gradient(layouts.first(given), given.kind))
         path = nodes.dotted(target) or ""
         if self.context == "setup" and path.endswith(".weight") and path.startswith("self.") and path.count(".") > 1:
             return self.tie(path, target, value)
@@ -51,6 +55,9 @@ class Attributes(NamedWeights, ModuleWeights, ModuleLists):
         parameter = self.parameter(facts, name, value)
         if parameter is not None:
             return suites.with_comments(parameter, line)
+        listed = self.parameter_list(facts, line, name, value)
+        if listed is not None:
+            return listed
         return self.set_attribute(facts, line, target, value, self.expr(value))
 
     def moved_attribute(self, line: cst.SimpleStatementLine, name: str, value: Expr) -> list[Statement]:
@@ -159,7 +166,9 @@ class Attributes(NamedWeights, ModuleWeights, ModuleLists):
         made: list[Statement] = []
         for name in names:
             local, kind = facts.held.pop(name), facts.seen[name]
-            if isinstance(kind, Items):
+            if isinstance(kind, Items) and kind.type == PARAMETERS:
+                facts.attributes[name] = facts.seen[name] = Items(None, kind.joined())
+            elif isinstance(kind, Items):
                 element = kind.joined()
                 options = element.options if isinstance(element, Module) else ()
                 del facts.seen[name]
@@ -178,6 +187,8 @@ class Attributes(NamedWeights, ModuleWeights, ModuleLists):
         local, kind = facts.held.get(name), facts.seen.get(name)
         if local is None or not isinstance(kind, Items):
             return None
+        if kind.type == PARAMETERS:
+            return self.appended(facts, name, node)
         values = [self.expr(arg.value) for arg in node.args]
         self.note_held(facts, name, self.grown(kind, func.attr.value, values[-1], node))
         args = [bare_lambda(layouts.first(value)) for value in values]

@@ -16,12 +16,20 @@ from migrate.kinds import Kind, Number, Plain, Tensor, join
 from migrate.lowering.binding import Binding
 from migrate.lowering.scope import NextTurn
 from migrate.lowering.unit import Environment
+from migrate.machine import COMPILERS
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
 
 
 class Branches(Binding):
     """`if` with a test that is a tensor."""
+
+    def of_compilers(self, test: Expr) -> bool | None:
+        """What a test of torch's compilers says, none of which is at work: `not torch.jit.is_scripting()`."""
+        if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+            inner = self.of_compilers(test.expression)
+            return None if inner is None else not inner
+        return False if isinstance(test, cst.Call) and self.torch_name(test.func) in COMPILERS else None
 
     def ended(self, body: Sequence[Statement], end: Environment, other: Environment) -> list[Statement]:
         """One of several ways to the same place: names whose channels are last at its end, and not on the other way, go

@@ -46,7 +46,7 @@ from migrate.lowering.builtin_calls import BuiltinCalls
 from migrate.lowering.constructors import is_extras
 from migrate.lowering.derivatives import Derivatives
 from migrate.lowering.einops_calls import EinopsCalls
-from migrate.lowering.elements import has_key
+from migrate.lowering.elements import DICT, has_key
 from migrate.lowering.expressions import Expressions
 from migrate.lowering.function_transforms import FunctionTransforms
 from migrate.lowering.inheritance import FRAMEWORK
@@ -200,6 +200,9 @@ class Calls(
                 return called
         if isinstance(kind, Items) and kind.type == "list" and method in ("append", "extend", "insert"):
             return self.list_method(node, func, base)
+        if isinstance(kind, Items) and kind.type == DICT and method in ("items", "values"):
+            pair = Items((Plain("str"), kind.joined()), type="tuple")
+            return Value(node, Items(None, pair if method == "items" else kind.joined()))
         if isinstance(kind, Instance) and f"{kind.cls}.{method}" in self.script.functions:
             return self.user_call(node, Value(func.with_changes(value=base.node)), Function(f"{kind.cls}.{method}"))
         if isinstance(func.value, cst.Name) and func.value.value == "self" and not isinstance(kind, SelfModule):
@@ -336,7 +339,9 @@ class Calls(
         self.pass_kinds(facts, node.args, values)
         made = cst.Name("self") if func.attr.value == "forward" else func
         drawn = self.draws_for(facts, node.args, "staticmethod" not in facts.decorators)
-        return Value(node.with_changes(func=made, args=nodes.extended(placed(node.args, values), drawn)), facts.result)
+        called = node.with_changes(func=made, args=nodes.extended(placed(node.args, values), drawn))
+        with self.recording_nothing(self.records_nothing([each.decorator for each in facts.node.decorators])):
+            return Value(self.without_gradient(called, facts.result), facts.result)
 
     def weight_method(self, node: cst.Call, func: cst.Attribute, base: Value) -> Value:
         """What scripts ask of one weight: its size, its norm. Its axes are not torch's."""

@@ -22,6 +22,7 @@ from migrate.kinds import (
     TorchName,
 )
 from migrate.layers.table import TABLE
+from migrate.lowering.changed_buffers import changed_attributes
 from migrate.lowering.constructors import built_methods, certain, extras_handed_on, repeated
 from migrate.lowering.custom_gradients import AUTOGRAD_FUNCTIONS, CustomGradients
 from migrate.lowering.inheritance import FRAMEWORK, Inheritance
@@ -156,6 +157,8 @@ class Classes(LayerSubclasses, WeightMethods, CustomGradients, Inheritance):
     def begin_class(facts: ClassFacts, methods: Mapping[str, cst.FunctionDef]) -> None:
         """What is told of a class by its text, and a fresh list of what this round meets in it."""
         facts.built = built_methods({name: node for name, node in methods.items() if name not in facts.host_methods})
+        run = {name: node for name, node in methods.items() if name not in (*facts.built, *facts.host_methods)}
+        facts.changed = changed_attributes(run)
         bodies = [suites.suite_of(methods[name].body.body) for name in ("__init__", *facts.built) if name in methods]
         facts.certain = {name for body in bodies for name in certain(body)}
         facts.rebound = {name for body in bodies for name in repeated(body)}

@@ -47,7 +47,20 @@ class ControlFlow(Branches, Precision, DataLoading, OptimizerStatements):
 
     small_Continue = small_Break
 
+    def taken_side(self, node: cst.If, decided: bool) -> list[Statement]:
+        """The side of a branch that is always taken."""
+        if decided:
+            made = self.suite(node.body.body)
+        elif isinstance(node.orelse, cst.If):
+            made = self.statement_If(node.orelse)
+        else:
+            made = self.suite(node.orelse.body.body) if node.orelse is not None else []
+        return suites.with_comments(made, node) if made else []
+
     def statement_If(self, node: cst.If) -> list[Statement]:
+        decided = self.of_compilers(node.test)
+        if decided is not None:
+            return self.taken_side(node, decided)
         settled = self.settle([node])
         test = self.truth(node.test)
         self.use(node.test, test)
@@ -58,6 +71,7 @@ class ControlFlow(Branches, Precision, DataLoading, OptimizerStatements):
         body = self.suite(node.body.body)
         after_body = self.env.copy()
         self.env.replace(start)
+        self.conditions[-1] = cst.UnaryOperation(cst.Not(), nodes.parenthesized(node.test))
         orelse: cst.If | cst.Else | None = None
         rest: list[Statement] = []
         if isinstance(node.orelse, cst.If):
@@ -179,8 +193,11 @@ class ControlFlow(Branches, Precision, DataLoading, OptimizerStatements):
             if item.asname is not None:
                 self.bind(item.asname.name, UNKNOWN)
             items.append(item.with_changes(item=layouts.first(value), comma=cst.MaybeSentinel.DEFAULT))
-        with self.under(precision):
+        nothing = self.records_nothing([item.item for item in node.items])
+        with self.under(precision), self.recording_nothing(nothing):
             body = self.suite(node.body.body)
+        if nothing:
+            body = self.stopped(body)
         if not items:
             return suites.with_comments(body, node) if body else []
         return [node.with_changes(items=items, body=suites.block_of(node.body, body))]

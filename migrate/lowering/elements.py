@@ -11,6 +11,8 @@ from migrate.constructed import ChoiceNode, LayerNode, ListNode, Node
 from migrate.kinds import UNKNOWN, Host, Items, Kind, Module, Number, Parameters, Plain, Selection, Tensor, Weight
 from migrate.rules.rule import Value
 
+DICT = "dict"  # the type of a dict of values that are all of one kind
+
 
 def part_kind(kind: Kind, number: int, count: int) -> Kind:
     """The kind of one element of an unpacked value."""
@@ -28,7 +30,7 @@ def part_kind(kind: Kind, number: int, count: int) -> Kind:
 def loop_kind(kind: Kind, origin: int) -> Kind:
     """The kind of the loop variable over a value of this kind."""
     if isinstance(kind, Items):
-        return kind.joined()
+        return Plain("str") if kind.type == DICT else kind.joined()
     if isinstance(kind, Tensor):
         return replace(kind, rank=kind.rank - 1 if kind.rank > 0 else -1)
     if isinstance(kind, Host):

@@ -72,6 +72,10 @@ class ExpressionStatements(Setup, Calls, Checkpoints, Leaves, OptimizerStatement
             return []
         if isinstance(shared, Function):
             return self.user_statement(line, node, Value(func, shared), shared)
+        variable = self.variable_of(node)
+        if variable is not None:
+            given = self.changed_variable(node)
+            return self.set_variable(line, variable, self.without_gradient(layouts.first(given), given.kind))
         base, method = self.expr(func.value), func.attr.value
         if isinstance(base.kind, Module) and method == "flatten_parameters":
             return []  # how torch keeps the weights of a recurrent network in memory
@@ -95,6 +99,8 @@ class ExpressionStatements(Setup, Calls, Checkpoints, Leaves, OptimizerStatement
             return self.small_Expr(line, cst.Expr(self.spawned(node)))
         if name in ("torch.manual_seed", "torch.random.manual_seed"):
             return self.seed(line, node)
+        if name == "torch._assert" and len(node.args) == 2 and not any(arg.keyword or arg.star for arg in node.args):
+            return self.statement(cst.SimpleStatementLine([cst.Assert(node.args[0].value, node.args[1].value)]))
         if name.startswith("torch.nn.init."):
             raise Unsupported("MIG204", f"{nodes.code(node)} outside a function given to apply")
         if name in CLIPPING:

@@ -41,7 +41,7 @@ from migrate.kinds import (
 )
 from migrate.layers.table import TABLE
 from migrate.lowering.accelerated import Accelerated
-from migrate.lowering.elements import has_key, loop_kind, named_child, part_kind
+from migrate.lowering.elements import DICT, has_key, loop_kind, named_child, part_kind
 from migrate.lowering.imports import Imports
 from migrate.lowering.named_parameters import NamedParameters
 from migrate.lowering.scope import HOST_CONTEXTS
@@ -71,6 +71,8 @@ _FIELDS = {
     "Q": 0,
     "R": 1,
 }
+
+_OF_DICTS = ("keys", "values", "items", "get")
 
 
 class Expressions(Submodules, Accelerated, WeightValues, NamedParameters, Imports):
@@ -169,6 +171,9 @@ class Expressions(Submodules, Accelerated, WeightValues, NamedParameters, Import
             return self.submodule_attribute(node, base, base.kind, attribute)
         if isinstance(base.kind, Leaf) and attribute == "grad":
             return Value(self.gradients(base.kind.place), base.kind.plain)
+        if isinstance(base.kind, Items) and base.kind.type == DICT and attribute not in _OF_DICTS:
+            key = nodes.expression("{x}[{k}]", x=base.node, k=cst.SimpleString(f'"{attribute}"'))
+            return Value(key, base.kind.joined())
         if isinstance(base.kind, Tensor | Weight):
             return self.tensor_attribute(node, base, attribute)
         if isinstance(base.kind, Host):
@@ -223,6 +228,8 @@ class Expressions(Submodules, Accelerated, WeightValues, NamedParameters, Import
         renamed = facts.renamed.get(attribute)
         if renamed:
             node = node.with_changes(attr=cst.Name(renamed))
+        if attribute in facts.variables:
+            return Value(cst.Attribute(node, cst.Name("value")), kind)
         return Value(node, kind)
 
     def model_attribute(self, node: cst.Attribute, base: Value, attribute: str) -> Value:

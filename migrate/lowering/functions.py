@@ -21,7 +21,7 @@ from migrate.lowering.initializers import Initializers
 from migrate.lowering.scope import Scope, is_data_api, is_grad_mode
 from migrate.lowering.signatures import threaded_parameters, with_draws, with_mode
 from migrate.lowering.user_calls import UserCalls
-from migrate.machine import REGISTRIES
+from migrate.machine import DECORATORS, REGISTRIES
 from migrate.nodes import Expr, Statement
 from migrate.qualified import inside, is_module, spelled
 from migrate.script import (
@@ -118,7 +118,7 @@ class Functions(Initializers, HandedOver, Initialisation, UserCalls):
         name = self.torch_name(decorator.func if isinstance(decorator, cst.Call) else decorator)
         if name is not None and is_data_api(name):
             return name in REGISTRIES
-        if name is not None and not is_grad_mode(name) and name != "torch.compile":
+        if name is not None and not is_grad_mode(name) and name not in DECORATORS:
             raise Unsupported("MIG301", f"the decorator {name}")
         return name is not None
 
@@ -148,7 +148,7 @@ class Functions(Initializers, HandedOver, Initialisation, UserCalls):
         if self.facts is not None and value is not None:
             kind = value.kind.plain if isinstance(value.kind, Leaf) else value.kind
             self.facts.returns = join(self.facts.returns, kind)
-        node = layouts.first(value) if value is not None else None
+        node = self.without_gradient(layouts.first(value), value.kind) if value is not None else None
         if isinstance(small.value, cst.Name) and value is not None:
             self.use(small.value, value)
         states = self.own_returns()

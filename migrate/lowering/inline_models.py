@@ -71,7 +71,7 @@ class InlineModels(Setup, Binding):
         flax = (nodes.dotted(value.node.func) or "").rpartition(".")[2] if isinstance(value.node, cst.Call) else ""
         inline = [found for key, found in self.script.classes.items() if INLINE in key and key != name]
         several = any(found.output_name == flax for found in inline)  # of one class, two could not be told apart
-        if facts.own_trains or several or not flax:
+        if self.script.trains(name) or several or not flax:
             return self.own_class(facts, kind, value.node)
         facts.inline = kind
         facts.output_name = flax
@@ -107,7 +107,7 @@ class InlineModels(Setup, Binding):
             return [made.with_changes(body=cst.IndentedBlock(body))]
 
         wanted = facts.name.rpartition(":")[2].partition(INLINE)[0]
-        marks = f"{wanted} {nodes.code(inner)} {sorted(fields)} {facts.own_trains}"
+        marks = f"{wanted} {nodes.code(inner)} {sorted(fields)} {self.script.trains(facts.name)}"
         facts.output_name = self.unit.helper(wanted, make, marks)
         arguments = {field: cst.parse_expression(text) for field, text in fields.items()}
         return Value(nodes.call(facts.output_name, **arguments), Model(facts.name))

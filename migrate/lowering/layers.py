@@ -22,6 +22,7 @@ from migrate.rules.rule import Call, Parameter, Value
 from migrate.script import ClassFacts, layers_in, merge
 from migrate.snippet_files import with_needs
 from migrate.targets import linen
+from migrate.targets.weights import wrapped_layer
 
 FUNCTIONAL_LAYERS = {
     "torch.nn.functional.max_pool1d": "torch.nn.MaxPool1d",
@@ -39,9 +40,14 @@ class Layers(Arguments, Builders):
     def construct_layer(self, name: str, node: cst.Call) -> Value:
         """A torch layer: its Flax constructor, its weights, its layout."""
         layer = TABLE[name]
+        path, self.making = self.making, "" if layer.wraps else self.making
         call = self.bind_call(name, linen.layer_signature(layer), node.args)
+        self.making = path
         for parameter, value in call.bound.items():
             self.note_type(value.node, linen.ARGUMENT_TYPES.get(parameter, ""))
+        told = self.told_by_input(layer, call)
+        if layer.wraps:
+            self.refuse_initial(layer, call)
         trains = linen.trains(layer, call)
         facts = self.script.classes.get(self.cls)
         value = linen.construct(layer, call, self.asked_for(layer))
@@ -56,7 +62,27 @@ class Layers(Arguments, Builders):
             if layer.draws and trains:
                 facts.own_draws.add("dropout")
             value = self.in_precision(value)
+        if told in usage.loads(value.node):
+            value = replace(value, node=nodes.expression(f"Lazy(lambda {told}: {{made}})", made=value.node))
         return Value(self.with_snippets(value.node, layer.snippets), value.kind)
+
+    def refuse_initial(self, layer: Layer, call: Call) -> None:
+        """Declines initial values for a weight that is computed: whether they have an effect goes by torch's form."""
+        facts = self.script.classes.get(self.cls)
+        wrapped = wrapped_layer(layer, call)
+        if facts is not None and "weight" in facts.initializers.get(wrapped.torch, {}):
+            raise Unsupported("MIG204", f"initial values of a weight that {layer.torch} computes")
+
+    @staticmethod
+    def told_by_input(layer: Layer, call: Call) -> str:
+        """The name of the number of inputs where the first input tells it, "" where the script does."""
+        if not layer.waits:
+            return ""
+        name = "inputs"
+        while any(name in usage.loads(value.node) for value in call.bound.values()):
+            name += "_"
+        call.bound = {**call.bound, layer.waits: Value(nodes.name(name))}
+        return name
 
     def asked_for(self, layer: Layer) -> dict[str, Expr]:
         """The initialisers that are asked for the layer being constructed: by `apply(init_fn)`, or by its path."""

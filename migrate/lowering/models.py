@@ -132,9 +132,9 @@ class Models(Precision, HostDraws):
         args = placed(node.args, values)
         arrays = all(isinstance(value.kind, Tensor) or nodes.is_literal(value.node, None) for value in values)
         streams = self.streams(kind, mode)
-        if mode == "train" and self.stats_of(kind):
+        if self.script.changes_state(kind.cls, mode):
             return Value(
-                self.host_training_pass(callee.node, kind, args, streams, jitted=arrays and not streams), result
+                self.host_training_pass(callee.node, kind, mode, args, streams, jitted=arrays and not streams), result
             )
         if not arrays or streams or mode == "told":
             return Value(self.plain_apply(callee.node, kind, mode, args, streams), result)
@@ -157,7 +157,7 @@ class Models(Precision, HostDraws):
         """A forward pass in a loss function. One that changes batch statistics takes two statements before."""
         assert kind.place is not None
         made = self.plain_apply(nodes.name(kind.place.short), kind, mode, args, self.streams(kind, mode))
-        if mode != "train" or not self.stats_of(kind):
+        if not self.script.changes_state(kind.cls, mode):
             return made
         return self.mutating_apply(kind.place, made)
 
@@ -184,33 +184,40 @@ class Models(Precision, HostDraws):
         return nodes.name(name)
 
     def host_training_pass(
-        self, node: Expr, kind: Model, args: Sequence[cst.Arg], streams: Sequence[tuple[str, Expr]], jitted: bool
+        self,
+        node: Expr,
+        kind: Model,
+        mode: str,
+        args: Sequence[cst.Arg],
+        streams: Sequence[tuple[str, Expr]],
+        jitted: bool,
     ) -> Expr:
-        """A forward pass in train mode outside a training step: it changes batch statistics all the same."""
+        """A forward pass outside a training step that changes batch statistics all the same."""
         assert kind.place is not None
         if self.nested:
             raise Unsupported("MIG401", "batch statistics that change inside a comprehension or a lambda")
         if not jitted:
-            return self.mutating_apply(kind.place, self.plain_apply(node, kind, "train", args, streams))
-        name, leading = self.training_pass(node, kind)
+            return self.mutating_apply(kind.place, self.plain_apply(node, kind, mode, args, streams))
+        name, leading = self.training_pass(node, kind, mode)
         output = self.output_name()
         call = cst.Call(nodes.name(name), [*nodes.arguments(leading), *args])
         stats = self.write(State(BATCH_STATS, kind.place))
         self.before.append(nodes.statement("{output}, {stats} = {call}", output=output, stats=stats, call=call))
         return output
 
-    def training_pass(self, node: Expr, kind: Model) -> tuple[str, list[Expr]]:
+    def training_pass(self, node: Expr, kind: Model, mode: str) -> tuple[str, list[Expr]]:
         """The jitted forward pass that also returns the batch statistics: its name, and what comes before its
         inputs."""
         assert kind.place is not None
         shared = self.is_global(kind.place)
         model = kind.place.name if shared else "model"
+        applied = nodes.code(_in_mode(nodes.name(model), mode))
         several = shared and len({found.name for found in self.script.places}) > 1
         decorator = "@jax.jit" if shared else '@jax.jit(static_argnames="model")'
         leading = ", ".join([*([] if shared else ["model"]), "params", "batch_stats"])
         body = (
             f'    variables = {{"params": params, "batch_stats": batch_stats}}\n'
-            f'    output, mutated = {model}.clone(training=True).apply(variables, *inputs, mutable=["batch_stats"])\n'
+            f'    output, mutated = {applied}.apply(variables, *inputs, mutable=["batch_stats"])\n'
             f'    return output, mutated["batch_stats"]\n'
         )
 
@@ -345,6 +352,10 @@ class Models(Precision, HostDraws):
         args = nodes.extended(args, self.draws_for(facts, node.args, "staticmethod" not in facts.decorators))
         mode = self.mode(kind)
         applied = self.plain_apply(base.node, kind, mode, args, self.streams(kind, mode, method=True), method)
+        if self.script.changes_state(kind.cls, mode):
+            if self.nested:
+                raise Unsupported("MIG401", "batch statistics that change inside a comprehension or a lambda")
+            return Value(self.mutating_apply(kind.place, applied), facts.result)
         return Value(applied, facts.result)
 
 

@@ -111,7 +111,7 @@ class ModuleLists(Scope):
                 layout, rank = kind.exit, kind.rank or rank
             elements.append(bare_lambda(value.node))
             children.append(kind.options[0] if len(kind.options) == 1 else ChoiceNode(kind.options))
-        made = cst.Call(nodes.expression("nn.Sequential"), [cst.Arg(_layer_list(elements))])
+        made = cst.Call(nodes.expression("nn.Sequential"), [cst.Arg(list_in_lines(elements))])
         passage = Passage(entry, layout, first_rank or rank)
         return Value(made, Module((ListNode(tuple(children), "/layers_", passage=passage),)))
 
@@ -167,7 +167,7 @@ class ModuleLists(Scope):
                 raise Unsupported("MIG201", f"{key}: {nodes.code(value.node)} is not known to be a module")
             options = value.kind.options
             children.append(options[0] if len(options) == 1 else ChoiceNode(options))
-        made = _layer_dict([(key, bare_lambda(value.node)) for key, value in named])
+        made = dict_in_lines([(key, bare_lambda(value.node)) for key, value in named])
         tree = ListNode(tuple(children), "_", keys=tuple(key for key, _ in named))
         return Value(made, Module((tree,)))
 
@@ -181,7 +181,7 @@ _NEWLINE = cst.ParenthesizedWhitespace(cst.TrailingWhitespace(), indent=True, la
 _END = cst.ParenthesizedWhitespace(cst.TrailingWhitespace(), indent=True)
 
 
-def _layer_list(elements: Sequence[Expr]) -> cst.List:
+def list_in_lines(elements: Sequence[Expr]) -> cst.List:
     """A list of layers, one to a line where there are several."""
     if len(elements) < 2:
         return cst.List([cst.Element(element) for element in elements])
@@ -190,7 +190,7 @@ def _layer_list(elements: Sequence[Expr]) -> cst.List:
     return cst.List(made, lbracket=cst.LeftSquareBracket(_NEWLINE))
 
 
-def _layer_dict(entries: Sequence[tuple[str, Expr]]) -> cst.Dict:
+def dict_in_lines(entries: Sequence[tuple[str, Expr]]) -> cst.Dict:
     """A dict of layers, one to a line."""
     spaces = [_NEWLINE] * (len(entries) - 1) + [_END]
     made = [

@@ -11,8 +11,10 @@ from migrate.constructed import BoundWeight, LayerNode, ListNode
 from migrate.diagnostics import Unsupported
 from migrate.kinds import Items, Tensor, Tied
 from migrate.lowering.arguments import Arguments
+from migrate.lowering.changed_buffers import ChangedBuffers
 from migrate.nodes import Expr, Statement
 from migrate.rules.catalogue import RULES
+from migrate.rules.rule import Value
 from migrate.script import (
     ClassFacts,
 )
@@ -30,7 +32,7 @@ _MAKERS = {
 _OF_DENSE = 'nn.initializers.variance_scaling(1 / 3, "fan_out", "uniform")'  # of a table: U(-b, b), b = 1 / sqrt(width)
 
 
-class ModuleWeights(Arguments):
+class ModuleWeights(Arguments, ChangedBuffers):
     """Parameters, buffers and tied weights."""
 
     def parameter(self, facts: ClassFacts, name: str, value: Expr) -> list[Statement] | None:
@@ -62,15 +64,21 @@ class ModuleWeights(Arguments):
         if name in facts.fields:  # the constructor's parameter of that name is a field
             facts.renamed[name] = f"{name}_value"
         own = nodes.expression(f'"{facts.renamed.get(name, name)}"')
-        found = self.initial_value(call.args[0].value)
+        if self.initial_value(call.args[0].value) is not None:
+            facts.askable[f"self.{name}"] = True
+        return self.made_parameter(own, call.args[0].value, facts.asked.get(f"self.{name}"))
+
+    def made_parameter(
+        self, own: Expr, value: Expr, asked: Expr | None = None
+    ) -> tuple[Expr, tuple[int | None, ...] | None, int]:
+        """The same of a parameter called `own` that starts as `value`, or by the initialiser that is asked for."""
+        found = self.initial_value(value)
         if found is None:
-            return self.computed_parameter(own, call.args[0].value)
+            return self.computed_parameter(own, value)
         maker, shape = found
         known = [nodes.literal(element.value) for element in shape.elements] if isinstance(shape, cst.Tuple) else []
         lengths = tuple(length if isinstance(length, int) else None for length in known)
-        facts.askable[f"self.{name}"] = True
-        maker = facts.asked.get(f"self.{name}", maker)
-        made = nodes.call("self.param", own, maker, shape)
+        made = nodes.call("self.param", own, asked or maker, shape)
         return made, lengths, len(known) if isinstance(shape, cst.Tuple) else -1
 
     def initial_value(self, value: Expr) -> tuple[Expr, Expr] | None:
@@ -122,7 +130,13 @@ class ModuleWeights(Arguments):
         name = nodes.literal(node.args[0].value)
         if not isinstance(name, str):
             raise Unsupported("MIG201", "a buffer whose name is not written out")
+        facts.own_draws, drawn = set(facts.own_draws), facts.own_draws
         value = self.expr(node.args[1].value)
+        if name in facts.changed and isinstance(value.kind, Tensor):
+            facts.own_draws = drawn  # it is drawn once, with the weights
+            code = nodes.code(value.node).replace('make_rng("sample")', 'make_rng("params")')
+            saved = not any(_unsaved(number, arg) for number, arg in enumerate(node.args))
+            return self.variable(facts, name, Value(cst.parse_expression(code), value.kind), saved)
         if "make_rng" in nodes.code(value.node):
             raise Unsupported("MIG201", f"the buffer {name} is drawn at random")
         if not isinstance(value.kind, Tensor):
@@ -186,6 +200,12 @@ class _Layer:
     path: str
     node: Expr
     layer: LayerNode
+
+
+def _unsaved(number: int, arg: cst.Arg) -> bool:
+    """Whether an argument of `register_buffer` is `persistent=False`."""
+    named = arg.keyword is not None and arg.keyword.value == "persistent"
+    return (named or number == 2) and not nodes.is_literal(arg.value, True)
 
 
 def _made_or_none(value: Expr) -> Expr:

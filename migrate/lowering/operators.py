@@ -62,6 +62,10 @@ class Operators(Branches):
         return Value(node.with_changes(expression=_operand(node.expression, value.node)), kind, value.layout)
 
     def expr_BooleanOperation(self, node: cst.BooleanOperation) -> Value:
+        decided = self.of_compilers(node.left)
+        if decided is not None:  # the left side alone decides `False and x`, and says nothing in `False or x`
+            says_all = decided is isinstance(node.operator, cst.Or)
+            return Value(nodes.name(str(decided)), Number()) if says_all else self.expr(node.right)
         left = self.expr(node.left)
         with self.conditionally():
             right = self.expr(node.right)

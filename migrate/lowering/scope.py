@@ -103,6 +103,7 @@ class Scope:
         self.blocks: list[Block] = []  # around it, innermost last
         self.top = 1  # how many blocks are around what runs exactly once
         self.loops = 0  # how many loops of this scope are around
+        self.detached = False  # inside a block that records no gradients, where some are taken
         self.conditional = False  # in a part of an expression that may not be evaluated, or again and again
         self.receiving: Expr | None = (
             None  # the value of the assignment being lowered, which may be what a function made
@@ -214,6 +215,18 @@ class Scope:
 
     def looped_models(self, statement: Statement) -> set[Place]:
         """The models whose parameters a statement changes in loops over them."""
+        raise NotImplementedError
+
+    def in_place_value(self, node: cst.Call, method: str, base: Value) -> Value:
+        """What a method in place makes of its tensor."""
+        raise NotImplementedError
+
+    def hold(self, facts: ClassFacts, line: cst.SimpleStatementLine, name: str, value: Value) -> list[Statement]:
+        """An attribute of a module that is filled later: a variable until then."""
+        raise NotImplementedError
+
+    def comp_for(self, node: cst.CompFor) -> cst.CompFor:
+        """The `for` of a comprehension."""
         raise NotImplementedError
 
     def group_item(self, node: cst.Subscript, base: Value) -> Value:

@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from migrate import nodes
 from migrate.diagnostics import Unsupported
 from migrate.kinds import Model, Place
-from migrate.lowering.scope import Scope
+from migrate.lowering.detached import Detached
 from migrate.nodes import Expr, Statement
 from migrate.script import BATCH_STATS, COUNT, GRADS, KEY, MODE, OPT_STATE, PARAMS, THE_KEY, State
 
 _SELF_CONTEXTS = ("forward", "setup")  # methods of a Flax module, which draws its own keys
 
 
-class StateAccess(Scope):
+class StateAccess(Detached):
     """Reading and writing what torch changes in place."""
 
     # -- names --------------------------------------------------------------------------------------------------------

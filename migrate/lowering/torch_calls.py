@@ -17,6 +17,7 @@ from migrate.kinds import (
     Model,
     Module,
     Number,
+    Plain,
     Tensor,
 )
 from migrate.layers.refused import REFUSED
@@ -36,9 +37,16 @@ from migrate.nodes import Expr
 from migrate.optimizers import COMPOSED, LOSSES, SCHEDULES
 from migrate.rules.catalogue import RULES
 from migrate.rules.creation import DTYPES
-from migrate.rules.rule import Rule, Value, result_kind
+from migrate.rules.rule import Rule, Value, result_kind, signature
 
-_PASS_THROUGH = ("Tensor.cuda", "Tensor.cpu", "Tensor.requires_grad_", "Tensor.retain_grad", "Tensor.pin_memory")
+_PASS_THROUGH = (
+    "Tensor.cuda",
+    "Tensor.cpu",
+    "Tensor.requires_grad_",
+    "Tensor.retain_grad",
+    "Tensor.pin_memory",
+    "Tensor.share_memory_",
+)
 
 
 class TorchCalls(Losses, Layers, Optimizers, Distributed, DataLoading, TypedTensors, Binding):
@@ -154,6 +162,12 @@ class TorchCalls(Losses, Layers, Optimizers, Distributed, DataLoading, TypedTens
             return base
         if method in ("to", "type"):
             return self.cast(node, base)
+        if method == "is_contiguous":
+            return Value(nodes.expression("True"), Number())  # XLA lays arrays out itself
+        if method == "register_hook":
+            raise Unsupported(
+                "MIG302", "Tensor.register_hook: a gradient is changed on its way by jax.custom_vjp alone"
+            )
         if method in ("item", "tolist", "numpy") and self.under_jit:
             if method == "item" and isinstance(base.kind, Tensor) and base.kind.dtype == "float":
                 return Value(nodes.call("jax.lax.stop_gradient", layouts.first(base)), Tensor("float", 0))
@@ -173,6 +187,14 @@ class TorchCalls(Losses, Layers, Optimizers, Distributed, DataLoading, TypedTens
         elif not self.fresh(node.func.value):
             raise Unsupported("MIG303", f"{api} inside an expression")
         return self.apply_rule(in_place, api, node, base)
+
+    def in_place_value(self, node: cst.Call, method: str, base: Value) -> Value:
+        """What a method in place makes of its tensor."""
+        api = f"Tensor.{method}"
+        rule = in_place_rule(api)
+        if rule is None:
+            raise Unsupported("MIG301", api)
+        return self.apply_rule(rule, api, node, base)
 
     def distribution_method(self, node: cst.Call, method: str, base: Value) -> Value:
         """A method of an object of torch.distributions."""
@@ -227,6 +249,21 @@ class TorchCalls(Losses, Layers, Optimizers, Distributed, DataLoading, TypedTens
     def torch_autograd_Variable(self, node: cst.Call) -> Value:
         """`Variable(x)` has been `x` since torch 0.4."""
         return self.expr(node.args[0].value)
+
+    def torch_testing_assert_close(self, node: cst.Call) -> Value:
+        """numpy's test, by the same formula; torch's limits for float32 where none are given."""
+        parameters = signature(
+            "actual, expected, *, allow_subclasses=True, rtol=None, atol=None, equal_nan=False, check_device=True, "
+            "check_dtype=True, check_layout=True, check_stride=False, msg=None"
+        )
+        call = self.bind_call("torch.testing.assert_close", parameters, node.args)
+        if self.under_jit:
+            raise Unsupported("MIG307", "torch.testing.assert_close of tensors whose values jit does not know")
+        call.only("msg", None)
+        limits = {"rtol": nodes.expression("1.3e-6"), "atol": nodes.expression("1e-5")} | call.given("rtol", "atol")
+        equal_nan = {"equal_nan": call.node("equal_nan")}
+        sides = (call.node("actual"), call.node("expected"))
+        return Value(nodes.call("np.testing.assert_allclose", *sides, **limits, **equal_nan), Plain("None"))
 
     def torch_is_tensor(self, node: cst.Call) -> Value:
         """`isinstance(x, jax.Array)`, which numpy arrays are not."""

@@ -175,8 +175,8 @@ def combinations(call: Call) -> Expr:
     """Pairs in the order of their indices.
 
     >>> torch.combinations(x)  # x: f32[4]
-    jnp.stack([x[i] for i in jnp.triu_indices(x.size, 1)], axis=-1)
+    x[jnp.stack(jnp.triu_indices(x.size, 1), axis=-1)]
     """
     call.only("r", 2)
     call.only("with_replacement", False)
-    return call.make("jnp.stack([{input}[i] for i in jnp.triu_indices({input}.size, 1)], axis=-1)")
+    return call.make("{input}[jnp.stack(jnp.triu_indices({input}.size, 1), axis=-1)]")

@@ -81,6 +81,18 @@ def chunk(call: Call) -> Value:
     return Value(call.make("jnp.split({input}, {chunks}, axis={dim})"), Items(None, Tensor()))
 
 
+@rule("torch.split_with_sizes", "Tensor.split_with_sizes", signature="input, split_sizes, dim=0")
+def split_with_sizes(call: Call) -> Value:
+    """The sizes of all parts; numpy takes where they begin.
+
+    >>> x.split_with_sizes([1, 3, 1], 1)  # x: f32[2, 5]
+    split(x, [1, 3, 1], axis=1)
+    """
+    call.snippet("split")
+    short = "split({input}, {split_sizes})"
+    return Value(call.make(f"{short[:-1]}, axis={{dim}})" if call.has("dim") else short), Items(None, Tensor()))
+
+
 @rule("torch.split", "Tensor.split", signature="input, split_size_or_sections, dim=0")
 def split(call: Call) -> Value:
     """torch takes the size of a part or the sizes of all, numpy the number of parts or where they begin.
@@ -155,6 +167,32 @@ def tile(call: Call) -> Expr:
     jnp.tile(x, (2, 1))
     """
     return call.make("jnp.tile({input}, {dims})")
+
+
+@rule("Tensor.tile", signature="input, *dims")
+def tile_method(call: Call) -> Expr:
+    """Repeats the whole tensor, as `torch.tile` does.
+
+    >>> x.tile(2, 1)  # x: f32[2, 3]
+    jnp.tile(x, (2, 1))
+    """
+    return call.make("jnp.tile({input}, {sizes})", sizes=call.shape("dims"))
+
+
+@rule(
+    "torch.nn.utils.rnn.pad_sequence", signature="sequences, batch_first=False, padding_value=0.0, padding_side='right'"
+)
+def pad_sequence(call: Call) -> Expr:
+    """Time comes first where `batch_first` does not say otherwise.
+
+    >>> torch.nn.utils.rnn.pad_sequence([x, y])  # x: f32[2, 3]; y: f32[4, 3]
+    pad_sequence([x, y])
+    >>> torch.nn.utils.rnn.pad_sequence([x, y], True, 7.0, "left")  # x: f32[2]; y: f32[4]
+    pad_sequence([x, y], batch_first=True, padding_value=7.0, padding_side="left")
+    """
+    call.snippet("pad_sequence")
+    more = call.given("batch_first", "padding_value", "padding_side")
+    return nodes.call("pad_sequence", call.node("sequences"), **more)
 
 
 @rule("torch.broadcast_to", "Tensor.broadcast_to", signature="input, size")

@@ -192,8 +192,8 @@ def nll_loss(call: Call) -> Value:
     "label_smoothing=0.0",
 )
 def cross_entropy(call: Call) -> Value:
-    """Takes logits and integer labels; labels of -100 are left out, and the mean is over those kept. Probabilities as
-    target must be known to be floats.
+    """Takes logits and integer labels; labels of -100 are left out, and the mean is over those kept. A target of the
+    shape of the logits holds probabilities.
 
     >>> F.cross_entropy(x, y)  # x: f32[5, 4]; y: idx4[5]
     cross_entropy(x, y)
@@ -205,14 +205,15 @@ def cross_entropy(call: Call) -> Value:
     weighted_cross_entropy(x, y, z, label_smoothing=0.1)
     >>> F.cross_entropy(x, y.softmax(1), label_smoothing=0.1)  # x: f32[5, 4]; y: f32[5, 4]
     soft_cross_entropy(x, nn.softmax(y, axis=1), label_smoothing=0.1)
+    >>> F.cross_entropy(x, y, z, label_smoothing=0.1)  # x: f32[5, 4]; y: unit[5, 4]; z: const[4]
+    weighted_cross_entropy(x, y, z, label_smoothing=0.1)
     >>> F.cross_entropy(x, y, size_average=False)  # x: f32[5, 4]; y: idx4[5]
     cross_entropy(x, y, reduction="sum")
     >>> F.cross_entropy(x, y.softmax(1), size_average=False)  # x: f32[5, 4]; y: f32[5, 4]
     soft_cross_entropy(x, nn.softmax(y, axis=1), reduction="sum")
     """
     kind = call.kind("target")
-    if isinstance(kind, Tensor) and kind.dtype == "float":
-        call.only("weight", None)
+    if isinstance(kind, Tensor) and kind.dtype == "float" and not call.has("weight"):
         call.snippet("soft_cross_entropy")
         keywords = _reduction_keyword(call) | call.given("label_smoothing")
         made = nodes.call("soft_cross_entropy", call.node("input"), call.node("target"), **keywords)

@@ -46,6 +46,31 @@ def median(call: Call) -> Value:
     return Value(made, _tensors(call) if call.has("dim") else Tensor(kind.dtype if isinstance(kind, Tensor) else "", 0))
 
 
+@rule(
+    "torch.unique_consecutive",
+    "Tensor.unique_consecutive",
+    signature="input, return_inverse=False, return_counts=False, dim=None",
+)
+def unique_consecutive(call: Call) -> Value:
+    """Of the flattened tensor; how many there are depends on the data.
+
+    >>> torch.unique_consecutive(x)  # x: idx2[6]; on the host
+    unique_consecutive(x)
+    >>> x.unique_consecutive(return_inverse=True, return_counts=True)  # x: idx2[2, 3]; on the host
+    unique_consecutive(x, return_inverse=True, return_counts=True)
+    """
+    call.on_host(call.api)
+    call.only("dim", None)
+    call.snippet("unique_consecutive")
+    kind = call.kind("input")
+    found: tuple[Tensor, ...] = (Tensor(kind.dtype if isinstance(kind, Tensor) else ""),)
+    for name in ("return_inverse", "return_counts"):
+        call.only(name, True, False)
+        found += (Tensor("int"),) if call.literal(name) else ()
+    made = nodes.call("unique_consecutive", call.node("input"), **call.given("return_inverse", "return_counts"))
+    return Value(made, Items(found, type="tuple") if len(found) > 1 else found[0])
+
+
 @rule("torch.kthvalue", "Tensor.kthvalue", signature="input, k, dim=-1, keepdim=False")
 def kthvalue(call: Call) -> Value:
     """The k-th smallest, counted from 1, and its index; of equal values any in torch.

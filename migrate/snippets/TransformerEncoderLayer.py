@@ -18,6 +18,7 @@ class TransformerEncoderLayer(nn.Module):
     batch_first: bool = False
     norm_first: bool = False
     bias: bool = True
+    kernel_init: nn.initializers.Initializer = nn.initializers.variance_scaling(1 / 3, "fan_in", "uniform")
     training: bool = False
 
     def setup(self):
@@ -27,10 +28,13 @@ class TransformerEncoderLayer(nn.Module):
             dropout=self.dropout,
             bias=self.bias,
             batch_first=self.batch_first,
+            out_proj_init=self.kernel_init,
             training=self.training,
         )
-        self.linear1 = nn.Dense(self.dim_feedforward, use_bias=self.bias, **torch_init(fan_in=self.d_model))
-        self.linear2 = nn.Dense(self.d_model, use_bias=self.bias, **torch_init(fan_in=self.dim_feedforward))
+        init1 = torch_init(fan_in=self.d_model, kernel_init=self.kernel_init)
+        init2 = torch_init(fan_in=self.dim_feedforward, kernel_init=self.kernel_init)
+        self.linear1 = nn.Dense(self.dim_feedforward, use_bias=self.bias, **init1)
+        self.linear2 = nn.Dense(self.d_model, use_bias=self.bias, **init2)
         self.norm1 = nn.LayerNorm(epsilon=self.layer_norm_eps, use_bias=self.bias)
         self.norm2 = nn.LayerNorm(epsilon=self.layer_norm_eps, use_bias=self.bias)
         self.drop = nn.Dropout(self.dropout, deterministic=not self.training)

@@ -3,13 +3,17 @@ import jax.numpy as jnp
 
 
 def weighted_cross_entropy(logits, labels, weight, ignore_index=-100, reduction="mean", label_smoothing=0.0):
-    """Cross entropy of integer labels with a weight for each class; as in torch the mean divides by the weights."""
+    """Cross entropy with a weight for each class; as in torch the mean divides by the weights of the labels."""
     axis = min(1, logits.ndim - 1)
     log_probs = jax.nn.log_softmax(logits, axis)
-    kept = labels != ignore_index
-    labels = jnp.where(kept, labels, 0)
-    weights = weight[labels] * kept
-    losses = -jnp.take_along_axis(log_probs, jnp.expand_dims(labels, axis), axis).squeeze(axis) * weights
+    if labels.shape == logits.shape:  # probabilities
+        losses = -jnp.tensordot(jnp.moveaxis(labels * log_probs, axis, -1), weight, 1)
+        kept = weights = jnp.ones_like(losses)
+    else:
+        kept = labels != ignore_index
+        labels = jnp.where(kept, labels, 0)
+        weights = weight[labels] * kept
+        losses = -jnp.take_along_axis(log_probs, jnp.expand_dims(labels, axis), axis).squeeze(axis) * weights
     smooth = -jnp.tensordot(jnp.moveaxis(log_probs, axis, -1), weight, 1) * kept / logits.shape[axis]
     losses = (1 - label_smoothing) * losses + label_smoothing * smooth
     if reduction == "none":

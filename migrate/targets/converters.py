@@ -193,6 +193,17 @@ def _pad_mode(call: Call, name: str, count: int) -> Expr:
     return nodes.expression(f'"{mode}"')
 
 
+def _kernel_axis(call: Call, name: str, count: int) -> Expr:
+    """Which axis of the kernel is that of the outputs: the last one, but in a transposed convolution."""
+    kind, dim = call.value("module").kind, nodes.literal(call.node(name))
+    transposed = isinstance(kind, Module) and "ConvTranspose" in getattr(kind.options[0], "torch", "")
+    if dim is None:
+        dim = 1 if transposed else 0
+    if dim not in (0, 1):
+        raise Unsupported("MIG203", f"{call.api}: {name}={nodes.code(call.node(name))} is not the axis of the outputs")
+    return nodes.expression("-1" if dim == 0 else "-2")
+
+
 CONVERTERS: dict[str, Callable[[Call, str, int], Expr]] = {
     "tuple": _repeated,
     "padding": _padding,
@@ -213,4 +224,5 @@ CONVERTERS: dict[str, Callable[[Call, str, int], Expr]] = {
     "behind": _behind,
     "as_tuple": _as_tuple,
     "activation": _activation,
+    "kernel_axis": _kernel_axis,
 }

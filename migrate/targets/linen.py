@@ -16,7 +16,7 @@ from migrate.layers.layer import Layer, Layout
 from migrate.nodes import Expr
 from migrate.rules.rule import Call, Parameter, Value, signature
 from migrate.targets.template import fill
-from migrate.targets.weights import bound_weights, evaluated, exists
+from migrate.targets.weights import bound_weights, evaluated, exists, wrapped_layer
 
 __all__ = ["fill"]
 
@@ -75,6 +75,8 @@ def construct(layer: Layer, call: Call, initializers: Mapping[str, Expr]) -> Val
         node = node.with_changes(args=[*node.args, *_initialisation(layer, call, initializers)])
     layout = layer.layout.value
     passage = Passage(layout, layout, layer.rank if layer.layout is Layout.LAST else 0)
+    if layer.wraps:
+        passage = wrapped_layer(layer, call).passage
     tree = LayerNode(layer.torch, bound_weights(layer, call), layer.unused, passage, layer.returns)
     return Value(node, Module((tree,)))
 

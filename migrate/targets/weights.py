@@ -11,6 +11,7 @@ from migrate.constructed import BoundWeight, LayerNode
 from migrate.diagnostics import Unsupported
 from migrate.kinds import Module
 from migrate.layers.layer import Layer, Part, Weight
+from migrate.layers.moves import Permute
 from migrate.rules.rule import Call
 
 
@@ -61,7 +62,38 @@ def bound_weights(layer: Layer, call: Call) -> tuple[BoundWeight, ...]:
         for one in _copies(weight, call)
         if exists(weight, call) is not False
     )
+    if layer.wraps:
+        own += tuple(_of_wrapped(layer, call))
     return own + tuple(weight for part in layer.parts for weight in _of_part(part, call))
+
+
+def wrapped_layer(layer: Layer, call: Call) -> LayerNode:
+    """The layer whose kernel another one computes: its outputs are on torch's first axis and on Flax's last."""
+    kind = call.value(layer.wraps).kind
+    option = kind.options[0] if isinstance(kind, Module) and len(kind.options) == 1 else None
+    kernel = _kernel(option) if isinstance(option, LayerNode) else None
+    moves = kernel.moves if kernel is not None else ()
+    if not isinstance(option, LayerNode) or len(moves) != 1 or not isinstance(moves[0], Permute):
+        raise Unsupported(
+            "MIG203",
+            f"{call.api} of {nodes.code(call.node(layer.wraps))}: only of a dense layer or a "
+            "convolution of torch's own",
+        )
+    return option
+
+
+def _kernel(option: LayerNode) -> BoundWeight | None:
+    return next((weight for weight in option.weights if (weight.torch, weight.leaf) == ("weight", "kernel")), None)
+
+
+def _of_wrapped(layer: Layer, call: Call) -> Iterator[BoundWeight]:
+    """The weights of a layer that another one holds."""
+    option = wrapped_layer(layer, call)
+    for weight in option.weights:
+        yield replace(weight, torch=layer.renames.get(weight.torch, weight.torch), leaf=f"layer/{weight.leaf}")
+        if layer.scale and weight is _kernel(option):
+            shape = None if weight.shape is None else (*[1] * (len(weight.shape) - 1), weight.shape[-1])
+            yield replace(weight, torch=layer.scale, leaf="scale", shape=shape)
 
 
 def _of_part(part: Part, call: Call) -> Iterator[BoundWeight]:

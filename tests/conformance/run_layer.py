@@ -91,13 +91,16 @@ def leaves(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 class Pair:
-    """The written and the rewritten module, with equal weights. `written`: the source of the one in torch."""
+    """The written and the rewritten module, with equal weights. `written`: the source of the one in torch; `first`:
+    what it is called with before anything else, where its weights wait for that."""
 
-    def __init__(self, written: str, made: Conversion, dtype: str) -> None:
+    def __init__(self, written: str, made: Conversion, dtype: str, first: Inputs | None = None) -> None:
         torch.manual_seed(3)
         self.made, self.dtype = made, dtype
         self.steps: dict[bool, Any] = {}
         self.written = rewritten.executed(written)["M"]()
+        if first is not None:
+            self.written(*map(torch.tensor, first.values()))
         randomise(self.written)
         self.module = rewritten.executed(made.text)["M"]()
         self.weights = rewritten.model_weights(made)

@@ -23,6 +23,7 @@ SAMPLES = (
     Sample("nn.SmoothL1Loss(beta=0.5)", (5, 4), call="x, y", inputs=PAIRS),
     Sample("nn.HuberLoss(delta=0.5)", (5, 4), call="x, y", inputs=PAIRS),
     Sample("nn.CrossEntropyLoss(label_smoothing=0.1)", (5, 4), call="x, y", inputs=LABELS),
+    Sample("nn.CrossEntropyLoss(label_smoothing=0.2)", (5, 4, 3), call="x, y", inputs="y: unit[5, 4, 3]"),
     Sample("nn.NLLLoss(ignore_index=2)", (5, 4), call="F.log_softmax(x, dim=1), y", inputs=LABELS),
     Sample("nn.BCELoss()", (5, 4), call="torch.sigmoid(x), y", inputs=UNIT),
     Sample("nn.BCEWithLogitsLoss(reduction='sum')", (5, 4), call="x, y", inputs=UNIT),

@@ -13,6 +13,8 @@ BY_A_PASS: dict[str, tuple[str, str]] = {
     "Tensor.item": ("SCRIPT", "print(x.sum().item())"),
     "torch.nn.ModuleList": ("INIT", "self.more = nn.ModuleList([nn.Linear(2, 2) for _ in range(2)])"),
     "Module.train": ("SCRIPT", "model.train()"),
+    "torch.jit.is_scripting": ("FORWARD", "if not torch.jit.is_scripting():\n            x = x * 2"),
+    "torch.jit.ignore": ("SCRIPT", "@torch.jit.ignore\ndef twice(x):\n    return 2 * x\n\n\nprint(twice(y))"),
     "Module.eval": ("SCRIPT", "model.eval()"),
     "Module.to": ("SCRIPT", 'model.to("cpu")'),
     "torch.cuda.is_available": ("SCRIPT", "print(torch.cuda.is_available())"),

@@ -197,7 +197,7 @@ def test_a_change_in_place_that_another_name_sees() -> None:
 
 
 def test_a_decorator_of_torch() -> None:
-    assert diagnostics(HEAD + "@torch.jit.ignore\ndef f():\n    pass\n")
+    assert diagnostics(HEAD + "@torch.fx.wrap\ndef f():\n    pass\n")
 
 
 @pytest.mark.parametrize("attribute", ["values", "indices"])

@@ -1,0 +1,87 @@
+"""What module classes hold besides layers: outputs, gradients and state after a call, in both frameworks."""
+
+from __future__ import annotations
+
+import pytest
+
+from migrate.layers.layer import Sample
+from tests.conformance import rewritten
+from tests.conformance.run_layer import Pair, example_inputs
+
+HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n\n\n"
+PARAMETER_LISTS = """class M(nn.Module):
+    def __init__(self, number=2, sizes=(4, 5)):
+        super().__init__()
+        self.kernels = nn.ParameterList([nn.Parameter(torch.randn(4, 4)) for _ in range(number)])
+        self.biases = nn.ParameterList([nn.Parameter(torch.zeros(4)), torch.ones(4)])
+        self.scales = nn.ParameterDict({"left": nn.Parameter(torch.randn(4)), "right": nn.Parameter(torch.ones(4))})
+        self.filled = nn.ParameterList()
+        for size in sizes:
+            self.filled.append(nn.Parameter(torch.randn(size) * 0.5))
+        self.counted = nn.ParameterList(nn.Parameter(torch.randn(size, 1)) for size in sizes)
+
+    def forward(self, x):
+        for kernel, bias in zip(self.kernels, self.biases):
+            x = torch.tanh(x @ kernel + bias)
+        for name, scale in self.scales.items():
+            x = x * scale.unsqueeze(0)
+        x = x + self.scales["left"] - self.scales.right.pow(2)
+        return x.sum() + len(self.kernels) * self.filled[1].sum() + sum(column.sum() for column in self.counted)
+"""
+FOLLOWING = """class M(nn.Module):
+    def __init__(self, width=4, decay=0.9):
+        super().__init__()
+        self.decay = decay
+        self.linear = nn.Linear(width, width)
+        self.register_buffer("mean", torch.zeros(width))
+        self.register_buffer("steps", torch.tensor(0))
+        self.register_buffer("rows", torch.randn(3, width))
+        self.register_buffer("constant", torch.ones(width) * 2, persistent=False)
+
+    def forward(self, x):
+        x = self.linear(x)
+        if self.training:
+            with torch.no_grad():
+                self.mean.mul_(self.decay).add_(x.mean(0), alpha=1 - self.decay)
+            self.steps += 1
+            self.rows[0] = x[0].detach()
+            self.rows[1:] += 1.0
+        return (x - self.mean) * self.constant + self.rows.sum(0) * self.steps
+"""
+REMEMBERING = """class M(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("last", torch.zeros(1, 4))
+        self.linear = nn.Linear(4, 4)
+
+    @torch.no_grad()
+    def scale(self, x):
+        return x.square().mean()
+
+    def forward(self, x):
+        self.last = 0.5 * self.last + x.detach().mean()
+        self.last.copy_(self.last[:, :1] * 2)
+        with torch.no_grad():
+            gate = torch.sigmoid(self.linear(x))
+        with torch.no_grad():
+            shift = x * 2
+            shift = shift + self.linear(shift)
+        return self.linear(x) * gate - self.last * self.scale(x) + shift
+"""
+FORMS = {
+    "buffers that follow in train mode": (FOLLOWING, Sample("M()", (3, 4))),
+    "buffers that change in both modes, and no_grad": (REMEMBERING, Sample("M()", (3, 4))),
+    "lists of parameters": (PARAMETER_LISTS, Sample("M()", (3, 4))),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_the_same_from_the_same_weights(name: str, float64: None) -> None:
+    text, sample = FORMS[name]
+    written = HEAD + text
+    pair = Pair(written, rewritten.clean(written), "float64")
+    inputs = example_inputs(sample, "float64")
+    found = pair.tree_problems(inputs)
+    for train in (False, True) if pair.trains else (False,):
+        found += [f"train={train}: {difference.what}" for difference in pair.differing(inputs, train)]
+    assert not found, "\n".join(found)
