@@ -5,7 +5,9 @@ torch's hooks and parametrizations change a layer in place and give it back; her
 
 from migrate.layers.layer import Layer, Layout, Sample, Weight
 
-_ONLY_WEIGHT = {"name": (("weight",), "only the weight of a layer is computed")}
+_ONLY_WEIGHT: dict[str, tuple[tuple[object, ...], str]] = {
+    "name": (("weight",), "only the weight of a layer is computed")
+}
 
 
 def _weight_norm(path: str, own: str, scale: str, samples: tuple[Sample, ...]) -> Layer:
