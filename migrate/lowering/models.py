@@ -149,8 +149,8 @@ class Models(Precision, HostDraws):
         if self.region is not None:
             return self.traced_apply(kind, mode, args)
         streams = self.streams(kind, mode)
-        if mode == "train" and self.stats_of(kind):
-            return self.host_training_pass(callee.node, kind, args, streams, jitted=False)
+        if self.script.changes_state(kind.cls, mode):
+            return self.host_training_pass(callee.node, kind, mode, args, streams, jitted=False)
         return self.plain_apply(callee.node, kind, mode, args, streams)
 
     def traced_apply(self, kind: Model, mode: str, args: Sequence[cst.Arg]) -> Expr:

@@ -63,12 +63,12 @@ def unique_consecutive(call: Call) -> Value:
     call.only("dim", None)
     call.snippet("unique_consecutive")
     kind = call.kind("input")
-    found: tuple[Tensor, ...] = (Tensor(kind.dtype if isinstance(kind, Tensor) else ""),)
+    found = [Tensor(kind.dtype if isinstance(kind, Tensor) else "")]
     for name in ("return_inverse", "return_counts"):
         call.only(name, True, False)
-        found += (Tensor("int"),) if call.literal(name) else ()
+        found += [Tensor("int")] if call.literal(name) else []
     made = nodes.call("unique_consecutive", call.node("input"), **call.given("return_inverse", "return_counts"))
-    return Value(made, Items(found, type="tuple") if len(found) > 1 else found[0])
+    return Value(made, Items(tuple(found), type="tuple") if len(found) > 1 else found[0])
 
 
 @rule("torch.kthvalue", "Tensor.kthvalue", signature="input, k, dim=-1, keepdim=False")
