@@ -32,7 +32,6 @@ class MultiheadAttention(nn.Module):
     kdim: int | None = None
     vdim: int | None = None
     batch_first: bool = False
-    kernel_init: nn.initializers.Initializer = nn.initializers.variance_scaling(1 / 3, "fan_in", "uniform")
     training: bool = False
     in_proj_init: nn.initializers.Initializer = nn.initializers.xavier_uniform()
     out_proj_init: nn.initializers.Initializer = nn.initializers.variance_scaling(1 / 3, "fan_in", "uniform")
