@@ -50,7 +50,7 @@ check: $(STAMP)
 	@$(BIN)/lint-imports --no-cache --no-logo
 
 test: check
-	@$(BIN)/pytest -n $(WORKERS)
+	@$(BIN)/pytest -n $(WORKERS) --durations=40 --durations-min=5
 
 bench: $(STAMP)
 	@$(BIN)/python -m tests.bench
