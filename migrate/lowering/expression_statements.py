@@ -16,6 +16,7 @@ from migrate.kinds import (
     Scheduler,
     Tensor,
 )
+from migrate.layers.table import TABLE
 from migrate.lowering.calls import Calls
 from migrate.lowering.checkpoints import Checkpoints
 from migrate.lowering.finding import CLIPPING
@@ -105,6 +106,10 @@ class ExpressionStatements(Setup, Calls, Checkpoints, Leaves, OptimizerStatement
             raise Unsupported("MIG204", f"{nodes.code(node)} outside a function given to apply")
         if name in CLIPPING:
             return self.clip_statement(node)
+        if name in TABLE and TABLE[name].wraps and node.args:
+            layer = nodes.code(node.args[0].value)
+            text = f"{nodes.code(node)} changes a layer in place: write {layer} = {nodes.code(node)}"
+            raise Unsupported("MIG202", text)
         return None
 
     def model_statement(self, node: cst.Call, kind: Model, method: str) -> list[Statement] | None:

@@ -196,6 +196,13 @@ def test_a_change_in_place_that_another_name_sees() -> None:
     assert diagnostics(HEAD + "y = x\nx[0] += 1\nprint(y)\n")
 
 
+def test_a_layer_that_a_call_changes_in_place() -> None:
+    """The layer would lose its norm without a word."""
+    found = diagnostics(module("self.part = nn.Linear(3, 2)\n        nn.utils.weight_norm(self.part)"))
+    assert [each.code for each in found] == ["MIG202"]
+    assert "write self.part = nn.utils.weight_norm(self.part)" in found[0].message
+
+
 def test_a_decorator_of_torch() -> None:
     assert diagnostics(HEAD + "@torch.fx.wrap\ndef f():\n    pass\n")
 
