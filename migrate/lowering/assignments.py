@@ -18,20 +18,15 @@ from migrate.kinds import (
     Leaf,
     Model,
     Module,
-    Number,
     Optimizer,
-    OptimizerGroups,
     Parameters,
-    Plain,
     RunningOptions,
     Scaler,
     Scheduler,
     Selection,
-    Tensor,
     TorchName,
-    Weight,
-    join,
 )
+from migrate.lowering.changed_in_place import ChangedInPlace
 from migrate.lowering.constructors import attributes_in
 from migrate.lowering.data_loading import DataLoading
 from migrate.lowering.elements import kinds_in, part_kind
@@ -40,11 +35,8 @@ from migrate.lowering.handed_over import HandedOver
 from migrate.lowering.inheritance import FRAMEWORK
 from migrate.lowering.initialisation import Initialisation
 from migrate.lowering.inline_models import InlineModels
-from migrate.lowering.leaves import Leaves
 from migrate.lowering.module_lists import bare_lambda
-from migrate.lowering.optimizer_statements import OptimizerStatements
 from migrate.lowering.scope import HOST_CONTEXTS, NOWHERE
-from migrate.lowering.setup import Setup
 from migrate.lowering.typed_tensors import tensor_type
 from migrate.machine import SETTINGS
 from migrate.nodes import Expr, Statement
@@ -52,7 +44,7 @@ from migrate.rules.catalogue import RULES
 from migrate.rules.rule import Value
 
 
-class Assignments(InlineModels, Setup, HandedOver, Initialisation, DataLoading, Leaves, OptimizerStatements):
+class Assignments(InlineModels, HandedOver, Initialisation, DataLoading, ChangedInPlace):
     """Assignments to names, tuples, attributes and items."""
 
     def small_Assign(self, line: cst.SimpleStatementLine, small: cst.Assign) -> list[Statement]:
@@ -296,67 +288,6 @@ class Assignments(InlineModels, Setup, HandedOver, Initialisation, DataLoading, 
             made_target, made_value = kept[0]
         return [line.with_changes(body=[small.with_changes(targets=[nodes.target(made_target)], value=made_value)])]
 
-    def item_assignment(
-        self, line: cst.SimpleStatementLine, small: cst.Assign, target: cst.Subscript
-    ) -> list[Statement]:
-        """`x[i] = v`: a new array under the same name."""
-        base = self.expr(target.value)
-        if isinstance(base.kind, OptimizerGroups) and base.kind.one:
-            return self.set_hyperparameter(target, base.kind, self.node(small.value))
-        value = self.expr(small.value)
-        if not isinstance(base.kind, Tensor):
-            self.share([], small.value)
-            lowered = self.expr(target)
-            return suites.rebuilt(
-                line, small, small.with_changes(value=layouts.first(value), targets=[nodes.target(lowered.node)])
-            )
-        if not isinstance(target.value, cst.Name) and self.variable_of(target) is None:
-            raise Unsupported("MIG303", f"{nodes.code(target.value)} is changed in place")
-        self.own(target.value)
-        if isinstance(value.kind, Number):
-            masked = self.masked_part(target, base, value)
-            if masked is not None:
-                return self.bound_again(line, target, masked)
-        lowered = self.expr(target).node
-        assert isinstance(lowered, cst.Subscript)
-        place = lowered.with_changes(value=cst.Attribute(layouts.first(base), cst.Name("at")))
-        made = nodes.call(cst.Attribute(place, cst.Name("set")), layouts.first(self.as_array(value)))
-        return self.bound_again(line, target, made)
-
-    def bound_again(self, line: cst.SimpleStatementLine, target: cst.Subscript, value: Expr) -> list[Statement]:
-        """What stands for a change of a part of a tensor: its name, or the variable of a module, has a new value."""
-        variable = self.variable_of(target)
-        if variable is not None:
-            return self.set_variable(line, variable, self.without_gradient(value, Tensor()))
-        return suites.assigned(line, target.value, value)
-
-    def masked_part(self, target: cst.Subscript, base: Value, value: Value) -> Expr | None:
-        """What `x[mask] = value` makes of x, where the value is one number or has the shape of x; None where the index
-        is no mask, and on the host where the mask may be an index as it is."""
-        index = target.slice[0].slice if len(target.slice) == 1 else None
-        if not isinstance(index, cst.Index) or isinstance(index.value, cst.Tuple):
-            return None
-        mask = self.expr(index.value)
-        if not isinstance(mask.kind, Tensor) or mask.kind.dtype != "bool" or not isinstance(base.kind, Tensor):
-            return None
-        filling = {"x": layouts.first(base), "m": layouts.first(mask), "v": layouts.first(value)}
-        keeps_type = base.kind.dtype == "float" or isinstance(nodes.literal(value.node), int) or value.kind == base.kind
-        if keeps_type and self.same_shape(index.value, mask, target.value, base):
-            return nodes.expression("jnp.where({m}, {v}, {x})", **filling)
-        if self.context in HOST_CONTEXTS:
-            return None
-        self.unit.use_snippet("set_where")
-        return nodes.expression("set_where({x}, {m}, {v})", **filling)
-
-    def same_shape(self, written: Expr, mask: Value, whole: Expr, base: Value) -> bool:
-        """Whether a mask surely has the shape of what it is the index of."""
-        if isinstance(written, cst.Comparison):
-            sides = [written.left, *(part.comparator for part in written.comparisons)]
-            tensors = [side for side in sides if not isinstance(self.expr(side).kind, Number)]
-            return all(nodes.code(side) == nodes.code(whole) for side in tensors)
-        assert isinstance(base.kind, Tensor) and isinstance(mask.kind, Tensor)
-        return base.kind.rank == mask.kind.rank > 0
-
     def small_AnnAssign(self, line: cst.SimpleStatementLine, small: cst.AnnAssign) -> list[Statement]:
         annotation = self.in_jax(small.annotation)
         if small.value is None:
@@ -369,107 +300,10 @@ class Assignments(InlineModels, Setup, HandedOver, Initialisation, DataLoading, 
             made = cst.Assign([nodes.target(small.target)], layouts.first(value))
         return suites.rebuilt(line, small, made)
 
-    def changed_part(
-        self, line: cst.SimpleStatementLine, small: cst.AugAssign, target: cst.Subscript
-    ) -> list[Statement] | None:
-        """`x[i] += v`: a new array under the same name; None where x is no tensor."""
-        base = self.expr(target.value)
-        if not isinstance(base.kind, Tensor):
-            return None
-        operator = _OPERATORS.get(type(small.operator).__name__)
-        if operator is None or not (isinstance(target.value, cst.Name) or self.variable_of(target)):
-            raise Unsupported("MIG303", f"{nodes.code(target)} is changed in place")
-        self.own(target.value)
-        change = layouts.first(self.array(small.value))
-        changed = nodes.expression(f"{{x}} {operator[0]} {{v}}", x=layouts.first(base), v=change)
-        if isinstance(self.expr(small.value).kind, Number):
-            masked = self.masked_part(target, base, Value(changed, base.kind))
-            if masked is not None:
-                return self.bound_again(line, target, masked)
-        lowered = self.expr(target).node
-        assert isinstance(lowered, cst.Subscript)
-        place = lowered.with_changes(value=nodes.expression("{x}.at", x=lowered.value))
-        if not _distinct(target, [self.expr(index) for index in _indices(target)]):
-            # an index that comes twice counts once in torch, twice in `.at[].add`
-            change = nodes.expression(f"{{part}} {operator[0]} {{v}}", part=lowered, v=change)
-            return self.bound_again(line, target, nodes.call(cst.Attribute(place, cst.Name("set")), change))
-        if operator[0] == "-":
-            change = nodes.expression("-{x}", x=change)
-        return self.bound_again(line, target, nodes.call(cst.Attribute(place, cst.Name(operator[1])), change))
-
-    def small_AugAssign(self, line: cst.SimpleStatementLine, small: cst.AugAssign) -> list[Statement]:
-        if isinstance(small.target, cst.Subscript):
-            base = self.expr(small.target.value)
-            if isinstance(base.kind, OptimizerGroups) and base.kind.one:
-                return self.set_hyperparameter(small.target, base.kind, self.node(nodes.augmented(small)))
-            part = self.changed_part(line, small, small.target)
-            if part is not None:
-                return part
-        target, value = self.expr(small.target), self.expr(small.value)
-        variable = None if isinstance(small.target, cst.Subscript) else self.variable_of(small.target)
-        if variable is not None:
-            given = self.without_gradient(layouts.first(self.as_array(value)), value.kind)
-            return self.set_variable(line, variable, small.with_changes(value=given))
-        if isinstance(target.kind, Weight) and not isinstance(small.target, cst.Name):
-            raise Unsupported("MIG204", f"{nodes.code(small.target)} is changed after its module was made")
-        tensor = isinstance(target.kind, Tensor) or isinstance(value.kind, Tensor)
-        if isinstance(target.kind, Tensor):
-            self.own(small.target)
-        if tensor:
-            value = self.as_array(value)
-        if isinstance(small.target, cst.Name):
-            name = small.target.value
-            self.env.definitions.pop(name, None)
-            if target.layout == "last" or value.layout == "last":
-                both = layouts.agree([target, value])
-                if any(one.layout == "last" for one in both):
-                    return suites.rebuilt(line, small, small.with_changes(value=both[1].node))
-                left = layouts.first(target)
-                operator = {"AddAssign": "+", "SubtractAssign": "-", "MultiplyAssign": "*", "DivideAssign": "/"}
-                symbol = operator[type(small.operator).__name__]
-                self.env.last.pop(name, None)
-                made = nodes.expression(f"{{a}} {symbol} {{b}}", a=left, b=layouts.first(value))
-                return suites.assigned(line, small.target, made)
-            if tensor and self.changed_leaf(small.target) is None:
-                self.env.kinds[name] = (
-                    join(target.kind, value.kind) if isinstance(target.kind, Number | Tensor) else target.kind
-                )
-            elif isinstance(target.kind, Items) and isinstance(value.kind, Items):
-                empty = target.kind.items == ()
-                element = value.kind.joined() if empty else join(target.kind.joined(), value.kind.joined())
-                self.env.kinds[name] = Items(None, element, target.kind.type)
-        made = small.with_changes(value=layouts.first(value))
-        if isinstance(small.target, cst.Subscript) and isinstance(target.node, cst.Subscript):
-            made = made.with_changes(target=target.node)  # its index may be written with torch
-        return suites.rebuilt(line, small, made)
-
 
 def _all_groups(kind: Kind) -> bool:
     """Whether it is a list of parameter groups."""
     return isinstance(kind, Items) and bool(kind.items) and all(isinstance(item, Group) for item in kind.items or ())
-
-
-# In-place operators: the operator, and the method of `.at[...]`.
-_OPERATORS = {
-    "AddAssign": ("+", "add"),
-    "SubtractAssign": ("-", "add"),
-    "MultiplyAssign": ("*", "multiply"),
-    "DivideAssign": ("/", "divide"),
-}
-
-
-def _indices(target: cst.Subscript) -> list[Expr]:
-    return [element.slice.value for element in target.slice if isinstance(element.slice, cst.Index)]
-
-
-def _distinct(target: cst.Subscript, indices: list[Value]) -> bool:
-    """Whether an index surely names no place twice: slices, numbers and masks, not lists and tensors of numbers."""
-    return all(
-        isinstance(value.kind, Number | Plain)
-        or isinstance(value.node, cst.Ellipsis)
-        or (isinstance(value.kind, Tensor) and (value.kind.dtype == "bool" or value.kind.rank == 0))
-        for value in indices
-    )
 
 
 def _same_names(target: cst.Tuple, node: Expr) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -25,17 +25,17 @@ from migrate.kinds import (
     Place,
     Plain,
     ProjectModule,
-    Selection,
     SelfModule,
     Tensor,
     TorchName,
 )
-from migrate.lowering.region import Clip, Region, Tracing
+from migrate.lowering.parts import Parts
+from migrate.lowering.region import Clip, Tracing
 from migrate.lowering.unit import Environment, Unit, known
 from migrate.nodes import Expr, Statement
 from migrate.qualified import file_of, spelled
 from migrate.rules.rule import Value
-from migrate.script import ClassFacts, FunctionFacts
+from migrate.script import FunctionFacts
 
 _DATA = ("torch.utils.data", "torchvision", "torch.utils.tensorboard", "torchtext", "torchaudio")
 _NO_GRAD = ("torch.no_grad", "torch.inference_mode", "torch.enable_grad", "torch.set_grad_enabled")
@@ -74,12 +74,12 @@ class Block:
     cyclic: bool = False
 
 
-class Scope:
+class Scope(Parts):
     """The module, a function, a method, or the loss function inside an update region.
 
     Each other class of this package is one part of the lowering of a scope, and `Lowering` is all of them together. A
     part inherits from those that it builds on; no part overrides another. What they reach in a circle (an expression
-    holds expressions, a block statements) is declared here.
+    holds expressions, a block statements) is declared in `Parts`.
 
     Some methods are found by their names: `expr_<node>`, `statement_<node>` and `small_<node>` lower a LibCST node of
     that type, `torch_<qualified name>` a call of a torch name that has a meaning of its own.
@@ -134,104 +134,6 @@ class Scope:
         self.making_optimizer = False  # its parameters are named, not read
         self.ran_key = False  # whether a seed has made the key already
         self.module_needs_key = False
-
-    # -- what other parts provide -------------------------------------------------------------------------------------
-
-    def expr(self, node: Expr) -> Value:
-        """Lowers any expression."""
-        raise NotImplementedError
-
-    def suite(self, body: Sequence[cst.CSTNode], cyclic: bool = False) -> list[Statement]:
-        """Lowers the statements of one block. `cyclic`: it is the body of a loop."""
-        raise NotImplementedError
-
-    def statement(self, original: Statement) -> list[Statement]:
-        """Lowers one statement; raises Unsupported."""
-        raise NotImplementedError
-
-    def guarded(self, original: Statement, region: Region | None = None) -> list[Statement]:
-        """Lowers one statement or the update region that starts there; what is not supported becomes an exception."""
-        raise NotImplementedError
-
-    def layer_maker(self, name: str) -> Value:
-        """A torch layer class as a value."""
-        raise NotImplementedError
-
-    def annotated_maker(self, annotation: cst.Annotation | None) -> Kind:
-        """The module classes that an annotation names; Never where it names none."""
-        raise NotImplementedError
-
-    def class_attribute(self, base: Value, attribute: str) -> Kind:
-        """An attribute of a module class."""
-        raise NotImplementedError
-
-    def in_jax(self, annotation: cst.Annotation) -> cst.Annotation:
-        """An annotation that names tensors: they are arrays."""
-        raise NotImplementedError
-
-    def construct_extended(self, node: cst.Call, callee: Value, facts: ClassFacts) -> Value:
-        """A module of a class that inherits from a layer of torch's."""
-        raise NotImplementedError
-
-    def super_layer(self, node: cst.Call, facts: ClassFacts) -> Value:
-        """`super().forward(x)` in such a class."""
-        raise NotImplementedError
-
-    def super_call(self, node: cst.Call, func: cst.Attribute) -> Value:
-        """`super().method(...)` of a module class."""
-        raise NotImplementedError
-
-    def super_setup(self, statement: Statement) -> list[Statement]:
-        """What is left of `super().__init__()` in a setup."""
-        raise NotImplementedError
-
-    def modules_loop(self, node: cst.For) -> list[Statement] | None:
-        """A loop of a constructor over modules that only gives them initial weights."""
-        raise NotImplementedError
-
-    def parameters_loop(self, node: cst.For) -> list[Statement]:
-        """A loop of a constructor over its parameters, which gives them initial weights."""
-        raise NotImplementedError
-
-    def is_instance(self, value: object, classes: Expr) -> bool:
-        """Whether a module is of one of some classes."""
-        raise NotImplementedError
-
-    def one_of_sets(self, node: cst.ListComp | cst.GeneratorExp) -> Selection | None:
-        """The parameters whose names a script has sorted into a set."""
-        raise NotImplementedError
-
-    def released(self, names: Sequence[str]) -> list[Statement]:
-        """The assignments that make attributes of what a constructor held in variables."""
-        raise NotImplementedError
-
-    def public_names(self, line: cst.SimpleStatementLine, small: cst.Assign) -> list[Statement] | None:
-        """Lowers `__all__ = [...]`; None for other assignments."""
-        raise NotImplementedError
-
-    def loop_body(self, body: cst.BaseSuite, bind: Callable[[], list[Statement]]) -> list[Statement]:
-        """The body of a loop."""
-        raise NotImplementedError
-
-    def looped_models(self, statement: Statement) -> set[Place]:
-        """The models whose parameters a statement changes in loops over them."""
-        raise NotImplementedError
-
-    def in_place_value(self, node: cst.Call, method: str, base: Value) -> Value:
-        """What a method in place makes of its tensor."""
-        raise NotImplementedError
-
-    def hold(self, facts: ClassFacts, line: cst.SimpleStatementLine, name: str, value: Value) -> list[Statement]:
-        """An attribute of a module that is filled later: a variable until then."""
-        raise NotImplementedError
-
-    def comp_for(self, node: cst.CompFor) -> cst.CompFor:
-        """The `for` of a comprehension."""
-        raise NotImplementedError
-
-    def group_item(self, node: cst.Subscript, base: Value) -> Value:
-        """An item of an optimizer's parameter groups."""
-        raise NotImplementedError
 
     # -- scopes inside ------------------------------------------------------------------------------------------------
 

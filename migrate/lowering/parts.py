@@ -1,0 +1,113 @@
+"""What the parts of a lowering ask of one another in a circle, declared once: each is defined by one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import libcst as cst
+
+from migrate.kinds import Kind, Place, Selection
+from migrate.lowering.region import Region
+from migrate.nodes import Expr, Statement
+from migrate.rules.rule import Value
+from migrate.script import ClassFacts
+
+
+class Parts:
+    """The methods of a lowering that are reached from files which cannot import those that define them."""
+
+    def expr(self, node: Expr) -> Value:
+        """Lowers any expression."""
+        raise NotImplementedError
+
+    def suite(self, body: Sequence[cst.CSTNode], cyclic: bool = False) -> list[Statement]:
+        """Lowers the statements of one block. `cyclic`: it is the body of a loop."""
+        raise NotImplementedError
+
+    def statement(self, original: Statement) -> list[Statement]:
+        """Lowers one statement; raises Unsupported."""
+        raise NotImplementedError
+
+    def guarded(self, original: Statement, region: Region | None = None) -> list[Statement]:
+        """Lowers one statement or the update region that starts there; what is not supported becomes an exception."""
+        raise NotImplementedError
+
+    def layer_maker(self, name: str) -> Value:
+        """A torch layer class as a value."""
+        raise NotImplementedError
+
+    def annotated_maker(self, annotation: cst.Annotation | None) -> Kind:
+        """The module classes that an annotation names; Never where it names none."""
+        raise NotImplementedError
+
+    def class_attribute(self, base: Value, attribute: str) -> Kind:
+        """An attribute of a module class."""
+        raise NotImplementedError
+
+    def in_jax(self, annotation: cst.Annotation) -> cst.Annotation:
+        """An annotation that names tensors: they are arrays."""
+        raise NotImplementedError
+
+    def construct_extended(self, node: cst.Call, callee: Value, facts: ClassFacts) -> Value:
+        """A module of a class that inherits from a layer of torch's."""
+        raise NotImplementedError
+
+    def super_layer(self, node: cst.Call, facts: ClassFacts) -> Value:
+        """`super().forward(x)` in such a class."""
+        raise NotImplementedError
+
+    def super_call(self, node: cst.Call, func: cst.Attribute) -> Value:
+        """`super().method(...)` of a module class."""
+        raise NotImplementedError
+
+    def super_setup(self, statement: Statement) -> list[Statement]:
+        """What is left of `super().__init__()` in a setup."""
+        raise NotImplementedError
+
+    def modules_loop(self, node: cst.For) -> list[Statement] | None:
+        """A loop of a constructor over modules that only gives them initial weights."""
+        raise NotImplementedError
+
+    def parameters_loop(self, node: cst.For) -> list[Statement]:
+        """A loop of a constructor over its parameters, which gives them initial weights."""
+        raise NotImplementedError
+
+    def is_instance(self, value: object, classes: Expr) -> bool:
+        """Whether a module is of one of some classes."""
+        raise NotImplementedError
+
+    def one_of_sets(self, node: cst.ListComp | cst.GeneratorExp) -> Selection | None:
+        """The parameters whose names a script has sorted into a set."""
+        raise NotImplementedError
+
+    def released(self, names: Sequence[str]) -> list[Statement]:
+        """The assignments that make attributes of what a constructor held in variables."""
+        raise NotImplementedError
+
+    def public_names(self, line: cst.SimpleStatementLine, small: cst.Assign) -> list[Statement] | None:
+        """Lowers `__all__ = [...]`; None for other assignments."""
+        raise NotImplementedError
+
+    def loop_body(self, body: cst.BaseSuite, bind: Callable[[], list[Statement]]) -> list[Statement]:
+        """The body of a loop."""
+        raise NotImplementedError
+
+    def looped_models(self, statement: Statement) -> set[Place]:
+        """The models whose parameters a statement changes in loops over them."""
+        raise NotImplementedError
+
+    def in_place_value(self, node: cst.Call, method: str, base: Value) -> Value:
+        """What a method in place makes of its tensor."""
+        raise NotImplementedError
+
+    def hold(self, facts: ClassFacts, line: cst.SimpleStatementLine, name: str, value: Value) -> list[Statement]:
+        """An attribute of a module that is filled later: a variable until then."""
+        raise NotImplementedError
+
+    def comp_for(self, node: cst.CompFor) -> cst.CompFor:
+        """The `for` of a comprehension."""
+        raise NotImplementedError
+
+    def group_item(self, node: cst.Subscript, base: Value) -> Value:
+        """An item of an optimizer's parameter groups."""
+        raise NotImplementedError
