@@ -57,7 +57,7 @@ def flat(value: Any) -> list[np.ndarray]:
             import ml_dtypes
 
             return [value.view(dtype=__import__("torch").int16).numpy().view(ml_dtypes.bfloat16)]
-        value = value.numpy()
+        value = value.to_dense().numpy()
     array = np.asarray(value)
     if array.dtype.kind == "c":
         return [np.stack([array.real, array.imag], axis=-1)]

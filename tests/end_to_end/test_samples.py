@@ -61,7 +61,9 @@ def test_output_does_not_import_the_toolkit(sample: Path) -> None:
 
 def test_200_losses_are_torchs(sample: Path) -> None:
     """The tolerance is that of `parity.tolerance`: ten times what torch differs from itself in other roundings."""
-    result = compare_script(sample / "train.py", sample / "train_jax.py", sample / "weights.json", steps=LOSSES)
+    result = compare_script(
+        sample / "train.py", sample / "train_jax.py", sample / "weights.json", steps=LOSSES, perturbed_runs=1
+    )
     assert result.exit_code == 0, (result.first_difference, result.errors)
     assert result.passed
     assert len(result.steps) == LOSSES

@@ -10,6 +10,7 @@ from migrate import nodes
 from migrate.constructed import BoundWeight, LayerNode
 from migrate.diagnostics import Unsupported
 from migrate.kinds import Distribution, Items, Module, Number, Tensor
+from migrate.layers.moves import Permute
 from migrate.layers.table import TABLE
 from migrate.rules.catalogue import RULES
 from migrate.rules.rule import Call, Value, signature
@@ -142,7 +143,7 @@ LAYER_HARMLESS = {
 BESIDE = {
     f"torch.nn.InstanceNorm{n}d": {"track_running_stats": Value(nodes.expression("True"), Number())} for n in (1, 2, 3)
 }
-ONE_WEIGHT = LayerNode("torch.nn.Linear", (BoundWeight("weight", "params", "kernel", (), ()),))
+ONE_WEIGHT = LayerNode("torch.nn.Linear", (BoundWeight("weight", "params", "kernel", (Permute((1, 0)),), (4, 4)),))
 GIVEN_LAYER = Value(nodes.name("layer"), Module((ONE_WEIGHT,)))
 
 
@@ -153,6 +154,10 @@ def constructed(name: str, argument: str, value: Value) -> str:
     bound |= BESIDE.get(name, {})
     for part in TABLE[name].parts:
         bound[part.argument] = GIVEN_LAYER
+    if TABLE[name].waits:  # what the first input tells
+        bound[TABLE[name].waits] = Value(nodes.name("inputs"), Number())
+    if TABLE[name].wraps:
+        bound[TABLE[name].wraps] = GIVEN_LAYER
     if "Softmax" in name and parameters:
         bound["dim"] = Value(nodes.expression("1"), Number())
     defaults = {p.name: p.default for p in parameters}
@@ -167,5 +172,6 @@ def constructed(name: str, argument: str, value: Value) -> str:
 def test_an_argument_of_a_layer_is_used_or_refused(name: str, argument: str) -> None:
     default = next(p.default for p in signature(TABLE[name].signature) if p.name == argument)
     probes = [*PROBES, Value(nodes.expression("8"), Number()), Value(default or nodes.expression("None"), Number())]
+    probes += [GIVEN_LAYER] if argument == TABLE[name].wraps else []
     different = len({constructed(name, argument, probe) for probe in probes}) > 1
     assert different is ((name, argument) not in LAYER_HARMLESS)

@@ -187,7 +187,9 @@ def command(files, output, before=""):
 
 # A process that gets a signal from itself as soon as it makes a file or a folder beside its checkpoint.
 INTERRUPTED = """
-import os, sys
+import os, signal, sys
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 
 def when_it_writes(event, args):
     made = event == "os.mkdir" or (event == "open" and (args[2] or 0) & os.O_CREAT)
