@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 import libcst as cst
 
@@ -241,6 +241,14 @@ def attributes(node: cst.CSTNode) -> list[str]:
     visitor = _Attributes()
     walk(node, visitor)
     return visitor.found
+
+
+def unused_name(wanted: str, taken: Container[str]) -> str:
+    """A name that nothing has: the wanted one, else with the first free number from 2 on."""
+    name, number = wanted, 2
+    while name in taken:
+        name, number = f"{wanted}_{number}", number + 1
+    return name
 
 
 def target_names(target: cst.CSTNode) -> list[str]:

@@ -143,8 +143,7 @@ class ChangedInPlace(Leaves, OptimizerStatements, ChangedBuffers):
                 if any(one.layout == "last" for one in both):
                     return suites.rebuilt(line, small, small.with_changes(value=both[1].node))
                 left = layouts.first(target)
-                operator = {"AddAssign": "+", "SubtractAssign": "-", "MultiplyAssign": "*", "DivideAssign": "/"}
-                symbol = operator[type(small.operator).__name__]
+                symbol = _OPERATORS[type(small.operator).__name__][0]
                 self.env.last.pop(name, None)
                 made = nodes.expression(f"{{a}} {symbol} {{b}}", a=left, b=layouts.first(value))
                 return suites.assigned(line, small.target, made)

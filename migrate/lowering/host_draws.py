@@ -68,10 +68,8 @@ class HostDraws(Scope):
                 "MIG302", f"{nodes.code(node)} in a module inside another one, which nobody can pass it to"
             )
         region = self.region
-        known = [draw.name for draw in (region.draws if region is not None else self._found_draws())]
-        name, number = wanted, 2
-        while name in known or name in self.unit.taken:
-            name, number = f"{wanted}_{number}", number + 1
+        known = {draw.name for draw in (region.draws if region is not None else self._found_draws())}
+        name = usage.unused_name(wanted, known | self.unit.taken)
         if region is not None:
             if set(usage.loads(node)) & region.inside:
                 raise Unsupported("MIG302", f"{nodes.code(node)} depends on what the loss function computes")

@@ -177,11 +177,7 @@ class Models(Precision, HostDraws):
     def output_name(self) -> cst.Name:
         """A name for an output: another one for each forward pass of a statement, `f(net(x), net(y))`."""
         wanted = "output" if "output" not in self.unit.taken else "model_output"
-        taken = {*self.unit.taken, *usage.stores(self.before)}
-        name, number = wanted, 2
-        while name in taken:
-            name, number = f"{wanted}_{number}", number + 1
-        return nodes.name(name)
+        return nodes.name(usage.unused_name(wanted, {*self.unit.taken, *usage.stores(self.before)}))
 
     def host_training_pass(
         self,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import libcst as cst
 
-from migrate import nodes, suites
+from migrate import nodes, suites, usage
 from migrate.diagnostics import Diagnostic, Unsupported
 from migrate.kinds import UNKNOWN, Kind, Never, Place, join
 from migrate.nodes import Statement
@@ -159,10 +159,7 @@ class Unit:
             if found.text == text:
                 found.anchor = min(found.anchor, self.anchor)
                 return found.name
-        names = {found.name for found in self.helpers} | self.taken
-        name, number = wanted, 2
-        while name in names:
-            name, number = f"{wanted}_{number}", number + 1
+        name = usage.unused_name(wanted, {found.name for found in self.helpers} | self.taken)
         self.helpers.append(Helper(self.anchor, name, make(name), text))
         return name
 
