@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import ast
-import builtins
-import symtable
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 
 from migrate import kept, usage
 from migrate.diagnostics import Diagnostic
 from migrate.lowering.scope import is_data_api
 from migrate.nodes import Statement
 from migrate.source import SourceFile
+from migrate.unbound import unbound
 
 
 def compiles(path: str, text: str) -> list[Diagnostic]:
@@ -26,7 +25,7 @@ def compiles(path: str, text: str) -> list[Diagnostic]:
 def undefined(path: str, before: str, after: str, refused: frozenset[str]) -> list[Diagnostic]:
     """Names that the output reads and nothing binds, though the input bound them. What a refused statement would have
     bound has been reported there."""
-    lost = _unbound(path, after) - _unbound(path, before) - refused
+    lost = unbound(path, after) - unbound(path, before) - refused
     return [
         Diagnostic(path, *_place(name, before, after), "MIG305", f"the output reads `{name}`, which nothing binds")
         for name in sorted(lost)
@@ -84,30 +83,3 @@ def _reads(name: str, text: str) -> list[tuple[int, int]]:
     """Lines and columns, from 1, at which a name is read."""
     found = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name) and node.id == name]
     return sorted((node.lineno, node.col_offset + 1) for node in found if isinstance(node.ctx, ast.Load))
-
-
-def _unbound(path: str, text: str) -> set[str]:
-    """Global names that some scope reads and neither the module nor Python binds."""
-    try:
-        table = symtable.symtable(text, path, "exec")
-    except SyntaxError:
-        return set()
-    scopes = list(_scopes(table))
-    bound = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_assigned() or symbol.is_imported()}
-    bound |= {
-        s.get_name() for scope in scopes for s in scope.get_symbols() if s.is_declared_global() and s.is_assigned()
-    }
-    read = {
-        symbol.get_name()
-        for scope in scopes
-        for symbol in scope.get_symbols()
-        if symbol.is_referenced() and (symbol.is_global() or scope is table)
-    }
-    special = {"__file__", "__name__", "__doc__", "__spec__", "__builtins__", "__path__", "__annotations__"}
-    return {name for name in read - bound - special if not hasattr(builtins, name)}
-
-
-def _scopes(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
-    yield table
-    for child in table.get_children():
-        yield from _scopes(child)

@@ -228,7 +228,8 @@ CODES: dict[str, Code] = _codes(
         "raises an error in torch as well",
         "mend the line, or leave it as it is: it did not work before",
         "The statement cannot run: it calls a module of torch (`torch.utils.checkpoint(block)` in place of "
-        "`torch.utils.checkpoint.checkpoint(block, x)`). The output raises the same TypeError at its place.",
+        "`torch.utils.checkpoint.checkpoint(block, x)`), or it reads `torch` in a file that does not import it. The "
+        "output raises the same error at its place.",
         Severity.NOTE,
     ),
     Code(

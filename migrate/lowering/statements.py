@@ -16,17 +16,19 @@ from migrate.lowering.assignments import Assignments
 from migrate.lowering.classes import Classes
 from migrate.lowering.control_flow import ControlFlow
 from migrate.lowering.expression_statements import ExpressionStatements
+from migrate.lowering.failing import Failing
 from migrate.lowering.finding import RegionFinding
 from migrate.lowering.merging import merged_outputs
 from migrate.lowering.plain_terms import PlainTerms
 from migrate.lowering.region import Region
 from migrate.lowering.scope import Block
 from migrate.lowering.step_function import StepFunctions
-from migrate.machine import MODULES
 from migrate.nodes import Statement
 
 
-class Statements(PlainTerms, ExpressionStatements, Classes, Assignments, StepFunctions, ControlFlow, RegionFinding):
+class Statements(
+    Failing, PlainTerms, ExpressionStatements, Classes, Assignments, StepFunctions, ControlFlow, RegionFinding
+):
     """Blocks, and the statements in them."""
 
     def suite(self, body: Sequence[cst.CSTNode], cyclic: bool = False) -> list[Statement]:
@@ -108,26 +110,21 @@ class Statements(PlainTerms, ExpressionStatements, Classes, Assignments, StepFun
                 unchanged = unchanged and len(lowered) == 1 and lowered[0].deep_equals(single)
                 made += lowered
             return [original] if unchanged else made
+        failing = self.failing(original)
+        if failing is not None:
+            return failing
         self.last_reads = frozenset()  # of its head, which has no say in what is read later
         handler = getattr(self, f"statement_{type(original).__name__}")
         return handler(original)
 
     def small(self, line: cst.SimpleStatementLine, small: cst.BaseSmallStatement) -> list[Statement]:
         """One simple statement, alone on its line; those of no interest stay."""
-        called = next(filter(None, (self.torch_name(call.func) for call in usage.calls(small))), None)
-        if called in MODULES:
-            return self.always_fails(line, f"{called} is a module, and cannot be called")
+        failing = self.failing(line)
+        if failing is not None:
+            return failing
         self.last_reads = _last_reads(small)
         handler = getattr(self, f"small_{type(small).__name__}", None)
         return [line] if handler is None else handler(line, small)
-
-    def always_fails(self, line: cst.SimpleStatementLine, why: str) -> list[Statement]:
-        """A statement that raises in torch raises here, too; what follows it in its block is never reached."""
-        block = self.blocks[-1]
-        never = block.statements[block.index + 1 :]
-        del block.statements[block.index + 1 :], block.positions[block.index + 1 :]
-        self.unit.report(Unsupported("MIG505", why), line)
-        return [suites.in_place_of([line, *never], nodes.statement(f'raise TypeError("{why}")'))]
 
     def small_Assert(self, line: cst.SimpleStatementLine, small: cst.Assert) -> list[Statement]:
         if self.named_sets(small.test) is True:
