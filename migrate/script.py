@@ -164,14 +164,16 @@ class ClassFacts:
     own_always: bool = False  # it changes buffers in eval mode, too
     # torch layer -> weight -> initialiser, as `apply(init_fn)` gives them to the layers of this class
     initializers: dict[str, dict[str, cst.BaseExpression]] = field(default_factory=dict)
-    # path of a weight ("self.fc.bias") -> the initialiser that some constructor asks for by name
+    # path of a weight ("self.fc.bias") -> the initialiser that some constructor asks for by name: `a if c else None`
+    # where it is what it would be otherwise unless a field says so
     asked: dict[str, cst.BaseExpression] = field(default_factory=dict)  # as the round before found them
     found_asked: dict[str, cst.BaseExpression] = field(default_factory=dict)  # as this round finds them
     askable: dict[str, bool] = field(default_factory=dict)  # weights with a path -> whether they keep torch's axes
     askable_as: dict[str, str] = field(default_factory=dict)  # the same paths -> the keyword of the constructor
     emptied: set[str] = field(default_factory=set)  # methods of which nothing is left, since they gave initial weights
     init_paths: dict[str, str] = field(default_factory=dict)  # path of a weight -> the field for its initialiser
-    init_fields: dict[str, str] = field(default_factory=dict)  # such fields, and those to hand on -> their default
+    # such fields, those to hand on, and those that choose between initialisers -> type and default
+    init_fields: dict[str, tuple[str, str]] = field(default_factory=dict)
     # class inside, and the path of one module of it ("" for all) -> its fields of the sort
     passed: dict[tuple[str, str], dict[str, cst.BaseExpression]] = field(default_factory=dict)
     arguments: dict[str, dict[str, cst.BaseExpression]] = field(default_factory=dict)  # submodule -> what it was given

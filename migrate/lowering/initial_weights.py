@@ -13,12 +13,9 @@ from migrate.constructed import ClassNode, LayerNode, ListNode, Node
 from migrate.diagnostics import Unsupported
 from migrate.kinds import UNKNOWN, Kind, Module, SelfModule
 from migrate.lowering.elements import children_of, named_child
-from migrate.lowering.initializers import IN_PLACE, initializer_of
-from migrate.lowering.initializers_handed_down import HandedDown, Way, in_torch_order
+from migrate.lowering.initializers_handed_down import HandedDown, Way
+from migrate.lowering.initializing_functions import IN_ANY_CLASS, IN_PLACE, initializer_of
 from migrate.nodes import Expr, Statement
-from migrate.script import ClassFacts
-
-ANYWHERE = {"nn", "jnp", "jax", "key", "shape", "dtype"}  # what an initialiser may name in any class
 
 
 class InitialWeights(HandedDown):
@@ -52,7 +49,7 @@ class InitialWeights(HandedDown):
         if existing:
             raise Unsupported("MIG204", f"`{nodes.code(node)}` depends on `{existing[-1]}`")
         several = any(self.script.times_made(inner) > 1 for inner in self.crossed(way))
-        if way.through and (several or set(usage.loads(made)) - ANYWHERE):
+        if way.through and (several or set(usage.loads(made)) - IN_ANY_CLASS):
             self.hand_down(way, path, made, node)
         else:
             self.note_found(way.owner, path, made, node)
@@ -61,12 +58,6 @@ class InitialWeights(HandedDown):
     def crossed(way: Way) -> list[str]:
         """The classes of the modules that a way leads through, down to that which makes the layer."""
         return [*(facts.name for facts, _ in way.through[1:]), way.owner.name] if way.through else []
-
-    def note_found(self, facts: ClassFacts, path: str, made: Expr, node: cst.CSTNode) -> None:
-        """The constructor of the layer takes the initialiser in the next round."""
-        if path not in facts.askable:
-            raise Unsupported("MIG204", f"`{nodes.code(node)}`: the layer of this weight is not made at one place")
-        facts.found_asked[path] = in_torch_order(made) if facts.askable[path] else made
 
     def copied(self, node: cst.Call, target: Expr) -> list[Statement]:
         """`self.x.data.copy_(value)`: a constant is bound again, a parameter starts from the value."""
@@ -151,12 +142,21 @@ class InitialWeights(HandedDown):
             self.walked[node.target.value] = path
         if called != "self.modules":
             return None
-        if self.conditions:
-            raise Unsupported("MIG204", f"initial weights depend on `{nodes.code(self.conditions[-1])}`")
         body = cst.IndentedBlock(suites.suite_of(node.body.body))
         function = cst.FunctionDef(cst.Name("initialize"), cst.Parameters([cst.Param(node.target)]), body)
-        self.initialize_tree(self.script.classes[self.cls], function)
+        self.initialize_tree(self.script.classes[self.cls], function, outer_first=True, switch=self.deciding_field())
         return []
+
+    def deciding_field(self) -> str:
+        """The field of this class that the conditions around come down to; "" where there are none."""
+        if not self.conditions:
+            return ""
+        facts = self.script.classes[self.cls]
+        tests = [self.in_own_terms(test) for test in self.conditions]
+        name = (nodes.dotted(tests[0]) or "").removeprefix("self.") if tests[0] is not None else ""
+        if len(tests) != 1 or name not in facts.fields:
+            raise Unsupported("MIG204", f"initial weights depend on `{nodes.code(self.conditions[-1])}`")
+        return name
 
 
 def _only_option(kind: Kind) -> Node | None:

@@ -14,18 +14,10 @@ from migrate import nodes, usage
 from migrate.diagnostics import Unsupported
 from migrate.kinds import Kind
 from migrate.lowering.initializers import Initializers
+from migrate.lowering.initializing_functions import in_torch_order
 from migrate.nodes import Expr
 from migrate.script import ClassFacts, classes_in
-
-_OF_FANS = 'nn.initializers.variance_scaling(1 / 3, "fan_in", "uniform")'
-# What a keyword of a layer's constructor is by default, where that goes by the shape of the weight alone.
-_DEFAULTS = {
-    "kernel_init": _OF_FANS,
-    "embedding_init": "nn.initializers.normal(1.0)",
-    "scale_init": "nn.initializers.ones",
-    "in_proj_init": "nn.initializers.xavier_uniform()",
-    "out_proj_init": _OF_FANS,
-}
+from migrate.targets import linen
 
 
 @dataclass(frozen=True)
@@ -45,7 +37,7 @@ class HandedDown(Initializers):
     def hand_down(self, way: Way, path: str, made: Expr, node: cst.CSTNode) -> None:
         """Notes the initialiser of a weight as an argument of the constructors that lead to it."""
         refused = f"`{nodes.code(node)}`: the weights of one of several modules of {way.owner.name}"
-        default = _DEFAULTS.get(way.owner.askable_as.get(path, ""))
+        default = linen.initializer_default(way.owner.askable_as.get(path, ""))
         given = self.in_own_terms(in_torch_order(made) if way.owner.askable.get(path) else made)
         children = [*(facts for facts, _ in way.through[1:]), way.owner]
         places = [_place(*step, child) for step, child in zip(way.through, children, strict=True)]
@@ -55,7 +47,7 @@ class HandedDown(Initializers):
         name = f"{path.removeprefix('self.').removesuffix('weight').rstrip('_.').replace('.', '_')}_init"
         way.owner.init_paths[path] = name
         for (parent, attribute), child, place in reversed(list(zip(way.through, children, places, strict=True))):
-            child.init_fields[name] = default
+            child.init_fields[name] = ("nn.initializers.Initializer", default)
             outer = f"{attribute.removeprefix('self.').replace('.', '_')}_{name}"
             value = given if parent is way.through[0][0] else nodes.expression(f"self.{outer}")
             parent.passed.setdefault((child.name, place or ""), {})[name] = value
@@ -118,14 +110,3 @@ class _OfSelf(cst.CSTVisitor):
     def visit_Attribute(self, node: cst.Attribute) -> None:
         if nodes.dotted(node.value) == "self":
             self.found.add(node.attr.value)
-
-
-def in_torch_order(made: Expr) -> Expr:
-    """An initialiser that goes by fans, for a weight that keeps torch's order of axes: outputs first."""
-    name = (nodes.dotted(made.func) or "") if isinstance(made, cst.Call) else ""
-    own: list[cst.Arg] = []
-    if name in ("nn.initializers.xavier_uniform", "nn.initializers.variance_scaling"):
-        own = nodes.arguments([], {"in_axis": cst.Integer("1"), "out_axis": cst.Integer("0")})
-    if name == "nn.initializers.orthogonal":
-        own = nodes.arguments([], {"column_axis": cst.Integer("0")})
-    return made.with_changes(args=[*made.args, *own]) if isinstance(made, cst.Call) else made

@@ -15,6 +15,7 @@ from migrate.layers.layer import Layer
 from migrate.layers.table import TABLE
 from migrate.lowering.arguments import Arguments, argument_names, placed
 from migrate.lowering.builders import Builders
+from migrate.lowering.initializing_functions import completed
 from migrate.lowering.precision import CASTING
 from migrate.nodes import Expr
 from migrate.qualified import spelled
@@ -95,7 +96,8 @@ class Layers(Arguments, Builders):
             if self.making and weight.initializer:
                 facts.askable[path], facts.askable_as[path] = not weight.moves, weight.initializer
                 if path in facts.asked:
-                    asked[weight.torch] = facts.asked[path]
+                    otherwise = asked.get(weight.torch) or linen.initializer_default(weight.initializer, layer)
+                    asked[weight.torch] = completed(facts.asked[path], otherwise)
                 if path in facts.init_paths:
                     asked[weight.torch] = nodes.expression(f"self.{facts.init_paths[path]}")
         return asked

@@ -37,13 +37,18 @@ class MakerValues(Layers):
             if parameter.default is None and parameter.name not in bound:
                 bound[parameter.name] = Value(nodes.name(parameter.name))
         call = Call(name, bound, (), everything, None, self.unit.use_snippet)
-        made = linen.construct(replace(layer, template=layer.template.replace("self.training", "training")), call, {})
+        initial = {weight.torch: weight.initializer for weight in layer.weights if weight.initializer in wanted}
+        asked = {weight: nodes.name(keyword) for weight, keyword in initial.items()}
+        made = linen.construct(
+            replace(layer, template=layer.template.replace("self.training", "training")), call, asked
+        )
         node = self.with_snippets(made.node, layer.snippets)
         written = [
             p.name if p.default is None else f"{p.name}={nodes.code(p.default)}"
             for p in linen.layer_signature(layer)
             if p.name in bound
         ]
+        written += [f"{keyword}={linen.initializer_default(keyword, layer)}" for keyword in initial.values()]
         training = ["training=False"] if layer.trains or "training" in wanted else []
         text = f"({', '.join([*written, *training])}): {nodes.code(node)}"
 
@@ -61,6 +66,7 @@ class MakerValues(Layers):
         trains = any(self.option_trains(option) for option in kind.options)
         result: Kind = Never()
         args: list[cst.Arg] = []
+        own: dict[str, Expr] = {}
         for option in kind.options:
             if isinstance(option, ModuleClass):
                 made = self.construct_user(node, callee, option)
@@ -71,6 +77,7 @@ class MakerValues(Layers):
                 made = self.made_layer(option.name, node)
                 if trains:
                     self.script.made_with.setdefault(option.name, set()).add("training")
+                own |= self.made_initial(option.name)
             result = join(result, made.kind)
         for arg in node.args:
             value = self.expr(arg.value)
@@ -78,7 +85,9 @@ class MakerValues(Layers):
         half = self.cls in self.script.half
         if half and any(isinstance(option, TorchName) for option in kind.options):
             raise Unsupported("MIG203", f"{nodes.code(node.func)}: a layer that is given as a value, under autocast")
-        own: dict[str, Expr] = {}
+        own |= self.passed_by_value(kind)
+        if own and len({type(option) for option in kind.options}) > 1:
+            raise Unsupported("MIG204", f"initial weights of what {nodes.code(node.func)} makes")
         if trains and (self.cls or self.building):
             own["training"] = self.mode_expression(nodes.code(node.func))
         if half:
@@ -87,6 +96,23 @@ class MakerValues(Layers):
         if not isinstance(result, Module):
             raise Unsupported("MIG201", f"{nodes.code(node.func)} makes a model here, of a class that is not known")
         return Value(node.with_changes(func=callee.node, args=args), result)
+
+    def made_initial(self, name: str) -> dict[str, Expr]:
+        """The initialisers that are asked for a torch layer made by a value, by the keywords of its function."""
+        layer = TABLE[name]
+        keywords = {weight.torch: weight.initializer for weight in layer.weights}
+        own = {keywords[weight]: made for weight, made in self.asked_for(layer).items()}
+        own = {key: made for key, made in own.items() if nodes.code(made) != linen.initializer_default(key, layer)}
+        if not all(linen.initializer_default(keyword, layer) for keyword in own):
+            raise Unsupported("MIG204", f"initial weights of a {name} that is given as a value")
+        self.script.made_with.setdefault(name, set()).update(own)
+        return own
+
+    def passed_by_value(self, kind: Makers) -> dict[str, Expr]:
+        """The fields that choose between initialisers, given to whichever class a value is."""
+        facts = self.script.classes.get(self.cls)
+        classes = [option.cls for option in kind.options if isinstance(option, ModuleClass)]
+        return {} if facts is None else {k: v for cls in classes for k, v in facts.passed.get((cls, ""), {}).items()}
 
     def option_trains(self, option: Kind) -> bool:
         """Whether what a maker makes behaves differently in train mode."""

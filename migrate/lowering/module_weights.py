@@ -12,6 +12,7 @@ from migrate.diagnostics import Unsupported
 from migrate.kinds import Items, Tensor, Tied
 from migrate.lowering.arguments import Arguments
 from migrate.lowering.changed_buffers import ChangedBuffers
+from migrate.lowering.initializing_functions import completed
 from migrate.nodes import Expr, Statement
 from migrate.rules.catalogue import RULES
 from migrate.rules.rule import Value
@@ -78,7 +79,7 @@ class ModuleWeights(Arguments, ChangedBuffers):
         maker, shape = found
         known = [nodes.literal(element.value) for element in shape.elements] if isinstance(shape, cst.Tuple) else []
         lengths = tuple(length if isinstance(length, int) else None for length in known)
-        made = nodes.call("self.param", own, asked or maker, shape)
+        made = nodes.call("self.param", own, maker if asked is None else completed(asked, maker), shape)
         return made, lengths, len(known) if isinstance(shape, cst.Tuple) else -1
 
     def initial_value(self, value: Expr) -> tuple[Expr, Expr] | None:

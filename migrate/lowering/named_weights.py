@@ -14,8 +14,8 @@ import libcst as cst
 from migrate import nodes, suites, usage
 from migrate.constructed import ChoiceNode, ClassNode, LayerNode, ListNode, Node
 from migrate.diagnostics import Unsupported
-from migrate.lowering.initial_weights import ANYWHERE, InitialWeights
-from migrate.lowering.initializers import IN_PLACE, initializer_of
+from migrate.lowering.initial_weights import InitialWeights
+from migrate.lowering.initializing_functions import IN_ANY_CLASS, IN_PLACE, initializer_of
 from migrate.lowering.selections import Selections, names_of_pair
 from migrate.nodes import Expr, Statement
 from migrate.qualified import file_of
@@ -86,7 +86,7 @@ class NamedWeights(InitialWeights, Selections):
         owner = self.script.classes[self.cls]
         for cls, outer in zip(maker.classes[1:], maker.classes, strict=False):
             facts, values = self.script.classes[cls], dict[str, Expr]()
-            for name in set(usage.loads(made)) - ANYWHERE:
+            for name in set(usage.loads(made)) - IN_ANY_CLASS:
                 local = name in owner.fields or name == "self" or name in self.env.kinds
                 if not local and file_of(cls) == file_of(self.cls):
                     continue  # a name of the file

@@ -82,7 +82,7 @@ class Setup(Attributes, MakerValues):
         if path.startswith("super") or (isinstance(node.func, cst.Attribute) and isinstance(node.func.value, cst.Call)):
             return None
         if path == "self.apply":
-            self.applied_initializer(facts, node.args[0].value)
+            self.applied_initializer(facts, node.args[0].value, self.deciding_field())
             return []
         if path.removeprefix("self.") in facts.emptied and path.startswith("self."):
             return []
@@ -102,7 +102,7 @@ def own_fields(script: Script, cls: str) -> list[Statement]:
         return []
     inherited = any(not script.only_base(base) for base in facts.bases) if facts is not None else False
     handed = facts.init_fields.items() if facts is not None else ()
-    made: list[Statement] = [nodes.statement(f"{name}: nn.initializers.Initializer = {one}") for name, one in handed]
+    made: list[Statement] = [nodes.statement(f"{name}: {kind} = {default}") for name, (kind, default) in handed]
     wanted = {"training: bool = False": script.trains, "dtype: Any = None": script.half.__contains__}
     made += [
         nodes.statement(text)

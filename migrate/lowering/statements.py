@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from migrate import layouts, nodes, suites, usage
+from migrate import layouts, suites, usage
 from migrate.diagnostics import Unsupported
 from migrate.kinds import (
     Never,

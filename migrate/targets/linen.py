@@ -99,9 +99,7 @@ def _initialisation(layer: Layer, call: Call, asked: Mapping[str, Expr]) -> list
     weights = [weight for weight in layer.weights if weight.initializer and exists(weight, call) is not False]
     given = {weight.initializer: asked[weight.torch] for weight in weights if weight.torch in asked}
     if not layer.defaults or len(given) == len(weights):
-        return nodes.arguments(
-            [], {k: v for k, v in given.items() if nodes.code(v) != _FLAX_DEFAULTS.get((layer.torch, k))}
-        )
+        return nodes.arguments([], {k: v for k, v in given.items() if nodes.code(v) != _FLAX_DEFAULTS.get(k)})
     if not layer.defaults.startswith("torch_init"):
         made = cst.parse_expression(f"f({layer.defaults})")
         assert isinstance(made, cst.Call)
@@ -113,16 +111,25 @@ def _initialisation(layer: Layer, call: Call, asked: Mapping[str, Expr]) -> list
 
 
 # What Flax does without being asked, so that asking for it would be noise.
-_FLAX_DEFAULTS = {
-    ("torch.nn.Linear", "bias_init"): "nn.initializers.zeros",
-    ("torch.nn.Conv1d", "bias_init"): "nn.initializers.zeros",
-    ("torch.nn.Conv2d", "bias_init"): "nn.initializers.zeros",
-    ("torch.nn.Conv3d", "bias_init"): "nn.initializers.zeros",
-    ("torch.nn.LayerNorm", "bias_init"): "nn.initializers.zeros",
-    ("torch.nn.LayerNorm", "scale_init"): "nn.initializers.ones",
-    ("torch.nn.BatchNorm2d", "bias_init"): "nn.initializers.zeros",
-    ("torch.nn.BatchNorm2d", "scale_init"): "nn.initializers.ones",
+_FLAX_DEFAULTS = {"bias_init": "nn.initializers.zeros", "scale_init": "nn.initializers.ones"}
+
+_OF_FANS = 'nn.initializers.variance_scaling(1 / 3, "fan_in", "uniform")'
+# What a keyword of a layer's constructor is by default, where that goes by the shape of the weight alone.
+_DEFAULTS = {
+    "kernel_init": _OF_FANS,
+    "embedding_init": "nn.initializers.normal(1.0)",
+    "scale_init": "nn.initializers.ones",
+    "in_proj_init": "nn.initializers.xavier_uniform()",
+    "out_proj_init": _OF_FANS,
 }
+
+
+def initializer_default(keyword: str, layer: Layer | None = None) -> str:
+    """torch's initial values of a weight, by the keyword of the constructor that takes its initialiser; "" where they
+    go by more than the shape of the weight. `layer`: where it is known, also for the bias of a norm."""
+    if keyword == "bias_init" and layer is not None and not layer.defaults:
+        return _FLAX_DEFAULTS[keyword]
+    return _DEFAULTS.get(keyword, "")
 
 
 # What the arguments of layers are, for the annotations of fields that are passed on to them.

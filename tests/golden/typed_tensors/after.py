@@ -85,7 +85,7 @@ class Generator(nn.Module):
         def block(width, out, normalize=True, training=False):
             layers = [nn.Dense(out, **torch_init(fan_in=width))]
             if normalize:
-                layers.append(BatchNorm(use_running_average=not training, epsilon=0.8, axis=1, scale_init=lambda key, shape, dtype=jnp.float32: 1.0 + (0.02 * jax.random.normal(key, shape, dtype)), bias_init=nn.initializers.zeros))
+                layers.append(BatchNorm(use_running_average=not training, epsilon=0.8, axis=1, scale_init=lambda key, shape, dtype=jnp.float32: 1.0 + (0.02 * jax.random.normal(key, shape, dtype))))
             layers.append(partial(nn.leaky_relu, negative_slope=0.2))
             return layers
 
@@ -101,7 +101,7 @@ class Discriminator(nn.Module):
     def setup(self):
         self.model = nn.Sequential([
             nn.Dense(8, **torch_init(fan_in=16)),
-            BatchNorm(use_running_average=not self.training, axis=1, scale_init=lambda key, shape, dtype=jnp.float32: 1.0 + (0.02 * jax.random.normal(key, shape, dtype)), bias_init=nn.initializers.zeros),
+            BatchNorm(use_running_average=not self.training, axis=1, scale_init=lambda key, shape, dtype=jnp.float32: 1.0 + (0.02 * jax.random.normal(key, shape, dtype))),
             partial(nn.leaky_relu, negative_slope=0.2),
             nn.Dense(1, **torch_init(fan_in=8)),
             nn.sigmoid,
