@@ -85,11 +85,11 @@ class _Evaluated(cst.CSTVisitor):
     def visit_AnnAssign(self, node: cst.AnnAssign) -> bool:
         return self._only(node.value)
 
-    def visit_Lambda(self, node: cst.Lambda) -> bool:
+    def _nothing(self, node: cst.CSTNode) -> bool:
         return False
 
-    visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = visit_Lambda
-    visit_Global = visit_Nonlocal = visit_Import = visit_ImportFrom = visit_Del = visit_Lambda
+    visit_Lambda = visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _nothing
+    visit_Global = visit_Nonlocal = visit_Import = visit_ImportFrom = visit_Del = _nothing
 
     def _only(self, node: cst.CSTNode | None) -> bool:
         if node is not None:
