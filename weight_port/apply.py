@@ -11,7 +11,8 @@ from migrate.manifest import ModelWeights
 from weight_port.dtypes import is_float
 from weight_port.errors import Problem, fail, raise_all
 from weight_port.outputs import Window
-from weight_port.plan import Plan, Source, Step, plan_port, plan_unport
+from weight_port.plan import Plan, Source, Step
+from weight_port.planning import plan_port, plan_unport
 from weight_port.regions import TensorInfo
 from weight_port.views import LARGEST_SLAB, SLAB, Scratch, copy, in_order, moved, same_bits, slabs
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 import ml_dtypes
 import numpy as np
 
@@ -17,6 +20,8 @@ _EXTENDED = (
 DTYPES: dict[str, np.dtype] = {name: np.dtype(name) for name in _NUMPY} | {
     name: np.dtype(getattr(ml_dtypes, name)) for name in _EXTENDED if hasattr(ml_dtypes, name)
 }
+
+DtypeRule: TypeAlias = Callable[[str], np.dtype | None]  # a name's type, None where it stays as it is
 
 # torch's storage classes, as they stand in pickles
 STORAGES = {

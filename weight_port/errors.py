@@ -73,3 +73,11 @@ def raise_all(found: Sequence[Problem], what: str) -> None:
     if len(found) > SHOWN:
         lines.append(f"... and {len(found) - SHOWN} more")
     raise PortError(found[0].code, "\n".join(lines), problems=tuple(found))
+
+
+class Misfit(Exception):
+    """A tensor that does not become the leaf; ``code`` says how."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code

@@ -16,11 +16,12 @@ from migrate.manifest import ModelWeights, Unused
 from weight_port import store
 from weight_port.apply import check_ties, stream_step
 from weight_port.checkpoint import open_checkpoint
-from weight_port.dtypes import DTYPES, is_float
+from weight_port.dtypes import DTYPES, DtypeRule, is_float
 from weight_port.errors import PortError, Problem, fail, raise_all
 from weight_port.orbax_files import Mesh
 from weight_port.outputs import Outputs, Window
-from weight_port.plan import DtypeRule, Plan, choose_model, plan_port, plan_unport
+from weight_port.plan import Plan
+from weight_port.planning import choose_model, plan_port, plan_unport
 from weight_port.regions import TensorInfo
 from weight_port.report import PortReport
 from weight_port.verification import Verification

@@ -18,7 +18,7 @@ from weight_port.checkpoint import Checkpoint, open_checkpoint
 from weight_port.errors import Problem, fail, raise_all
 from weight_port.live import fill_nnx, is_nnx, linen_slots, nnx_slots
 from weight_port.matching import match
-from weight_port.plan import plan_port
+from weight_port.planning import plan_port
 from weight_port.views import same_bits
 
 Layers = Mapping[str, str] | Any  # names of torch classes by pattern, or the torch module itself

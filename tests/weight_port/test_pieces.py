@@ -10,7 +10,7 @@ from migrate.manifest import Leaf, Manifest, ManifestError, ModelWeights
 from weight_port import PortError, port_state_dict, port_weights, unport_tree, views
 from weight_port.apply import infos
 from weight_port.pieces import covers, index_of
-from weight_port.plan import plan_port
+from weight_port.planning import plan_port
 
 SWAP = Permute((1, 0))
 HEADS = (SWAP, Reshape((6, 3, 2)))

@@ -7,7 +7,7 @@ from migrate.layers.moves import Flip, Permute, Reshape
 from migrate.manifest import Leaf, ModelWeights, Tie, Unused
 from weight_port import PortError, TensorInfo, port_state_dict, unport_tree
 from weight_port.names import Pattern
-from weight_port.plan import choose_model, plan_port, plan_unport
+from weight_port.planning import choose_model, plan_port, plan_unport
 
 SWAP = (Permute((1, 0)),)
 
