@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from pathlib import Path
 from typing import IO, Any
 
-import ml_dtypes  # noqa: F401  (makes numpy know bfloat16 by name)
 import msgpack
 import numpy as np
 
-from weight_port.errors import fail
+from weight_port.msgpack_reading import CHUNKED
 from weight_port.outputs import Outputs
 from weight_port.regions import TensorInfo
 
@@ -49,7 +47,7 @@ def _put_array(file: IO[bytes], packer: msgpack.Packer, info: TensorInfo, parts:
         return
     size, length = info.nbytes // info.dtype.itemsize, max(1, CHUNK // info.dtype.itemsize)
     lengths = [min(length, size - start) for start in range(0, size, length)]
-    file.write(packer.pack_map_header(3) + packer.pack("__msgpack_chunked_array__") + packer.pack(True))
+    file.write(packer.pack_map_header(3) + packer.pack(CHUNKED) + packer.pack(True))
     file.write(packer.pack("shape") + packer.pack({str(i): n for i, n in enumerate(info.shape)}))
     file.write(packer.pack("chunks") + packer.pack_map_header(len(lengths)))
     number = left = 0
@@ -82,31 +80,3 @@ def _sized(length: int, codes: tuple[int, int, int]) -> bytes:
         if length < limit:
             return struct.pack(form, code, length)
     raise AssertionError("arrays are split before they reach 4 GiB")
-
-
-def read_msgpack(path: Path) -> dict[str, np.ndarray]:
-    try:
-        tree = msgpack.unpackb(path.read_bytes(), ext_hook=_extension, strict_map_key=False)
-        return _arrays(tree, "")
-    except OSError as error:
-        fail("WPT001", f"cannot open {path}: {error.strerror or error}")
-    except (ValueError, TypeError, KeyError, msgpack.UnpackException) as error:
-        fail("WPT003", f"{path} is damaged, or not a tree of arrays that flax.serialization wrote: {error}")
-
-
-def _extension(code: int, data: bytes) -> Any:
-    if code not in (1, 3):  # an array, a numpy scalar
-        raise ValueError(f"an entry of the kind {code}")
-    shape, dtype, buffer = msgpack.unpackb(data)
-    return np.frombuffer(buffer, np.dtype(dtype)).reshape(shape)
-
-
-def _arrays(node: Any, path: str) -> dict[str, np.ndarray]:
-    if isinstance(node, np.ndarray):
-        return {path: node}
-    if not isinstance(node, dict):
-        raise ValueError(f"{path or 'its top'} is a {type(node).__name__}, not an array")
-    if "__msgpack_chunked_array__" in node:
-        parts = [node["chunks"][str(i)] for i in range(len(node["chunks"]))]
-        return {path: np.concatenate(parts).reshape([node["shape"][str(i)] for i in range(len(node["shape"]))])}
-    return {p: a for key, child in node.items() for p, a in _arrays(child, f"{path}/{key}" if path else key).items()}

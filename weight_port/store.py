@@ -15,7 +15,8 @@ import numpy as np
 from migrate.manifest import replacing
 from weight_port.dtypes import is_extended
 from weight_port.errors import fail
-from weight_port.msgpack_files import read_msgpack, write_msgpack
+from weight_port.msgpack_files import write_msgpack
+from weight_port.msgpack_reading import read_msgpack
 from weight_port.npz_files import read_flax_npz, write_npz
 from weight_port.orbax_files import Mesh, is_orbax, read_orbax, write_orbax
 from weight_port.outputs import Outputs
@@ -144,8 +145,7 @@ def read(path: Path) -> tuple[dict[str, TensorInfo], Read]:
     if path.suffix == ".npz":
         return read_flax_npz(path)
     if path.suffix == ".msgpack":
-        arrays = read_msgpack(path)
-        return {name: TensorInfo(a.shape, a.dtype) for name, a in arrays.items()}, arrays.__getitem__
+        return read_msgpack(path)
     if path.is_dir() and any(path.glob("*.safetensors")):
         found = [read_safetensors(part)[0] for part in sorted(path.glob("*.safetensors"))]
         stored = {name: tensor for shard in found for name, tensor in shard.items()}

@@ -97,6 +97,15 @@ def test_msgpack_of_every_length(tmp_path):
         assert (tmp_path / "w.msgpack").read_bytes() == flax.serialization.to_bytes(nested(arrays)), length
 
 
+def test_numbers_beside_the_arrays_of_a_msgpack(tmp_path):
+    """As a training loop saves them; of arrays no byte is read before it is asked for."""
+    saved = {"epoch": -3, "best": 0.5, "steps": 70_000, "w": np.ones((2, 3), np.float32), "s": np.float32(2)}
+    (tmp_path / "w.msgpack").write_bytes(flax.serialization.to_bytes(saved))
+    known, read = store.read(tmp_path / "w.msgpack")
+    assert {name: np.asarray(read(name)).tolist() for name in known} == {**saved, "w": [[1] * 3] * 2, "s": 2}
+    assert not read("w").flags.owndata
+
+
 def test_msgpack_splits_large_arrays_as_flax_does(tmp_path, monkeypatch):
     monkeypatch.setattr(msgpack_files, "CHUNK", 100)
     monkeypatch.setattr(flax.serialization, "MAX_CHUNK_SIZE", 100)
@@ -183,7 +192,9 @@ def test_a_place_that_cannot_be_written(tmp_path):
     [
         ("w.msgpack", b"\xc1", "WPT003"),
         ("w.msgpack", b"\x93\x01\x02\x03", "WPT003"),
-        ("w.msgpack", b"\x81\xa1a\x01", "WPT003"),
+        ("w.msgpack", b"\x81\xa1a\xa1b", "WPT003"),
+        ("w.msgpack", b"\x82\xa1a\x01\xa1a\x01", "WPT003"),
+        ("w.msgpack", b"\x81\xa1a" * 70, "WPT003"),
         ("w.msgpack", b"\x81\xa1a\xd4\x02\x00", "WPT003"),
         ("w.npz", b"no zip", "WPT003"),
         ("w.safetensors", b"short", "WPT003"),
