@@ -56,6 +56,37 @@ def port_weights(
     allow_missing: Annotated[
         list[str] | None, typer.Option("--allow-missing", metavar="PATTERN", help="Leaves that may stay unfilled.")
     ] = None,
+    optimizer: Annotated[
+        str | None,
+        typer.Option(
+            "--optimizer",
+            metavar="CHAIN",
+            help="Port the optimizer's state too: auto, or how the optax chain is constructed.",
+        ),
+    ] = None,
+    param_names: Annotated[
+        str | None,
+        typer.Option(
+            "--param-names",
+            metavar="FILE.json",
+            help="The names of the parameters as torch's optimizer was given them, or 'model.parameters()'.",
+        ),
+    ] = None,
+    optimizer_from: Annotated[
+        Path | None,
+        typer.Option(
+            "--optimizer-from",
+            metavar="CKPT",
+            help="The torch file with the optimizer, if another; with --reverse the one whose groups it is to have.",
+        ),
+    ] = None,
+    optimizer_key: Annotated[
+        str | None, typer.Option("--optimizer-key", metavar="KEY", help="Which one, where that file holds several.")
+    ] = None,
+    optimizer_step: Annotated[
+        int | None,
+        typer.Option("--optimizer-step", metavar="N", help="How many steps it took, where neither side says."),
+    ] = None,
     shard_size: Annotated[
         str | None, typer.Option("--shard-size", metavar="SIZE", help="Write safetensors of at most 5GB, say, each.")
     ] = None,
@@ -87,7 +118,10 @@ def port_weights(
 
     if output is None and not dry_run and init_map is None:
         fail("name the output with -o FILE (.safetensors, .msgpack, .npz) or -o FOLDER, or ask for --dry-run")
-    asked = Asked(shard_size, dtype_rule or (), init_map, family, layout)
+    asked = Asked(
+        shard_size, dtype_rule or (), init_map, family, layout, optimizer, optimizer_from, optimizer_key, param_names,
+        optimizer_step,
+    )  # fmt: skip
     raise typer.Exit(port(
         checkpoint, manifest, output, asked, model=model, key=key, reverse=reverse, dtype=dtype,
         allow_unused=allow_unused or (), allow_missing=allow_missing or (), mesh=mesh, resume=resume,

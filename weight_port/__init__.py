@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from weight_port.errors import PortError
     from weight_port.families import family_manifest, family_of, family_weights
     from weight_port.inspection import inspect
+    from weight_port.optimizer_files import OptimizerOptions, restore_optax
     from weight_port.optimizer_state import read_optimizer_state
     from weight_port.optimizer_to_optax import to_optax
     from weight_port.optimizer_to_torch import as_tensors, to_torch
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Checkpoint": "checkpoint",
+    "OptimizerOptions": "optimizer_files",
     "PortError": "errors",
     "PortReport": "report",
     "TensorInfo": "checkpoint",
@@ -37,6 +39,7 @@ _HOMES = {
     "port_state_dict": "apply",
     "port_weights": "port",
     "read_optimizer_state": "optimizer_state",
+    "restore_optax": "optimizer_files",
     "to_optax": "optimizer_to_optax",
     "to_torch": "optimizer_to_torch",
     "unport_tree": "apply",
@@ -44,6 +47,7 @@ _HOMES = {
 
 __all__ = [
     "Checkpoint",
+    "OptimizerOptions",
     "PortError",
     "PortReport",
     "TensorInfo",
@@ -58,6 +62,7 @@ __all__ = [
     "port_state_dict",
     "port_weights",
     "read_optimizer_state",
+    "restore_optax",
     "to_optax",
     "to_torch",
     "unport_tree",

@@ -18,6 +18,7 @@ from weight_port.checkpoint import open_checkpoint
 from weight_port.drafts import draft, undecided
 from weight_port.errors import PortError, fail
 from weight_port.families import family_manifest
+from weight_port.optimizer_files import OptimizerOptions
 from weight_port.port import port_weights
 
 INTERRUPTED = 130  # what a shell says of a command that was stopped from the keyboard
@@ -33,6 +34,20 @@ class Asked:
     init_map: Path | None = None
     family: str | None = None
     layout: str | None = None
+    optimizer: str | None = None
+    optimizer_from: Path | None = None
+    optimizer_key: str | None = None
+    param_names: str | None = None
+    optimizer_step: int | None = None
+
+    def state(self) -> OptimizerOptions | None:
+        """What to do with the optimizer's state, None where nothing was asked."""
+        more = {"--optimizer-from": self.optimizer_from, "--optimizer-key": self.optimizer_key,
+                "--param-names": self.param_names, "--optimizer-step": self.optimizer_step}  # fmt: skip
+        given = [name for name, value in more.items() if value is not None]
+        if self.optimizer is None and given:
+            fail("WPT009", f"{given[0]} is of use with --optimizer only", "Say --optimizer auto, or which chain.")
+        return None if self.optimizer is None else OptimizerOptions(self.optimizer, *more.values())
 
 
 def port(checkpoint: Path, manifest: Path | None, output: Path | None, asked: Asked, **options: Any) -> int:
@@ -49,7 +64,8 @@ def port(checkpoint: Path, manifest: Path | None, output: Path | None, asked: As
             with _bar("porting") as progress:
                 report = port_weights(
                     checkpoint, weights, output, shard_size=_bytes(asked.shard_size),
-                    dtype_rules=[_rule(rule) for rule in asked.dtype_rules], progress=progress, **options,
+                    dtype_rules=[_rule(rule) for rule in asked.dtype_rules], progress=progress,
+                    optimizer=asked.state(), **options,
                 )  # fmt: skip
     except PortError as error:
         print(error, file=sys.stderr)

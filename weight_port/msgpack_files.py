@@ -19,12 +19,12 @@ CHUNK = 2**30  # bytes; flax splits larger arrays
 def write_msgpack(file: IO[bytes], outputs: Outputs) -> None:
     """Write the tensors as one tree, in their order."""
     tree: dict[str, Any] = {}
-    for name in outputs.infos:
+    for name in (*outputs.infos, *outputs.empty):
         *parents, last = name.split("/")
         node = tree
         for parent in parents:
             node = node.setdefault(parent, {})
-        node[last] = name
+        node[last] = name if name in outputs.infos else {}
     packer = msgpack.Packer()
 
     def put(node: Any) -> None:

@@ -9,7 +9,7 @@ The tensors of a state have the layout of their weights and so take the weights'
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from migrate.manifest import ModelWeights
+from weight_port.dcp_files import is_dcp, read_dcp
 from weight_port.errors import fail
 from weight_port.pickles import TensorRef
 from weight_port.torch_files import locate, read_torch
@@ -33,6 +34,22 @@ FIELDS: dict[str, dict[str, tuple[str, ...]]] = {
     "ScaleByRStdDevState": {"mu": ("grad_avg",), "nu": ("square_avg",)},
     "ScaleByRssState": {"sum_of_squares": ("sum",)},
     "ScaleByAdaDeltaState": {"e_g": ("square_avg",), "e_x": ("acc_delta",)},
+    # the transformations that a rewritten script brings along, because optax computes something else or nothing
+    "scale_by_amsgrad": {"mu": ("exp_avg",), "nu": ("exp_avg_sq",), "nu_max": ("max_exp_avg_sq",)},
+    "scale_by_nadam": {"mu": ("exp_avg",), "nu": ("exp_avg_sq",)},
+    "scale_by_radam": {"mu": ("exp_avg",), "nu": ("exp_avg_sq",)},
+    "rprop": {"previous": ("prev",), "sizes": ("step_size",)},
+    "scale_by_adagrad": {"sums": ("sum",)},
+    "dampened_momentum": {"trace": ("momentum_buffer",)},
+}
+# Their states are dicts: what tells one from another. All but these keys are trees of the parameters.
+_OWN: dict[frozenset[str], str] = {
+    frozenset({"count", *FIELDS["scale_by_amsgrad"]}): "scale_by_amsgrad",
+    frozenset({"count", "product", *FIELDS["scale_by_nadam"]}): "scale_by_nadam",
+    frozenset({"count", *FIELDS["scale_by_radam"]}): "scale_by_radam",
+    frozenset(FIELDS["rprop"]): "rprop",
+    frozenset({"count", *FIELDS["scale_by_adagrad"]}): "scale_by_adagrad",
+    frozenset({"first", *FIELDS["dampened_momentum"]}): "dampened_momentum",
 }
 COUNTS = ("count", "step", "gradient_step")
 
@@ -42,9 +59,10 @@ REFUSED = {
 }
 # An entry that the target must have a place for: without it the run would go on as another optimizer.
 DECISIVE = {
-    "max_exp_avg_sq": "amsgrad: torch takes the maximum of the raw second moment, which no chain of optax does",
-    "mu_product": "NAdam: torch's momentum schedule is not optax's",
-    "prev": "Rprop: optax keeps its step sizes otherwise",
+    "max_exp_avg_sq": "amsgrad: torch takes the maximum of the raw second moment, which no chain of optax does; the "
+    "scale_by_amsgrad that a rewritten script has does",
+    "mu_product": "NAdam: torch's momentum schedule is not optax's; the scale_by_nadam of a rewritten script has it",
+    "prev": "Rprop: optax keeps its step sizes otherwise; the rprop of a rewritten script keeps torch's",
     "ax": "ASGD: optax has no averaged SGD",
     "momentum_buffer": "the momentum would be lost",
     "exp_avg": "the first moment would be lost",
@@ -53,25 +71,22 @@ DECISIVE = {
 
 
 def read_optimizer_state(path: str | Path, key: str | None = None) -> dict[str, Any]:
-    """The optimizer's state dict in a torch checkpoint, its tensors as arrays; no pickled code is run.
+    """The optimizer's state dict in a torch checkpoint, its tensors as views of the file; no pickled code is run.
 
     key: where it is ("optimizer"), where the file holds several. Raises PortError WPT001 to WPT006.
     """
     path = Path(path)
-    try:
-        saved, regions, _ = read_torch(path)
-    except OSError as error:
-        fail("WPT001", f"cannot open {path}: {error.strerror or error}")
+    saved, read = _opened(path)
     found = dict(_optimizers(saved))
     if key is None and len(found) == 1:
         key = next(iter(found))
     if key is None or key not in found:
         listed = ", ".join(map(repr, found)) or "none"
-        fail("WPT004", f"{path} holds {len(found)} optimizer states: {listed}", "Name one as key=.")
+        fail("WPT004", f"{path} holds {len(found)} optimizer states: {listed}", "Choose one by key= (--optimizer-key).")
 
     def arrays(node: Any, where: str) -> Any:
         if isinstance(node, TensorRef):
-            return np.array(locate(where, node, regions).read())
+            return read(where, node)
         if isinstance(node, Mapping):
             return {name: arrays(child, f"{where}.{name}") for name, child in node.items()}
         if isinstance(node, (list, tuple)):
@@ -79,6 +94,18 @@ def read_optimizer_state(path: str | Path, key: str | None = None) -> dict[str, 
         return node
 
     return arrays(found[key], key)
+
+
+def _opened(path: Path) -> tuple[Any, Callable[[str, TensorRef], np.ndarray]]:
+    """What was saved, and a function that reads one of its tensors."""
+    if path.is_dir() and is_dcp(path):
+        saved, pieced = read_dcp(path)
+        return saved, lambda where, tensor: pieced[tensor.storage.key].read()
+    try:
+        saved, regions, _ = read_torch(path)
+    except OSError as error:
+        fail("WPT001", f"cannot open {path}: {error.strerror or error}")
+    return saved, lambda where, tensor: locate(where, tensor, regions).read()
 
 
 def _optimizers(node: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -108,12 +135,15 @@ def named(state: Mapping[str, Any], names: Names | None) -> list[Group]:
     groups = []
     for number, group in enumerate(state["param_groups"]):
         own = group.get("param_names") or (stated[number] if stated else None)
+        if own is None and all(isinstance(index, str) for index in group["params"]):
+            own = group["params"]  # as torch.distributed keeps it
         if own is None:
             fail(
                 "WPT120",
                 f"group {number} of the optimizer has {len(group['params'])} parameters and no names",
-                "State them as names=[...]: [name for name, _ in model.named_parameters()] where torch was given "
-                "model.parameters(), a list for each group where there are several.",
+                "State them as names=[...] (--param-names FILE.json), a list for each group where there are several: "
+                "[name for name, _ in model.named_parameters()] where torch was given model.parameters(), for which "
+                "--param-names 'model.parameters()' stands, too.",
             )
         if len(own) != len(group["params"]):
             fail("WPT120", f"group {number} has {len(group['params'])} parameters, but {len(own)} names")
@@ -134,6 +164,22 @@ def _by_group(names: Names, counts: list[int]) -> list[list[str]]:
         fail("WPT120", f"the optimizer has {sum(counts)} parameters, but {len(flat)} names were given")
     starts = np.cumsum([0, *counts])
     return [flat[start:end] for start, end in pairwise(starts)]
+
+
+def kind_of(node: Any) -> str:
+    """What a part of an optax state is: its class, or the name of a transformation of our own."""
+    if isinstance(node, Mapping):
+        kind = _OWN.get(frozenset(map(str, node)), "")
+        scalars = (key for key in node if kind and key not in FIELDS[kind])
+        return kind if all(is_scalar(node[key]) for key in scalars) else ""
+    return type(node).__name__
+
+
+def members(node: Any) -> dict[str, Any] | None:
+    """The fields of a state, None where it is a container of others."""
+    if hasattr(node, "_fields"):
+        return dict(zip(node._fields, node, strict=True))
+    return dict(node) if isinstance(node, Mapping) and kind_of(node) else None
 
 
 def is_tensor(value: Any) -> bool:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, cast
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
 from migrate.manifest import ModelWeights
-from weight_port.apply import port_state_dict
+from weight_port.apply import Read, infos, run_step
 from weight_port.errors import fail
 from weight_port.optimizer_state import (
     COUNTS,
@@ -23,10 +23,17 @@ from weight_port.optimizer_state import (
     each_optional,
     is_scalar,
     is_tensor,
+    kind_of,
     leaf_path,
+    members,
     named,
     parameters_of,
 )
+from weight_port.plan import Step
+from weight_port.planning import plan_port
+from weight_port.regions import TensorInfo
+
+Made: TypeAlias = Callable[[Step, Read, Any], Any]
 
 
 @dataclass(frozen=True)
@@ -55,11 +62,29 @@ def to_optax(
     Raises PortError: WPT120 where names are missing or do not fit, WPT121 where the chain cannot hold what torch kept,
     WPT1xx where a tensor does not fit its weight.
     """
+
+    def made(step: Step, read: Read, old: Any) -> Any:
+        return _as(old, np.array(run_step(step, read), order="C"))
+
+    return fill(torch_state, model, template, made, names=names, schedule_step=schedule_step)
+
+
+def fill(
+    torch_state: Mapping[str, Any],
+    model: ModelWeights,
+    template: Any,
+    made: Made,
+    *,
+    names: Names | None = None,
+    schedule_step: int | None = None,
+) -> Resumed:
+    """`to_optax`, in which ``made`` says what stands for a tensor: it is given the step that makes it, what the step
+    reads from, and the template's leaf."""
     groups = named(torch_state, names)
     entries = {
         name: torch_state["state"].get(index, {}) for group in groups for index, name in group.names
     }  # parameters that never had a gradient have no entry
-    filler = _Filler(entries, groups, model, schedule_step)
+    filler = _Filler(entries, groups, model, made, schedule_step)
     state = filler.fill(template)
     kept = {key for entry in entries.values() for key, value in entry.items() if is_tensor(value) or key in DECISIVE}
     lost = kept - filler.used
@@ -77,42 +102,45 @@ def to_optax(
 class _Filler:
     """Walks an optax state and fills what it knows."""
 
-    def __init__(self, entries: Entries, groups: list[Group], model: ModelWeights, schedule_step: int | None) -> None:
-        self.entries, self.groups, self.schedule_step = entries, groups, schedule_step
-        self.model = parameters_of(model)
+    def __init__(
+        self, entries: Entries, groups: list[Group], model: ModelWeights, made: Made, schedule_step: int | None
+    ) -> None:
+        self.entries, self.groups, self.made, self.schedule_step = entries, groups, made, schedule_step
+        self.model = each_optional(parameters_of(model))
         self.used: set[str] = set()
         self.filled = 0
 
     def fill(self, node: Any, scaled: bool = False) -> Any:
         """The node with torch's state in it. `scaled`: whether its momentum is taken of updates times -lr."""
-        kind = type(node).__name__
+        kind = kind_of(node)
         if kind in REFUSED:
             fail("WPT121", f"{kind} cannot be filled: {REFUSED[kind]}")
         if kind == "ScaleByScheduleState":
             return node._replace(count=self._like(node.count, self._schedule_step()))
-        if hasattr(node, "_fields"):
-            return self._fields(node, kind, scaled)
+        if (fields := members(node)) is not None:
+            filled = {field: self._field(kind, field, value, scaled) for field, value in fields.items()}
+            return type(node)(**filled) if hasattr(node, "_fields") else filled
         if isinstance(node, tuple):
             return tuple(self.fill(child, after_rate(node[:i])) for i, child in enumerate(node))
         if isinstance(node, Mapping):
             return cast(Any, type(node))({name: self.fill(child) for name, child in node.items()})
         return node
 
-    def _fields(self, node: Any, kind: str, scaled: bool) -> Any:
-        sources = FIELDS.get(kind, {})
-        filled = {}
-        for field, value in zip(node._fields, node, strict=True):
-            own = (field,) if any(field in entry and is_tensor(entry[field]) for entry in self.entries.values()) else ()
-            wanted = sources.get(field, own)
-            if wanted:
-                filled[field] = self._tree(value, wanted, scaled=scaled and kind == "TraceState")
-            elif field in COUNTS and is_scalar(value):
-                filled[field] = self._like(value, self._step())
-            elif field == "hyperparams":
-                filled[field] = self._hyperparameters(value)
-            else:
-                filled[field] = self.fill(value)
-        return type(node)(**filled)
+    def _field(self, kind: str, field: str, value: Any, scaled: bool) -> Any:
+        own = (field,) if any(field in entry and is_tensor(entry[field]) for entry in self.entries.values()) else ()
+        wanted = FIELDS.get(kind, {}).get(field, own)
+        if wanted:
+            return self._tree(value, wanted, scaled=scaled and kind == "TraceState")
+        if field in COUNTS and is_scalar(value):
+            return self._like(value, self._step())
+        if field == "hyperparams":
+            return self._hyperparameters(value)
+        if (kind, field) == ("scale_by_nadam", "product"):
+            self.used.add("mu_product")
+            return self._like(value, self._one("mu_product", 1.0))
+        if (kind, field) == ("dampened_momentum", "first"):
+            return self._like(value, not any("momentum_buffer" in entry for entry in self.entries.values()))
+        return self.fill(value)
 
     def _tree(self, tree: Any, wanted: tuple[str, ...], *, scaled: bool) -> Any:
         """A tree of the shape of the parameters with torch's tensors of one kind in the place of its own."""
@@ -121,27 +149,34 @@ class _Filler:
         kind = next((key for key in wanted if any(key in entry for entry in self.entries.values())), None)
         if kind is None:
             return tree
-        tensors = {
-            name: np.asarray(entry[kind]) * (self._scale(name) if scaled else 1)
-            for name, entry in self.entries.items()
-            if entry.get(kind) is not None
-        }
-        flat = _flat(port_state_dict(tensors, each_optional(self.model)))
+        tensors = {name: np.asarray(entry[kind]) for name, entry in self.entries.items() if entry.get(kind) is not None}
+        steps = {step.target: step for step in plan_port(self.model, infos(tensors)).steps}
         self.used.add(kind)
         self.filled += 1
 
         def leaf(path: Any, old: Any) -> Any:
-            found = flat.get(leaf_path(path)) if leaf_path(path) in flat else flat.get(f"params/{leaf_path(path)}")
-            if found is None:
+            step = steps.get(leaf_path(path)) or steps.get(f"params/{leaf_path(path)}")
+            if step is None:
                 return old
-            if tuple(found.shape) != tuple(old.shape):
+            if step.after.shape != tuple(old.shape):
                 fail(
                     "WPT103",
-                    f"{kind} of {leaf_path(path)} has the shape {found.shape}; the optax state has {old.shape}",
+                    f"{kind} of {leaf_path(path)} has the shape {step.after.shape}; the optax state has {old.shape}",
                 )
-            return _as(old, found)
+            if scaled:
+                rates = {self._scale(source.key) for source in step.sources if source.key is not None}
+                if len(rates) > 1:
+                    fail("WPT121", f"{leaf_path(path)} is put together of weights with different rates")
+                step = replace(step, affine=(rates.pop(), 0.0))
+            return self.made(self._titled(step, kind, old), tensors.__getitem__, old)
 
         return jax.tree_util.tree_map_with_path(leaf, tree)
+
+    @staticmethod
+    def _titled(step: Step, kind: str, old: Any) -> Step:
+        """The step with the type of the optax state, and its row in a report."""
+        leaf = replace(step.leaf, torch=f"{kind} of {step.leaf.torch}")
+        return replace(step, after=TensorInfo(step.after.shape, np.dtype(old.dtype)), leaf=leaf)
 
     def _scale(self, name: str) -> float:
         """optax's rmsprop keeps the momentum of updates that are multiplied by -lr already; torch multiplies later."""
@@ -152,10 +187,16 @@ class _Filler:
         return -rate
 
     def _step(self) -> int:
-        steps = {int(entry["step"]) for entry in self.entries.values() if "step" in entry}
-        if len(steps) > 1:
-            fail("WPT121", f"the parameters took {min(steps)} to {max(steps)} steps; optax keeps one count for all")
-        return steps.pop() if steps else self.schedule_step or 0
+        return int(self._one("step", self.schedule_step or 0))
+
+    def _one(self, kind: str, default: float) -> float:
+        """What torch keeps for each parameter and optax once."""
+        found = {float(entry[kind]) for entry in self.entries.values() if kind in entry}
+        if len(found) > 1:
+            fail(
+                "WPT121", f"the parameters have {kind}s from {min(found):g} to {max(found):g}; optax keeps one for all"
+            )
+        return found.pop() if found else default
 
     def _schedule_step(self) -> int:
         if self.schedule_step is None and not any("step" in entry for entry in self.entries.values()):
@@ -185,10 +226,3 @@ def _as(old: Any, new: np.ndarray) -> Any:
     if isinstance(old, jax.Array):
         return jnp.asarray(new, old.dtype)
     return np.asarray(new, getattr(old, "dtype", None))
-
-
-def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, np.ndarray]:
-    flat: dict[str, np.ndarray] = {}
-    for name, value in tree.items():
-        flat |= _flat(value, f"{prefix}{name}/") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
-    return flat

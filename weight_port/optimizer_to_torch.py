@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from migrate.manifest import ModelWeights
-from weight_port.apply import unport_tree
+from weight_port.apply import nest, unport_tree
 from weight_port.errors import fail
 from weight_port.optimizer_state import (
     COUNTS,
@@ -19,7 +19,9 @@ from weight_port.optimizer_state import (
     after_rate,
     each_optional,
     is_scalar,
+    kind_of,
     leaf_path,
+    members,
     named,
     parameters_of,
 )
@@ -51,7 +53,7 @@ def to_torch(
             if entry and counted and step is None:
                 fail("WPT120", "torch counts steps, and the optax state has no count of them", "State step=.")
             if entry:
-                entries[index] = counted | entry
+                entries[index] = counted | found.scalars | entry
     if not entries:
         fail("WPT121", "the optax state holds nothing that torch keeps")
     return {"state": entries, "param_groups": [dict(group) for group in torch_template["param_groups"]]}
@@ -87,18 +89,21 @@ class _Collector:
         self.groups, self.model = groups, model
         self.settings = {name: group.settings for group in groups for _, name in group.names}
         self.tensors: dict[str, dict[str, np.ndarray]] = {}
+        self.scalars: dict[str, np.ndarray] = {}  # what torch keeps for each parameter, and optax once
         self.count: int | None = None
 
     def collect(self, node: Any, scaled: bool = False) -> None:
-        kind = type(node).__name__
+        kind = kind_of(node)
         if kind in REFUSED:
             fail("WPT121", f"{kind} cannot be carried over: {REFUSED[kind]}")
-        if hasattr(node, "_fields"):
-            for field, value in zip(node._fields, node, strict=True):
+        if (fields := members(node)) is not None:
+            for field, value in fields.items():
                 if field in FIELDS.get(kind, {}):
                     self._gather(FIELDS[kind][field], value, scaled=scaled and kind == "TraceState")
                 elif field in COUNTS and is_scalar(value) and kind != "ScaleByScheduleState":
                     self.count = int(value)
+                elif (kind, field) == ("scale_by_nadam", "product"):
+                    self.scalars["mu_product"] = np.asarray(value, np.float32)
                 else:
                     self.collect(value)
         elif isinstance(node, tuple):
@@ -114,7 +119,7 @@ class _Collector:
         leaves: Any = jax.tree_util.tree_flatten_with_path(tree)[0]
         flat = {leaf_path(path): np.asarray(leaf) for path, leaf in leaves}
         flat = {name if name.startswith("params/") else f"params/{name}": array for name, array in flat.items()}
-        state = unport_tree(nested(flat), each_optional(self.model))
+        state = unport_tree(nest(flat), each_optional(self.model))
         for name, array in state.items():
             settings = self.settings.get(name)
             if settings is None:  # a tied name, or a weight that this optimizer does not have
@@ -122,14 +127,3 @@ class _Collector:
             kind = kinds[-1 if _is_adamax(settings) else 0]
             factor = -1 / float(settings["lr"]) if scaled else 1
             self.tensors.setdefault(kind, {})[name] = np.asarray(array * factor, array.dtype)
-
-
-def nested(flat: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    tree: dict[str, Any] = {}
-    for path, array in flat.items():
-        *parents, name = path.split("/")
-        node = tree
-        for parent in parents:
-            node = node.setdefault(parent, {})
-        node[name] = array
-    return tree

@@ -19,12 +19,14 @@ Stream: TypeAlias = Callable[[str, Window | None], Iterator[np.ndarray]]
 class Outputs:
     """``stream(name, window)`` gives flat arrays, each good until the next is asked for; window None: the whole.
 
-    ``same_as`` names tensors that are one with another (tied); they stream the same bytes.
+    ``same_as`` names tensors that are one with another (tied); they stream the same bytes. ``empty``: maps without
+    anything in them, for formats that keep those.
     """
 
     infos: Mapping[str, TensorInfo]
     stream: Stream
     same_as: Mapping[str, str] = field(default_factory=dict)
+    empty: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, arrays: Mapping[str, np.ndarray], same_as: Mapping[str, str] | None = None) -> Outputs:

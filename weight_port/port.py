@@ -5,24 +5,24 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from migrate import manifest as manifests
 from migrate.manifest import ModelWeights, Unused
-from weight_port import store
+from weight_port import optimizer_files, store
 from weight_port.apply import check_ties, stream_step
-from weight_port.checkpoint import open_checkpoint
+from weight_port.checkpoint import Checkpoint, open_checkpoint
 from weight_port.dtypes import DTYPES, DtypeRule, is_float
 from weight_port.errors import PortError, Problem, fail, raise_all
 from weight_port.orbax_files import Mesh
 from weight_port.outputs import Outputs, Window
 from weight_port.plan import Plan
 from weight_port.planning import choose_model, plan_port, plan_unport
-from weight_port.regions import TensorInfo
 from weight_port.report import PortReport
 from weight_port.verification import Verification
 from weight_port.verification import verify as verify_steps
@@ -33,15 +33,19 @@ __all__ = ["Planned", "PortError", "PortReport", "plan_files", "port_weights"]
 
 @dataclass(frozen=True)
 class Planned:
-    """A port that was checked and not yet carried out. ``read`` gives a source tensor, ``release`` lets it go."""
+    """A port that was checked and not yet carried out. ``read`` gives a source tensor, ``release`` lets it go.
+
+    ``empty``: maps of the output without anything in them. ``beside``: what stands beside the state dict, going back.
+    """
 
     plan: Plan
     model: ModelWeights
-    tensors: Mapping[str, TensorInfo]
     read: Callable[[str], np.ndarray]
     release: Callable[[str], None]
     notes: tuple[str, ...]
     reverse: bool
+    empty: tuple[str, ...] = ()
+    beside: Mapping[str, Any] = field(default_factory=dict)
 
     def outputs(self, progress: Callable[[int], None] = lambda nbytes: None) -> Outputs:
         """What is to be written; ``progress`` is told of every part that was."""
@@ -60,7 +64,7 @@ class Planned:
                 if source.key is not None:
                     self.release(source.key)
 
-        return Outputs(infos, stream, same_as)
+        return Outputs(infos, stream, same_as, self.empty)
 
 
 def port_weights(
@@ -75,6 +79,7 @@ def port_weights(
     dtype_rules: Sequence[tuple[str, str]] = (),
     allow_unused: Sequence[str] = (),
     allow_missing: Sequence[str] = (),
+    optimizer: optimizer_files.OptimizerOptions | None = None,
     shard_size: int | None = None,
     mesh: str | Path | None = None,
     resume: bool = False,
@@ -89,7 +94,8 @@ def port_weights(
     ...) asks for another type of the floating-point weights; ``dtype_rules`` are pairs of a pattern of output names
     and a type, the first that fits counts and "keep" keeps. model: the class, where the manifest describes several.
     key: which state dict, where the checkpoint holds several. allow_unused, allow_missing: patterns of keys that
-    nothing needs to use and of leaves that nothing needs to fill. mesh: a file that says how devices share the leaves.
+    nothing needs to use and of leaves that nothing needs to fill. optimizer: what to do with its state,
+    leaves "opt_state/..." beside the weights. mesh: a file that says how devices share the leaves.
     resume: keep what is finished when interrupted, and go on from it. dry_run: check everything but write nothing;
     ``out`` may be None. verify: read both sides again and compare every leaf; with ``dry_run`` that of an ``out`` that
     is there already. progress: called with the bytes written and the bytes in all.
@@ -107,12 +113,14 @@ def port_weights(
         _keep_inputs(target, inputs)
         if not dry_run:
             store.check_output(target, reverse, options)
+            if reverse and optimizer is not None and target.suffix not in store.BY_TORCH:
+                fail("WPT009", f"{target} has no place for an optimizer", "torch keeps one in a .pt file.")
     if verify and target is None:
         fail("WPT009", "there is nothing to compare with", "Name the output that is to be verified.")
     weights = manifest if isinstance(manifest, manifests.Manifest) else read_manifest(Path(manifest))
     planned = plan_files(
         source, choose_model(weights.models, model), key=key, reverse=reverse, dtype=rule,
-        allow_unused=allow_unused, allow_missing=allow_missing,
+        allow_unused=allow_unused, allow_missing=allow_missing, optimizer=optimizer,
     )  # fmt: skip
     if target is not None and not dry_run:
         digest = hashlib.sha256(manifests.dumps(weights).encode()).hexdigest()
@@ -131,8 +139,8 @@ def port_weights(
                 progress(done, total)
 
         outputs = planned.outputs(advance)
-        mark = _fingerprint(source, digest, outputs, options)
-        options = replace(options, metadata=metadata, fingerprint=mark, skipped=advance)
+        mark = _fingerprint(source, f"{digest} {optimizer}", outputs, options)
+        options = replace(options, metadata=metadata, fingerprint=mark, skipped=advance, beside=planned.beside)
         store.write(target, outputs, options, reverse=reverse)
     verified = _verify(planned, target) if verify and target is not None else None
     written, seconds = None if dry_run else target, time.perf_counter() - began
@@ -163,25 +171,60 @@ def plan_files(
     dtype: DtypeRule | None = None,
     allow_unused: Sequence[str] = (),
     allow_missing: Sequence[str] = (),
+    optimizer: optimizer_files.OptimizerOptions | None = None,
 ) -> Planned:
     """Open the source and plan its port. Raises PortError."""
-    leaves = [
-        replace(leaf, optional=leaf.optional or any(fnmatchcase(leaf.flax, pattern) for pattern in allow_missing))
-        for leaf in model.leaves
-    ]
+    leaves = [replace(leaf, optional=leaf.optional or _any(leaf.flax, allow_missing)) for leaf in model.leaves]
     model = replace(model, leaves=tuple(leaves))
     if reverse:
-        tensors, read = store.read(source)
-        plan = plan_unport(model, tensors, dtype=dtype)
-        return Planned(plan, model, tensors, read, lambda name: None, _notes_on_unused(model), True)
+        return _plan_back(source, model, dtype, allow_unused, optimizer)
     names = [leaf.torch for leaf in model.leaves] + [entry.torch for entry in model.unused]
     checkpoint = open_checkpoint(source, key=key, expected=names)
-    allowed = [name for name in checkpoint if any(fnmatchcase(name, pattern) for pattern in allow_unused)]
-    unused = tuple(Unused(name, "allowed by --allow-unused") for name in allowed)
+    unused = tuple(Unused(name, "allowed by --allow-unused") for name in checkpoint if _any(name, allow_unused))
     plan = plan_port(replace(model, unused=model.unused + unused), checkpoint, opaque=checkpoint.opaque, dtype=dtype)
     check_ties(plan, checkpoint.read)
     notes = checkpoint.notes() + _notes_on_width(plan) + _notes_on_sums(plan)
-    return Planned(plan, model, checkpoint, checkpoint.read, checkpoint.release, notes, False)
+    planned = Planned(plan, model, checkpoint.read, checkpoint.release, notes, False)
+    return planned if optimizer is None else _with_state(planned, optimizer, checkpoint)
+
+
+def _with_state(planned: Planned, asked: optimizer_files.OptimizerOptions, checkpoint: Checkpoint) -> Planned:
+    """The plan with the optimizer's state."""
+    state = optimizer_files.port_state(asked, checkpoint, planned.plan, planned.model)
+    return replace(
+        planned,
+        plan=replace(planned.plan, steps=planned.plan.steps + state.steps),
+        read=lambda key: state.sources[key] if key in state.sources else planned.read(key),
+        release=lambda key: None if key in state.sources else planned.release(key),
+        notes=planned.notes + state.notes,
+        empty=state.empty,
+    )
+
+
+def _plan_back(
+    source: Path,
+    model: ModelWeights,
+    dtype: DtypeRule | None,
+    allow_unused: Sequence[str],
+    optimizer: optimizer_files.OptimizerOptions | None,
+) -> Planned:
+    found, read = store.read(source)
+    notes = _notes_on_unused(model)
+    left = [name for name in found if _any(name, allow_unused)]
+    state = [name for name in found if optimizer and name.startswith(f"{optimizer_files.STATE}/")]
+    tensors = {name: info for name, info in found.items() if name not in {*left, *state}}
+    plan = plan_unport(model, tensors, dtype=dtype)
+    if left:
+        plan = replace(plan, dropped=tuple((name, "allowed by --allow-unused") for name in left))
+    beside: dict[str, Any] = {}
+    if optimizer is not None:
+        arrays = {name: read(name) for name in state}
+        beside["optimizer"] = optimizer_files.unport_state(optimizer, arrays, model, tensors)
+    return Planned(plan, model, read, lambda name: None, notes, True, beside=beside)
+
+
+def _any(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def read_manifest(path: Path) -> manifests.Manifest:

@@ -85,7 +85,7 @@ class PortReport:
             console.print(f"content: sha256 {self.verified.content}", markup=False, soft_wrap=True)
         where = f"written to {self.out}" if self.out else "nothing was written (dry run)"
         numbers = f"{self.tensors} tensors, {size(self.nbytes)}, {self.seconds:.1f} s"
-        console.print(f"{numbers}: every key used, every leaf filled; {where}", markup=False)
+        console.print(f"{numbers}: every key used, every leaf filled; {where}", markup=False, soft_wrap=True)
 
 
 def _row(leaf: Leaf, steps: list[Step], reverse: bool) -> Row:

@@ -6,9 +6,9 @@ import errno
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 
@@ -25,7 +25,8 @@ from weight_port.safetensors_files import header, read_safetensors
 from weight_port.staging import staged
 
 FLAX_FORMATS = (".safetensors", ".msgpack", ".npz")
-TORCH_FORMATS = (".safetensors", ".pt", ".pth", ".bin", ".npz")
+BY_TORCH = (".pt", ".pth", ".bin")
+TORCH_FORMATS = (".safetensors", *BY_TORCH, ".npz")
 
 Read = Callable[[str], np.ndarray]
 
@@ -33,7 +34,7 @@ Read = Callable[[str], np.ndarray]
 @dataclass(frozen=True)
 class Options:
     """How to write. shard_size: bytes of a file at most, for safetensors in a folder. resume: keep and use what an
-    interrupted run of the same ``fingerprint`` finished."""
+    interrupted run of the same ``fingerprint`` finished. beside: what stands beside the state dict in a torch file."""
 
     metadata: Mapping[str, str]
     shard_size: int | None = None
@@ -41,6 +42,7 @@ class Options:
     resume: bool = False
     fingerprint: str = ""
     skipped: Callable[[int], None] = lambda nbytes: None  # told what an earlier run had finished
+    beside: Mapping[str, Any] = field(default_factory=dict)
 
 
 def is_folder(path: Path) -> bool:
@@ -97,7 +99,7 @@ def _write_file(suffix: str, file: IO[bytes], outputs: Outputs, options: Options
     elif suffix == ".npz":
         write_npz(file, outputs)
     else:
-        write_torch(file, outputs)
+        write_torch(file, outputs, options.beside)
 
 
 def write_safetensors(file: IO[bytes], outputs: Outputs, metadata: Mapping[str, str]) -> None:
@@ -154,8 +156,11 @@ def read(path: Path) -> tuple[dict[str, TensorInfo], Read]:
     fail("WPT002", f"cannot tell the format of {path}", known)
 
 
-def write_torch(file: IO[bytes], outputs: Outputs) -> None:
-    """By torch itself, the only format that needs it; the whole state dict is in memory once."""
+def write_torch(file: IO[bytes], outputs: Outputs, beside: Mapping[str, Any]) -> None:
+    """By torch itself, the only format that needs it; the whole state dict is in memory once.
+
+    Where something stands ``beside`` it, the state dict is its "model".
+    """
     try:
         import torch
     except ImportError:
@@ -170,4 +175,5 @@ def write_torch(file: IO[bytes], outputs: Outputs) -> None:
         state[name] = tensor.view(getattr(torch, info.dtype.name)) if extended else tensor
     for name, same in outputs.same_as.items():  # a tied tensor stays one tensor
         state[name] = state[same]
-    torch.save({name: state[name] for name in outputs.infos}, file)
+    ordered = {name: state[name] for name in outputs.infos}
+    torch.save({"model": ordered, **beside} if beside else ordered, file)

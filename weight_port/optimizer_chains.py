@@ -1,0 +1,142 @@
+"""The optax chain that matches a torch optimizer: as the caller writes it, or as a rewrite of the optimizer has it."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from weight_port.errors import fail
+from weight_port.optimizer_state import Group
+
+AUTO = "auto"
+_NOT_HYPERPARAMETERS = ("params", "param_names", "initial_lr", "lr")
+
+
+@dataclass(frozen=True)
+class Chain:
+    """An optax transformation and how it is written."""
+
+    text: str
+    transformation: Any
+
+
+def chain_of(text: str, groups: Sequence[Group], kinds: Collection[str] = ()) -> Chain:
+    """The chain that ``text`` constructs, or ("auto") that of torch's hyperparameters. Raises PortError.
+
+    kinds: what torch keeps for a parameter ("exp_avg"), which tells Adamax from others.
+    """
+    if text == AUTO:
+        return _rewritten(groups, kinds)
+    import jax
+    import jax.numpy as jnp
+    import optax
+
+    try:
+        made = eval(text, {"optax": optax, "jax": jax, "jnp": jnp})
+    except Exception as error:  # the caller's own program
+        fail("WPT009", f"{text!r} constructs no optimizer: {type(error).__name__}: {error}")
+    if not isinstance(made, optax.GradientTransformation):
+        fail("WPT009", f"{text!r} is a {type(made).__name__}, not an optax transformation",
+             "Write it as the script constructs it: optax.adamw(1e-3).")  # fmt: skip
+    return Chain(text, made)
+
+
+def _rewritten(groups: Sequence[Group], kinds: Collection[str]) -> Chain:
+    """What `migrate rewrite` makes of the torch optimizer, so that a rewritten script restores the state as it is."""
+    from migrate.pipeline import convert
+    from migrate.source import parse
+
+    constructor = _constructor(groups, kinds)
+    script = f"import torch\nmodel = torch.nn.Linear(1, 1)\noptimizer = {constructor}\n"
+    if any("initial_lr" in group.settings for group in groups):
+        # a rate that a scheduler sets is a part of the state
+        script += (
+            "scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)\n"
+            "for x in [torch.ones(1, 1)]:\n"
+            "    loss = model(x).sum()\n"
+            "    optimizer.zero_grad()\n"
+            "    loss.backward()\n"
+            "    optimizer.step()\n"
+            "    scheduler.step()\n"
+        )
+    tree = ast.parse(convert(parse("optimizer.py", script)).text)
+    imports = (ast.Import, ast.ImportFrom, ast.FunctionDef)
+    kept = [node for node in tree.body if isinstance(node, imports) or _assigns_optimizer(node)]
+    found = [node for node in kept if isinstance(node, ast.Assign)]
+    if not found:
+        fail("WPT121", f"no chain of optax is known for {constructor}", "Write the chain that matches in its place.")
+    scope: dict[str, Any] = {}
+    exec(compile(ast.Module(kept, []), "<optimizer>", "exec"), scope)
+    return Chain(ast.unparse(found[0].value), scope["optimizer"])
+
+
+def _assigns_optimizer(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "optimizer"
+
+
+def _constructor(groups: Sequence[Group], kinds: Collection[str]) -> str:
+    """The call of the torch optimizer's class. Its name is not in a state dict; its hyperparameters tell it."""
+    from migrate.optimizers import OPTIMIZERS
+
+    first, *others = ({k: v for k, v in g.settings.items() if k not in _NOT_HYPERPARAMETERS} for g in groups)
+    rates = {float(group.settings["lr"]) for group in groups}
+    if any(other != first for other in others) or len(rates) > 1:
+        fail("WPT121", f"the {len(groups)} groups of the optimizer have hyperparameters of their own",
+             "Write the chain in place of auto, such as optax.multi_transform({...}, labels).")  # fmt: skip
+    entry = OPTIMIZERS[_class(first, kinds)]
+    known = _parameters(entry.signature)
+    rate = next((float(g.settings["initial_lr"]) for g in groups if "initial_lr" in g.settings), rates.pop())
+    written = ", ".join(f"{name}={value!r}" for name, value in ({"lr": rate} | _plain(first)).items() if name in known)
+    return f"{entry.torch}(model.parameters(), {written})"
+
+
+def _class(settings: Mapping[str, Any], kinds: Collection[str]) -> str:
+    """The optimizer with these hyperparameters: the one that has the fewest others. Raises PortError."""
+    from migrate.optimizers import OPTIMIZERS
+
+    keys = set(settings)
+    if "amsgrad" in keys:  # Adam's and AdamW's: there it says which of the two it is
+        keys.discard("decoupled_weight_decay")
+    more: dict[str, int] = {}
+    for name, entry in OPTIMIZERS.items():
+        averages = name != "torch.optim.Adamax" or "exp_inf" in kinds or not kinds
+        if not entry.evaluates and averages and keys <= (known := _parameters(entry.signature)):
+            more[name] = len(known - keys)
+    fits = [name for name, count in more.items() if count == min(more.values())]
+    if "decoupled_weight_decay" in settings and set(fits) == {"torch.optim.Adam", "torch.optim.AdamW"}:
+        fits = ["torch.optim.AdamW" if settings["decoupled_weight_decay"] else "torch.optim.Adam"]
+    if len(fits) != 1:
+        what = f"could be {' or '.join(fits)}" if fits else "is of no class that is known"
+        fail("WPT121", f"the optimizer with the hyperparameters {', '.join(settings)} {what}",
+             "Write the chain that matches in place of auto.")  # fmt: skip
+    return fits[0]
+
+
+def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The numbers among the hyperparameters, which become a program; None and what only says how torch runs a step are
+    left out. Raises PortError for anything else: a checkpoint may come from anybody."""
+    from migrate.optimizers import RUNNING
+
+    kept = {name: value for name, value in settings.items() if value is not None and name not in RUNNING}
+    for name, value in kept.items():
+        numbers = value if isinstance(value, (tuple, list)) else (value,)
+        if not all(isinstance(n, (bool, int, float)) and math.isfinite(n) for n in numbers):
+            fail("WPT121", f"the optimizer's {name} is not a number", "Write the chain that matches in place of auto.")
+    return kept
+
+
+def _parameters(signature: str) -> set[str]:
+    """
+    >>> sorted(_parameters("params, lr=2e-3, betas=(0.9, 0.999), *, foreach=None"))
+    ['betas', 'foreach', 'lr', 'params']
+    """
+    return {argument.arg for argument in _arguments(signature)}
+
+
+def _arguments(signature: str) -> list[ast.arg]:
+    definition = ast.parse(f"def f({signature}): pass").body[0]
+    assert isinstance(definition, ast.FunctionDef)
+    return [*definition.args.args, *definition.args.kwonlyargs]
