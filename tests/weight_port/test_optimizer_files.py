@@ -120,8 +120,8 @@ def test_parameters_without_a_state_start_as_the_chain_does(tmp_path: Path) -> N
         ({"names": ALL, "chain": "adam(1)"}, lambda p: torch.optim.Adam(p), "WPT009", "name 'adam' is not defined"),
         ({"names": ALL}, lambda p: torch.optim.ASGD(p), "WPT121", "ASGD"),
         ({"names": ALL}, lambda p: torch.optim.Adafactor(p), "WPT121", "beta2_decay"),
-        ({"names": ALL}, lambda p: torch.optim.Adam([{"params": [w], "eps": 10.0**-i} for i, w in enumerate(p)]), "WPT121",
-         "4 groups"),
+        ({"names": ALL}, lambda p: torch.optim.Adam([{"params": [w], "eps": 0.1**i} for i, w in enumerate(p)]),
+         "WPT121", "4 groups"),
     ],
 )  # fmt: skip
 def test_refused(options: dict[str, Any], make: Make, code: str, said: str, tmp_path: Path) -> None:
