@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from migrate import nodes
+from migrate import nodes, suites
 from migrate.constructed import BoundWeight, ChoiceNode, ClassNode, LayerNode, ListNode, Node
 from migrate.kinds import UNKNOWN, Host, Items, Kind, Module, Never, Place, join
 
@@ -180,6 +180,13 @@ class ClassFacts:
     made_by_value: bool = False  # made by calls of a value that may be another class as well
     field_kinds: dict[str, Kind] = field(default_factory=dict)
     field_types: dict[str, str] = field(default_factory=dict)  # annotations told by use
+    # path of a weight -> the lengths of its axes in Flax, as the constructor writes them
+    lengths: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def method(self, name: str) -> cst.FunctionDef | None:
+        """A method as the class has it in the input; None where it has none of that name."""
+        body = suites.suite_of(self.node.body.body) if self.node is not None else []
+        return next((each for each in body if isinstance(each, cst.FunctionDef) and each.name.value == name), None)
 
 
 @dataclass(frozen=True)

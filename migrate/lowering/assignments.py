@@ -65,7 +65,7 @@ class Assignments(InlineModels, HandedOver, Initialisation, DataLoading, Changed
                 return tied
         if self.context in HOST_CONTEXTS:
             if self.is_part_of_model(targets[0]):
-                return self.model_part(targets[0])
+                return self.model_part(targets[0], small.value)
             about_weights = self.sorted_assignment(small)
             if about_weights is None:
                 about_weights = self.freezing_assignment(small)
@@ -108,11 +108,13 @@ class Assignments(InlineModels, HandedOver, Initialisation, DataLoading, Changed
         facts = self.script.classes.get(owner.cls) if isinstance(owner, Model) and len(path) > 2 else None
         return facts is not None and isinstance(facts.attributes.get(path[1]), Module) and path[-1] != "requires_grad"
 
-    @staticmethod
-    def model_part(target: cst.CSTNode) -> list[Statement]:
+    def model_part(self, target: cst.CSTNode, value: Expr) -> list[Statement]:
         """What becomes of such an assignment: one that only says when processes exchange gradients goes."""
         if (nodes.dotted(target) or "").endswith(".require_backward_grad_sync"):
             return []
+        made = self.cut_part(target, value) if isinstance(target, cst.Attribute) else None
+        if made is not None:
+            return made
         raise Unsupported("MIG204", f"{nodes.dotted(target)} is changed after its module was made")
 
     def named_selection(

@@ -139,6 +139,8 @@ class ControlFlow(Branches, Precision, DataLoading, OptimizerStatements):
             about_weights = self.sorting_loop(node)
         if about_weights is not None:
             return about_weights
+        if self.context in HOST_CONTEXTS and self.only_cuts_constants(node):
+            return []
         updates = self.parameter_loop(node) if self.context in HOST_CONTEXTS else None
         if updates is not None:
             return updates

@@ -76,6 +76,11 @@ def named_child(kind: Module, key: str | int) -> Kind:
     return Module(tuple(dict.fromkeys(found)))
 
 
+def only_option(kind: Kind) -> Node | None:
+    """What a module surely is."""
+    return kind.options[0] if isinstance(kind, Module) and len(kind.options) == 1 else None
+
+
 def has_key(kind: Module, key: str) -> bool:
     """Whether it is a dict of modules with such a key, which torch also has as an attribute."""
     return all(isinstance(one, ListNode) and one.infix == "_" and key in one.keys for one in kind.options)

@@ -54,7 +54,7 @@ class ExampleShapes(Binding):
 
     def _given_to_constructor(self, cls: str, args: Sequence[cst.Arg], outer: _Bound) -> _Bound:
         """The arguments of a constructor in terms of the scope that makes the model, with its defaults."""
-        init = self._method_of_class(cls, "__init__")
+        init = self.script.classes[cls].method("__init__")
         if init is None:
             return {}
         parameters = [*init.params.params[1:], *init.params.kwonly_params]
@@ -64,14 +64,9 @@ class ExampleShapes(Binding):
                 bound[name] = nodes.substituted(arg.value, outer)
         return bound
 
-    def _method_of_class(self, cls: str, name: str) -> cst.FunctionDef | None:
-        facts = self.script.classes.get(cls)
-        body = suites.suite_of(facts.node.body.body) if facts is not None and facts.node is not None else []
-        return next((each for each in body if isinstance(each, cst.FunctionDef) and each.name.value == name), None)
-
     def _first_convolution(self, cls: str, bound: _Bound) -> tuple[int, Expr] | None:
         """The rank and the channels of the convolution that takes the input of a module."""
-        forward = self._method_of_class(cls, "forward")
+        forward = self.script.classes[cls].method("forward")
         needed = [p.name.value for p in forward.params.params[1:] if p.default is None] if forward is not None else []
         if forward is None or len(needed) != 1:
             return None
@@ -87,7 +82,7 @@ class ExampleShapes(Binding):
 
     def _set_in_constructor(self, cls: str, path: str) -> Expr | None:
         """The one value that the constructor gives an attribute."""
-        init = self._method_of_class(cls, "__init__")
+        init = self.script.classes[cls].method("__init__")
         found = [
             small.value
             for statement in (suites.suite_of(init.body.body) if init is not None else [])

@@ -41,6 +41,7 @@ from migrate.kinds import (
 )
 from migrate.layers.table import TABLE
 from migrate.lowering.accelerated import Accelerated
+from migrate.lowering.cropping import Cropping
 from migrate.lowering.elements import DICT, has_key, loop_kind, named_child, part_kind
 from migrate.lowering.imports import Imports
 from migrate.lowering.named_parameters import NamedParameters
@@ -48,7 +49,6 @@ from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.submodules import Submodules
 from migrate.lowering.typed_tensors import tensor_type
 from migrate.lowering.unit import known
-from migrate.lowering.weight_values import WeightValues
 from migrate.nodes import Expr
 from migrate.rules.creation import DTYPES
 from migrate.rules.rule import Value
@@ -75,7 +75,7 @@ _FIELDS = {
 _OF_DICTS = ("keys", "values", "items", "get")
 
 
-class Expressions(Submodules, Accelerated, WeightValues, NamedParameters, Imports):
+class Expressions(Submodules, Accelerated, Cropping, NamedParameters, Imports):
     """Expressions, by their type."""
 
     def expr(self, node: Expr) -> Value:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import libcst as cst
 
 from migrate import nodes, suites, usage
-from migrate.constructed import ClassNode, LayerNode, ListNode, Node
+from migrate.constructed import ClassNode, LayerNode, ListNode
 from migrate.diagnostics import Unsupported
-from migrate.kinds import UNKNOWN, Kind, Module, SelfModule
-from migrate.lowering.elements import children_of, named_child
+from migrate.kinds import UNKNOWN, Module, SelfModule
+from migrate.lowering.elements import children_of, named_child, only_option
 from migrate.lowering.initializers_handed_down import HandedDown, Way
 from migrate.lowering.initializing_functions import IN_ANY_CLASS, IN_PLACE, initializer_of
 from migrate.nodes import Expr, Statement
@@ -103,7 +103,7 @@ class InitialWeights(HandedDown):
         if isinstance(node, cst.Subscript) and len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index):
             way = self.module_path(node.value)
             key = nodes.literal(node.slice[0].slice.value)
-            option = _only_option(way.kind)
+            option = only_option(way.kind)
             if isinstance(option, ListNode) and not option.dynamic and isinstance(key, int | str):
                 number = key % len(children_of(option)) if isinstance(key, int) else key
                 child = named_child(Module((option,)), number)
@@ -112,7 +112,7 @@ class InitialWeights(HandedDown):
 
     def part_of_module(self, way: Way, node: cst.Attribute) -> Way:
         """An attribute of a module: of the user's, a key of a list, or a part of a layer, such as `out_proj`."""
-        name, option = node.attr.value, _only_option(way.kind)
+        name, option = node.attr.value, only_option(way.kind)
         found = way.owner.seen.get(name, way.owner.attributes.get(name))
         if way.path == "self" and found is not None:
             return self.inside_class(Way(way.owner, f"self.{name}", found, way.through))
@@ -125,7 +125,7 @@ class InitialWeights(HandedDown):
 
     def inside_class(self, way: Way) -> Way:
         """A module of the user's: its weights are made by its own class."""
-        option = _only_option(way.kind)
+        option = only_option(way.kind)
         if not isinstance(option, ClassNode):
             return way
         return Way(self.script.classes[option.cls], "self", way.kind, (*way.through, (way.owner, way.path)))
@@ -157,11 +157,6 @@ class InitialWeights(HandedDown):
         if len(tests) != 1 or name not in facts.fields:
             raise Unsupported("MIG204", f"initial weights depend on `{nodes.code(self.conditions[-1])}`")
         return name
-
-
-def _only_option(kind: Kind) -> Node | None:
-    """What a module surely is."""
-    return kind.options[0] if isinstance(kind, Module) and len(kind.options) == 1 else None
 
 
 def _without_data(node: Expr) -> Expr:

@@ -23,7 +23,7 @@ from migrate.rules.rule import Call, Parameter, Value
 from migrate.script import ClassFacts, layers_in, merge
 from migrate.snippet_files import with_needs
 from migrate.targets import linen
-from migrate.targets.weights import wrapped_layer
+from migrate.targets.weights import lengths, wrapped_layer
 
 FUNCTIONAL_LAYERS = {
     "torch.nn.functional.max_pool1d": "torch.nn.MaxPool1d",
@@ -52,6 +52,8 @@ class Layers(Arguments, Builders):
         trains = linen.trains(layer, call)
         facts = self.script.classes.get(self.cls)
         value = linen.construct(layer, call, self.asked_for(layer))
+        if facts is not None and self.making:
+            facts.lengths |= {f"{self.making}.{weight.torch}": lengths(weight, call) for weight in layer.weights}
         if trains:
             value = replace(value, node=self.in_mode(value.node, name))
         if facts is not None:

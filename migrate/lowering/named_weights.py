@@ -19,7 +19,6 @@ from migrate.lowering.initializing_functions import IN_ANY_CLASS, IN_PLACE, init
 from migrate.lowering.selections import Selections, names_of_pair
 from migrate.nodes import Expr, Statement
 from migrate.qualified import file_of
-from migrate.script import ClassFacts
 from migrate.weights import weights_of
 
 
@@ -91,7 +90,8 @@ class NamedWeights(InitialWeights, Selections):
                 if not local and file_of(cls) == file_of(self.cls):
                     continue  # a name of the file
                 fields = [field for field, given in facts.given.get(outer, {}).items() if given == {name}]
-                if not fields or name in usage.stores(_constructor(self.script.classes[outer])):
+                init = self.script.classes[outer].method("__init__")
+                if not fields or (init is not None and name in usage.stores(init.body)):
                     raise Unsupported("MIG204", f"`{nodes.code(call)}`: {facts.name} is not given {name}")
                 values[name] = nodes.name(fields[0])
             made = nodes.substituted(made, values)
@@ -120,12 +120,6 @@ class NamedWeights(InitialWeights, Selections):
             torch = [child for child in node.children if not isinstance(child, LayerNode) or child.torch]
             if 0 <= own < len(torch):
                 yield from self.makers_in(torch[own], f"{path}.{keys[0]}", keys[1:], classes)
-
-
-def _constructor(facts: ClassFacts) -> cst.CSTNode:
-    statements = suites.suite_of(facts.node.body.body) if facts.node is not None else []
-    found = [s for s in statements if isinstance(s, cst.FunctionDef) and s.name.value == "__init__"]
-    return found[0].body if found else cst.Module([])
 
 
 def _filled(torch: str, call: cst.Call) -> tuple[str, str]:

@@ -104,6 +104,14 @@ class Parts:
         """An attribute of a module that is filled later: a variable until then."""
         raise NotImplementedError
 
+    def cut_part(self, target: cst.Attribute, value: Expr) -> list[Statement] | None:
+        """An assignment that cuts a part of a model; None for others."""
+        raise NotImplementedError
+
+    def only_cuts_constants(self, node: cst.For) -> bool:
+        """Whether a loop over modules of a model only cuts constants, which cut themselves."""
+        raise NotImplementedError
+
     def comp_for(self, node: cst.CompFor) -> cst.CompFor:
         """The `for` of a comprehension."""
         raise NotImplementedError

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import libcst as cst
 
 from migrate import nodes
 from migrate.kinds import Items, Model, Number, Weight
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.selections import Selections
-from migrate.manifest import WILDCARD
+from migrate.manifest import WILDCARD, Leaf
 from migrate.nodes import Expr
 from migrate.rules.rule import Value
 from migrate.script import PARAMS, State
@@ -22,21 +24,31 @@ class WeightValues(Selections):
         """`model.table.weight`; None where it is none, or, unless it may be `moved`, has other axes than torch's."""
         if self.context not in HOST_CONTEXTS:
             return None
-        path = nodes.dotted(node) or ""
-        parts = path.split(".")
-        length = 2 if isinstance(self.kind_of_name(".".join(parts[:2])), Model) else 1
-        kind = self.kind_of_name(".".join(parts[:length]))
-        if not isinstance(kind, Model) or kind.place is None:
+        found = self.model_and_path(node)
+        if found is None:
             return None
-        name = ".".join(part for part in parts[length:] if part != "module")
-        leaves = [leaf for leaf in weights_of(self.script, kind.cls) if leaf.torch == name]
-        if len(leaves) != 1 or not leaves[0].flax.startswith("params/") or WILDCARD.search(leaves[0].flax):
+        kind, parts = found
+        leaf = self.one_leaf(kind, parts)
+        if kind.place is None or leaf is None or (leaf.moves and not moved):
             return None
-        if leaves[0].moves and not moved:
-            return None
-        keys = "".join(f'["{key}"]' for key in leaves[0].flax.split("/")[1:])
+        keys = "".join(f'["{key}"]' for key in leaf.flax.split("/")[1:])
         params = self.read(State(PARAMS, kind.place))
         return Value(nodes.expression(f"{{x}}{keys}", x=params), Weight())
+
+    def model_and_path(self, node: Expr) -> tuple[Model, list[str]] | None:
+        """The model that a dotted name starts with, and what follows; None where it starts with none."""
+        parts = (nodes.dotted(node) or "").split(".")
+        length = 2 if isinstance(self.kind_of_name(".".join(parts[:2])), Model) else 1
+        kind = self.kind_of_name(".".join(parts[:length]))
+        if not isinstance(kind, Model):
+            return None
+        return kind, [part for part in parts[length:] if part != "module"]
+
+    def one_leaf(self, kind: Model, parts: Sequence[str]) -> Leaf | None:
+        """The one parameter that a model has under a name of torch's."""
+        leaves = [leaf for leaf in weights_of(self.script, kind.cls) if leaf.torch == ".".join(parts)]
+        one = leaves[0] if len(leaves) == 1 else None
+        return one if one and one.flax.startswith("params/") and not WILDCARD.search(one.flax) else None
 
     def weight_shape(self, node: cst.Attribute) -> Value | None:
         """`model.table.weight.shape`; None where it is none."""

@@ -67,6 +67,11 @@ def bound_weights(layer: Layer, call: Call) -> tuple[BoundWeight, ...]:
     return own + tuple(weight for part in layer.parts for weight in _of_part(part, call))
 
 
+def lengths(weight: Weight, call: Call) -> tuple[str, ...]:
+    """The lengths of a weight's axes as the constructor writes them; "?" where that is no argument alone."""
+    return tuple(nodes.code(call.node(text)) if text in call.bound else "?" for text in weight.shape)
+
+
 def wrapped_layer(layer: Layer, call: Call) -> LayerNode:
     """The layer whose kernel another one computes: its outputs are on torch's first axis and on Flax's last."""
     kind = call.value(layer.wraps).kind
