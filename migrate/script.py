@@ -231,6 +231,7 @@ class Script:
     handed: set[Place] = field(default_factory=set)  # models and optimizers that functions make for their callers
     given_up: set[Place] = field(default_factory=set)  # those that they have used: their weights are returned as well
     early: set[Place] = field(default_factory=set)  # models that are used before the loader of their inputs is made
+    unfed: set[Place] = field(default_factory=set)  # models whose weights are used, and that nothing calls there
     parallel: bool = False  # batches are split over a mesh of all devices
     distributed: bool = False  # it was written for several processes
     copies: set[Place] = field(default_factory=set)  # those among them that start as copies of others

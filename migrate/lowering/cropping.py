@@ -16,16 +16,15 @@ from dataclasses import dataclass
 import libcst as cst
 
 from migrate import nodes, suites, usage
-from migrate.constructed import ClassNode, ListNode
+from migrate.constructed import ClassNode
 from migrate.diagnostics import Unsupported
-from migrate.kinds import UNKNOWN, Kind, Model, Module
-from migrate.lowering.elements import element_kind, named_child, only_option
+from migrate.kinds import Model
+from migrate.lowering.elements import EACH, module_at, only_option
 from migrate.lowering.weight_values import WeightValues
 from migrate.nodes import Expr, Statement
 from migrate.script import PARAMS, ClassFacts, State
 from migrate.weights import weights_of
 
-_EACH = "{}"  # in a path: any element of a list of modules
 _SAME_SHAPE = ("bool", "float", "int", "long", "contiguous", "to")
 _TRIANGLES = ("torch.tril", "torch.triu")
 _FILLED = ("torch.ones", "torch.zeros")
@@ -69,7 +68,7 @@ class Cropping(WeightValues):
         if found is None or not isinstance(node.target, cst.Name) or node.orelse is not None:
             return False
         model, path = found
-        cuts = list(self.cuts(suites.suite_of(node.body.body), {node.target.value: (*path, _EACH)}))
+        cuts = list(self.cuts(suites.suite_of(node.body.body), {node.target.value: (*path, EACH)}))
         if not cuts or not all(cut is not None and self.is_constant(model, cut) for cut in cuts):
             return False
         self.refuse_cuts(model, node.iter)
@@ -85,7 +84,7 @@ class Cropping(WeightValues):
                 yield from self.cuts(suites.suite_of(statement.body.body), walked)
             elif isinstance(statement, cst.For) and isinstance(statement.target, cst.Name):
                 over = self.path(statement.iter, walked)
-                inner = {**walked, statement.target.value: (*over, _EACH)} if over else walked
+                inner = {**walked, statement.target.value: (*over, EACH)} if over else walked
                 yield from self.cuts(suites.suite_of(statement.body.body), inner)
             elif isinstance(small, cst.Assign) and len(small.targets) == 1:
                 yield self.cut(small.targets[0].target, small.value, walked)
@@ -117,14 +116,7 @@ class Cropping(WeightValues):
 
     def owner(self, model: Model, path: Sequence[str]) -> ClassFacts | None:
         """The class whose module has the attribute that a path ends with."""
-        kind: Kind = Module((ClassNode(model.cls),))
-        for part in path[:-1]:
-            option = only_option(kind)
-            if isinstance(option, ListNode):
-                kind = element_kind(Module((option,))) if part == _EACH else named_child(Module((option,)), part)
-            elif isinstance(option, ClassNode):
-                kind = self.script.classes[option.cls].attributes.get(part, UNKNOWN)
-        option = only_option(kind)
+        option = only_option(module_at(self.script, model.cls, path[:-1]))
         return self.script.classes[option.cls] if isinstance(option, ClassNode) else None
 
     def is_constant(self, model: Model, cut: _Cut) -> bool:

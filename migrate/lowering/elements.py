@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import libcst as cst
 
 from migrate import nodes
-from migrate.constructed import ChoiceNode, LayerNode, ListNode, Node
+from migrate.constructed import ChoiceNode, ClassNode, LayerNode, ListNode, Node
 from migrate.kinds import UNKNOWN, Host, Items, Kind, Module, Number, Parameters, Plain, Selection, Tensor, Weight
 from migrate.rules.rule import Value
+from migrate.script import Script
 
 DICT = "dict"  # the type of a dict of values that are all of one kind
+EACH = "{}"  # in a path: any element of a list of modules
 
 
 def part_kind(kind: Kind, number: int, count: int) -> Kind:
@@ -79,6 +82,20 @@ def named_child(kind: Module, key: str | int) -> Kind:
 def only_option(kind: Kind) -> Node | None:
     """What a module surely is."""
     return kind.options[0] if isinstance(kind, Module) and len(kind.options) == 1 else None
+
+
+def module_at(script: Script, cls: str, path: Sequence[str]) -> Kind:
+    """What a module of the user's has at a path of attributes and keys; EACH is any element of a list."""
+    kind: Kind = Module((ClassNode(cls),))
+    for part in path:
+        option = only_option(kind)
+        if isinstance(option, ListNode):
+            kind = element_kind(Module((option,))) if part == EACH else named_child(Module((option,)), part)
+        elif isinstance(option, ClassNode):
+            kind = script.classes[option.cls].attributes.get(part, UNKNOWN)
+        else:
+            return UNKNOWN
+    return kind
 
 
 def has_key(kind: Module, key: str) -> bool:

@@ -1,7 +1,7 @@
 """Example inputs told by the model alone.
 
 The weights of convolutions and of norms over channels are the same for images of every size: where a model has no
-others, zeros with the channels that its first convolution takes are an example.
+others, zeros with the channels that its first convolution takes are an example. A model of tokens takes one token.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ from collections.abc import Mapping, Sequence
 import libcst as cst
 
 from migrate import nodes, suites, usage
+from migrate.constructed import ClassNode, LayerNode
 from migrate.kinds import ModuleClass
 from migrate.lowering.arguments import argument_names
 from migrate.lowering.binding import Binding
+from migrate.lowering.elements import module_at, only_option
 from migrate.nodes import Expr
 from migrate.script import layers_in
 
@@ -44,6 +46,37 @@ class ExampleShapes(Binding):
         size = [cst.Integer(str(_SIZE))] * rank
         return nodes.call("jnp.zeros", nodes.tuple_of([cst.Integer("1"), channels, *size]))
 
+    def example_of_tokens(self, cls: str) -> Expr | None:
+        """`jnp.zeros((1, 1), jnp.int32)` for a model that looks its one input up in a table, where it says how many
+        axes that has: `batch, length = tokens.shape`; None for other models. The weights of layers over the last axis
+        are the same for every length; Flax refuses the others as soon as they meet a real input."""
+        forward = self.script.classes[cls].method("forward")
+        needed = _needed(forward)
+        if forward is None or len(needed) != 1:
+            return None
+        rank = 0
+        for statement in suites.suite_of(forward.body.body):
+            small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
+            if isinstance(small, cst.Assign) and nodes.code(small.value) in (
+                f"{needed[0]}.shape",
+                f"{needed[0]}.size()",
+            ):
+                sizes = small.targets[0].target
+                rank = len(sizes.elements) if isinstance(sizes, cst.Tuple) else rank
+            for call in usage.calls(statement):
+                path = (nodes.dotted(call.func) or "").split(".")
+                if path[0] != "self" or [nodes.code(arg.value) for arg in call.args] != needed:
+                    continue
+                part = only_option(module_at(self.script, cls, path[1:]))
+                if isinstance(part, ClassNode):
+                    return self.example_of_tokens(part.cls)
+                if rank and isinstance(part, LayerNode) and part.torch == "torch.nn.Embedding":
+                    shape = nodes.tuple_of([cst.Integer("1")] * rank)
+                    return nodes.call("jnp.zeros", shape, nodes.expression("jnp.int32"))
+            if needed[0] in usage.stores(statement):
+                return None
+        return None
+
     def _takes_any_size(self, cls: str) -> bool:
         for name in self.script.with_submodules(cls):
             facts = self.script.classes[name]
@@ -67,7 +100,7 @@ class ExampleShapes(Binding):
     def _first_convolution(self, cls: str, bound: _Bound) -> tuple[int, Expr] | None:
         """The rank and the channels of the convolution that takes the input of a module."""
         forward = self.script.classes[cls].method("forward")
-        needed = [p.name.value for p in forward.params.params[1:] if p.default is None] if forward is not None else []
+        needed = _needed(forward)
         if forward is None or len(needed) != 1:
             return None
         for statement in suites.suite_of(forward.body.body):
@@ -107,3 +140,9 @@ class ExampleShapes(Binding):
         channels = nodes.substituted(given["in_channels"].value, bound) if "in_channels" in given else None
         free = channels is not None and "self" not in usage.loads(channels)
         return (_CONVOLUTIONS[name], channels) if free and channels is not None else None
+
+
+def _needed(forward: cst.FunctionDef | None) -> list[str]:
+    """The inputs that a forward pass cannot do without."""
+    parameters = forward.params.params[1:] if forward is not None else []
+    return [parameter.name.value for parameter in parameters if parameter.default is None]

@@ -116,11 +116,16 @@ class Initialisation(ExampleShapes, Examples):
         zeros = None
         if not resolved or any(self.makes_loader(call) for argument in resolved for call in usage.calls(argument)):
             zeros = self.example_of_zeros(cls, self.made_by(place))
+        if not resolved and zeros is None and place in self.script.unfed:
+            zeros = self.example_of_tokens(cls)
         if not resolved and zeros is None:
             return None
         outer, self.before = self.before, []
         try:
             prepared, arguments = self.example_arguments(resolved) if zeros is None else ([], [zeros])
+            if arguments is None and place in self.script.early:
+                zeros = self.example_of_tokens(cls)
+                prepared, arguments = [], zeros and [zeros]
             if arguments is None:
                 self.waiting.add(place)
                 return None

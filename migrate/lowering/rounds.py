@@ -311,7 +311,7 @@ def _fingerprint(script: Script) -> str:
         repr(
             (
                 sorted(script.host_functions),
-                sorted(script.copies | script.early),
+                sorted(script.copies | script.early | script.unfed),
                 sorted(script.handed),
                 sorted(script.given_up),
                 script.parallel,

@@ -65,6 +65,7 @@ class StateAccess(Detached):
                 if self.sampling:
                     raise Unsupported("MIG402", f"the first input of {place.name} is made with its own weights")
                 self.script.early |= {place} & self.waiting
+                self.script.unfed |= {place} - self.script.examples.keys()
                 self.unit.report(Unsupported("MIG402", f"{place.name} is used before an example is at hand"), line)
         self._note(state, write=False)
         return self.state_expr(state)
