@@ -23,6 +23,7 @@ _SHARDING = ("Mesh", "NamedSharding", "PartitionSpec")
 # name in the code: its import. Standard library first, as people order them.
 _STANDARD = {
     "math": "import math",
+    "re": "import re",
     "Callable": "from collections.abc import Callable",
     "os": "import os",
     "dataclass": "from dataclasses import dataclass",
@@ -42,6 +43,7 @@ THIRD_PARTY = {
     "ravel_pytree": "from jax.flatten_util import ravel_pytree",
     "serialization": "from flax import serialization",
     "flatten_dict": "from flax.traverse_util import flatten_dict",
+    "unflatten_dict": "from flax.traverse_util import unflatten_dict",
     "freeze": "from flax.core import freeze",
     "struct": "from flax import struct",
 }

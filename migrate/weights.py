@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from migrate.constructed import BoundWeight, ChoiceNode, ClassNode, LayerNode, ListNode, Node
 from migrate.layers.moves import Shape
 from migrate.manifest import Leaf, Manifest, ModelWeights, Tie, Unused
@@ -20,18 +22,17 @@ def manifest_of(script: Script, source: str) -> Manifest:
     made = list(dict.fromkeys([*script.places.values(), *outermost]))
     models: dict[str, ModelWeights] = {}
     for cls in made:
-        model = _model(script, cls, _name(script, cls))
+        model = model_weights(script, cls)
         if models.setdefault(model.name, model) != model:  # two classes of the same name, in two files
-            model = _model(script, cls, file_of(cls).removesuffix(FILE).replace("/", ".") + f".{_name(script, cls)}")
+            file = file_of(cls).removesuffix(FILE).replace("/", ".")
+            model = replace(model, name=f"{file}.{model.name}")
             models[model.name] = model
     return Manifest(source, "linen", tuple(models.values()))
 
 
 def weights_of(script: Script, cls: str) -> list[Leaf]:
     """The leaves of a model of the class, in torch's order."""
-    collected = _Collected(script)
-    collected.cls(cls, "", "", 0)
-    return collected.leaves
+    return list(model_weights(script, cls).leaves)
 
 
 def _name(script: Script, cls: str) -> str:
@@ -39,10 +40,11 @@ def _name(script: Script, cls: str) -> str:
     return made.output_name if made is not None and made.output_name else spelled(cls).partition(INLINE)[0]
 
 
-def _model(script: Script, cls: str, name: str) -> ModelWeights:
+def model_weights(script: Script, cls: str) -> ModelWeights:
+    """All that is known of the weights of a model of the class."""
     collected = _Collected(script)
     collected.cls(cls, "", "", 0)
-    return ModelWeights(name, tuple(collected.leaves), tuple(collected.unused), tuple(collected.ties))
+    return ModelWeights(_name(script, cls), tuple(collected.leaves), tuple(collected.unused), tuple(collected.ties))
 
 
 class _Collected:

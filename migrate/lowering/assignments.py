@@ -71,6 +71,9 @@ class Assignments(InlineModels, HandedOver, Initialisation, DataLoading, Changed
                 about_weights = self.freezing_assignment(small)
             if about_weights is not None:
                 return about_weights
+            by_name = self.named_state(line, targets[0], small.value)
+            if by_name is not None:
+                return by_name
             chosen = None if isinstance(small.value, cst.Name) else self.selection(small.value)
             if chosen is not None and len(targets) == 1 and isinstance(targets[0], cst.Name):
                 return self.named_selection(line, small, targets[0], chosen)

@@ -90,6 +90,9 @@ class Attributes(NamedWeights, ParameterLists, ModuleLists):
         if name in facts.fields and nodes.dotted(value) != name:
             facts.renamed[name] = f"{name}_layer" if isinstance(kind, Module) else f"{name}_value"
         self.note_attribute(facts, name, kind, passed=isinstance(value, cst.Name) and value.value in facts.fields)
+        flag = nodes.literal(node)
+        if isinstance(flag, bool) and name in facts.certain - facts.rebound:
+            facts.flags[name] = flag
         if any(key.split(".")[0] == name for key in facts.ties):
             return []
         return suites.assigned(line, self.stored_attribute(facts, target), node)

@@ -51,7 +51,7 @@ from migrate.lowering.expressions import Expressions
 from migrate.lowering.function_transforms import FunctionTransforms
 from migrate.lowering.inheritance import FRAMEWORK
 from migrate.lowering.makers import MakerValues, is_partial
-from migrate.lowering.models import Models
+from migrate.lowering.state_dicts import StateDicts
 from migrate.lowering.torch_calls import TorchCalls, in_place_rule
 from migrate.lowering.user_calls import UserCalls
 from migrate.rules.catalogue import RULES
@@ -94,7 +94,15 @@ FOREIGN = Plain("foreign")  # what a constructor has from another package: where
 
 
 class Calls(
-    BuiltinCalls, Derivatives, TorchCalls, MakerValues, EinopsCalls, Models, Expressions, FunctionTransforms, UserCalls
+    BuiltinCalls,
+    Derivatives,
+    TorchCalls,
+    MakerValues,
+    EinopsCalls,
+    StateDicts,
+    Expressions,
+    FunctionTransforms,
+    UserCalls,
 ):
     """Where a call goes."""
 
@@ -150,6 +158,7 @@ class Calls(
     def method_call(self, node: cst.Call, func: cst.Attribute, base: Value) -> Value:
         """A call `base.method(...)`."""
         method = func.attr.value
+        node, base = self.looked_into(node, func, base)
         kind = base.kind
         if isinstance(kind, TorchName):
             return self.torch_call(f"{kind.name}.{method}", node)
@@ -209,6 +218,9 @@ class Calls(
             attribute = self.attribute_kind(func)
             if attribute is not UNKNOWN:
                 return self.value_call(node, Value(func, attribute))
+        weights = self.foreign_state(node, func) if type(kind) is Kind else None
+        if weights is not None:
+            return weights
         self.refuse_foreign(node, kind)
         self.suspect(node, method, kind)
         made_func = func.with_changes(value=nodes.parenthesized(layouts.first(base)))

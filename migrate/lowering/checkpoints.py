@@ -14,7 +14,8 @@ from migrate.kinds import (
     Place,
     Plain,
 )
-from migrate.lowering.models import Models
+from migrate.lowering.elements import WeightsByName
+from migrate.lowering.state_dicts import StateDicts
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
 from migrate.script import (
@@ -24,7 +25,7 @@ from migrate.script import (
 )
 
 
-class Checkpoints(Models):
+class Checkpoints(StateDicts):
     """torch.save, torch.load and load_state_dict."""
 
     def torch_save(self, node: cst.Call) -> Value:
@@ -73,6 +74,8 @@ class Checkpoints(Models):
         other = self.live_source(source, kind)
         if other is not None:
             return self.weights_of_other(kind.place, other, kind)
+        if isinstance(self.kind_of(source), WeightsByName):
+            return self.put_back(kind.place, source)
         made = [line for what, place, line in self.pending if (what, place) == ("model", kind.place)]
         loading = bool(made)
         here = any(line is one for line in made for one in self.blocks[-1].statements)

@@ -12,6 +12,7 @@ from migrate.kinds import (
     UNKNOWN,
     Autocast,
     Device,
+    Items,
     Tensor,
 )
 from migrate.lowering.branches import Branches
@@ -155,6 +156,8 @@ class ControlFlow(Branches, Precision, DataLoading, OptimizerStatements):
             self.bind(node.target, element)
             self.retire(usage.target_names(node.target), None)
             self.define_loop(node.target, node.iter)
+            if isinstance(iterated.kind, Items) and _held(node.iter):
+                self.env.shared |= set(usage.target_names(node.target))
             return self.converted([node.target])
 
         before, self.before = self.before, []
@@ -279,3 +282,10 @@ def _pure(node: Expr) -> bool:
     """Whether evaluating an expression changes nothing: names, attributes, literals, comparisons of them."""
     text = nodes.code(node)
     return "(" not in text or "is_available" in text or "device_count" in text
+
+
+def _held(node: Expr) -> bool:
+    """Whether something else holds what a loop goes through: a list or a dict that has a name, `xs`, `d.values()`."""
+    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and not node.args:
+        node = node.func.value
+    return nodes.dotted(node) is not None

@@ -3,18 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import libcst as cst
 
 from migrate import nodes
 from migrate.constructed import ChoiceNode, ClassNode, LayerNode, ListNode, Node
-from migrate.kinds import UNKNOWN, Host, Items, Kind, Module, Number, Parameters, Plain, Selection, Tensor, Weight
+from migrate.kinds import (
+    UNKNOWN,
+    Host,
+    Items,
+    Kind,
+    Module,
+    Number,
+    Parameters,
+    Place,
+    Plain,
+    Selection,
+    Tensor,
+    Weight,
+)
 from migrate.rules.rule import Value
 from migrate.script import Script
 
 DICT = "dict"  # the type of a dict of values that are all of one kind
 EACH = "{}"  # in a path: any element of a list of modules
+
+
+@dataclass(frozen=True)
+class WeightsByName(Items):
+    """A dict of the weights of the model at `place` by torch's names. `past`: the model has other weights by now."""
+
+    place: Place = field(default_factory=lambda: Place("", ""))
+    past: bool = False
 
 
 def part_kind(kind: Kind, number: int, count: int) -> Kind:

@@ -12,7 +12,7 @@ import libcst as cst
 
 from migrate import nodes, suites, usage
 from migrate.constructed import ClassNode, LayerNode
-from migrate.kinds import ModuleClass
+from migrate.kinds import ModuleClass, Tensor
 from migrate.lowering.arguments import argument_names
 from migrate.lowering.binding import Binding
 from migrate.lowering.elements import module_at, only_option
@@ -47,14 +47,15 @@ class ExampleShapes(Binding):
         return nodes.call("jnp.zeros", nodes.tuple_of([cst.Integer("1"), channels, *size]))
 
     def example_of_tokens(self, cls: str) -> Expr | None:
-        """`jnp.zeros((1, 1), jnp.int32)` for a model that looks its one input up in a table, where it says how many
-        axes that has: `batch, length = tokens.shape`; None for other models. The weights of layers over the last axis
-        are the same for every length; Flax refuses the others as soon as they meet a real input."""
+        """`jnp.zeros((1, 1), jnp.int32)` for a model that looks its one input up in a table, where it is known how many
+        axes that has, as by `batch, length = tokens.shape`; None for other models. The weights of layers over the last
+        axis are the same for every length; Flax refuses the others as soon as they meet a real input."""
         forward = self.script.classes[cls].method("forward")
         needed = _needed(forward)
         if forward is None or len(needed) != 1:
             return None
-        rank = 0
+        called = self.script.functions[f"{cls}.forward"].params.get(needed[0])
+        rank = called.rank if isinstance(called, Tensor) else 0
         for statement in suites.suite_of(forward.body.body):
             small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
             if isinstance(small, cst.Assign) and nodes.code(small.value) in (
@@ -70,7 +71,7 @@ class ExampleShapes(Binding):
                 part = only_option(module_at(self.script, cls, path[1:]))
                 if isinstance(part, ClassNode):
                     return self.example_of_tokens(part.cls)
-                if rank and isinstance(part, LayerNode) and part.torch == "torch.nn.Embedding":
+                if rank > 0 and isinstance(part, LayerNode) and part.torch == "torch.nn.Embedding":
                     shape = nodes.tuple_of([cst.Integer("1")] * rank)
                     return nodes.call("jnp.zeros", shape, nodes.expression("jnp.int32"))
             if needed[0] in usage.stores(statement):

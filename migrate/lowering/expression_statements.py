@@ -73,6 +73,9 @@ class ExpressionStatements(Setup, Calls, Checkpoints, Leaves, OptimizerStatement
             return []
         if isinstance(shared, Function):
             return self.user_statement(line, node, Value(func, shared), shared)
+        by_name = self.copied_by_name(line, node)
+        if by_name is not None:
+            return by_name
         variable = self.variable_of(node)
         if variable is not None:
             given = self.changed_variable(node)

@@ -42,7 +42,7 @@ from migrate.kinds import (
 from migrate.layers.table import TABLE
 from migrate.lowering.accelerated import Accelerated
 from migrate.lowering.cropping import Cropping
-from migrate.lowering.elements import DICT, has_key, loop_kind, named_child, part_kind
+from migrate.lowering.elements import DICT, WeightsByName, has_key, loop_kind, named_child, part_kind
 from migrate.lowering.imports import Imports
 from migrate.lowering.named_parameters import NamedParameters
 from migrate.lowering.scope import HOST_CONTEXTS
@@ -112,6 +112,8 @@ class Expressions(Submodules, Accelerated, Cropping, NamedParameters, Imports):
             self.script.listed.add((self.scope, node.value))
         if isinstance(kind, Leaf):
             return Value(self.leaf(kind), kind)
+        if isinstance(kind, WeightsByName) and kind.past:
+            raise Unsupported("MIG401", f"{node.value} has earlier weights of {kind.place.name} than in torch")
         if isinstance(kind, Device) and self.facts is not None and node.value in self.facts.parameter_names:
             return Value(nodes.expression("jax.default_backend()"), kind)  # no call passes it
         layout = "last" if node.value in self.env.last else "first"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import libcst as cst
@@ -31,6 +32,9 @@ _MAKERS = {
 }
 
 _OF_DENSE = 'nn.initializers.variance_scaling(1 / 3, "fan_out", "uniform")'  # of a table: U(-b, b), b = 1 / sqrt(width)
+
+
+CONSTANT, NEVER_MADE = "a constant, made anew in setup", "not made, as the tests of the constructor stand"
 
 
 class ModuleWeights(Arguments, ChangedBuffers):
@@ -143,7 +147,7 @@ class ModuleWeights(Arguments, ChangedBuffers):
         if not isinstance(value.kind, Tensor):
             raise Unsupported("MIG201", f"the buffer {name} is not known to be a tensor")
         facts.attributes[name] = value.kind
-        facts.buffers[name] = "a constant, made anew in setup"
+        facts.buffers[name] = NEVER_MADE if any(_fails(test, facts.flags) for test in self.conditions) else CONSTANT
         return [nodes.statement(f"self.{name} = {{v}}", v=value.node)]
 
     def tie(self, path: str, target: Expr, value: Expr) -> list[Statement]:
@@ -201,6 +205,15 @@ class _Layer:
     path: str
     node: Expr
     layer: LayerNode
+
+
+def _fails(test: Expr, flags: Mapping[str, bool]) -> bool:
+    """Whether a test of one attribute fails whatever the constructor is given: `not self.flash`."""
+    wanted = True
+    while isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+        test, wanted = test.expression, not wanted
+    path = nodes.dotted(test) or ""
+    return path.startswith("self.") and flags.get(path.removeprefix("self."), wanted) != wanted
 
 
 def _unsaved(number: int, arg: cst.Arg) -> bool:

@@ -112,6 +112,10 @@ class Parts:
         """Whether a loop over modules of a model only cuts constants, which cut themselves."""
         raise NotImplementedError
 
+    def named_state(self, line: cst.SimpleStatementLine, target: Expr, value: Expr) -> list[Statement] | None:
+        """An assignment of a state dict that the script looks into; None for others."""
+        raise NotImplementedError
+
     def comp_for(self, node: cst.CompFor) -> cst.CompFor:
         """The `for` of a comprehension."""
         raise NotImplementedError

@@ -128,6 +128,7 @@ class Scope(Parts):
         self.walked: dict[str, str] = {}  # loop variables over all of a list of modules -> the path of the list
         self.moved: dict[str, str] = {}  # attributes of a module that a forward pass casts -> the variable for that
         self.bound_attributes: set[str] = set()  # attributes of self that this method sets
+        self.changed_by_name: dict[Place, str] = {}  # models with weights copied into a dict of them -> its name
         self.captured: set[Place] = set()  # models whose weights an object has taken over
         self.precision: Expr | None = None  # the dtype that an autocast around gives to layers
         self.last_reads: frozenset[str] = frozenset()  # names that the statement at hand is the last to read
@@ -177,8 +178,7 @@ class Scope(Parts):
         return made
 
     def in_file_of(self, qualname: str) -> Self:
-        """A scope that sees what the file of a function or a class sees at its top level: this one where it is the same
-        file."""
+        """A scope that sees what the file of a function or a class does at its top level: this one in the same file."""
         file = file_of(qualname)
         if not qualname or file == self.unit.scope:
             return self

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import replace
 
 from migrate import nodes
 from migrate.diagnostics import Unsupported
 from migrate.kinds import Model, Place
 from migrate.lowering.detached import Detached
+from migrate.lowering.elements import WeightsByName
 from migrate.nodes import Expr, Statement
 from migrate.script import BATCH_STATS, COUNT, GRADS, KEY, MODE, OPT_STATE, PARAMS, THE_KEY, State
 
@@ -58,6 +60,8 @@ class StateAccess(Detached):
         if self.region is not None:
             self.region.read(state)
             return nodes.name(self.state_name(state))
+        if state.place in self.changed_by_name and state.what == PARAMS:
+            raise Unsupported("MIG401", f"{state.place.name} is used in the loop that changes its weights by name")
         if state.place in self.captured and state.what in (PARAMS, BATCH_STATS):
             raise Unsupported("MIG404", f"the weights of {state.place.name} belong to an object that it was given to")
         for what, place, line in self.pending:
@@ -113,6 +117,10 @@ class StateAccess(Detached):
             self.region.write(state)
             return nodes.name(self.state_name(state))
         self._note(state, write=True)
+        if state.what == PARAMS:
+            for name, kind in self.env.kinds.items():
+                if isinstance(kind, WeightsByName) and kind.place == state.place:
+                    self.env.kinds[name] = replace(kind, past=True)
         return self.state_expr(state)
 
     def _note(self, state: State, write: bool) -> None:

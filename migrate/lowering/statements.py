@@ -64,7 +64,8 @@ class Statements(
                 width = len(region.statements) if region is not None else 1
                 with self.then(block.statements[index + width :]):
                     lowered = self.guarded(block.statements[index], region)
-                yield block.positions[index], block.statements[index], lowered + self.late_inits()
+                lowered += [*self.late_inits(), *self.late_changes()]
+                yield block.positions[index], block.statements[index], lowered
                 block.index = index + width
         finally:
             self.blocks.pop()

@@ -14,6 +14,7 @@ from migrate.diagnostics import Diagnostic, Unsupported
 from migrate.kinds import UNKNOWN, Kind, Never, Place, join
 from migrate.nodes import Statement
 from migrate.script import Script
+from migrate.snippet_files import with_needs
 from migrate.source import SourceFile
 
 SNIPPETS = frozenset(path.stem for path in (Path(__file__).parents[1] / "snippets").glob("[!_]*.py"))
@@ -118,10 +119,11 @@ class Unit:
         self.diagnostics.append(Diagnostic(self.source.path, line, column, error.code, error.message, text))
 
     def use_snippet(self, name: str) -> None:
-        """Asks for a snippet; declines one whose name the script uses for something else."""
-        if name in self.taken:
-            raise Unsupported("MIG302", f"the output needs a function called {name}, a name that the script uses")
-        self.snippets[name] = name
+        """Asks for a snippet, with those that it needs; declines one whose name the script uses for something else."""
+        for one in with_needs((name,)):
+            if one in self.taken:
+                raise Unsupported("MIG302", f"the output needs a function called {one}, a name that the script uses")
+            self.snippets[one] = one
 
     @contextlib.contextmanager
     def discarding(self) -> Iterator[None]:

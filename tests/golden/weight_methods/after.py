@@ -91,15 +91,15 @@ class Model(nn.Module):
 
     def shortened(self, length):
         # self.table.weight = nn.Parameter(self.table.weight[:length])
-        raise NotImplementedError("MIG204: Model.shortened: self.table.weight is changed after its module was made")
+        raise NotImplementedError("MIG204: Model.shortened: self.table.weight is cut to length, and no setting of self that makes it says so")
 
     @classmethod
-    def of_another(cls, config, weights):
+    def of_another(cls, config, weights, key):
         # model = cls(config)
         # for name, value in model.state_dict().items():
         #     value.copy_(weights[name].t())
         # return model
-        raise NotImplementedError("MIG306: Model.of_another: .copy_() of value")
+        raise NotImplementedError("MIG303: Model.of_another: value is changed in place, and may be seen under another name")
 
     def __call__(self, tokens):
         x = self.table(tokens)
@@ -127,7 +127,8 @@ def train_step(model, optimizer, params, opt_state, tokens, targets, key):
 
 def train(config, key, weights=None):
     if weights is not None:
-        model = Model.of_another(config, weights)
+        key, subkey = jax.random.split(key)
+        model = Model.of_another(config, weights, subkey)
         key, subkey, subkey2 = jax.random.split(key, 3)
         params = model.init(subkey2, batch(subkey)[0])["params"]
         model.report(params)

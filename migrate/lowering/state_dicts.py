@@ -1,0 +1,197 @@
+"""Weights under the names that they have in torch: `weights = model.state_dict()`, and what a script does with them.
+
+Where a state dict is only saved, or put into another model, it is the parameters as they are. Where a script looks into
+it, it becomes a dict of torch's names and axes, by a table of where each weight is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import libcst as cst
+
+from migrate import layouts, nodes
+from migrate.diagnostics import Unsupported
+from migrate.kinds import Items, Model, Place, Plain, StateDict, Tensor
+from migrate.layers.moves import Permute
+from migrate.lowering.binding import Binding
+from migrate.lowering.elements import DICT, WeightsByName
+from migrate.lowering.models import Models
+from migrate.lowering.module_weights import NEVER_MADE
+from migrate.lowering.scope import HOST_CONTEXTS
+from migrate.nodes import Expr, Statement
+from migrate.qualified import spelled
+from migrate.rules.rule import Value
+from migrate.script import BATCH_STATS, PARAMS, State
+from migrate.walking import walk
+from migrate.weights import model_weights
+
+_CHANGES = ("update", "pop", "popitem", "clear", "setdefault")
+_LOOKS = ("keys", "values", "items", "get", "copy", *_CHANGES)
+
+
+class StateDicts(Models, Binding):
+    """Dicts of weights that scripts look into."""
+
+    def named_state(self, line: cst.SimpleStatementLine, target: Expr, value: Expr) -> list[Statement] | None:
+        """`weights = model.state_dict()` where the script looks into them; None for other assignments."""
+        model = self.model_of_state(value)
+        if model is None or not isinstance(target, cst.Name):
+            return None
+        if not _looks(target.value, self.blocks[0].statements).found:
+            return None
+        made = self.by_names(model)
+        self.bind(target, made.kind)
+        self.define_target(target, None)
+        return [line.with_changes(body=[cst.Assign([nodes.target(target)], made.node)])]
+
+    def model_of_state(self, node: Expr) -> Model | None:
+        """The model whose `state_dict()` an expression is."""
+        if self.context not in HOST_CONTEXTS or not isinstance(node, cst.Call) or node.args:
+            return None
+        if not isinstance(node.func, cst.Attribute) or node.func.attr.value != "state_dict":
+            return None
+        kind = self.kind_of(node.func.value)
+        return kind if isinstance(kind, Model) and kind.place is not None else None
+
+    def by_names(self, model: Model) -> Value:
+        """A model's weights as a dict of torch's names."""
+        assert model.place is not None
+        table = self.table_of_names(model)
+        self.unit.use_snippet("state_dict")
+        kind = WeightsByName(None, Tensor("float"), DICT, model.place)
+        return Value(nodes.call("state_dict", self.saved(model), nodes.name(table)), kind)
+
+    def looked_into(self, node: cst.Call, func: cst.Attribute, base: Value) -> tuple[cst.Call, Value]:
+        """`model.state_dict().items()` with torch's names in it; other calls as they are."""
+        model = self.model_of_state(func.value) if isinstance(base.kind, StateDict) else None
+        if model is None or func.attr.value not in _LOOKS:
+            return node, base
+        named = self.by_names(model)
+        return node.with_changes(func=func.with_changes(value=named.node)), named
+
+    def foreign_state(self, node: cst.Call, func: cst.Attribute) -> Value | None:
+        """`other.state_dict()` of a model that another package makes, which stays torch's; None for other calls."""
+        if func.attr.value != "state_dict" or node.args or not self.is_foreign(func.value):
+            return None
+        text = "{{name: jnp.asarray(value) for name, value in {call}.items()}}"
+        made = cst.parse_expression(text.format(call=nodes.code(node)))
+        return Value(made, Items(None, Tensor("float"), DICT))
+
+    def is_foreign(self, node: Expr) -> bool:
+        """Whether an expression is what a class or a function of another package gives."""
+        if isinstance(node, cst.Name):
+            node = self.env.definitions.get(node.value, node)
+        root = (nodes.dotted(node.func) or "").split(".")[0] if isinstance(node, cst.Call) else ""
+        return root in self.unit.imported and self.kind_of_name(root) == Plain("imported")
+
+    # -- changes ------------------------------------------------------------------------------------------------------
+
+    def copied_by_name(self, line: cst.SimpleStatementLine, node: cst.Call) -> list[Statement] | None:
+        """`weights[name].copy_(value)` changes the model, once all of a loop is done; None for other calls."""
+        func = node.func
+        if not isinstance(func, cst.Attribute) or func.attr.value != "copy_" or len(node.args) != 1:
+            return None
+        target = func.value
+        if not isinstance(target, cst.Subscript) or not isinstance(target.value, cst.Name):
+            return None
+        kind = self.kind_of(target.value)
+        if not isinstance(kind, WeightsByName):
+            return None
+        if _looks(target.value.value, self.blocks[0].statements).changed:
+            raise Unsupported("MIG306", f"{target.value.value} changes as a dict and as the weights of a model")
+        self.changed_by_name[kind.place] = target.value.value
+        lowered, value = self.expr(target), self.array(node.args[0].value)
+        return [line.with_changes(body=[cst.Assign([nodes.target(lowered.node)], layouts.first(value))])]
+
+    def late_changes(self) -> list[Statement]:
+        """What has been copied by name, put into the parameters."""
+        if self.loops or self.context not in HOST_CONTEXTS:
+            return []
+        made: list[Statement] = []
+        while self.changed_by_name:
+            place, name = self.changed_by_name.popitem()
+            made += self.put_back(place, nodes.name(name))
+        return made
+
+    def put_back(self, place: Place, weights: Expr) -> list[Statement]:
+        """`params = with_state_dict(params, weights, NET_WEIGHTS)`."""
+        kind = self.kind_of_name(place.name)
+        assert isinstance(kind, Model)
+        self.unit.use_snippet("with_state_dict")
+        made = nodes.call("with_state_dict", self.saved(kind), weights, nodes.name(self.table_of_names(kind)))
+        if not self.stats_of(kind):
+            return [nodes.statement("{p} = {made}", p=self.write(State(PARAMS, place)), made=made)]
+        params, stats = (self.write(State(what, place)) for what in (PARAMS, BATCH_STATS))
+        return [
+            nodes.statement("variables = {made}", made=made),
+            nodes.statement('{p}, {s} = variables["params"], variables["batch_stats"]', p=params, s=stats),
+        ]
+
+    # -- the table ----------------------------------------------------------------------------------------------------
+
+    def table_of_names(self, model: Model) -> str:
+        """Where each weight of a class is, as a constant of the file."""
+        rows: dict[str, tuple[str, tuple[int, ...] | None]] = {}
+        stats = self.stats_of(model)
+        weights = model_weights(self.script, model.cls)
+        for leaf in weights.leaves:
+            axes = leaf.moves[0].axes if len(leaf.moves) == 1 and isinstance(leaf.moves[0], Permute) else None
+            if leaf.moves and axes is None:
+                raise Unsupported("MIG306", f"{leaf.torch} of {spelled(model.cls)} has another form in Flax")
+            rows[leaf.torch] = (leaf.flax if stats else leaf.flax.removeprefix("params/"), axes)
+        for unused in weights.unused:
+            if unused.reason != NEVER_MADE:
+                text = f"{unused.torch} is in a state dict of {spelled(model.cls)}, and no weight in Flax"
+                raise Unsupported("MIG306", text)
+        rows |= {tie.torch: rows[tie.same_as] for tie in weights.ties}
+        order = list(self.script.classes[model.cls].attributes)
+        first = {name: name.partition(".")[0] for name in rows if "." in name}  # a class's own weights come before
+        names = sorted(rows, key=lambda name: order.index(first[name]) if first.get(name) in order else -1)
+        lines = "".join(f'    "{name}": ("{rows[name][0]}", {rows[name][1]}),\n' for name in names)
+        text = f"{{\n{lines}}}\n"
+
+        def make(name: str) -> list[Statement]:
+            comment = "# torch's name of each weight: its path here, and the order of its axes where that is another\n"
+            return list(cst.parse_module(f"{comment}{name} = {text}").body)
+
+        words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", spelled(model.cls)).upper()
+        return self.unit.helper(f"{words}_WEIGHTS", make, text)
+
+
+class _Looks(cst.CSTVisitor):
+    """How a dict under a name is used: `found`, its entries are asked for; `changed`, others take their place."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+        self.found = self.changed = False
+
+    def is_it(self, node: cst.CSTNode) -> bool:
+        return nodes.dotted(node) == self.name
+
+    def visit_Attribute(self, node: cst.Attribute) -> None:
+        self.found |= self.is_it(node.value) and node.attr.value in _LOOKS
+        self.changed |= self.is_it(node.value) and node.attr.value in _CHANGES
+
+    def visit_AssignTarget(self, node: cst.AssignTarget) -> None:
+        self.changed |= isinstance(node.target, cst.Subscript) and self.is_it(node.target.value)
+
+    def visit_Subscript(self, node: cst.Subscript) -> None:
+        self.found |= self.is_it(node.value)
+
+    def visit_ComparisonTarget(self, node: cst.ComparisonTarget) -> None:
+        self.found |= self.is_it(node.comparator)
+
+    def visit_For(self, node: cst.For) -> None:
+        self.found |= self.is_it(node.iter)
+
+    def visit_CompFor(self, node: cst.CompFor) -> None:
+        self.found |= self.is_it(node.iter)
+
+
+def _looks(name: str, statements: Sequence[Statement]) -> _Looks:
+    visitor = _Looks(name)
+    walk(cst.Module(list(statements)), visitor)
+    return visitor

@@ -1,0 +1,17 @@
+import re
+
+
+def torch_names(leaves, names):
+    """torch's name of each leaf, in torch's order, with its path and the order that its axes have here."""
+    found = []
+    for number, (name, (path, axes)) in enumerate(names.items()):
+        heads = [name[: brace.start()] for brace in re.finditer("{", name)]
+        firsts = [next(i for i, other in enumerate(names) if other.startswith(head + "{")) for head in heads]
+        pattern = re.sub(r"\\{\d\\}", r"(\\d+)", re.escape(path))
+        for leaf in leaves:
+            match = re.fullmatch(pattern, leaf)
+            if match:
+                indices = [int(index) for index in match.groups()]
+                order = [place for pair in zip(firsts, indices) for place in pair]
+                found.append(([*order, number], name.format(*indices), leaf, axes))
+    return [entry for _, *entry in sorted(found, key=lambda entry: entry[0])]
