@@ -29,11 +29,13 @@ class Kind:
     """What a Flax layer is. name: its class, "" for a parameter of a module's own.
 
     inputs: how many axes of a kernel are inputs (DenseGeneral). transposed: ConvTranspose(transpose_kernel=True).
+    spread: a Conv(input_dilation=...) of so many groups, which is what a transposed convolution with groups becomes.
     """
 
     name: str = ""
     inputs: int = 1
     transposed: bool = False
+    spread: int = 0
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,8 @@ def forms(slot: Slot, leaf: str) -> Iterator[Form]:
         yield Form("weight", "Conv1D", (Reshape((inputs, outputs)), Reshape(shape)))
     elif kind.name == "DenseGeneral" and leaf == "bias":
         yield Form("bias", "", (Reshape((prod(shape),)), Reshape(shape)))
+    elif kind.spread and leaf == "kernel":
+        yield Form("weight", f"ConvTranspose{len(shape) - 2}d", _spread(shape, kind.spread))
     elif kind.name == "Conv" and leaf == "kernel":
         yield Form("weight", f"Conv{len(shape) - 2}d", _moves(f"Conv{len(shape) - 2}d"))
     elif kind.name == "ConvTranspose" and leaf == "kernel":
@@ -119,3 +123,15 @@ def _flattened(image: tuple[int, ...], shape: tuple[int, ...]) -> tuple[Move, ..
     last = len(image)
     axes = (*range(2, last + 1), 1, 0)
     return Reshape((shape[1], channels, *spatial)), Permute(axes), Reshape(shape)
+
+
+def _spread(shape: tuple[int, ...], groups: int) -> tuple[Move, ...]:
+    """Torch has (inputs, outputs / groups, *spatial), Flax (*spatial, inputs / groups, outputs), turned round."""
+    *lengths, inputs, outputs = shape
+    spatial = tuple(range(3, 3 + len(lengths)))
+    return (
+        Reshape((groups, inputs, outputs // groups, *lengths)),
+        Permute((*spatial, 1, 0, 2)),
+        Flip(tuple(range(len(lengths)))),
+        Reshape(shape),
+    )

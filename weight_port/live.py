@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
+import numpy as np
 from flax import linen, nnx
 from flax.core import meta
 
@@ -109,6 +110,8 @@ def _kind(module: Any) -> Kind:
         return Kind(name, inputs=len(axis) if isinstance(axis, Sequence) else 1)
     if name == "ConvTranspose":
         return Kind(name, transposed=bool(module.transpose_kernel))
+    if name == "Conv" and module.input_dilation not in (None, 1) and set(np.ravel(module.input_dilation)) != {1}:
+        return Kind(name, spread=module.feature_group_count)
     return Kind(name)
 
 

@@ -305,8 +305,7 @@ def _leaves(slot: Slot, origin: Origin) -> tuple[list[Leaf], list[Problem]]:
         if len(moves) > 1:
             problems.append(_undecided(flax, slot.leaves[leaf], origin, ref, list(moves.values())))
             continue
-        torch_shape = None if ref.take else ref.shape
-        made.append(Leaf(flax, ref.key, fits[0].moves, slot.leaves[leaf], torch_shape=torch_shape, take=ref.take))
+        made.append(Leaf(flax, ref.key, fits[0].moves, slot.leaves[leaf], torch_shape=ref.whole, take=ref.take))
     return made, problems
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
 
-from migrate.layers.moves import Part
+from migrate.layers.moves import Part, Shape
 from weight_port.forms import ALONE, TORCH_LEAVES
 from weight_port.recurrent import torch_leaf
 
@@ -30,6 +30,14 @@ class Ref:
     key: str
     shape: tuple[int, ...]
     take: tuple[Part, ...] = ()
+
+    @property
+    def whole(self) -> Shape:
+        """The shape of the tensor that it is a piece of."""
+        shape: Shape = self.shape
+        for part in reversed(self.take):
+            shape = part.whole(shape)
+        return shape
 
 
 @dataclass(frozen=True)

@@ -41,8 +41,9 @@ def cell_leaves(slot: Slot, tensors: Mapping[str, tuple[str, tuple[int, ...]]]) 
     and so on; empty where the two do not fit each other."""
     made: list[Leaf] = []
     used: set[str] = set()
+    both = slot.kind.name == "GRUCell" and "dense_h/bias" in slot.leaves
     for leaf, shape in slot.leaves.items():
-        found = list(_filling(slot.kind.name, leaf))
+        found = list(_filling(slot.kind.name, leaf, both))
         flax = "/".join(filter(None, (slot.collections.get(leaf, "params"), slot.path, leaf)))
         for name, take in found:
             key, whole = tensors.get(name, ("", ()))
@@ -60,7 +61,10 @@ def cell_leaves(slot: Slot, tensors: Mapping[str, tuple[str, tuple[int, ...]]]) 
 def advice(slot: Slot) -> str:
     """Why a cell cannot be filled, where its kind alone tells."""
     if slot.kind.name == "GRUCell" and any(leaf.startswith("dense_") for leaf in slot.leaves):
-        return "nnx.GRUCell has no bias inside the product with the reset gate: torch and linen have."
+        return (
+            "nnx.GRUCell has no bias inside the product with the reset gate: torch and linen have. Give it one: "
+            "cell.dense_h = nnx.Linear(hidden, 3 * hidden, rngs=rngs)."
+        )
     return ""
 
 
@@ -71,8 +75,9 @@ def _fits(take: tuple[Part, ...], moves: tuple[Move, ...], whole: tuple[int, ...
         return False
 
 
-def _filling(cell: str, leaf: str) -> Iterator[tuple[str, tuple[Part, ...]]]:
-    """The tensors of torch that a leaf is the sum of, with the part of each."""
+def _filling(cell: str, leaf: str, both: bool) -> Iterator[tuple[str, tuple[Part, ...]]]:
+    """The tensors of torch that a leaf is the sum of, with the part of each. both: the cell's stack has both biases,
+    which Flax's own has not."""
     gates, named = _GATES[cell], _FLAX.fullmatch(leaf)
     if named is None or (not named["stacked"] and named["gate"] not in gates):
         return
@@ -82,8 +87,7 @@ def _filling(cell: str, leaf: str) -> Iterator[tuple[str, tuple[Part, ...]]]:
         yield f"weight_{named['side']}h", take
     elif cell != "GRUCell":
         yield from (("bias_ih", take), ("bias_hh", take))
+    elif named["gate"] == "n" or both:
+        yield f"bias_{named['side']}h", take
     elif not whole:  # in a stack the bias of the state's product has no place
-        if named["gate"] == "n":
-            yield f"bias_{named['side']}h", take
-        else:
-            yield from (("bias_ih", take), ("bias_hh", take))
+        yield from (("bias_ih", take), ("bias_hh", take))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import flax.linen as nn
@@ -34,46 +36,129 @@ class Case:
     integers: int = 0  # the input is drawn below this
 
 
-def convolution(n: int, **options: Any) -> dict[str, Any]:
-    kernel, strides = (3, 2, 3)[:n], (2,) * n
-    padding = [(1, 1)] * n
-    return {"kernel_size": kernel, "strides": strides, "padding": padding, "dtype": jnp.float64} | options
+F64: dict[str, Any] = {"dtype": jnp.float64}
+KERNEL = (3, 2, 3)
+SIZES = (7, 6, 5)
+# of torch's convolutions; the same of Flax's, whose padding has to be written out
+STRIDES: dict[str, Any] = {"stride": 2, "padding": 1}
+GROUPS: dict[str, Any] = {"padding": 2, "dilation": 2, "groups": 2}
+DEPTHWISE: dict[str, Any] = {"groups": 4, "bias": False}
+VARIANTS: dict[int, dict[str, dict[str, Any]]] = {
+    1: {"dilated, groups": GROUPS},
+    2: {"strides": STRIDES, "dilated, groups": GROUPS, "depthwise, no bias": DEPTHWISE},
+    3: {"strides": STRIDES},
+}
 
 
 def convolutions() -> dict[str, Case]:
     cases = {}
     for n in (1, 2, 3):
-        size, kind = (7, 6, 5)[:n], (tnn.Conv1d, tnn.Conv2d, tnn.Conv3d)[n - 1]
-        cases[f"Conv{n}d"] = Case(
-            lambda n=n, kind=kind: kind(3, 5, (3, 2, 3)[:n], stride=2, padding=1),
-            lambda n=n: nn.Conv(5, **convolution(n)),
-            lambda rngs, n=n: nnx.Conv(3, 5, rngs=rngs, **convolution(n)),
-            (2, 3, *size), channels=True,
+        kind = (tnn.Conv1d, tnn.Conv2d, tnn.Conv3d)[n - 1]
+        for variant, options in VARIANTS[n].items():
+            flax: dict[str, Any] = {
+                "kernel_size": KERNEL[:n], "strides": (options.get("stride", 1),) * n,
+                "padding": [(options.get("padding", 0),) * 2] * n, "kernel_dilation": (options.get("dilation", 1),) * n,
+                "feature_group_count": options.get("groups", 1), "use_bias": options.get("bias", True), **F64,
+            }  # fmt: skip
+            cases[f"Conv{n}d, {variant}"] = Case(
+                lambda n=n, kind=kind, options=options: kind(4, 8, KERNEL[:n], **options),
+                lambda flax=flax: nn.Conv(8, **flax),
+                lambda rngs, flax=flax: nnx.Conv(4, 8, rngs=rngs, **flax),
+                (2, 4, *SIZES[:n]), channels=True,
+            )  # fmt: skip
+    for mode in ("circular", "reflect"):
+        flax = {"kernel_size": (3, 3), "padding": mode.upper(), **F64}
+        cases[f"Conv2d, {mode}"] = Case(
+            lambda mode=mode: tnn.Conv2d(3, 5, 3, padding=1, padding_mode=mode),
+            lambda flax=flax: nn.Conv(5, **flax),
+            lambda rngs, flax=flax: nnx.Conv(3, 5, rngs=rngs, **flax),
+            (2, 3, 5, 6), channels=True,
         )  # fmt: skip
-    cases["Conv2d, groups"] = Case(
-        lambda: tnn.Conv2d(4, 6, (3, 2), stride=2, padding=1, groups=2, bias=False),
-        lambda: nn.Conv(6, feature_group_count=2, use_bias=False, **convolution(2)),
-        lambda rngs: nnx.Conv(4, 6, feature_group_count=2, use_bias=False, rngs=rngs, **convolution(2)),
-        (2, 4, 7, 6), channels=True,
+    return cases
+
+
+def transposed() -> dict[str, Case]:
+    """Strides of 3, padding of 1, one more at the end, dilation of 2: Flax has the padding of the other direction."""
+    cases = {}
+    for n in (1, 2, 3):
+        kind = (tnn.ConvTranspose1d, tnn.ConvTranspose2d, tnn.ConvTranspose3d)[n - 1]
+        padding = [(2 * (k - 1) - 1, 2 * (k - 1) - 1 + 1) for k in KERNEL[:n]]
+        flax: dict[str, Any] = {
+            "kernel_size": KERNEL[:n], "strides": (3,) * n, "padding": padding, "kernel_dilation": (2,) * n, **F64,
+        }  # fmt: skip
+        options: dict[str, Any] = {"stride": 3, "padding": 1, "output_padding": 1, "dilation": 2}
+        for turned in (False, True) if n == 2 else (n == 3,):
+            cases[f"ConvTranspose{n}d" + ", kernel of the gradient" * turned] = Case(
+                lambda n=n, kind=kind, options=options: kind(4, 6, KERNEL[:n], **options),
+                lambda flax=flax, turned=turned: nn.ConvTranspose(6, transpose_kernel=turned, **flax),
+                lambda rngs, flax=flax, turned=turned: nnx.ConvTranspose(
+                    4, 6, rngs=rngs, transpose_kernel=turned, **flax
+                ),
+                (2, 4, *(4, 3, 3)[:n]), channels=True,
+            )  # fmt: skip
+    # Flax's own has no groups: a convolution of the input with holes has
+    flax = {
+        "kernel_size": (3, 2), "padding": [(1, 2), (0, 1)], "input_dilation": (2, 2), "feature_group_count": 2, **F64,
+    }  # fmt: skip
+    cases["ConvTranspose2d, groups"] = Case(
+        lambda: tnn.ConvTranspose2d(4, 6, (3, 2), stride=2, padding=1, output_padding=1, groups=2),
+        lambda: nn.Conv(6, **flax),
+        lambda rngs: nnx.Conv(4, 6, rngs=rngs, **flax),
+        (2, 4, 4, 3), channels=True,
     )  # fmt: skip
     return cases
 
 
-def transposed(transpose_kernel: bool) -> Case:
-    options: dict[str, Any] = {
-        "kernel_size": (3, 2), "strides": (2, 2), "padding": "VALID", "transpose_kernel": transpose_kernel,
-        "dtype": jnp.float64,
-    }  # fmt: skip
+class Conv1D(tnn.Module):
+    """As transformers has it, in GPT-2 and its like."""
+
+    def __init__(self, outputs: int, inputs: int) -> None:
+        super().__init__()
+        self.weight, self.bias = tnn.Parameter(torch.empty(inputs, outputs)), tnn.Parameter(torch.empty(outputs))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x @ self.weight + self.bias
+
+
+class Attended(tnn.Module):
+    """Self-attention, without the weights that torch returns beside it."""
+
+    def __init__(self, bias: bool) -> None:
+        super().__init__()
+        self.attention = tnn.MultiheadAttention(8, 2, bias=bias, batch_first=True)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.attention(x, x, x, need_weights=False)[0]
+
+
+def attention(bias: bool) -> Case:
+    def attend(*args: Any, is_causal: bool = False, **options: Any) -> Any:
+        return nn.dot_product_attention(*args, **options)  # nnx's own computes the softmax in float32
+
+    options: dict[str, Any] = {"num_heads": 2, "use_bias": bias, "attention_fn": attend, **F64}
     return Case(
-        lambda: tnn.ConvTranspose2d(3, 5, (3, 2), stride=2),
-        lambda: nn.ConvTranspose(5, **options),
-        lambda rngs: nnx.ConvTranspose(3, 5, rngs=rngs, **options),
-        (2, 3, 4, 5), channels=True,
-    )  # fmt: skip
+        lambda: Attended(bias),
+        lambda: nn.MultiHeadDotProductAttention(**options),
+        lambda rngs: nnx.MultiHeadAttention(in_features=8, decode=False, rngs=rngs, **options),
+        (3, 5, 8),
+    )
 
 
-F64: dict[str, Any] = {"dtype": jnp.float64}
-CASES: dict[str, Case] = convolutions() | {
+def normalizations() -> dict[str, Case]:
+    cases = {}
+    for n, kind in enumerate((tnn.BatchNorm1d, tnn.BatchNorm2d, tnn.BatchNorm3d), 1):
+        options: dict[str, Any] = {"use_running_average": True, "epsilon": 1e-5, **F64}
+        options |= {"use_bias": n != 2, "use_scale": n != 2}
+        cases[f"BatchNorm{n}d"] = Case(
+            lambda n=n, kind=kind: kind(6, affine=n != 2),
+            lambda options=options: nn.BatchNorm(**options),
+            lambda rngs, options=options: nnx.BatchNorm(6, rngs=rngs, **options),
+            (3, 6, *(4, 5, 2)[:n]), channels=True,
+        )  # fmt: skip
+    return cases
+
+
+CASES: dict[str, Case] = convolutions() | transposed() | normalizations() | {
     "Linear": Case(
         lambda: tnn.Linear(4, 6), lambda: nn.Dense(6, **F64), lambda rngs: nnx.Linear(4, 6, rngs=rngs, **F64), (3, 4),
     ),
@@ -81,11 +166,22 @@ CASES: dict[str, Case] = convolutions() | {
         lambda: tnn.Embedding(7, 4), lambda: nn.Embed(7, 4, **F64), lambda rngs: nnx.Embed(7, 4, rngs=rngs, **F64),
         (3, 5), integers=7,
     ),
-    "ConvTranspose2d": transposed(False),
-    "ConvTranspose2d, kernel of the gradient": transposed(True),
+    "Linear, no bias": Case(
+        lambda: tnn.Linear(4, 4, bias=False), lambda: nn.Dense(4, use_bias=False, **F64),
+        lambda rngs: nnx.Linear(4, 4, use_bias=False, rngs=rngs, **F64), (3, 4),
+    ),
+    "Conv1D": Case(
+        lambda: Conv1D(4, 4), lambda: nn.Dense(4, **F64), lambda rngs: nnx.Linear(4, 4, rngs=rngs, **F64), (3, 4),
+    ),
+    "MultiheadAttention": attention(True),
+    "MultiheadAttention, no bias": attention(False),
     "LayerNorm": Case(
         lambda: tnn.LayerNorm(6), lambda: nn.LayerNorm(epsilon=1e-5, **F64),
         lambda rngs: nnx.LayerNorm(6, epsilon=1e-5, rngs=rngs, **F64), (3, 6),
+    ),
+    "LayerNorm, no bias": Case(
+        lambda: tnn.LayerNorm(6, bias=False), lambda: nn.LayerNorm(epsilon=1e-5, use_bias=False, **F64),
+        lambda rngs: nnx.LayerNorm(6, epsilon=1e-5, use_bias=False, rngs=rngs, **F64), (3, 6),
     ),
     "RMSNorm": Case(
         lambda: tnn.RMSNorm(6, eps=1e-6), lambda: nn.RMSNorm(epsilon=1e-6, **F64),
@@ -95,10 +191,9 @@ CASES: dict[str, Case] = convolutions() | {
         lambda: tnn.GroupNorm(2, 6), lambda: nn.GroupNorm(2, epsilon=1e-5, **F64),
         lambda rngs: nnx.GroupNorm(6, 2, epsilon=1e-5, rngs=rngs, **F64), (3, 6, 5), channels=True,
     ),
-    "BatchNorm2d": Case(
-        lambda: tnn.BatchNorm2d(6), lambda: nn.BatchNorm(use_running_average=True, epsilon=1e-5, **F64),
-        lambda rngs: nnx.BatchNorm(6, use_running_average=True, epsilon=1e-5, rngs=rngs, **F64),
-        (3, 6, 4, 5), channels=True,
+    "InstanceNorm2d": Case(
+        lambda: tnn.InstanceNorm2d(6, affine=True), lambda: nn.InstanceNorm(epsilon=1e-5, **F64),
+        lambda rngs: nnx.InstanceNorm(6, epsilon=1e-5, rngs=rngs, **F64), (3, 6, 4, 5), channels=True,
     ),
     "PReLU": Case(
         lambda: tnn.PReLU(), lambda: nn.PReLU(param_dtype=jnp.float64),
@@ -138,15 +233,17 @@ def test_output_and_gradients_are_torchs_and_the_weights_come_back(name, target,
     manifest = match_module(flax, tmp_path / "m.pt", example_inputs=inputs, layers=module).models[0]
     variables, apply = applied(flax, tmp_path / "m.pt", inputs, module)
 
-    expected = module(torch.from_numpy(x))
-    found = np.asarray(apply(variables, inputs[0]))
+    given = torch.from_numpy(x).requires_grad_(not case.integers)
+    expected = module(given)
     there = expected.detach().numpy()
-    same(np.moveaxis(found, -1, 1) if case.channels else found, there)
-
     weights = random.normal(size=there.shape)
     (expected * torch.from_numpy(weights)).sum().backward()
     moved = jnp.asarray(np.moveaxis(weights, 1, -1) if case.channels else weights)
-    gradients = jax.grad(lambda v: (apply(v, inputs[0]) * moved).sum(), allow_int=True)(variables)
+    found, pulled = jax.vjp(apply, variables, inputs[0])
+    same(np.moveaxis(found, -1, 1) if case.channels else np.asarray(found), there)
+    gradients, of_input = pulled(moved)
+    if given.grad is not None:
+        same(np.moveaxis(of_input, -1, 1) if case.channels else np.asarray(of_input), given.grad.numpy())
     back = unport_tree({collection: nest_of(tree) for collection, tree in gradients.items()}, manifest)
     for key, parameter in module.named_parameters():
         assert parameter.grad is not None
@@ -158,11 +255,13 @@ def test_output_and_gradients_are_torchs_and_the_weights_come_back(name, target,
     assert set(module.state_dict()) - set(returned) <= {"num_batches_tracked"}
 
 
-def applied(flax: Any, path: Any, inputs: tuple[Any, ...], module: tnn.Module) -> tuple[Any, Callable[..., Any]]:
+def applied(
+    flax: Any, path: Path, inputs: tuple[Any, ...], module: tnn.Module, names: dict[str, str] | None = None
+) -> tuple[Any, Callable[..., Any]]:
     """Variables by collection as nested dicts, and the function of them and the input."""
     if isinstance(flax, nn.Module):
-        return from_pretrained(flax, path, example_inputs=inputs, layers=module), flax.apply
-    flax = from_pretrained(flax, path, example_inputs=inputs, layers=module)
+        return from_pretrained(flax, path, example_inputs=inputs, layers=module, names=names), flax.apply
+    flax = from_pretrained(flax, path, example_inputs=inputs, layers=module, names=names)
     graph, params, statistics, rest = nnx.split(flax, nnx.Param, nnx.BatchStat, ...)
     variables = {"params": nnx.to_pure_dict(params), "batch_stats": nnx.to_pure_dict(statistics)}
 
@@ -171,7 +270,9 @@ def applied(flax: Any, path: Any, inputs: tuple[Any, ...], module: tnn.Module) -
             nnx.replace_by_pure_dict(state, values)
         return nnx.merge(graph, params, statistics, rest, copy=True)(x)  # which may count draws
 
-    return {name: tree for name, tree in variables.items() if tree}, lambda v, x: apply({"batch_stats": {}} | v, x)
+    return {name: tree for name, tree in variables.items() if tree}, lambda v, x: apply(
+        {"params": {}, "batch_stats": {}} | v, x
+    )
 
 
 def nest_of(tree: Any) -> Any:
@@ -195,39 +296,69 @@ class First(tnn.Module):
 
 
 WIDE: dict[str, Any] = {"dtype": jnp.float64, "param_dtype": jnp.float64}
-CELLS = {
+CELLS: dict[str, tuple[Any, Any, Any]] = {
     "LSTMCell": (tnn.LSTM, nn.LSTMCell, nnx.LSTMCell),
     "OptimizedLSTMCell": (tnn.LSTM, nn.OptimizedLSTMCell, nnx.OptimizedLSTMCell),
-    "GRUCell": (tnn.GRU, nn.GRUCell, None),
+    "GRUCell": (tnn.GRU, nn.GRUCell, lambda *sizes, **options: with_both_biases(nnx.GRUCell(*sizes, **options))),
     "SimpleCell": (tnn.RNN, nn.SimpleCell, nnx.SimpleCell),
+    "SimpleCell, relu": (
+        partial(tnn.RNN, nonlinearity="relu"),
+        partial(nn.SimpleCell, activation_fn=nn.relu),
+        partial(nnx.SimpleCell, activation_fn=nn.relu),
+    ),
 }
+
+
+def with_both_biases(cell: nnx.GRUCell) -> nnx.GRUCell:
+    """nnx has none inside the product with the reset gate; torch has."""
+    cell.dense_h = nnx.Linear(cell.hidden_features, 3 * cell.hidden_features, rngs=nnx.Rngs(0), **WIDE)
+    return cell
+
+
+def test_a_cell_without_a_place_for_a_bias_is_refused(tmp_path):
+    torch.save(tnn.GRU(3, 4).double().state_dict(), tmp_path / "m.pt")
+    network = nnx.RNN(nnx.GRUCell(3, 4, rngs=nnx.Rngs(0), **WIDE), rngs=nnx.Rngs(0))
+    with pytest.raises(PortError, match=r"nnx.GRUCell has no bias inside the product with the reset gate"):
+        match_module(network, tmp_path / "m.pt", example_inputs=(np.zeros((2, 5, 3)),))
 
 
 @pytest.mark.parametrize("target", ["linen", "nnx"])
 @pytest.mark.parametrize("name", CELLS)
 def test_a_recurrent_network_goes_there_and_back(name, target, tmp_path):
     theirs, linen, other = CELLS[name]
-    module = drawn(First(theirs(3, 4, batch_first=True)))
-    torch.save(module.state_dict(), tmp_path / "m.pt")
-    x = np.random.default_rng(0).normal(size=(2, 5, 3))
-    if target == "nnx" and other is None:
-        cell = nnx.RNN(nnx.GRUCell(3, 4, rngs=nnx.Rngs(0), **WIDE), rngs=nnx.Rngs(0))
-        with pytest.raises(PortError, match=r"nnx.GRUCell has no bias inside the product with the reset gate"):
-            match_module(cell, tmp_path / "m.pt", example_inputs=(x,))
-        return
     rngs = nnx.Rngs(0)
     flax: Any = nn.RNN(linen(4, **WIDE)) if target == "linen" else nnx.RNN(other(3, 4, rngs=rngs, **WIDE), rngs=rngs)
-    inputs = (jnp.asarray(x),)
-    manifest = match_module(flax, tmp_path / "m.pt", example_inputs=inputs).models[0]
-    variables, apply = applied(flax, tmp_path / "m.pt", inputs, module)
-    expected = module(torch.from_numpy(x))
-    same(np.asarray(apply(variables, inputs[0])), expected.detach().numpy())
+    there_and_back(flax, First(theirs(3, 4, batch_first=True)), {}, tmp_path)
 
+
+@pytest.mark.parametrize("target", ["linen", "nnx"])
+def test_a_network_in_both_directions(target, tmp_path):
+    rngs = nnx.Rngs(0)
+    if target == "linen":
+        flax: Any = nn.Bidirectional(*(nn.RNN(nn.OptimizedLSTMCell(4, **WIDE)) for _ in range(2)))
+    else:
+        rnns = [nnx.RNN(nnx.OptimizedLSTMCell(3, 4, rngs=rngs, **WIDE), rngs=rngs) for _ in range(2)]
+        flax = nnx.Bidirectional(*rnns, rngs=rngs)
+    names = {"forward_rnn/cell": "network.l0", "backward_rnn/cell": "network.l0_reverse"}
+    there_and_back(flax, First(tnn.LSTM(3, 4, batch_first=True, bidirectional=True)), names, tmp_path)
+
+
+def there_and_back(flax: Any, module: tnn.Module, names: dict[str, str], folder: Path) -> None:
+    """Flax has the sum of two biases: of these the gradients are each the sum's, and torch's output is the same."""
+    module = drawn(module)
+    torch.save(module.state_dict(), folder / "m.pt")
+    x = np.random.default_rng(0).normal(size=(2, 5, 3))
+    inputs = (jnp.asarray(x),)
+    manifest = match_module(flax, folder / "m.pt", example_inputs=inputs, names=names).models[0]
+    variables, apply = applied(flax, folder / "m.pt", inputs, module, names)
+    expected = module(torch.from_numpy(x))
     expected.sum().backward()
-    gradients = jax.grad(lambda v: apply(v, inputs[0]).sum())(variables)
+    found, pulled = jax.vjp(lambda v: apply(v, inputs[0]), variables)
+    same(np.asarray(found), expected.detach().numpy())
+    (gradients,) = pulled(jnp.ones_like(found))
     back = unport_tree({collection: nest_of(tree) for collection, tree in gradients.items()}, manifest)
     for key, parameter in module.named_parameters():
-        if "weight" in key:  # Flax has the sum of two biases
+        if "weight" in key:
             assert parameter.grad is not None
             same(back[key], parameter.grad.numpy())
     returned = unport_tree({collection: nest_of(tree) for collection, tree in variables.items()}, manifest)
