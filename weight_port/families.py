@@ -145,11 +145,13 @@ class _Family:
             yield from KINDS[kind](torch, self._flax(torch))
 
     def _flax(self, torch: str) -> str:
-        """The Flax path of a layer: numbers stand alone or are joined to what is before them."""
-        path = ""
+        """The Flax path of a layer: numbers stand alone or are joined to what is before them; the layers of an
+        nn.Sequential are what the family says."""
+        path = before = ""
         for part in torch.split("."):
-            joint = self.entry["index"] if part.isdecimal() or part.startswith("{") else "/"
-            path = path + joint + part if path else part
+            index = "/layers_" if before in self.entry.get("sequential", ()) else self.entry["index"]
+            joint = index if part.isdecimal() or part.startswith("{") else "/"
+            path, before = path + joint + part if path else part, part
         renamed = self.entry.get("renamed", {})
         return "/".join(renamed.get(part, part) for part in path.split("/"))
 
