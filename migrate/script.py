@@ -170,6 +170,7 @@ class ClassFacts:
     found_asked: dict[str, cst.BaseExpression] = field(default_factory=dict)  # as this round finds them
     askable: dict[str, bool] = field(default_factory=dict)  # weights with a path -> whether they keep torch's axes
     askable_as: dict[str, str] = field(default_factory=dict)  # the same paths -> the keyword of the constructor
+    askable_if: dict[str, list[cst.BaseExpression]] = field(default_factory=dict)  # the same -> tests around the layer
     emptied: set[str] = field(default_factory=set)  # methods of which nothing is left, since they gave initial weights
     init_paths: dict[str, str] = field(default_factory=dict)  # path of a weight -> the field for its initialiser
     # such fields, those to hand on, and those that choose between initialisers -> type and default

@@ -46,7 +46,7 @@ from migrate.lowering.builtin_calls import BuiltinCalls
 from migrate.lowering.constructors import is_extras
 from migrate.lowering.derivatives import Derivatives
 from migrate.lowering.einops_calls import EinopsCalls
-from migrate.lowering.elements import DICT, has_key
+from migrate.lowering.elements import DICT, arrays_of_numpy, has_key
 from migrate.lowering.expressions import Expressions
 from migrate.lowering.function_transforms import FunctionTransforms
 from migrate.lowering.inheritance import FRAMEWORK
@@ -224,7 +224,7 @@ class Calls(
         self.refuse_foreign(node, kind)
         self.suspect(node, method, kind)
         made_func = func.with_changes(value=nodes.parenthesized(layouts.first(base)))
-        known: Kind = Plain("str") if isinstance(kind, Plain) and kind.what == "str" else UNKNOWN
+        known: Kind = Plain("str") if isinstance(kind, Plain) and kind.what == "str" else arrays_of_numpy(node)
         known = FOREIGN if self.context == "setup" and kind == Plain("module") else known
         return Value(node.with_changes(func=made_func, args=self.plain_args(node.args)), known)
 

@@ -162,7 +162,7 @@ class Classes(LayerSubclasses, WeightMethods, CustomGradients, Inheritance):
         bodies = [suites.suite_of(methods[name].body.body) for name in ("__init__", *facts.built) if name in methods]
         facts.certain = {name for body in bodies for name in certain(body)}
         facts.rebound = {name for body in bodies for name in repeated(body)}
-        facts.seen, facts.held, facts.askable = {}, {}, {}
+        facts.seen, facts.held, facts.askable, facts.askable_if = {}, {}, {}, {}
         facts.lengths, facts.flags = {}, {}
 
     @staticmethod

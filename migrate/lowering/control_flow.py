@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 
 import libcst as cst
@@ -20,6 +21,7 @@ from migrate.lowering.data_loading import DataLoading
 from migrate.lowering.elements import loop_kind
 from migrate.lowering.optimizer_statements import OptimizerStatements
 from migrate.lowering.precision import Precision
+from migrate.lowering.scanned_loops import ScannedLoops
 from migrate.lowering.scope import HOST_CONTEXTS, NextTurn, is_grad_mode
 from migrate.machine import OUT_OF_MEMORY
 from migrate.nodes import Expr, Statement
@@ -28,7 +30,7 @@ from migrate.rules.rule import Value
 _TRIALS = 2  # how many loops, one in another, may be lowered for what they make known
 
 
-class ControlFlow(Branches, Precision, DataLoading, OptimizerStatements):
+class ControlFlow(Branches, Precision, DataLoading, OptimizerStatements, ScannedLoops):
     """Branches, loops, and `with` and `try` blocks."""
 
     def settle(self, body: Sequence[cst.CSTNode]) -> list[Statement]:
@@ -149,7 +151,9 @@ class ControlFlow(Branches, Precision, DataLoading, OptimizerStatements):
         if initialized is not None:
             return initialized
         settled = self.settle([node])
-        iterated = self.expr(node.iter)
+        scan = self.scan_of(node)
+        with self.unit.discarding() if scan is not None else contextlib.nullcontext():
+            iterated = self.expr(node.iter)
         element = loop_kind(iterated.kind, id(node))
 
         def bind() -> list[Statement]:
@@ -169,6 +173,11 @@ class ControlFlow(Branches, Precision, DataLoading, OptimizerStatements):
         )
         if not body and orelse is None and self.context == "setup":
             return settled  # initial weights alone
+        scanned = self.as_scan(node, scan, body) if scan is not None else None
+        if scanned is not None:
+            return [*settled, *scanned]
+        if scan is not None:
+            iterated = self.expr(node.iter)  # after all
         made = node.with_changes(iter=layouts.first(iterated), body=suites.block_of(node.body, body), orelse=orelse)
         return [*settled, made]
 

@@ -153,7 +153,3 @@ class DataLoading(Arguments):
             self.env.kinds[name] = Tensor()
         arrays = nodes.bare_tuple([self.taken_in(nodes.name(name)) for name in wanted])
         return [nodes.statement(f"{', '.join(wanted)} = {{arrays}}", arrays=arrays)]
-
-    def loaded_later(self, name: str) -> bool:
-        """Whether what follows in this block, or in the body of the loop at hand, reads the name."""
-        return any(name in usage.loads(statements) for statements in self.following[:2])

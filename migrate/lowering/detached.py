@@ -9,11 +9,12 @@ import libcst as cst
 
 from migrate import nodes, usage
 from migrate.kinds import Items, Kind, Tensor
-from migrate.lowering.scope import Scope, stops_gradients
+from migrate.lowering.liveness import Liveness
+from migrate.lowering.scope import stops_gradients
 from migrate.nodes import Expr, Statement
 
 
-class Detached(Scope):
+class Detached(Liveness):
     """Blocks and methods under `torch.no_grad()`."""
 
     def records_nothing(self, contexts: Sequence[Expr]) -> bool:

@@ -151,6 +151,21 @@ def item_kind(kind: Kind, node: cst.Subscript, indices: list[Value | None]) -> K
     return UNKNOWN
 
 
+# Functions of numpy that always return a tuple or a list of arrays.
+_SEVERAL_ARRAYS = ("nonzero", "meshgrid", "histogram", "split", "array_split", "ix_", "indices")
+
+
+def arrays_of_numpy(node: cst.Call) -> Kind:
+    """What a function of numpy returns that is known to give several arrays: `np.unique(x, return_inverse=True)`."""
+    module, _, function = (nodes.dotted(node.func) or "").rpartition(".")
+    asked = any(
+        arg.keyword is not None and arg.keyword.value.startswith("return_") and nodes.is_literal(arg.value, True)
+        for arg in node.args
+    )
+    several = function in _SEVERAL_ARRAYS or (function == "unique" and asked)
+    return Items(None, Items(None, UNKNOWN, "array"), "tuple") if several and module in ("np", "numpy") else UNKNOWN
+
+
 def kinds_in(kind: Kind) -> list[Kind]:
     """A kind and, for lists and tuples, what they hold."""
     if isinstance(kind, Items):

@@ -46,7 +46,7 @@ class Examples(StateAccess, HostDraws, Binding):
             if not facts.calls:
                 return arguments
             call = next((site for site in facts.calls if self.leads_here(site.scope)), facts.calls[0])
-            arguments = [nodes.substituted(argument, call.bound) for argument in arguments]
+            arguments = [_projected(nodes.substituted(argument, call.bound)) for argument in arguments]
             scope, definitions = call.scope, call.definitions
         return arguments
 

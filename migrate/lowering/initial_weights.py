@@ -45,9 +45,10 @@ class InitialWeights(HandedDown):
 
     def note_asked(self, way: Way, path: str, made: Expr, node: cst.CSTNode) -> None:
         """The same, through fields where the class of the weight makes others too, or does not know the names."""
-        existing = [nodes.code(test) for test in self.conditions if not _exists(test)]
-        if existing:
-            raise Unsupported("MIG204", f"`{nodes.code(node)}` depends on `{existing[-1]}`")
+        made_under = way.owner.askable_if.get(path, [])
+        tests = [test for test in self.conditions if not _exists(test) and not any(test is one for one in made_under)]
+        if tests:
+            raise Unsupported("MIG204", f"`{nodes.code(node)}` depends on `{nodes.code(tests[-1])}`")
         several = any(self.script.times_made(inner) > 1 for inner in self.crossed(way))
         if way.through and (several or set(usage.loads(made)) - IN_ANY_CLASS):
             self.hand_down(way, path, made, node)

@@ -97,6 +97,7 @@ class Layers(Arguments, Builders):
             path = f"{self.making}.{weight.torch}"
             if self.making and weight.initializer:
                 facts.askable[path], facts.askable_as[path] = not weight.moves, weight.initializer
+                facts.askable_if[path] = list(self.conditions)
                 if path in facts.asked:
                     otherwise = asked.get(weight.torch) or linen.initializer_default(weight.initializer, layer)
                     asked[weight.torch] = completed(facts.asked[path], otherwise)

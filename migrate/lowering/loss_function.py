@@ -13,9 +13,7 @@ from migrate.kinds import Function, Host, Kind, Model, ModuleClass, Optimizer, P
 from migrate.lowering.merging import merged_outputs
 from migrate.lowering.models import Models
 from migrate.lowering.region import Part, Region, Tracing
-from migrate.lowering.scope import NextTurn
 from migrate.nodes import Expr, Statement
-from migrate.qualified import file_of
 from migrate.script import BATCH_STATS, PARAMS, State
 
 _BLANK = cst.EmptyLine(indent=False)
@@ -112,17 +110,6 @@ class LossFunctions(Models):
             following += [*loss.part.body, *loss.part.after]
         with self.then(following):
             return [name for name in traced.names if name != "_" and self.live(name)]
-
-    def live(self, name: str) -> bool:
-        """Whether the value that a name has now is read by what follows."""
-        for statements in self.following:
-            access = usage.first_access(statements, name)
-            if access == "load" or (access and not isinstance(statements, NextTurn)):
-                return access == "load"
-        if self.context == "module":
-            own = [facts for facts in self.script.functions.values() if file_of(facts.qualname) == self.unit.scope]
-            return any(name in usage.loads(facts.node) for facts in own)
-        return False
 
     # -- what is passed in --------------------------------------------------------------------------------------------
 

@@ -75,11 +75,8 @@ class Models(Precision, HostDraws):
         ]
         if not better:
             return
-        written = [arg for arg in args if not arg.star]
-        if forward is not None:
-            needed = [p for p in forward.node.params.params[1:] if p.default is None]
-            written = written[: len(needed)] if needed else written[:1]
-        arguments = [arg.value for arg in written]
+        needed = [p for p in forward.node.params.params[1:] if p.default is None] if forward is not None else []
+        arguments = _first_given(args, max(len(needed), 1) if forward is not None else len(args))
         names = [""] * len(arguments)
         if forward is not None:
             given = self.given_to(forward, args, method=True)
@@ -363,3 +360,16 @@ def named_leaves(tree: Expr) -> Expr:
 def _in_mode(node: Expr, mode: str) -> Expr:
     """The model as it is applied: in train mode a copy that says so."""
     return nodes.call(cst.Attribute(node, cst.Name("clone")), training=nodes.name("True")) if mode == "train" else node
+
+
+def _first_given(args: Sequence[cst.Arg], count: int) -> list[Expr]:
+    """The first arguments of a call; what unpacks a tuple, as `*inputs` does, gives as many as are left."""
+    given: list[Expr] = []
+    for number, arg in enumerate(args):
+        last = not any(other.keyword is None and other.star != "**" for other in args[number + 1 :])
+        if arg.star == "*" and last:
+            left = range(count - len(given))
+            given += [nodes.expression(f"{{x}}[{part}]", x=nodes.parenthesized(arg.value)) for part in left]
+        elif not arg.star:
+            given.append(arg.value)
+    return given[:count]

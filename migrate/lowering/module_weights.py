@@ -14,6 +14,7 @@ from migrate.kinds import Items, Tensor, Tied
 from migrate.lowering.arguments import Arguments
 from migrate.lowering.changed_buffers import ChangedBuffers
 from migrate.lowering.initializing_functions import completed
+from migrate.lowering.typed_tensors import tensor_type
 from migrate.nodes import Expr, Statement
 from migrate.rules.catalogue import RULES
 from migrate.rules.rule import Value
@@ -70,7 +71,7 @@ class ModuleWeights(Arguments, ChangedBuffers):
             facts.renamed[name] = f"{name}_value"
         own = nodes.expression(f'"{facts.renamed.get(name, name)}"')
         if self.initial_value(call.args[0].value) is not None:
-            facts.askable[f"self.{name}"] = True
+            facts.askable[f"self.{name}"], facts.askable_if[f"self.{name}"] = True, list(self.conditions)
         return self.made_parameter(own, call.args[0].value, facts.asked.get(f"self.{name}"))
 
     def made_parameter(
@@ -90,6 +91,11 @@ class ModuleWeights(Arguments, ChangedBuffers):
         """The initialiser and the shape that a value stands for: `torch.randn(3) * 0.1`; None for any other value."""
         made, factor = self.scaled(value)
         name = self.torch_name(made.func) if isinstance(made, cst.Call) else None
+        if made is value and isinstance(made, cst.Call) and tensor_type(name or "") in ("Tensor", "FloatTensor"):
+            sized = self.expr(made).node  # zeros where it has a size alone
+            assert isinstance(sized, cst.Call)
+            zeros = nodes.dotted(sized.func) == "jnp.zeros"
+            return (nodes.expression("nn.initializers.zeros"), sized.args[0].value) if zeros else None
         plain, multiplied = _MAKERS.get(name or "", ("", ""))
         template = plain if factor is None else multiplied
         if not isinstance(made, cst.Call) or name is None or not template:

@@ -6,7 +6,7 @@ import libcst as cst
 
 from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Host, Items, Kind, Number, Tensor
+from migrate.kinds import UNKNOWN, Host, Items, Kind, Number, Tensor
 from migrate.lowering.arguments import Arguments
 from migrate.rules.rule import Value
 
@@ -50,6 +50,9 @@ class TypedTensors(Arguments):
         starred = any(arg.star for arg in node.args)
         several = len(values) > 1 and not starred and not any(arg.keyword for arg in node.args)
         if several or (values and not starred and all(isinstance(value.kind, Number) for value in values)):
+            for arg in node.args:
+                self.note_type(arg.value, "int")
+                self.found_number(arg.value)
             size = nodes.tuple_of(given)
             return Value(nodes.call("jnp.zeros", size, nodes.expression(dtype)), kind)
         if not values:
@@ -57,6 +60,11 @@ class TypedTensors(Arguments):
         if len(values) > 1 or starred or not _is_data(node.args[0].value, values[0].kind):
             raise Unsupported("MIG302", f"{name}: {nodes.code(node.args[0].value)} may be data or a size")
         return Value(nodes.call("jnp.asarray", given[0], nodes.expression(dtype)), kind)
+
+    def found_number(self, node: cst.BaseExpression) -> None:
+        """From here on a name of which nothing was known is a number: it was taken for one side of a shape."""
+        if isinstance(node, cst.Name) and self.env.kinds.get(node.value) is UNKNOWN:
+            self.env.kinds[node.value] = Number()
 
 
 def _family(dtype: str) -> str:
