@@ -233,6 +233,15 @@ CODES: dict[str, Code] = _codes(
         Severity.NOTE,
     ),
     Code(
+        "MIG506",
+        "a packed sequence keeps the length of its padded array",
+        "nothing to do where batches are padded to their longest sequence; else give total_length",
+        "`pad_packed_sequence` without `total_length` ends at the longest sequence of the batch, a shape that depends "
+        "on the data. Under jit shapes are fixed: the output is as long as the array that was packed, with padding "
+        "behind the end of each sequence.",
+        Severity.NOTE,
+    ),
+    Code(
         "MIG900",
         "internal error",
         "please report it with the file",

@@ -55,7 +55,7 @@ def emit(source: SourceFile, lowered: Lowered) -> str:
         return source.text
     body = _with_helpers(lowered.body, lowered.helpers)
     body, snippets = _with_snippets(body, lowered.snippets)
-    body = _with_imports(body, lowered.wanted)
+    body = _with_imports(body, lowered.wanted, lowered.rebound)
     inserted = {id(statement) for helper in lowered.helpers for statement in helper.code} | set(map(id, snippets))
     module = source.module.with_changes(body=_spaced(body, inserted))
     return parenthesised(module).code
@@ -105,8 +105,9 @@ def _roots(statement: Statement) -> set[str]:
     return found
 
 
-def _with_imports(body: list[Statement], wanted: frozenset[str]) -> list[Statement]:
-    """The imports that the code needs, and those of which other files of the project take a name (`wanted`)."""
+def _with_imports(body: list[Statement], wanted: frozenset[str], rebound: frozenset[str]) -> list[Statement]:
+    """The imports that the code needs, and those of which other files of the project take a name (`wanted`).
+    rebound: names that are no longer torch's."""
     code = [statement for statement in body if not is_import(statement)]
     used = set(usage.loads(code)) | _annotations(code) | _reexported(body, wanted)
     first = next((i for i, s in enumerate(body) if is_import(s) and "torch" in _roots(s)), None)
@@ -117,7 +118,7 @@ def _with_imports(body: list[Statement], wanted: frozenset[str]) -> list[Stateme
         if number == first:
             position = len(kept)
         if is_import(statement) and _REPLACED & _roots(statement):
-            left = _still_used(statement, used)
+            left = _still_used(statement, used - rebound)
             if left is None:
                 continue
             statement = left

@@ -31,6 +31,24 @@ def kept(node: AnyNode) -> AnyNode:
     return nodes.visited(node, _Marking())
 
 
+class _KeptNames(cst.CSTVisitor):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: set[str] = set()
+
+    def visit_Name(self, node: cst.Name) -> None:
+        if isinstance(node.value, _Kept):
+            self.found.add(str(node.value))
+
+
+def names_of_kept(statements: Iterable[Statement]) -> set[str]:
+    """The names that stay on purpose."""
+    visitor = _KeptNames()
+    for statement in statements:
+        walk(statement, visitor)
+    return visitor.found
+
+
 class _Left(cst.CSTVisitor):
     def __init__(self, imported: Mapping[str, str]) -> None:
         super().__init__()

@@ -46,6 +46,11 @@ class Host(Kind):
 
 
 @dataclass(frozen=True)
+class Packed(Kind):
+    """A packed sequence: a pair of the padded array, time first, and the lengths."""
+
+
+@dataclass(frozen=True)
 class Number(Kind):
     """A Python or numpy number or boolean."""
 

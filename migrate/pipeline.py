@@ -133,7 +133,7 @@ def _output(member: Member, lowered: Lowered | None, broken: Diagnostic | None) 
         return Output(member, None, tuple(wrong))
     found = [
         *lowered.diagnostics,
-        *checks.torch_left(source, lowered.parts, THIRD_PARTY),
+        *checks.torch_left(source, lowered.parts, lowered.rebound.union(THIRD_PARTY)),
         *checks.undefined(source.path, source.text, text, lowered.refused),
     ]
     if source.notebook is not None:

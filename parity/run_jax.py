@@ -29,6 +29,7 @@ from parity import child, draws_jax, float64_jax, probe_jax, products_jax
 from parity.codes import ParityError
 from parity.names import weights_for
 from parity.record import GRADIENT_STEPS, STATE_STEPS, Recording, RunConfig, Stop, wanted
+from parity.scans_jax import Scans
 
 
 def _flat(tree: Any) -> dict[str, Any]:
@@ -83,7 +84,7 @@ class Watcher:
         self._depth = 0  # of calls into compiled or differentiated functions: inner ones belong to the outer
         self._differentiating = False
         self._model: str | None = None
-        self._occurrence: dict[str, int] = {}
+        self.scans = Scans()
         self.probe = probe_jax.Probe(config, self.recording)
         self._start_weights: dict[str, dict[str, np.ndarray]] = {}
         self._init_depth = 0
@@ -93,6 +94,7 @@ class Watcher:
     def install(self) -> None:
         self._patch_init()
         self._patch_apply()
+        self.scans.install()
         self._interception = nn.intercept_methods(self._intercept)  # kept: collected, it would end
         self._interception.__enter__()
         jax.value_and_grad = self._value_and_grad(jax.value_and_grad)
@@ -236,7 +238,7 @@ class Watcher:
             if not self._differentiating or self._model is not None or module.scope is not None:
                 return original(module, variables, *args, **kwargs)
             self._model = type(module).__name__
-            self._occurrence.clear()
+            self.scans.occurrence.clear()
             self._note_variables(_flat(variables))
             try:
                 return original(module, variables, *args, **kwargs)
@@ -278,17 +280,16 @@ class Watcher:
 
     def _intercept(self, call: Any, args: Any, kwargs: Any, context: Any) -> Any:
         watched = self._differentiating and self._model is not None and context.method_name == "__call__"
-        if not watched or not self.config.taps:
+        if not watched or not self.config.taps or self.scans.idle:
             return call(*args, **kwargs)
         path = f"{self._model}|{'/'.join(context.module.path)}"
-        if self.probe.wanted(f"{path}|{self._occurrence.get(path, 0)}"):
+        if self.probe.wanted(f"{path}|{self.scans.occurrence.get(path, 0)}"):
             args = self.probe.forced(context.module, args, kwargs)
         result = call(*args, **kwargs)
-        occurrence = self._occurrence.get(path, 0)
-        self._occurrence[path] = occurrence + 1
+        recorder = self.scans.next_call(path, self._output)
         leaves = [leaf for leaf in jax.tree.leaves(result) if jnp.issubdtype(jnp.result_type(leaf), jnp.floating)]
         for i, leaf in enumerate(leaves):
-            jax.debug.callback(functools.partial(self._output, f"{path}|{occurrence}|{i}"), leaf)
+            jax.debug.callback(recorder(i), leaf)
         return result
 
     def _output(self, name: str, value: Any) -> None:

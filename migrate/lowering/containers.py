@@ -16,7 +16,7 @@ from migrate.kinds import (
     Tensor,
 )
 from migrate.lowering.binding import Binding
-from migrate.lowering.elements import item_kind, loop_kind, part_kind
+from migrate.lowering.elements import item_kind, loop_kind, part_kind, refuse_elements
 from migrate.lowering.parameter_groups import ParameterGroups
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.nodes import Expr
@@ -82,6 +82,7 @@ class Containers(ParameterGroups, Binding):
         base = self.expr(node.value)
         if isinstance(base.kind, OptimizerGroups):
             return self.group_item(node, base)
+        refuse_elements(node, base)
         part = self.part_of_tuple(node, base)
         if part is not None:
             return part

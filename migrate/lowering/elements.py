@@ -9,6 +9,7 @@ import libcst as cst
 
 from migrate import nodes
 from migrate.constructed import ChoiceNode, ClassNode, LayerNode, ListNode, Node
+from migrate.diagnostics import Unsupported
 from migrate.kinds import (
     UNKNOWN,
     Host,
@@ -16,6 +17,7 @@ from migrate.kinds import (
     Kind,
     Module,
     Number,
+    Packed,
     Parameters,
     Place,
     Plain,
@@ -164,6 +166,12 @@ def arrays_of_numpy(node: cst.Call) -> Kind:
     )
     several = function in _SEVERAL_ARRAYS or (function == "unique" and asked)
     return Items(None, Items(None, UNKNOWN, "array"), "tuple") if several and module in ("np", "numpy") else UNKNOWN
+
+
+def refuse_elements(node: cst.CSTNode, base: Value) -> None:
+    """Declines what reads a packed sequence itself: in torch all elements, one after another."""
+    if isinstance(base.kind, Packed):
+        raise Unsupported("MIG302", f"{nodes.code(node)} of a packed sequence, whose length depends on the data")
 
 
 def kinds_in(kind: Kind) -> list[Kind]:

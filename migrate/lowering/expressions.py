@@ -42,7 +42,15 @@ from migrate.kinds import (
 from migrate.layers.table import TABLE
 from migrate.lowering.accelerated import Accelerated
 from migrate.lowering.cropping import Cropping
-from migrate.lowering.elements import DICT, WeightsByName, has_key, loop_kind, named_child, part_kind
+from migrate.lowering.elements import (
+    DICT,
+    WeightsByName,
+    has_key,
+    loop_kind,
+    named_child,
+    part_kind,
+    refuse_elements,
+)
 from migrate.lowering.imports import Imports
 from migrate.lowering.named_parameters import NamedParameters
 from migrate.lowering.scope import HOST_CONTEXTS
@@ -154,6 +162,7 @@ class Expressions(Submodules, Accelerated, Cropping, NamedParameters, Imports):
         if first is not None and attribute == "device":
             return Value(nodes.expression("jax.default_backend()"), Device())
         base = self.expr(node.value if first is None or attribute != "dtype" else first)
+        refuse_elements(node, base)
         if isinstance(base.kind, Parameters):
             return Value(nodes.expression("{x}[0].dtype", x=base.node), DType())
         if isinstance(base.kind, TorchName):

@@ -10,7 +10,20 @@ import libcst as cst
 from migrate import layouts, nodes, usage
 from migrate.constructed import ClassNode, LayerNode
 from migrate.diagnostics import Unsupported
-from migrate.kinds import UNKNOWN, VANISHING, Items, Kind, Model, Module, ModuleClass, Never, Plain, TorchName, join
+from migrate.kinds import (
+    UNKNOWN,
+    VANISHING,
+    Items,
+    Kind,
+    Model,
+    Module,
+    ModuleClass,
+    Never,
+    Packed,
+    Plain,
+    TorchName,
+    join,
+)
 from migrate.layers.layer import Layer
 from migrate.layers.table import TABLE
 from migrate.lowering.arguments import Arguments, argument_names, placed
@@ -195,7 +208,10 @@ class Layers(Arguments, Builders):
         args = placed(node.args, values)
         if names[:1] == ["input"]:
             args[0] = cst.Arg(args[0].value, comma=args[0].comma)  # the one name that the snippets do not share
-        return Value(node.with_changes(func=callee.node, args=args), linen.result_kind(made.returns, call))
+        result = linen.result_kind(made.returns, call)
+        if values and isinstance(values[0].kind, Packed) and isinstance(result, Items) and result.items is not None:
+            result = replace(result, items=(values[0].kind, *result.items[1:]))
+        return Value(node.with_changes(func=callee.node, args=args), result)
 
     def forward_kind(self, classes: Sequence[str], argument: Kind) -> Kind:
         """What `forward` of user classes returns; the argument is remembered as one that it gets."""

@@ -11,6 +11,7 @@ import libcst as cst
 
 from migrate import nodes, suites, usage
 from migrate.diagnostics import Diagnostic, Fatal, our_fault
+from migrate.kept import names_of_kept
 from migrate.kinds import (
     Host,
     Plain,
@@ -43,6 +44,12 @@ class Lowered:
     def parts(self) -> list[tuple[int, Sequence[Statement]]]:
         """All code of the output: each statement and helper with the input's top-level statement that it belongs to."""
         return [*self.body, *((helper.anchor, helper.code) for helper in self.helpers)]
+
+    @property
+    def rebound(self) -> frozenset[str]:
+        """The names of snippets, which the input may have imported from torch. Where code that stays torch uses the
+        same name, it stays torch's."""
+        return frozenset(self.snippets) - names_of_kept(statement for _, made in self.parts for statement in made)
 
 
 @dataclass(frozen=True)

@@ -156,8 +156,8 @@ class ScannedLoops(Arguments):
         listed = {nodes.code(value): name for name, value in appended.items()}
         given = appended | {name: nodes.name(name) for name in scan.left if name not in listed}
         names = ["steps"] if len(given) == 1 else [f"steps_{number}" for number in range(1, len(given) + 1)]
-        gathered = {name: usage.unused_name(own, self.unit.taken) for name, own in zip(given, names, strict=True)}
-        function = usage.unused_name("step", self.unit.taken)
+        gathered = {name: self.unused_here(own) for name, own in zip(given, names, strict=True)}
+        function = self.unused_here("step")
         state = _one([nodes.name(name) for name in scan.carried])
         values = nodes.bare_tuple([state, _one(list(given.values()))])
         made = self.scanned_function(function, scan, steps, cst.SimpleStatementLine([cst.Return(values)]))
@@ -173,7 +173,7 @@ class ScannedLoops(Arguments):
         """One turn as a function of the state and an element."""
         carry, unpacked = scan.carried[0], list[Statement]()
         if len(scan.carried) > 1:
-            carry = usage.unused_name("carry", self.unit.taken)
+            carry = self.unused_here("carry")
             unpacked = [nodes.statement(f"{', '.join(scan.carried)} = {carry}")]
         options: dict[str, Expr] = {"in_axes": cst.Integer(str(scan.axis))} if scan.axis else {}
         options |= {} if scan.length is None else {"length": scan.length}
@@ -182,6 +182,11 @@ class ScannedLoops(Arguments):
         decorator = decorator.with_changes(args=nodes.extended(decorator.args, options))
         made = suites.function(name, ["self", carry, scan.element], [*unpacked, *steps, last])
         return made.with_changes(decorators=[cst.Decorator(decorator)])
+
+    def unused_here(self, wanted: str) -> str:
+        """A name that this method does not use."""
+        assert self.facts is not None
+        return usage.unused_name(wanted, {*usage.loads(self.facts.node), *usage.stores(self.facts.node.body)})
 
 
 def _one(values: Sequence[Expr], nothing: str = "None") -> Expr:

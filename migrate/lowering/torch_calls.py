@@ -91,6 +91,14 @@ class TorchCalls(Losses, Layers, Optimizers, Distributed, DataLoading, TypedTens
             raise Unsupported("MIG202", f"{name}: {REFUSED[name]}" if name in REFUSED else name)
         raise Unsupported("MIG301", name)
 
+    def torch_nn_utils_rnn_pad_packed_sequence(self, node: cst.Call) -> Value:
+        """Without `total_length` its shape depends on the data."""
+        name = "torch.nn.utils.rnn.pad_packed_sequence"
+        if not self.bind_call(name, RULES[name].parameters, node.args).has("total_length"):
+            shape = "is as long as the array that was packed, where torch ends at the longest sequence"
+            self.unit.report(Unsupported("MIG506", f"`{nodes.code(node)}` {shape}"), node)
+        return self.apply_rule(RULES[name], name, node)
+
     def wrapped(self, name: str, node: cst.Call) -> Value:
         """`torch.compile(model)`, `DataParallel(model)`: the model or the function itself."""
         value = self.expr(node.args[0].value) if node.args else Value(node)

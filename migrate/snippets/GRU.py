@@ -19,8 +19,10 @@ class GRU(nn.Module):
 
     @nn.compact
     def __call__(self, x, hx=None):
-        time_axis = 1 if self.batch_first and x.ndim == 3 else 0
+        x, lengths = x if isinstance(x, tuple) else (x, None)  # a packed sequence has its time first
+        time_axis = 1 if self.batch_first and x.ndim == 3 and lengths is None else 0
         x = jnp.moveaxis(x, time_axis, 0)
+        inside = None if lengths is None else (jnp.arange(len(x))[:, None] < lengths)[..., None]
         suffixes = ("", "_reverse") if self.bidirectional else ("",)
         if hx is None:
             hx = jnp.zeros((self.num_layers * len(suffixes), *x.shape[1:-1], self.hidden_size), x.dtype)
@@ -30,13 +32,14 @@ class GRU(nn.Module):
                 x = nn.Dropout(self.dropout, deterministic=not self.training)(x)
             outputs = []
             for suffix in suffixes:
-                final, y = self.scan(f"l{layer}{suffix}", x, hx[len(finals)], reverse=suffix == "_reverse")
+                final, y = self.scan(f"l{layer}{suffix}", x, hx[len(finals)], inside, reverse=suffix == "_reverse")
                 finals.append(final)
                 outputs.append(y)
             x = jnp.concatenate(outputs, axis=-1)
-        return jnp.moveaxis(x, 0, time_axis), jnp.stack(finals)
+        x = jnp.moveaxis(x, 0, time_axis)
+        return (x if lengths is None else (x, lengths)), jnp.stack(finals)
 
-    def scan(self, name, x, h, reverse):
+    def scan(self, name, x, h, inside, reverse):
         def weight(kind, *shape):
             bound = self.hidden_size**-0.5
             return self.param(f"{kind}_{name}", lambda key: jax.random.uniform(key, shape, minval=-bound, maxval=bound))
@@ -48,12 +51,14 @@ class GRU(nn.Module):
             inputs = inputs + weight("bias_ih", gates)
         bias_hh = weight("bias_hh", gates) if self.bias else 0
 
-        def step(h, inputs):
+        def step(h, now):
+            inputs, inside = now
             r, z, n = jnp.split(inputs, 3, axis=-1)
             hr, hz, hn = jnp.split(h @ weight_hh + bias_hh, 3, axis=-1)
             z = nn.sigmoid(z + hz)
             n = jnp.tanh(n + nn.sigmoid(r + hr) * hn)
-            h = (1 - z) * n + z * h
+            new = (1 - z) * n + z * h
+            h = new if inside is None else jnp.where(inside, new, h)  # what has ended keeps its state
             return h, h
 
-        return jax.lax.scan(step, h, inputs, reverse=reverse)
+        return jax.lax.scan(step, h, (inputs, inside), reverse=reverse)

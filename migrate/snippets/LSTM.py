@@ -20,8 +20,10 @@ class LSTM(nn.Module):
 
     @nn.compact
     def __call__(self, x, hx=None):
-        time_axis = 1 if self.batch_first and x.ndim == 3 else 0
+        x, lengths = x if isinstance(x, tuple) else (x, None)  # a packed sequence has its time first
+        time_axis = 1 if self.batch_first and x.ndim == 3 and lengths is None else 0
         x = jnp.moveaxis(x, time_axis, 0)
+        inside = None if lengths is None else (jnp.arange(len(x))[:, None] < lengths)[..., None]
         suffixes = ("", "_reverse") if self.bidirectional else ("",)
         if hx is None:
             shape = (self.num_layers * len(suffixes), *x.shape[1:-1])
@@ -34,14 +36,15 @@ class LSTM(nn.Module):
             outputs = []
             for suffix in suffixes:
                 state = (hx[0][len(finals)], hx[1][len(finals)])
-                final, y = self.scan(f"l{layer}{suffix}", x, state, reverse=suffix == "_reverse")
+                final, y = self.scan(f"l{layer}{suffix}", x, state, inside, reverse=suffix == "_reverse")
                 finals.append(final)
                 outputs.append(y)
             x = jnp.concatenate(outputs, axis=-1)
         h, c = (jnp.stack(rows) for rows in zip(*finals, strict=True))
-        return jnp.moveaxis(x, 0, time_axis), (h, c)
+        x = jnp.moveaxis(x, 0, time_axis)
+        return (x if lengths is None else (x, lengths)), (h, c)
 
-    def scan(self, name, x, state, reverse):
+    def scan(self, name, x, state, inside, reverse):
         def weight(kind, *shape):
             bound = self.hidden_size**-0.5
             return self.param(f"{kind}_{name}", lambda key: jax.random.uniform(key, shape, minval=-bound, maxval=bound))
@@ -53,12 +56,15 @@ class LSTM(nn.Module):
             inputs = inputs + (weight("bias_ih", gates) + weight("bias_hh", gates))
         weight_hr = weight("weight_hr", self.hidden_size, self.proj_size) if self.proj_size else None
 
-        def step(state, inputs):
+        def step(state, now):
+            inputs, inside = now
             h, c = state
             i, f, g, o = jnp.split(inputs + h @ weight_hh, 4, axis=-1)
             c = nn.sigmoid(f) * c + nn.sigmoid(i) * jnp.tanh(g)
             h = nn.sigmoid(o) * jnp.tanh(c)
             h = h if weight_hr is None else h @ weight_hr
+            if inside is not None:  # what has ended keeps its state
+                h, c = jnp.where(inside, h, state[0]), jnp.where(inside, c, state[1])
             return (h, c), h
 
-        return jax.lax.scan(step, state, inputs, reverse=reverse)
+        return jax.lax.scan(step, state, (inputs, inside), reverse=reverse)

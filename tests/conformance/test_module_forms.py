@@ -68,7 +68,27 @@ REMEMBERING = """class M(nn.Module):
             shift = shift + self.linear(shift)
         return self.linear(x) * gate - self.last * self.scale(x) + shift
 """
+PACKED = """class M(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rnn = nn.RNN(3, 4, 2, batch_first=True, bidirectional=True)
+        self.gru = nn.GRU(8, 4, bidirectional=True)
+        self.lstm = nn.LSTM(8, 4, num_layers=2, proj_size=3, batch_first=True)
+
+    def forward(self, x):
+        lengths = torch.tensor([3, 5, 2])
+        start = torch.ones(4, 3, 4) * x.mean()
+        packed = nn.utils.rnn.pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
+        seen, hidden = self.rnn(packed, start)
+        inside, last = self.gru(seen)
+        padded, _ = nn.utils.rnn.pad_packed_sequence(inside, total_length=6)
+        ordered = nn.utils.rnn.pack_padded_sequence(padded.transpose(0, 1), [6, 5, 1], batch_first=True)
+        outputs, (h, c) = self.lstm(ordered)
+        outputs, known = nn.utils.rnn.pad_packed_sequence(outputs, batch_first=True, padding_value=2.0)
+        return outputs, hidden, last, h, c * known.sum()
+"""
 FORMS = {
+    "packed sequences": (PACKED, Sample("M()", (3, 5, 3))),
     "buffers that follow in train mode": (FOLLOWING, Sample("M()", (3, 4))),
     "buffers that change in both modes, and no_grad": (REMEMBERING, Sample("M()", (3, 4))),
     "lists of parameters": (PARAMETER_LISTS, Sample("M()", (3, 4))),
