@@ -124,14 +124,14 @@ class ScannedLoops(Arguments):
             if node.target.value in usage.loads(steps):
                 return None
             return (None, 0, self.node(call.args[0].value)) if len(call.args) == 1 else None
-        parts = self.parts_of(call) if isinstance(call, cst.Call) else None
+        parts = self.parts_along(call) if isinstance(call, cst.Call) else None
         if parts is not None:
             array, axis, whole = parts
             return (nodes.call("jnp.expand_dims", array, cst.Integer(str(axis + 1))) if whole else array), axis, None
         value = self.expr(call)
         return (layouts.first(value), 0, None) if isinstance(value.kind, Tensor) else None
 
-    def parts_of(self, call: cst.Call) -> tuple[Expr, int, bool] | None:
+    def parts_along(self, call: cst.Call) -> tuple[Expr, int, bool] | None:
         """The tensor and the axis of `x.unbind(1)` or `x.split(1, dim=1)`; whether its parts keep that axis."""
         method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
         if not isinstance(call.func, cst.Attribute) or method not in ("unbind", "split"):

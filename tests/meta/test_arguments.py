@@ -34,6 +34,7 @@ HARMLESS = {
     ("torch.unique", "sorted"): "JAX sorts always",
     ("torch.sparse_coo_tensor", "check_invariants"): "asks for checks of the arguments",
     ("torch.sparse_coo_tensor", "is_coalesced"): "promises that no place comes twice; if one does, it adds up",
+    ("torch.nn.utils.rnn.pack_padded_sequence", "enforce_sorted"): "whether torch sorts them, which it undoes",
     ("torch.nn.functional.embedding", "norm_type"): "of max_norm, which is refused",
     ("torch.nn.functional.poisson_nll_loss", "eps"): "counts where log_input is False",
     ("torch.nn.functional.instance_norm", "momentum"): "of statistics, which are refused",
