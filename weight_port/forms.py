@@ -39,10 +39,20 @@ class Kind:
 
 
 @dataclass(frozen=True)
+class Place:
+    """Where a layer is in a stack: the path of the whole, the axis along which it is stacked, and the number."""
+
+    path: str
+    axis: int
+    number: int
+
+
+@dataclass(frozen=True)
 class Slot:
     """A layer of the Flax model with the shapes of its leaves, by name; ``collections`` where each of them is.
 
-    ``flattened``: the shape (*spatial, channels) of the image that its input is the flattening of.
+    ``flattened``: the shape (*spatial, channels) of the image that its input is the flattening of. ``place``: of one
+    layer of a stack.
     """
 
     path: str
@@ -50,6 +60,12 @@ class Slot:
     leaves: Mapping[str, tuple[int, ...]]
     collections: Mapping[str, str] = field(default_factory=dict)
     flattened: tuple[int, ...] = ()
+    place: Place | None = None
+
+    def name(self, leaf: str) -> str:
+        """The path of a leaf in the Flax tree, that of the whole where it is one of a stack."""
+        path = self.path if self.place is None else self.place.path
+        return "/".join(filter(None, (self.collections.get(leaf, "params"), path, leaf)))
 
     @property
     def signature(self) -> object:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -10,9 +10,10 @@ import numpy as np
 from flax import linen, nnx
 from flax.core import meta
 
-from weight_port.errors import fail
+from weight_port.errors import Misfit, fail
 from weight_port.forms import ALONE, FLAX_LEAVES, Kind, Slot
 from weight_port.recurrent import CELLS
+from weight_port.stacks import taken_apart
 
 _NOT_WEIGHTS = ("cache", "intermediates")
 
@@ -23,12 +24,22 @@ def is_nnx(module: object) -> bool:
 
 def linen_slots(module: linen.Module, inputs: Sequence[Any]) -> tuple[list[Slot], dict[str, Any]]:
     """The layers of a linen module, and its variables as shapes by path ("params/fc/kernel"). Nothing is computed."""
-    kinds: dict[tuple[str, ...], Kind] = {}
+    kinds: dict[str, Kind] = {}
+    inside: dict[str, tuple[int, ...]] = {}  # shapes as a layer sees them that a scan stacks
+    roots: set[str] = set()  # what is lifted: its scope has no other around it
 
     def look(call: Callable[..., Any], args: Any, kwargs: Any, context: Any) -> Any:
+        path = "/".join(context.module.path)
         # the first: what a scan lifts is seen once more, as if it were the model itself
-        kinds.setdefault(tuple(context.module.path), _kind(context.module))
-        return call(*args, **kwargs)
+        kinds.setdefault(path, _kind(context.module))
+        result = call(*args, **kwargs)
+        if path and context.module.scope.parent is None:
+            roots.add(path)
+        for collection, tree in meta.unbox(context.module.variables).items():
+            for name, leaf in tree.items():
+                if not isinstance(leaf, Mapping):
+                    inside.setdefault(f"{collection}/{path}/{name}", tuple(leaf.shape))
+        return result
 
     def initial(*args: Any) -> Any:
         streams = {name: jax.random.key(0) for name in ("params", "dropout", "default")}
@@ -44,7 +55,7 @@ def linen_slots(module: linen.Module, inputs: Sequence[Any]) -> tuple[list[Slot]
     for collection, tree in meta.unbox(variables).items():
         if collection not in _NOT_WEIGHTS:
             flat |= {"/".join((collection, *path)): leaf for path, leaf in _leaves(tree)}
-    return _slots(flat, {"/".join(path): kind for path, kind in kinds.items()}, closed.jaxpr), flat
+    return _apart(_slots(flat, kinds, closed.jaxpr), inside, roots), flat
 
 
 def nnx_slots(module: nnx.Module, inputs: Sequence[Any] | None) -> tuple[list[Slot], dict[str, Any]]:
@@ -63,7 +74,55 @@ def nnx_slots(module: nnx.Module, inputs: Sequence[Any] | None) -> tuple[list[Sl
     elif any(kind.name == "Conv" for kind in kinds.values()):
         fail("WPT009", "a model with convolutions needs example_inputs",
              "Whether a layer follows a flattened image, which torch orders otherwise, shows in a call.")  # fmt: skip
-    return _slots(flat, kinds, jaxpr), flat
+    slots = _slots(flat, kinds, jaxpr)
+    inside, roots = _nnx_stacks(module, slots)
+    return _apart(slots, inside, roots), flat
+
+
+def _apart(slots: list[Slot], inside: Mapping[str, tuple[int, ...]], roots: Collection[str]) -> list[Slot]:
+    """The slots, stacks of layers taken apart. Raises PortError WPT109."""
+    made: list[Slot] = []
+    for slot in slots:
+        shapes = {leaf: inside[slot.name(leaf)] for leaf in slot.leaves if slot.name(leaf) in inside}
+        try:
+            made += taken_apart(slot, shapes, roots)
+        except Misfit as misfit:
+            fail(misfit.code, str(misfit), "Write a manifest for it.")
+    return made
+
+
+def _nnx_stacks(module: nnx.Module, slots: Sequence[Slot]) -> tuple[dict[str, tuple[int, ...]], set[str]]:
+    """The shapes of stacked leaves as one layer has them, and the paths of what was stacked, along the first axis.
+
+    nnx.vmap and nnx.scan leave the sizes of a layer in its attributes, beside arrays of one more axis.
+    """
+    modules = {"/".join(map(str, path)): node for path, node in nnx.iter_graph(module) if isinstance(node, nnx.Module)}
+    stacked = {s.path: next(iter(s.leaves.values()))[0] for s in slots if _is_stacked(modules.get(s.path), s)}
+    roots: set[str] = set()
+    for path in modules:
+        below = [slot for slot in slots if f"{slot.path}/".startswith(f"{path}/" if path else "")]
+        lengths = {stacked[slot.path] for slot in below if slot.path in stacked}
+        first = {shape[:1] for slot in below for shape in slot.leaves.values()}
+        if len(lengths) == 1 and first == {(next(iter(lengths)),)} and not any(_is_below(path, root) for root in roots):
+            roots = {root for root in roots if not _is_below(root, path)} | {path}
+    inner = [slot for slot in slots if any(_is_below(slot.path, root) for root in roots)]
+    return {slot.name(leaf): shape[1:] for slot in inner for leaf, shape in slot.leaves.items()}, roots
+
+
+def _is_stacked(module: Any, slot: Slot) -> bool:
+    """Whether a layer's matrix has one axis more than the layer is made for."""
+    made_for = {
+        "Dense": ("kernel", "in_features", "out_features"),
+        "Embed": ("embedding", "num_embeddings", "features"),
+    }
+    if slot.kind.name not in made_for:
+        return False
+    leaf, *sizes = made_for[slot.kind.name]
+    return slot.leaves[leaf][1:] == tuple(getattr(module, size, None) for size in sizes)
+
+
+def _is_below(path: str, root: str) -> bool:
+    return not root or f"{path}/".startswith(f"{root}/")
 
 
 def fill_nnx(module: nnx.Module, values: Mapping[str, Any]) -> None:

@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 
 from migrate.layers.moves import Move, shape_after, show
 from migrate.manifest import Leaf, ModelWeights, Tie, Unused
-from weight_port.errors import Problem, raise_all
+from weight_port.errors import Misfit, Problem, raise_all
 from weight_port.forms import MATRICES, Form, Slot, forms
 from weight_port.origins import Origin, Ref, origins_of, words
 from weight_port.recurrent import CELLS, advice, cell_leaves
 from weight_port.regions import TensorInfo
+from weight_port.stacks import put_together
 
 IGNORED = {"num_batches_tracked": "Flax counts no batches"}
 
@@ -72,11 +73,21 @@ def match(
         pass
     problems += _open(matching)
     leaves: list[Leaf] = []
+    stacks: dict[str, list[tuple[Slot, list[Leaf]]]] = {}
     for path, slot in matching.slots.items():
         if path in matching.found:
             made, undecided = _leaves(slot, matching.origins[matching.found[path]])
-            leaves += made
             problems += undecided
+            if slot.place is None:
+                leaves += made
+            else:
+                stacks.setdefault(slot.place.path, []).append((slot, made))
+    raise_all(problems, f"the checkpoint does not tell all of {name}")
+    for stack in stacks.values():
+        try:
+            leaves += put_together(stack)
+        except Misfit as misfit:
+            problems.append(Problem(misfit.code, str(misfit)))
     raise_all(problems, f"the checkpoint does not tell all of {name}")
     return ModelWeights(name, tuple(leaves), tuple(Unused(k, why) for k, why in dropped.items()), tuple(ties))
 
@@ -300,7 +311,7 @@ def _leaves(slot: Slot, origin: Origin) -> tuple[list[Leaf], list[Problem]]:
     problems: list[Problem] = []
     for leaf, fits in choices(slot, origin).items():
         moves: dict[tuple[str, tuple[Move, ...]], Form] = {(form.suffix, form.moves): form for form in fits}
-        flax = "/".join(filter(None, (slot.collections.get(leaf, "params"), slot.path, leaf)))
+        flax = slot.name(leaf)
         ref = origin.tensors[fits[0].suffix]
         if len(moves) > 1:
             problems.append(_undecided(flax, slot.leaves[leaf], origin, ref, list(moves.values())))

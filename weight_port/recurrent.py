@@ -44,14 +44,13 @@ def cell_leaves(slot: Slot, tensors: Mapping[str, tuple[str, tuple[int, ...]]]) 
     both = slot.kind.name == "GRUCell" and "dense_h/bias" in slot.leaves
     for leaf, shape in slot.leaves.items():
         found = list(_filling(slot.kind.name, leaf, both))
-        flax = "/".join(filter(None, (slot.collections.get(leaf, "params"), slot.path, leaf)))
         for name, take in found:
             key, whole = tensors.get(name, ("", ()))
             moves: tuple[Move, ...] = (Permute((1, 0)),) if leaf.endswith("kernel") else ()
             if not key or not _fits(take, moves, whole, shape):
                 return []
             put = (Add(),) if len(found) > 1 else ()
-            made.append(Leaf(flax, key, moves, shape, torch_shape=whole, take=take, put=put))
+            made.append(Leaf(slot.name(leaf), key, moves, shape, torch_shape=whole, take=take, put=put))
             used.add(name)
         if not found:
             return []

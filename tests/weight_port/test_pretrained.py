@@ -274,3 +274,87 @@ def test_wide_types_are_not_narrowed_silently(tmp_path):
     refused("WPT106", "float64", module=nn.Dense(4, use_bias=False), **options)
     variables = from_pretrained(nn.Dense(4, use_bias=False), dtype=jnp.float32, **options)
     assert variables["params"]["kernel"].dtype == jnp.float32
+
+
+# --- stacked layers ---------------------------------------------------------------------------------------------------
+
+
+class Layer(nn.Module):
+    @nn.compact
+    def __call__(self, x, _):
+        return Block(name="block")(x), None
+
+
+class ScannedText(nn.Module):
+    axis: int
+
+    @nn.compact
+    def __call__(self, x):
+        embed = nn.Embed(11, 16, name="tokens")
+        x = embed(x) + self.param("positions", nn.initializers.zeros, (1, 5, 16))
+        scanned = nn.scan(Layer, variable_axes={"params": self.axis}, split_rngs={"params": True}, length=3)
+        x, _ = scanned(name="blocks")(x, None)
+        return embed.attend(x)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_layers_that_a_scan_stacks(axis, tmp_path):
+    module = TorchText()
+    path = saved(module, tmp_path)
+    x = np.random.default_rng(0).integers(0, 11, (2, 5))
+    arguments = {"example_inputs": (x,), "layers": {"*": "Linear"}}
+    variables = from_pretrained(ScannedText(axis), path, **arguments)
+    kernel = np.asarray(variables["params"]["blocks"]["block"]["Dense_1"]["kernel"])
+    assert np.array_equal(np.take(kernel, 1, axis), module.h[1].fc1.weight.detach().numpy().T)
+    found = jax.jit(ScannedText(axis).apply)(variables, x)
+    close(found, module(torch.from_numpy(x)))
+    # the manifest is that of a person, and goes back
+    manifest = match_module(ScannedText(axis), path, **arguments)
+    fc1 = next(leaf for leaf in manifest.models[0].leaves if leaf.flax == "params/blocks/block/Dense_1/kernel")
+    assert (fc1.torch, fc1.put[0].to_json()) == ("h.{0}.fc1.weight", ["stack", axis, "{0}"])
+    port_weights(path, manifest, tmp_path / "o.msgpack")
+    port_weights(tmp_path / "o.msgpack", manifest, tmp_path / "b.pt", reverse=True)
+    assert all(torch.equal(tensor, module.state_dict()[key]) for key, tensor in torch.load(tmp_path / "b.pt").items())
+
+
+class Rows(nnx.Module):
+    def __init__(self, rngs):
+        self.norm = nnx.LayerNorm(4, epsilon=1e-5, rngs=rngs)
+        self.up, self.down = nnx.Linear(4, 8, rngs=rngs), nnx.Linear(8, 4, rngs=rngs)
+
+    def __call__(self, x):
+        return x + self.down(nnx.relu(self.up(self.norm(x))))
+
+
+class Tower(nnx.Module):
+    def __init__(self, rngs):
+        @nnx.split_rngs(splits=3)
+        @nnx.vmap(in_axes=0, out_axes=0)
+        def make(rngs):
+            return Rows(rngs)
+
+        self.layers, self.out = make(rngs), nnx.Linear(4, 2, rngs=rngs)
+
+    def __call__(self, x):
+        @nnx.scan(in_axes=(nnx.Carry, 0), out_axes=nnx.Carry)
+        def forward(x, layer):
+            return layer(x)
+
+        return self.out(forward(x, self.layers))
+
+
+class TorchRows(tnn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.up, self.down = tnn.LayerNorm(4), tnn.Linear(4, 8), tnn.Linear(8, 4)
+
+    def forward(self, x):
+        return x + self.down(torch.relu(self.up(self.norm(x))))
+
+
+def test_layers_that_nnx_stacks(tmp_path):
+    module = tnn.ModuleDict({"layers": tnn.Sequential(*(TorchRows() for _ in range(3))), "out": tnn.Linear(4, 2)})
+    path = saved(module, tmp_path)
+    x = np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32)
+    tower = from_pretrained(Tower(nnx.Rngs(0)), path, example_inputs=(x,))
+    close(tower(x), module["out"](module["layers"](torch.from_numpy(x))))
