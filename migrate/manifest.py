@@ -44,6 +44,9 @@ class Leaf:
 
     ``scale`` and ``shift``: the Flax leaf holds ``torch * scale + shift``, as some libraries keep a norm's weight less
     one, or divide the queries beforehand. It is rounded to the leaf's type: the way back is not exact to the bit.
+
+    ``copy``: another leaf holds this torch tensor, too, as where a model unties what torch has tied. Going back, the
+    two must be equal.
     """
 
     flax: str
@@ -57,6 +60,7 @@ class Leaf:
     put: tuple[Piece, ...] = ()
     scale: float = 1.0
     shift: float = 0.0
+    copy: bool = False
 
     @property
     def moved_shape(self) -> Shape | None:
@@ -187,6 +191,8 @@ def _leaf_json(leaf: Leaf) -> dict[str, Any]:
         entry["scale"] = leaf.scale
     if leaf.shift:
         entry["shift"] = leaf.shift
+    if leaf.copy:
+        entry["copy"] = True
     return entry
 
 
@@ -238,7 +244,7 @@ def _model(data: object, where: str) -> ModelWeights:
 
 
 def _leaf(data: object, where: str) -> Leaf:
-    known = ("shape", "dtype", "optional", "torch_shape", "take", "put", "scale", "shift")
+    known = ("shape", "dtype", "optional", "torch_shape", "take", "put", "scale", "shift", "copy")
     fields = _object(data, where, required=("flax", "torch", "moves"), optional=known)
     flax, torch = _text(fields["flax"], f"{where}.flax"), _text(fields["torch"], f"{where}.torch")
     if len(flax.split("/")) < 2 or "" in flax.split("/"):
@@ -255,19 +261,18 @@ def _leaf(data: object, where: str) -> Leaf:
         moves=tuple(_move(move, place) for move, place in _items(fields["moves"], f"{where}.moves")),
         shape=_shape(fields.get("shape"), f"{where}.shape"),
         dtype=None if fields.get("dtype") is None else _text(fields["dtype"], f"{where}.dtype"),
-        optional=fields.get("optional", False),
+        optional=_flag(fields.get("optional", False), f"{where}.optional"),
         torch_shape=_shape(fields.get("torch_shape"), f"{where}.torch_shape"),
         take=take,
         put=put,
         scale=_number(fields.get("scale", 1.0), f"{where}.scale"),
         shift=_number(fields.get("shift", 0.0), f"{where}.shift"),
+        copy=_flag(fields.get("copy", False), f"{where}.copy"),
     )
     if leaf.scale == 0:
         _fail(f"{where}.scale", "a scale of 0 loses the weight")
     if any(piece.to_json()[0] in ("stack", "add") for piece in take):
         _fail(f"{where}.take", "only a part or a slice can be taken of a torch tensor")
-    if type(leaf.optional) is not bool:
-        _fail(f"{where}.optional", f"expected true or false, not {leaf.optional!r}")
     try:
         shapes_between(leaf.moves, leaf.taken_shape, leaf.moved_shape)
         if leaf.taken_shape is not None:
@@ -314,6 +319,12 @@ def _strings(data: object, where: str, names: tuple[str, ...]) -> dict[str, str]
 def _text(data: object, where: str) -> str:
     if not isinstance(data, str):
         _fail(where, f"expected a text, not {_json(data)}")
+    return data
+
+
+def _flag(data: object, where: str) -> bool:
+    if type(data) is not bool:
+        _fail(where, f"expected true or false, not {_json(data)}")
     return data
 
 

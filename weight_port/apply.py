@@ -111,6 +111,23 @@ def check_ties(plan: Plan, read: Read) -> None:
     raise_all(problems, f"the checkpoint does not fit the manifest's {plan.model}")
 
 
+def check_copies(plan: Plan, read: Read) -> None:
+    """Compare the leaves that hold one torch tensor, bit for bit. Raises PortError WPT105."""
+    steps = {step.target: step for step in plan.steps}
+    problems = [
+        Problem(
+            "WPT105", f"{copy.source} and {steps[copy.target].source} are to be one tensor, {copy.target}, but differ"
+        )
+        for copy in plan.copies
+        if copy.target in steps and not _equal(copy, steps[copy.target], read)
+    ]
+    raise_all(problems, f"the Flax weights do not fit the manifest's {plan.model}")
+
+
+def _equal(one: Step, other: Step, read: Read) -> bool:
+    return one.after == other.after and same_bits(run_step(one, read), run_step(other, read))
+
+
 def port_state_dict(state: Mapping[str, np.ndarray], model: ModelWeights) -> dict[str, Any]:
     """Torch's state dict as Flax variables, ``{"params": {"conv1": {"kernel": ...}}, "batch_stats": ...}``.
 
@@ -128,6 +145,7 @@ def unport_tree(tree: Mapping[str, Any], model: ModelWeights) -> dict[str, np.nd
     """
     flat = flatten(tree)
     plan = plan_unport(model, infos(flat))
+    check_copies(plan, flat.__getitem__)
     state = {step.target: _fresh(run_step(step, flat.__getitem__)) for step in plan.steps}
     return state | {tied: state[same] for tied, same in plan.ties}
 

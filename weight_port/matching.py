@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from migrate.layers.moves import Move, shape_after, show
 from migrate.manifest import Leaf, ModelWeights, Tie, Unused
@@ -74,10 +74,15 @@ def match(
     problems += _open(matching)
     leaves: list[Leaf] = []
     stacks: dict[str, list[tuple[Slot, list[Leaf]]]] = {}
+    filling: set[str] = set()
     for path, slot in matching.slots.items():
         if path in matching.found:
-            made, undecided = _leaves(slot, matching.origins[matching.found[path]])
+            prefix = matching.found[path]
+            made, undecided = _leaves(slot, matching.origins[prefix])
             problems += undecided
+            if prefix in filling:  # the caller's word: this layer holds the same weights
+                made = [replace(leaf, copy=True) for leaf in made]
+            filling.add(prefix)
             if slot.place is None:
                 leaves += made
             else:
@@ -345,7 +350,10 @@ def _open(matching: Matching) -> list[Problem]:
         else:
             near = sorted(matching.open_origins(), key=lambda prefix: -_alike(path, prefix))[:3]
             listed = "; ".join(_describe(matching.origins[prefix]) for prefix in near)
+            shared = [prefix for prefix in matching.found.values() if choices(slot, matching.origins[prefix])]
             unused = f"Not used: {listed}." if near else ""
+            if shared and not near:
+                unused = f'Where it shares the weight of {shared[0]}, say names={{"{path}": "{shared[0]}"}}.'
             problems.append(Problem("WPT102", f"nothing fills {what}", advice(slot) or unused))
     for prefix in matching.open_origins():
         if prefix not in wanted:

@@ -52,10 +52,12 @@ class Step:
 class Plan:
     """Steps in the manifest's order; ``dropped`` keys, each with the reason; ``ties`` as pairs (key, the same's key).
 
-    Going to Flax, ties are pairs of keys to compare; going back, keys that repeat another.
+    Going to Flax, ties are pairs of keys to compare; going back, keys that repeat another. ``copies``: going back,
+    steps that must give what the step with the same target does.
     """
 
     model: str
     steps: tuple[Step, ...]
     dropped: tuple[tuple[str, str], ...] = ()
     ties: tuple[tuple[str, str], ...] = ()
+    copies: tuple[Step, ...] = ()

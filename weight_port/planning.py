@@ -7,6 +7,7 @@ and back.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -36,14 +37,17 @@ def plan_port(
     """
     way = to_flax(dtype)
     sources, ties = resolve_ties(model, tensors)
+    model, copying = _parted(model)
     steps, problems, unmatched, touched = pair(model, tensors, sources, way)
+    copies, more, _, copied = pair(copying, tensors, sources, way)
+    problems += [*more, *misfits(copying, [], copied, way, opaque or {})]
     unused = Lookup((entry.torch, entry) for entry in model.unused)
     reasons = {key: entry.reason for key in unmatched for entry, _ in unused.find(key)}
     leftover = [key for key in unmatched if key not in reasons]
     problems += misfits(model, leftover, touched, way, opaque or {})
     problems += [not_tied(key, same, tensors) for key, same in ties if tensors[key] != tensors[same]]
     raise_all(problems, f"the checkpoint does not fit the manifest's {model.name}")
-    return Plan(model.name, steps, tuple(reasons.items()), tuple(ties))
+    return Plan(model.name, steps + copies, tuple(reasons.items()), tuple(ties))
 
 
 def plan_unport(
@@ -54,12 +58,22 @@ def plan_unport(
     Raises one PortError (WPT101 to WPT104, WPT107) that lists everything that does not fit.
     """
     way = to_torch(dtype)
-    steps, problems, unmatched, touched = pair(model, tensors, {name: name for name in tensors}, way)
-    problems += misfits(model, unmatched, touched, way, {})
+    model, copying = _parted(model)
+    names = Lookup((leaf.flax, leaf) for leaf in copying.leaves)
+    repeated = {name: name for name in tensors if any(names.find(name))}
+    steps, problems, unmatched, touched = pair(model, tensors, {n: n for n in tensors if n not in repeated}, way)
+    copies, more, _, copied = pair(copying, tensors, repeated, way)
+    problems += [*more, *misfits(copying, [], copied, way, {}), *misfits(model, unmatched, touched, way, {})]
     raise_all(problems, f"the Flax weights do not fit the manifest's {model.name}")
     same_as = Lookup((tie.same_as, tie) for tie in model.ties)
     found = [(Pattern(tie.torch).fill(ids), step.target) for step in steps for tie, ids in same_as.find(step.target)]
-    return Plan(model.name, steps, (), tuple(found))
+    return Plan(model.name, steps, (), tuple(found), copies)
+
+
+def _parted(model: ModelWeights) -> tuple[ModelWeights, ModelWeights]:
+    """The model without the leaves that repeat another's tensor, and with these alone."""
+    own = tuple(leaf for leaf in model.leaves if not leaf.copy)
+    return replace(model, leaves=own), replace(model, leaves=tuple(leaf for leaf in model.leaves if leaf.copy))
 
 
 def choose_model(models: tuple[ModelWeights, ...], name: str | None) -> ModelWeights:

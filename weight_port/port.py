@@ -15,7 +15,7 @@ import numpy as np
 from migrate import manifest as manifests
 from migrate.manifest import ModelWeights, Unused
 from weight_port import optimizer_files, store
-from weight_port.apply import check_ties, stream_step
+from weight_port.apply import check_copies, check_ties, stream_step
 from weight_port.checkpoint import Checkpoint, open_checkpoint
 from weight_port.dtypes import DTYPES, DtypeRule, is_float
 from weight_port.errors import PortError, Problem, fail, raise_all
@@ -214,6 +214,7 @@ def _plan_back(
     state = [name for name in found if optimizer and name.startswith(f"{optimizer_files.STATE}/")]
     tensors = {name: info for name, info in found.items() if name not in {*left, *state}}
     plan = plan_unport(model, tensors, dtype=dtype)
+    check_copies(plan, read)
     if left:
         plan = replace(plan, dropped=tuple((name, "allowed by --allow-unused") for name in left))
     beside: dict[str, Any] = {}

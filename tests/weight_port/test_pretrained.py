@@ -276,6 +276,37 @@ def test_wide_types_are_not_narrowed_silently(tmp_path):
     assert variables["params"]["kernel"].dtype == jnp.float32
 
 
+class Untied(nn.Module):
+    @nn.compact
+    def __call__(self, x):
+        return nn.Dense(11, use_bias=False, name="head")(nn.Embed(11, 16, name="tokens")(x))
+
+
+def test_a_tied_tensor_that_the_model_holds_twice(tmp_path):
+    """The checkpoint has it once: the caller says so, and going back the two must be equal."""
+    weight = torch.randn(11, 16)
+    save_file({"wte.weight": weight}, tmp_path / "m.safetensors")
+    arguments = {"example_inputs": (np.zeros((2, 5), int),)}
+    with pytest.raises(PortError, match="say names="):
+        match_module(Untied(), tmp_path / "m.safetensors", names={"tokens": "wte"}, **arguments)
+    manifest = match_module(
+        Untied(),
+        tmp_path / "m.safetensors",
+        names={"tokens": "wte", "head": "wte"},
+        layers={"*": "Linear"},
+        **arguments,
+    )
+    manifest = manifests.loads(manifests.dumps(manifest))
+    port_weights(tmp_path / "m.safetensors", manifest, tmp_path / "o.npz", verify=True)
+    made = dict(np.load(tmp_path / "o.npz"))
+    assert np.array_equal(made["params/head/kernel"], made["params/tokens/embedding"].T)
+    port_weights(tmp_path / "o.npz", manifest, tmp_path / "b.pt", reverse=True)
+    assert torch.equal(torch.load(tmp_path / "b.pt")["wte.weight"], weight)
+    np.savez(tmp_path / "trained.npz", **made | {"params/head/kernel": made["params/head/kernel"] + 1})
+    with pytest.raises(PortError, match="WPT105"):
+        port_weights(tmp_path / "trained.npz", manifest, tmp_path / "c.pt", reverse=True)
+
+
 # --- stacked layers ---------------------------------------------------------------------------------------------------
 
 
