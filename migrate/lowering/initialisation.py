@@ -184,12 +184,10 @@ class Initialisation(ExampleShapes, Examples):
         """The learning rate that a scheduler sets as soon as it is made."""
         kind = self.kind_of_name(place.name)
         assert isinstance(kind, Scheduler)
-        state = State(OPT_STATE, kind.optimizer)
         given: dict[str, Expr] = {"learning_rate": nodes.expression(f"{place.name}(0)")}
         if kind.cycles:
             given[kind.cycles] = nodes.expression(f"{place.name}_momentum(0)")
-        value = nodes.call("optax.tree_utils.tree_set", self.read(state), **given)
-        return [nodes.statement("{state} = {value}", state=self.write(state), value=value)]
+        return [self.set_hyperparameters(kind.optimizer, given)]
 
     def init_optimizer(self, place: Place) -> list[Statement] | None:
         """`opt_state = optimizer.init(params)`, or None where the parameters are not made yet."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import libcst as cst
@@ -12,7 +11,6 @@ from migrate.diagnostics import Unsupported
 from migrate.kinds import (
     Optimizer,
     OptimizerGroups,
-    Place,
     Scheduler,
 )
 from migrate.lowering.binding import Binding
@@ -68,25 +66,17 @@ class OptimizerStatements(Closures, ParameterLoops, Freezing, Binding):
         if kind.plateau:
             call = self.bind_call("ReduceLROnPlateau.step", signature("metrics, epoch=None"), node.args)
             rate = nodes.expression("{s}.step({metric})", s=base.node, metric=layouts.first(call.value("metrics")))
-            return [self.set_rate(kind.optimizer, rate)]
+            return [self.set_hyperparameters(kind.optimizer, {"learning_rate": rate})]
         count = State(COUNT, kind.place)
         steps = self.read(count)
         self.write(count)
         counted = nodes.statement("{steps} += 1", steps=steps)
         if node.args:
             counted = nodes.statement("{steps} = {n}", steps=steps, n=self.node(node.args[0].value))
-        more: dict[str, Expr] = {}
+        given = {"learning_rate": nodes.expression("{s}({n})", s=base.node, n=steps)}
         if kind.cycles:
-            more[kind.cycles] = nodes.expression("{s}_momentum({n})".replace("{s}", kind.place.name), n=steps)
-        return [counted, self.set_rate(kind.optimizer, nodes.expression("{s}({n})", s=base.node, n=steps), more)]
-
-    def set_rate(self, optimizer: Place, rate: Expr, more: Mapping[str, Expr] | None = None) -> Statement:
-        """Gives the optimizer state another learning rate, and `more` hyperparameters."""
-        state = State(OPT_STATE, optimizer)
-        self.read(state)
-        given = {"learning_rate": rate, **(more or {})}
-        value = nodes.call("optax.tree_utils.tree_set", self.state_expr(state), **given)
-        return nodes.statement("{state} = {value}", state=self.write(state), value=value)
+            given[kind.cycles] = nodes.expression("{s}_momentum({n})".replace("{s}", kind.place.name), n=steps)
+        return [counted, self.set_hyperparameters(kind.optimizer, given)]
 
     def new_optimizer(
         self, line: cst.SimpleStatementLine, small: cst.Assign, target: cst.BaseAssignTargetExpression, value: Value
@@ -139,4 +129,4 @@ class OptimizerStatements(Closures, ParameterLoops, Freezing, Binding):
     def set_hyperparameter(self, target: cst.Subscript, kind: OptimizerGroups, value: Expr) -> list[Statement]:
         """`group["lr"] = value`."""
         follow_rate(self, target, kind)
-        return [self.set_rate(kind.optimizer, value)]
+        return [self.set_hyperparameters(kind.optimizer, {"learning_rate": value})]

@@ -6,7 +6,7 @@ They travel through functions as arguments and results.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from migrate import nodes
@@ -160,6 +160,14 @@ class StateAccess(Detached):
         leaf = self.root(params.place) in self.script.leaves
         text = "{g} = jnp.zeros_like({p})" if leaf else "{g} = jax.tree.map(jnp.zeros_like, {p})"
         return nodes.statement(text, g=self.write(grads), p=self.read(params))
+
+    def set_hyperparameters(self, optimizer: Place, given: Mapping[str, Expr]) -> Statement:
+        """Gives the state of an optimizer other hyperparameters: arrays of numpy's, since jit takes a number of
+        Python's for another type, and would compile the step once more."""
+        state = State(OPT_STATE, optimizer)
+        typed = {name: nodes.call("np.asarray", value) for name, value in given.items()}
+        value = nodes.call("optax.tree_utils.tree_set", self.read(state), **typed)
+        return nodes.statement("{state} = {value}", state=self.write(state), value=value)
 
     def set_mode(self, place: Place, mode: str) -> None:
         """Puts a model in "train" or "eval" mode from here on."""

@@ -12,7 +12,7 @@ def asgd(learning_rate=1e-2, lambd=1e-4, alpha=0.75):
     def update(grads, state, params):
         count, rate = state["count"] + 1, state["rate"]
         updates = jax.tree.map(lambda g, p: -rate * (lambd * p + g), grads, params)
-        rate = learning_rate / (1 + lambd * learning_rate * count) ** alpha
+        rate = jnp.asarray(learning_rate / (1 + lambd * learning_rate * count) ** alpha, float)
         return updates, {"count": count, "rate": rate}
 
     return optax.GradientTransformation(init, update)

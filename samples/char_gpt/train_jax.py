@@ -14,6 +14,7 @@ from typing import Any
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from flax import serialization
 from sklearn import datasets
@@ -273,7 +274,7 @@ def main():
 
     for step in range(start_step, args.max_steps):
         lr = get_lr(step)
-        opt_state = optax.tree_utils.tree_set(opt_state, learning_rate=lr)
+        opt_state = optax.tree_utils.tree_set(opt_state, learning_rate=np.asarray(lr))
 
         grads = jax.tree.map(jnp.zeros_like, params)
         total_loss = 0.0

@@ -161,7 +161,7 @@ def main():
         params, opt_state = train(args, model, params, train_loader, optimizer, opt_state, epoch, subkey)
         test(model, params, test_loader)
         scheduler_steps += 1
-        opt_state = optax.tree_utils.tree_set(opt_state, learning_rate=scheduler(scheduler_steps))
+        opt_state = optax.tree_utils.tree_set(opt_state, learning_rate=np.asarray(scheduler(scheduler_steps)))
 
     if args.save_model:
         Path("mnist_cnn.pt").write_bytes(serialization.to_bytes(params))

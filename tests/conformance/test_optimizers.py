@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
+from unittest.mock import Mock
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 import torch
 
@@ -186,6 +188,7 @@ LOSS_CASES = [
 class Trained:
     losses: list[float]
     weights: dict[str, Any]
+    traced: int = 0  # how often jit has traced the step
 
 
 def both(case: Case) -> tuple[Trained, Trained]:
@@ -198,9 +201,11 @@ def both(case: Case) -> tuple[Trained, Trained]:
     start = jax.tree.map(jnp.asarray, port_state_dict(written["start"], weights))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(nn.Module, "init", lambda self, *args, **kwargs: start)
+        updated = Mock(wraps=optax.apply_updates)
+        patch.setattr(optax, "apply_updates", updated)
         ours = rewritten.executed(made.text)
     after = leaves(port_state_dict(numpy_state(written["model"]), weights)["params"])
-    return Trained(written["losses"], after), Trained(ours["losses"], leaves(ours["params"]))
+    return Trained(written["losses"], after), Trained(ours["losses"], leaves(ours["params"]), updated.call_count)
 
 
 # Both compute in float64, twenty times over: some 1e-15. The smallest thing to notice is a misplaced epsilon, 1e-8.
@@ -212,6 +217,7 @@ def test_twenty_steps(case: Case, float64: None) -> None:
     theirs, ours = both(case)
     np.testing.assert_allclose(ours.losses, theirs.losses, rtol=EXACT)
     assert len(set(theirs.losses)) > 5
+    assert ours.traced == 1
     assert sorted(ours.weights) == sorted(theirs.weights)
     for path, weight in theirs.weights.items():
         np.testing.assert_allclose(ours.weights[path], weight, rtol=EXACT, atol=EXACT, err_msg=path)

@@ -6,6 +6,7 @@ from pathlib import Path
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from flax import serialization
 
@@ -97,7 +98,7 @@ def main():
         loss = metrics["loss"]
         output = metrics["output"]
         scheduler_steps += 1
-        opt_state = optax.tree_utils.tree_set(opt_state, learning_rate=scheduler(scheduler_steps))
+        opt_state = optax.tree_utils.tree_set(opt_state, learning_rate=np.asarray(scheduler(scheduler_steps)))
         acc = (output.argmax(axis=1) == y).astype(jnp.float32).mean().item()
         is_best = acc > best
         best = max(acc, best)

@@ -153,7 +153,7 @@ def main():
         print(result)
         acc = evaluate(model, params, test_loader, criterion)
         scheduler_steps += 1
-        opt_state = optax.tree_utils.tree_set(opt_state, learning_rate=scheduler(scheduler_steps))
+        opt_state = optax.tree_utils.tree_set(opt_state, learning_rate=np.asarray(scheduler(scheduler_steps)))
         if acc > best:
             best = acc
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from flax import serialization
 import torch
@@ -113,7 +114,7 @@ def main():
         key, subkey = jax.random.split(key)
         params, opt_state, loss = train(model, params, loader, optimizer, opt_state, epoch, subkey)
         scheduler_steps += 1
-        opt_state = optax.tree_utils.tree_set(opt_state, learning_rate=scheduler(scheduler_steps))
+        opt_state = optax.tree_utils.tree_set(opt_state, learning_rate=np.asarray(scheduler(scheduler_steps)))
         print(loss, test(model, params, loader), [float(scheduler(scheduler_steps))])
     Path("net.pt").write_bytes(serialization.to_bytes(params))
 

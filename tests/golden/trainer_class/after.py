@@ -4,6 +4,7 @@ from pathlib import Path
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from flax import serialization
 import torch
@@ -113,7 +114,7 @@ class Trainer:
             key, subkey = jax.random.split(key)
             total += self.step(x, y, subkey)
         self.scheduler_steps += 1
-        self.opt_state = optax.tree_utils.tree_set(self.opt_state, learning_rate=self.scheduler(self.scheduler_steps))
+        self.opt_state = optax.tree_utils.tree_set(self.opt_state, learning_rate=np.asarray(self.scheduler(self.scheduler_steps)))
         self.history.append(total / len(loader))
 
     def evaluate(self, loader):

@@ -6,6 +6,7 @@ from typing import Any
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 
 
@@ -142,7 +143,7 @@ def train(config, key, weights=None):
     key, subkey = jax.random.split(key)
     tokens, targets = batch(subkey)
     for step in range(10):
-        opt_state = optax.tree_utils.tree_set(opt_state, learning_rate=1e-3 / (step + 1))
+        opt_state = optax.tree_utils.tree_set(opt_state, learning_rate=np.asarray(1e-3 / (step + 1)))
         key, subkey = jax.random.split(key)
         params, opt_state, metrics = train_step(model, optimizer, params, opt_state, tokens, targets, subkey)
         loss = metrics["loss"]
