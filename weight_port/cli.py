@@ -22,6 +22,7 @@ from weight_port.optimizer_files import OptimizerOptions
 from weight_port.port import port_weights
 
 INTERRUPTED = 130  # what a shell says of a command that was stopped from the keyboard
+WIDEST = 10_000  # columns
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 
 
@@ -74,7 +75,7 @@ def port(checkpoint: Path, manifest: Path | None, output: Path | None, asked: As
         left = "what is finished waits for another run with --resume" if options["resume"] else "nothing was written"
         print(f"interrupted; {left}", file=sys.stderr)
         return INTERRUPTED
-    report.render(Console())
+    report.render(_console())
     return 0
 
 
@@ -90,7 +91,7 @@ def inspect(path: Path, key: str | None, as_json: bool) -> int:
     if as_json:
         sys.stdout.write(found.as_json())
     else:
-        found.render(Console())
+        found.render(_console())
     return 0
 
 
@@ -127,6 +128,11 @@ def _rule(text: str) -> tuple[str, str]:
             "WPT009", f"{text!r} is not a rule for types", "Rules look like 'params/*/bias=float32' or '*/scale=keep'."
         )
     return pattern, name
+
+
+def _console() -> Console:
+    """Standard output; in a pipe as wide as it has to be, so that no name is broken in two."""
+    return Console() if sys.stdout.isatty() else Console(width=WIDEST)
 
 
 @contextmanager

@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from weight_port.dtypes import is_extended
+from weight_port.dtypes import DTYPES, is_extended
 from weight_port.errors import fail
 from weight_port.outputs import Outputs, Window
-from weight_port.regions import TensorInfo
+from weight_port.regions import Region, Stored, TensorInfo, foreign, map_file
 from weight_port.staging import Stage
 
 _DICT_KEY = 2  # how Orbax calls the key of a dict
@@ -164,6 +164,9 @@ def read_orbax(path: Path) -> tuple[dict[str, TensorInfo], Any]:
     arrays: dict[str, Any] = {}
     infos: dict[str, TensorInfo] = {}
     for name in names:
+        if not (ocdbt or zarr3) and (stored := _mapped(path / name.replace("/", "."))) is not None:
+            arrays[name], infos[name] = stored, stored.info
+            continue
         inner = name.replace("/", ".") + "/"
         store: dict[str, Any] = {**root, "path": f"{root['path']}{inner}"}
         if ocdbt:
@@ -176,9 +179,28 @@ def read_orbax(path: Path) -> tuple[dict[str, TensorInfo], Any]:
         infos[name] = TensorInfo(tuple(array.shape), np.dtype(array.dtype.numpy_dtype))
 
     def read(name: str) -> np.ndarray:
+        if isinstance(arrays[name], Stored):
+            return arrays[name].read()
         try:
             return np.asarray(arrays[name].read().result())
         except (ValueError, OSError) as error:
             fail("WPT003", f"{path} is damaged: {name}: {str(error).splitlines()[0]}")
 
     return infos, read
+
+
+def _mapped(folder: Path) -> Stored | None:
+    """An array that lies in one file as it is in memory, as `write_orbax` leaves it without a mesh; None for others."""
+    try:
+        told = json.loads((folder / ".zarray").read_text())
+        shape, plain = tuple(told["shape"]), told["compressor"] is None and told["filters"] is None
+        if not plain or told["order"] != "C" or tuple(told["chunks"]) != shape:
+            return None
+        dtype = DTYPES.get(told["dtype"]) or np.dtype(told["dtype"])
+        file = folder / (".".join("0" * len(shape)) or "0")
+        info = TensorInfo(shape, dtype.newbyteorder("="))
+        if dtype.byteorder == ">" or file.stat().st_size != info.nbytes:
+            return None
+        return Stored(info, Region(map_file(file), 0, info.nbytes, foreign("little")))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None  # tensorstore says what is wrong

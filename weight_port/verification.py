@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weight_port.apply import run_step
+from weight_port.apply import stream_step
 from weight_port.plan import Step
 from weight_port.regions import TensorInfo
 from weight_port.views import same_bits, slabs
@@ -77,4 +77,9 @@ def content_of(array: np.ndarray) -> str:
 def _wrong(step: Step, read: Read, array: np.ndarray) -> str:
     if (array.shape, array.dtype) != (step.after.shape, step.after.dtype):
         return f"it is {array.dtype.name} {array.shape}, not {step.after.dtype.name} {step.after.shape}"
-    return "" if same_bits(run_step(step, read), array) else "its values differ"
+    flat, start = array.reshape(-1), 0
+    for part in stream_step(step, read):
+        if not same_bits(part, flat[start : start + part.size]):
+            return "its values differ"
+        start += part.size
+    return ""

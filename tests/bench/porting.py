@@ -28,6 +28,7 @@ import numpy as np
 LIMIT_RATIO, LIMIT_ANONYMOUS = 2.0, 200  # times the copy; MB
 REPETITIONS = 3
 PEER = "safetensors.flax"
+THERE_AND_BACK = "there and back"
 
 
 def shapes(width: int, inner: int, layers: int, vocabulary: int) -> dict[str, tuple[int, ...]]:
@@ -139,6 +140,9 @@ def child(what: str, source: Path, target: Path, weights: str, limit: int) -> No
                 new.write(memoryview(buffer)[:count])
     elif what == PEER:
         peer(source, target)
+    elif what == THERE_AND_BACK:
+        weight_port.port.port_weights(source, made, target, verify=True)
+        weight_port.port.port_weights(target, made, source.parent / "back.safetensors", reverse=True, verify=True)
     else:
         weight_port.port.port_weights(source, made, target)
     wall, after = time.perf_counter() - wall, os.times()
