@@ -24,7 +24,7 @@ import numpy as np
 import torch
 from safetensors.torch import save
 
-from weight_port import PortError, open_checkpoint, store
+from weight_port import PortError, open_checkpoint, read_optimizer_state, store
 
 HANGS_AFTER = 10  # seconds
 INTERESTING = (0, 1, 2, 0x7F, 0x80, 0xFF, *b"(.}]{[\"',:0123456789", *b"cRbq\x85\x86\x87tusaeh\x93\x81\x8c\x94")
@@ -43,7 +43,8 @@ class Payload:
 
 def seeds(marker: Path) -> dict[str, dict[str, bytes]]:
     """Folders of files by format; the first file of each is the one to open, "" a folder itself."""
-    wrapped = {"args": Payload(marker), "model": STATE, "epoch": 3, "more": [{"a": (1, 2)}, {3, 4}]}
+    moments = {"state": {0: {"step": torch.tensor(2.0), "exp_avg": STATE["w"]}}, "param_groups": [{"params": [0]}]}
+    wrapped = {"args": Payload(marker), "model": STATE, "optimizer": moments, "more": [{"a": (1, 2)}, {3, 4}]}
     zipped, legacy, packed, squeezed = io.BytesIO(), io.BytesIO(), io.BytesIO(), io.BytesIO()
     torch.save(wrapped, zipped)
     torch.save(wrapped, legacy, _use_new_zipfile_serialization=False)
@@ -59,8 +60,19 @@ def seeds(marker: Path) -> dict[str, dict[str, bytes]]:
         "compressed npz": {"m.npz": squeezed.getvalue()},
         "index": {"m.safetensors.index.json": json.dumps(places).encode(), "s.safetensors": tensors},
         "dcp": {"": b"", **distributed()},
+        "msgpack": {"m.msgpack": serialised()},
     }
     return found
+
+
+def serialised() -> bytes:
+    """What flax writes of a training loop's state, one array in pieces."""
+    from flax.serialization import msgpack_serialize, to_bytes
+
+    whole = {"params": {"w": np.ones((2, 3), np.float32), "b": np.zeros(2)}, "epoch": 3, "best": 0.5}
+    pieces = {"0": np.zeros(3), "1": np.zeros(1)}
+    chunked = {"__msgpack_chunked_array__": True, "shape": {"0": 2, "1": 2}, "chunks": pieces}
+    return b"\x82\xa1a" + to_bytes(whole) + b"\xa1b" + msgpack_serialize(chunked)
 
 
 def distributed() -> dict[str, bytes]:
@@ -109,6 +121,8 @@ def outcome(path: Path) -> str:
             array = checkpoint.read(key)
             assert array.shape == checkpoint[key].shape and array.dtype == checkpoint[key].dtype
             array.tobytes()
+        if checkpoint.format.startswith("torch.save"):
+            read_optimizer_state(path)
         return "read"
     except PortError as error:
         assert str(error) and len(str(error)) < 5000
@@ -128,11 +142,6 @@ def trials(folder: Path, count: int, seed: int) -> Iterator[tuple[str, str]]:
     """Format and outcome of each mutated input."""
     marker = folder / "executed"
     made, draw = seeds(marker), random.Random(seed)
-    with open(folder / "flax.msgpack", "wb") as file:
-        from flax.serialization import to_bytes
-
-        file.write(to_bytes({"params": {"w": np.ones((2, 3), np.float32), "b": np.zeros(2)}}))
-    made["msgpack"] = {"m.msgpack": (folder / "flax.msgpack").read_bytes()}
     for number in range(count):
         kind = list(made)[number % len(made)]
         place = folder / "trial"

@@ -28,7 +28,8 @@ def main() -> None:
     corpus.mkdir()
     for kind, files in fuzz.seeds(marker).items():
         for name, data in files.items():
-            number = 4 if name == ".metadata" else 2 if "npz" in kind else 1 if "index" in name else 0
+            endings = {"npz": 2, "msgpack": 3, ".metadata": 4, ".json": 1}
+            number = next((number for ending, number in endings.items() if name.endswith(ending)), 0)
             (corpus / f"{kind}-{name or 'none'}".replace(" ", "-")).write_bytes(bytes([number]) + data)
     place = folder / "trial"
     place.mkdir()
