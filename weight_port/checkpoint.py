@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from weight_port.dcp_files import Pieced, is_dcp, read_dcp
 from weight_port.errors import PortError, fail
+from weight_port.folded import Folded, folded
 from weight_port.npz_files import Inflated, read_npz
 from weight_port.regions import Stored, TensorInfo, check_expanded
 from weight_port.safetensors_files import read_safetensors, unique
@@ -35,16 +36,18 @@ class Checkpoint(Mapping[str, TensorInfo]):
     """Tensors by key. Opening reads headers only; ``read`` gives a view of the mapped file, and no copy is kept.
 
     ``opaque`` names what stands under keys that hold no readable tensor. ``key`` is where in the file the state dict
-    was found ("" the top), ``stripped`` the prefixes that were taken off the keys.
+    was found ("" the top), ``stripped`` the prefixes that were taken off the keys, ``made`` the weights that were
+    folded, with the keys that they stand for.
     """
 
     path: Path
     format: str
-    stored: Mapping[str, Stored | Pieced | Inflated]
+    stored: Mapping[str, Stored | Pieced | Inflated | Folded]
     opaque: dict[str, str]
     key: str = ""
     stripped: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
+    made: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __getitem__(self, key: str) -> TensorInfo:
         return self.stored[key].info
@@ -67,20 +70,24 @@ class Checkpoint(Mapping[str, TensorInfo]):
         """What was decided on opening, in words."""
         found = (f"taken from {self.key!r} of the file",) if self.key else ()
         found += tuple(f"{name} is left out: it counts the models of an average" for name in self.left_out)
+        found += tuple(f"{name} is folded from {' and '.join(parts)}" for name, parts in self.made.items())
         return found + tuple(f"the prefix {prefix!r} was taken off the keys" for prefix in self.stripped)
 
 
-def open_checkpoint(path: str | Path, *, key: str | None = None, expected: Iterable[str] = ()) -> Checkpoint:
+def open_checkpoint(
+    path: str | Path, *, key: str | None = None, expected: Iterable[str] = (), fold: bool = False
+) -> Checkpoint:
     """Open a .safetensors, torch.save or sharded checkpoint. No pickled code is run and torch is not needed.
 
     key: which state dict, where the file holds several. expected: the names that will be asked for; a ``module.``
-    that they have is the model's own and stays on the keys. Raises PortError WPT001 to WPT006.
+    that they have is the model's own and stays on the keys, and a plain weight among them is folded where torch keeps
+    a weight_norm or spectral_norm of it. fold: fold every one. Raises PortError WPT001 to WPT006.
     """
     path = Path(path)
     if path.is_dir() and is_dcp(path):
         found = _open_dcp(path, key)
     elif path.is_dir():
-        return open_checkpoint(_inside(path), key=key, expected=expected)
+        return open_checkpoint(_inside(path), key=key, expected=expected, fold=fold)
     elif (head := _head(path))[:1] in (b"{", b"\xef") and path.suffix == ".json":
         found = _open_index(path)
     else:
@@ -93,7 +100,12 @@ def open_checkpoint(path: str | Path, *, key: str | None = None, expected: Itera
     stored = {strip(name, stripped): tensor for name, tensor in kept.items()}
     opaque = {strip(name, stripped): what for name, what in found.opaque.items()}
     left_out = () if count is None else (count,)
-    return Checkpoint(path, found.format, stored, opaque, found.key, stripped, left_out)
+    weights = list(folded(stored, None if fold else expected))
+    made = {name: parts for name, parts, _ in weights}
+    gone = {part for parts in made.values() for part in parts}
+    stored = {name: tensor for name, tensor in stored.items() if name not in gone}
+    stored |= {name: weight for name, _, weight in weights}
+    return Checkpoint(path, found.format, stored, opaque, found.key, stripped, left_out, made)
 
 
 def _inside(folder: Path) -> Path:

@@ -84,7 +84,7 @@ def _match(
     layers: Layers, unused: Sequence[str],
 ) -> tuple[Checkpoint, ModelWeights]:  # fmt: skip
     slots, _ = _described(module, inputs)
-    checkpoint = open_checkpoint(path, key=key)
+    checkpoint = open_checkpoint(path, key=key, fold=True)
 
     def same(one: str, other: str) -> bool:
         return checkpoint[one] == checkpoint[other] and same_bits(checkpoint.read(one), checkpoint.read(other))

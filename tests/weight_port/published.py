@@ -205,6 +205,99 @@ class DiT(nn.Module):
 """
 
 
+CONVNEXT = """
+import torch
+from torch import nn
+
+
+class LayerNorm(nn.LayerNorm):
+    def forward(self, x):
+        return super().forward(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+
+
+class Layer(nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+        self.dwconv = nn.Conv2d(dim, dim, 7, padding=3, groups=dim)
+        self.layernorm = nn.LayerNorm(dim, eps=1e-6)
+        self.pwconv1 = nn.Linear(dim, 4 * dim)
+        self.act = nn.GELU()
+        self.pwconv2 = nn.Linear(4 * dim, dim)
+        self.layer_scale_parameter = nn.Parameter(1e-6 * torch.ones(dim))
+
+    def forward(self, x):
+        h = self.layernorm(self.dwconv(x).permute(0, 2, 3, 1))
+        h = self.layer_scale_parameter * self.pwconv2(self.act(self.pwconv1(h)))
+        return x + h.permute(0, 3, 1, 2)
+
+
+class First(nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+        self.layers = nn.ModuleList([Layer(dim)])
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+class Stage(nn.Module):
+    def __init__(self, before, dim, depth):
+        super().__init__()
+        self.downsampling_layer = nn.ModuleList([LayerNorm(before, eps=1e-6), nn.Conv2d(before, dim, 2, 2)])
+        self.layers = nn.ModuleList([Layer(dim) for _ in range(depth)])
+
+    def forward(self, x):
+        x = self.downsampling_layer[1](self.downsampling_layer[0](x))
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+class Embeddings(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.patch_embeddings = nn.Conv2d(3, 4, 4, 4)
+        self.layernorm = LayerNorm(4, eps=1e-6)
+
+    def forward(self, x):
+        return self.layernorm(self.patch_embeddings(x))
+
+
+class Encoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stages = nn.ModuleList([First(4), Stage(4, 6, 2)])
+
+    def forward(self, x):
+        for stage in self.stages:
+            x = stage(x)
+        return x
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embeddings = Embeddings()
+        self.encoder = Encoder()
+        self.layernorm = nn.LayerNorm(6, eps=1e-12)
+
+    def forward(self, x):
+        return self.layernorm(self.encoder(self.embeddings(x)).mean([-2, -1]))
+
+
+class Classifier(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.convnext = Model()
+        self.classifier = nn.Linear(6, 3)
+
+    def forward(self, x):
+        return self.classifier(self.convnext(x))
+"""
+
+
 def _resnet(block: str, filled: dict[str, str]) -> str:
     text = RESNET.replace("BLOCK", block)
     for name, code in filled.items():
@@ -216,5 +309,6 @@ def _resnet(block: str, filled: dict[str, str]) -> str:
 PUBLISHED: dict[str, tuple[str, str, tuple[tuple[int, ...] | int, ...]]] = {
     "torchvision_resnet": (_resnet("BasicBlock", _FILLED), "ResNet", ((2, 3, 33, 34),)),
     "timm_resnet": (_resnet("Bottleneck", _DEEP), "ResNet", ((2, 3, 33, 34),)),
+    "convnext": (CONVNEXT, "Classifier", ((2, 3, 16, 24),)),
     "dit": (DIT, "DiT", ((2, 4, 8, 8), (2,), 6)),
 }

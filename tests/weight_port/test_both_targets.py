@@ -17,7 +17,7 @@ import torch
 from flax import nnx
 from torch import nn as tnn
 
-from weight_port import PortError, from_pretrained, match_module, unport_tree
+from weight_port import PortError, from_pretrained, match_module, port_weights, unport_tree
 from weight_port.apply import nest
 
 # Float64: some hundred roundings of 1.1e-16 each. A wrong transpose or an exchanged weight is off by the output's size.
@@ -364,3 +364,37 @@ def there_and_back(flax: Any, module: tnn.Module, names: dict[str, str], folder:
     returned = unport_tree({collection: nest_of(tree) for collection, tree in variables.items()}, manifest)
     module.load_state_dict({key: torch.from_numpy(np.array(value)) for key, value in returned.items()})
     same(module(torch.from_numpy(x)).detach().numpy(), expected.detach().numpy())
+
+
+weight_norm, spectral_norm = tnn.utils.parametrizations.weight_norm, tnn.utils.parametrizations.spectral_norm
+FOLDED: dict[str, tuple[Callable[[], tnn.Module], nn.Module, tuple[int, ...]]] = {
+    "weight_norm": (lambda: weight_norm(tnn.Linear(4, 6)), nn.Dense(6, **F64), (3, 4)),
+    "weight_norm, before": (
+        lambda: tnn.utils.weight_norm(tnn.Conv1d(3, 5, 3)), nn.Conv(5, (3,), padding="VALID", **F64), (2, 3, 7),
+    ),
+    "weight_norm, transposed": (
+        lambda: weight_norm(tnn.ConvTranspose1d(3, 5, 2, 2)),
+        nn.ConvTranspose(5, (2,), (2,), "VALID", transpose_kernel=True, **F64), (2, 3, 4),
+    ),
+    "spectral_norm": (lambda: spectral_norm(tnn.Linear(4, 4)), nn.Dense(4, **F64), (3, 4)),
+    "spectral_norm, before": (
+        lambda: tnn.utils.spectral_norm(tnn.Conv2d(3, 5, 2)), nn.Conv(5, (2, 2), padding="VALID", **F64), (2, 3, 4, 5),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:`torch.nn.utils.weight_norm` is deprecated")  # checkpoints are in both forms
+@pytest.mark.parametrize("name", FOLDED)
+def test_a_weight_that_torch_keeps_in_parts_is_folded(name, tmp_path):
+    theirs, flax, shape = FOLDED[name]
+    module = drawn(theirs())
+    torch.save(module.state_dict(), tmp_path / "m.pt")
+    x = np.random.default_rng(0).normal(size=shape)
+    ours = jnp.asarray(np.moveaxis(x, 1, -1) if len(shape) > 2 else x)
+    arguments: dict[str, Any] = {"example_inputs": (ours,), "layers": {"*": "Linear"}}
+    found = np.asarray(flax.apply(from_pretrained(flax, tmp_path / "m.pt", **arguments), ours))
+    same(np.moveaxis(found, -1, 1) if len(shape) > 2 else found, module(torch.from_numpy(x)).detach().numpy())
+    # and by a manifest, which asks for the plain weight
+    manifest = match_module(flax, tmp_path / "m.pt", **arguments)
+    report = port_weights(tmp_path / "m.pt", manifest, tmp_path / "o.safetensors")
+    assert any(note.startswith("weight is folded from ") for note in report.notes)
