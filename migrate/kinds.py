@@ -346,6 +346,11 @@ class Weight(Kind):
 
 
 @dataclass(frozen=True)
+class AnyWeight(Kind):
+    """Some weight of a model, which is asked for its type and its device alone: it disappears."""
+
+
+@dataclass(frozen=True)
 class Distribution(Kind):
     """A distribution of torch.distributions; `discrete` ones have no gradient through their samples."""
 

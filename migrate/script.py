@@ -253,6 +253,7 @@ class Script:
     switched: dict[Place, set[bool]] = field(default_factory=dict)  # models frozen or not while the script runs
     updated: set[tuple[str, Place]] = field(default_factory=set)  # scopes, and models that they have trained by now
     proportional: dict[Place, bool] = field(default_factory=dict)  # optimizer -> schedulers only scale its rates
+    saved_whole: dict[str, set[str]] = field(default_factory=dict)  # classes of models saved as they are -> their modes
     checkpoints: bool = True  # whether the project saves something with torch, or takes weights from a file
     doubled: set[Place] = field(default_factory=set)  # models in float64
     evaluating: set[Place] = field(default_factory=set)  # optimizers that evaluate a closure as often as they need

@@ -10,6 +10,7 @@ from migrate import layouts, nodes, suites, usage
 from migrate.diagnostics import Unsupported
 from migrate.kinds import (
     Accelerator,
+    AnyWeight,
     Device,
     Function,
     Group,
@@ -26,6 +27,7 @@ from migrate.kinds import (
     Selection,
     TorchName,
 )
+from migrate.lowering.any_weight import listed_for_one
 from migrate.lowering.changed_in_place import ChangedInPlace
 from migrate.lowering.constructors import attributes_in
 from migrate.lowering.data_loading import DataLoading
@@ -71,6 +73,10 @@ class Assignments(InlineModels, HandedOver, Initialisation, DataLoading, Changed
                 about_weights = self.freezing_assignment(small)
             if about_weights is not None:
                 return about_weights
+            named = isinstance(targets[0], cst.Name | cst.Attribute) and len(targets) == 1
+            loaded = self.loaded_model(targets[0], small.value) if named else None
+            if loaded is not None:
+                return loaded
             by_name = self.named_state(line, targets[0], small.value)
             if by_name is not None:
                 return by_name
@@ -95,7 +101,8 @@ class Assignments(InlineModels, HandedOver, Initialisation, DataLoading, Changed
         if apart is not None:
             return apart
         self.receiving = small.value
-        value = self.constructed(small.value, targets[0])
+        asked = listed_for_one(small.value) is not None
+        value = self.asked_weight(small.value) if asked else self.constructed(small.value, targets[0])
         self.receiving = None
         if self.handed(value.kind) and isinstance(small.value, cst.Call) and len(targets) == 1:
             return self.received(line, small, targets[0], value)
@@ -187,6 +194,10 @@ class Assignments(InlineModels, HandedOver, Initialisation, DataLoading, Changed
             raise Unsupported("MIG401", "an optimizer that has no name of its own")
         if isinstance(kind, Selection | Group) or _all_groups(kind):
             self.bind(targets[0], kind)
+            return []
+        if isinstance(kind, AnyWeight) and all(isinstance(target, cst.Name) for target in targets):
+            for target in targets:
+                self.bind(target, kind)
             return []
         if isinstance(kind, Scaler | Accelerator | RunningOptions) and all(nodes.dotted(target) for target in targets):
             for target in targets:

@@ -11,6 +11,7 @@ from migrate.diagnostics import Unsupported
 from migrate.kinds import (
     UNKNOWN,
     Accelerator,
+    AnyWeight,
     AutogradFunction,
     Device,
     Distribution,
@@ -117,6 +118,9 @@ class Calls(
         name = self.torch_name(func)
         if name is not None:
             return self.torch_call(name, node)
+        by_name = self.maker_by_name(node)
+        if by_name is not None:
+            return by_name
         if nodes.dotted(func) in ("TypeVar", "typing.TypeVar"):
             return self.type_variable(node)
         if is_partial(func) and node.args:
@@ -134,7 +138,7 @@ class Calls(
         if isinstance(func, cst.Attribute):
             if isinstance(func.value, cst.Call) and nodes.dotted(func.value.func) == "super":
                 return self.super_call(node, func)
-            base = self.expr(func.value)
+            base = self.asked_weight(func.value)
             return self.method_call(node, func, base)
         callee = self.expr(func)
         return self.value_call(node, callee)
@@ -191,6 +195,8 @@ class Calls(
             return self.model_method(node, func, base)
         if isinstance(kind, Weight):
             return self.weight_method(node, func, base)
+        if isinstance(kind, AnyWeight):
+            return self.made_as_weights(node, method)
         if isinstance(kind, Optimizer | Scheduler):
             return self.optimizer_method(node, func, base)
         if isinstance(kind, Module) and has_key(kind, method):
@@ -354,6 +360,15 @@ class Calls(
         called = node.with_changes(func=made, args=nodes.extended(placed(node.args, values), drawn))
         with self.recording_nothing(self.records_nothing([each.decorator for each in facts.node.decorators])):
             return Value(self.without_gradient(called, facts.result), facts.result)
+
+    def made_as_weights(self, node: cst.Call, method: str) -> Value:
+        """`weight.new_zeros(2, 3)`: a tensor of the type of the weights, which is torch's own default."""
+        if method == "new":
+            return self.typed_tensor("torch.FloatTensor", node)
+        name = f"torch.{method.removeprefix('new_')}"
+        if f"Tensor.{method}" not in RULES or name not in RULES or name == f"torch.{method}":
+            raise Unsupported("MIG302", f"{nodes.code(node.func)}: the order of the parameters is not torch's")
+        return self.apply_rule(RULES[name], name, node)
 
     def weight_method(self, node: cst.Call, func: cst.Attribute, base: Value) -> Value:
         """What scripts ask of one weight: its size, its norm. Its axes are not torch's."""

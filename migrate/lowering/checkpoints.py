@@ -24,17 +24,45 @@ from migrate.script import (
     State,
 )
 
+FILE = Plain("file")  # an open one
+
 
 class Checkpoints(StateDicts):
     """torch.save, torch.load and load_state_dict."""
 
     def torch_save(self, node: cst.Call) -> Value:
         """The same file, holding Flax's msgpack."""
-        what, where = self.expr(node.args[0].value), self.node(node.args[1].value)
-        made = nodes.expression(
-            "Path({where}).write_bytes(serialization.to_bytes({what}))", where=where, what=what.node
-        )
+        what, where = self.expr(node.args[0].value), self.expr(node.args[1].value)
+        text = "{where}.write" if where.kind == FILE else "Path({where}).write_bytes"
+        made = nodes.expression(text + "(serialization.to_bytes({what}))", where=where.node, what=self.content(what))
         return Value(made, UNKNOWN)
+
+    def content(self, value: Value) -> Expr:
+        """What a file is to hold: of a whole model its weights, since the module is made by the script."""
+        kind = value.kind
+        if not isinstance(kind, Model) or kind.place is None:
+            return value.node
+        modes = self.script.saved_whole.setdefault(kind.cls, set())
+        modes.add(self.env.modes.get(kind.place, "train"))
+        return self.saved(kind)
+
+    def read_file(self, node: Expr) -> Expr:
+        """The bytes of a file that `torch.load` reads: by its path, or an open one."""
+        where = self.expr(node)
+        self.use(node, where)
+        return nodes.expression("{f}.read()" if where.kind == FILE else "Path({f}).read_bytes()", f=where.node)
+
+    def loaded_model(self, target: Expr, value: Expr) -> list[Statement] | None:
+        """`model = torch.load(path)`, where the script saves such models as a whole: the weights of the model that the
+        name has stood for until now. A model comes back in the mode in which it was saved."""
+        kind = self.kind_of(target)
+        loads = isinstance(value, cst.Call) and self.torch_name(value.func) == "torch.load"
+        if not loads or not isinstance(kind, Model) or kind.place is None or kind.cls not in self.script.saved_whole:
+            return None
+        made = self.load_model(nodes.call(cst.Attribute(target, cst.Name("load_state_dict")), value), kind)
+        modes = self.script.saved_whole[kind.cls]
+        self.set_mode(kind.place, modes.copy().pop() if len(modes) == 1 else "mixed")
+        return made
 
     def torch_load(self, node: cst.Call) -> Value:
         """What was saved as nested dicts of arrays; `load_state_dict` puts it into the structure of the model.
@@ -46,8 +74,7 @@ class Checkpoints(StateDicts):
                 [arg for arg in node.args if nodes.dotted(arg.keyword or arg.value) != "map_location"]
             )
             return Value(node.with_changes(func=kept(node.func), args=args), Host("data"))
-        path = self.node(node.args[0].value)
-        made = nodes.expression("serialization.msgpack_restore(Path({path}).read_bytes())", path=path)
+        made = nodes.call("serialization.msgpack_restore", self.read_file(node.args[0].value))
         return Value(made, Plain("checkpoint"))
 
     def live_source(self, source: Expr, kind: Model) -> Place | None:
@@ -96,10 +123,7 @@ class Checkpoints(StateDicts):
         if loading:  # what is read needs no weights to take the place of
             loaded = self.node(source)
         elif isinstance(source, cst.Call) and self.torch_name(source.func) == "torch.load":
-            path = self.node(source.args[0].value)
-            loaded = nodes.expression(
-                "serialization.from_bytes({what}, Path({path}).read_bytes())", what=what, path=path
-            )
+            loaded = nodes.call("serialization.from_bytes", what, self.read_file(source.args[0].value))
         else:
             loaded = nodes.expression(
                 "serialization.from_state_dict({what}, {source})", what=what, source=self.node(source)

@@ -9,13 +9,7 @@ import libcst as cst
 
 from migrate import layouts, nodes, suites, usage
 from migrate.diagnostics import Unsupported
-from migrate.kinds import (
-    UNKNOWN,
-    Autocast,
-    Device,
-    Items,
-    Tensor,
-)
+from migrate.kinds import UNKNOWN, Autocast, Device, Items, Plain, Tensor
 from migrate.lowering.branches import Branches
 from migrate.lowering.data_loading import DataLoading
 from migrate.lowering.elements import loop_kind
@@ -60,6 +54,15 @@ class ControlFlow(Branches, Precision, DataLoading, OptimizerStatements, Scanned
             made = self.suite(node.orelse.body.body) if node.orelse is not None else []
         return suites.with_comments(made, node) if made else []
 
+    def told_tensor(self, test: Expr) -> None:
+        """Below `if isinstance(x, torch.Tensor)` a name of which nothing is known is a tensor."""
+        call = test if isinstance(test, cst.Call) and nodes.dotted(test.func) == "isinstance" else None
+        if call is None or len(call.args) != 2 or self.torch_name(call.args[1].value) != "torch.Tensor":
+            return
+        name = call.args[0].value
+        if isinstance(name, cst.Name) and self.env.kinds.get(name.value) is UNKNOWN:
+            self.env.kinds[name.value] = Tensor()
+
     def statement_If(self, node: cst.If) -> list[Statement]:
         decided = self.of_compilers(node.test)
         if decided is not None:
@@ -71,6 +74,7 @@ class ControlFlow(Branches, Precision, DataLoading, OptimizerStatements, Scanned
             return [*settled, *suites.with_comments(self.traced_branch(node, test), node)]
         start = self.env.copy()
         self.conditions.append(node.test)
+        self.told_tensor(node.test)
         body = self.suite(node.body.body)
         after_body = self.env.copy()
         self.env.replace(start)
@@ -205,7 +209,7 @@ class ControlFlow(Branches, Precision, DataLoading, OptimizerStatements, Scanned
             if isinstance(value.kind, Device):
                 continue
             if item.asname is not None:
-                self.bind(item.asname.name, UNKNOWN)
+                self.bind(item.asname.name, value.kind if value.kind == Plain("file") else UNKNOWN)
             items.append(item.with_changes(item=layouts.first(value), comma=cst.MaybeSentinel.DEFAULT))
         nothing = self.records_nothing([item.item for item in node.items])
         with self.under(precision), self.recording_nothing(nothing):

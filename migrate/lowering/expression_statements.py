@@ -80,9 +80,12 @@ class ExpressionStatements(Setup, Calls, Checkpoints, Leaves, OptimizerStatement
         if variable is not None:
             given = self.changed_variable(node)
             return self.set_variable(line, variable, self.without_gradient(layouts.first(given), given.kind))
-        base, method = self.expr(func.value), func.attr.value
-        if isinstance(base.kind, Module) and method == "flatten_parameters":
+        method = func.attr.value
+        if method == "flatten_parameters" and self.model_and_path(func.value) is not None:
             return []  # how torch keeps the weights of a recurrent network in memory
+        base = self.expr(func.value)
+        if isinstance(base.kind, Module) and method == "flatten_parameters":
+            return []
         if isinstance(base.kind, Model) and base.kind.place is not None:
             return self.model_statement(node, base.kind, method)
         if isinstance(base.kind, Optimizer):

@@ -12,12 +12,14 @@ from migrate.kept import kept
 from migrate.kinds import (
     UNKNOWN,
     Accelerator,
+    AnyWeight,
     AutogradFunction,
     Device,
     Distribution,
     DType,
     Function,
     Host,
+    Instance,
     Items,
     Kind,
     Leaf,
@@ -41,6 +43,7 @@ from migrate.kinds import (
 )
 from migrate.layers.table import TABLE
 from migrate.lowering.accelerated import Accelerated
+from migrate.lowering.any_weight import AnyWeights, listed_for_one
 from migrate.lowering.cropping import Cropping
 from migrate.lowering.elements import (
     DICT,
@@ -83,7 +86,7 @@ _FIELDS = {
 _OF_DICTS = ("keys", "values", "items", "get")
 
 
-class Expressions(Submodules, Accelerated, Cropping, NamedParameters, Imports):
+class Expressions(AnyWeights, Submodules, Accelerated, Cropping, NamedParameters, Imports):
     """Expressions, by their type."""
 
     def expr(self, node: Expr) -> Value:
@@ -158,10 +161,13 @@ class Expressions(Submodules, Accelerated, Cropping, NamedParameters, Imports):
         of_weight = self.weight_type(node) if attribute in ("dtype", "device") else None
         if of_weight is not None:
             return of_weight
-        first = _first_of_all(node.value)
+        first = listed_for_one(node.value)
         if first is not None and attribute == "device":
             return Value(nodes.expression("jax.default_backend()"), Device())
-        base = self.expr(node.value if first is None or attribute != "dtype" else first)
+        base = self.asked_weight(node.value)
+        if isinstance(base.kind, AnyWeight):
+            return self.of_any_weight(node)
+        base = self.expr(first) if first is not None and attribute == "dtype" else base
         refuse_elements(node, base)
         if isinstance(base.kind, Parameters):
             return Value(nodes.expression("{x}[0].dtype", x=base.node), DType())
@@ -203,15 +209,20 @@ class Expressions(Submodules, Accelerated, Cropping, NamedParameters, Imports):
             return _field(base, attribute)
         if isinstance(base.kind, Optimizer) and attribute == "param_groups":
             return Value(node, OptimizerGroups(base.kind.place))
-        return Value(node.with_changes(value=nodes.parenthesized(layouts.first(base))), self.attribute_kind(node))
+        made = node.with_changes(value=nodes.parenthesized(layouts.first(base)))
+        return Value(made, self.attribute_kind(node, base.kind))
 
     def project_attribute(self, node: cst.Attribute, module: ProjectModule, attribute: str) -> Value:
         """`utils.accuracy`: what another file of the project binds."""
         kind = self.imported(module.scope, attribute, node)
         return self.torch_value(kind.name, node) if isinstance(kind, TorchName) else Value(node, kind)
 
-    def attribute_kind(self, node: cst.Attribute) -> Kind:
-        """The kind of an attribute of some other object (a trainer's `self.model`, for example)."""
+    def attribute_kind(self, node: cst.Attribute, owner: Kind = UNKNOWN) -> Kind:
+        """The kind of an attribute of some other object (a trainer's `self.model`, for example). Of an object of the
+        user's: where its own methods put a tensor there, or another such object."""
+        if isinstance(owner, Instance):
+            kind = self.script.attributes.get(owner.cls, {}).get(f"self.{node.attr.value}")
+            return kind if isinstance(kind, Tensor | Instance) else UNKNOWN
         if isinstance(node.value, cst.Name) and node.value.value == "self":
             method = f"{self.scope.rpartition('.')[0]}.{node.attr.value}"
             if self.context == "method" and method in self.script.functions:
@@ -320,11 +331,3 @@ def _field(base: Value, attribute: str) -> Value:
     if isinstance(base.node, cst.Tuple):
         return Value(base.node.elements[number].value, kind)
     return Value(nodes.expression("{x}[" + str(number) + "]", x=base.node), kind)
-
-
-def _first_of_all(node: Expr) -> Expr | None:
-    """`model.parameters()` in `next(model.parameters())`: all weights have one device and one type."""
-    asked = isinstance(node, cst.Call) and nodes.dotted(node.func) == "next" and bool(node.args)
-    call = node.args[0].value if isinstance(node, cst.Call) and asked else None
-    method = call.func.attr.value if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) else ""
-    return call if method == "parameters" else None

@@ -17,6 +17,8 @@ from migrate.lowering.initializers_handed_down import HandedDown, Way
 from migrate.lowering.initializing_functions import IN_ANY_CLASS, IN_PLACE, initializer_of
 from migrate.nodes import Expr, Statement
 
+_DEEP = 8  # how many variables may be written in terms of one another
+
 
 class InitialWeights(HandedDown):
     """Initialisers for single weights."""
@@ -39,9 +41,27 @@ class InitialWeights(HandedDown):
         """Notes the initialiser of a weight under its path."""
         weight = _without_data(target)
         way, path = self.weight_path(weight)
-        made = initializer_of(self, name, call, target)
+        made = self.in_terms_of_fields(initializer_of(self, name, call, target), call)
         self.note_asked(way, path, made, call)
         return []
+
+    def in_terms_of_fields(self, made: Expr, call: cst.Call) -> Expr:
+        """An initialiser without the variables of this method, which the layer's constructor does not see."""
+        method = self.script.classes[self.cls].method(self.scope.rpartition(".")[2])
+        if method is None:
+            return made
+        own, first = set(usage.stores(method.body)), method.name.value == "__init__"
+        for _ in range(_DEEP):
+            known = {name: self.env.definitions.get(name) for name in own & set(usage.loads(made))}
+            values = {n: v for n, v in known.items() if v is not None and (not first or nodes.literal(v) is not ...)}
+            if not values:
+                break
+            made = nodes.substituted(made, values)
+        hidden = {parameter.name.value for parameter in method.params.params[1:]} | own
+        left = sorted(hidden & set(usage.loads(made)))
+        if left and not first:
+            raise Unsupported("MIG204", f"`{nodes.code(call)}` depends on the variable {left[0]}")
+        return made
 
     def note_asked(self, way: Way, path: str, made: Expr, node: cst.CSTNode) -> None:
         """The same, through fields where the class of the weight makes others too, or does not know the names."""

@@ -39,11 +39,10 @@ class Initializers(Arguments):
         field that says whether it is called."""
         path = nodes.dotted(function) or ""
         found = path.removeprefix("self.")
-        body = suites.suite_of(facts.node.body.body) if facts.node is not None else []
-        own = [s for s in body if isinstance(s, cst.FunctionDef) and s.name.value == found]
+        own = facts.method(found)
         named = self.kind_of(function)
-        if path.startswith("self.") and own:
-            self.initialize_tree(facts, own[0], switch=switch)
+        if path.startswith("self.") and own is not None:
+            self.initialize_tree(facts, own, switch=switch)
         elif isinstance(named, Function) and named.name in self.script.functions:
             self.initialize_tree(facts, self.script.functions[named.name].node, named.name, switch=switch)
         else:

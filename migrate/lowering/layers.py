@@ -168,8 +168,8 @@ class Layers(Arguments, Builders):
             raise Unsupported(
                 "MIG201", f"{nodes.code(node.func)} holds layers that want their channels in different places"
             )
-        made = _one_layer(kind)
-        if made is not None and (TABLE[made.torch].call, made.returns) != ("input", "tensor"):
+        made = _called_alike(kind)
+        if made and (TABLE[made[0].torch].call, made[0].returns) != ("input", "tensor"):
             return self.signature_call(node, callee, made)
         user = [option.cls for option in kind.options if isinstance(option, ClassNode)]
         if len(node.args) != 1 or node.args[0].star or node.args[0].keyword:
@@ -194,9 +194,10 @@ class Layers(Arguments, Builders):
         args = [arg for arg, value in pairs if not isinstance(value.kind, VANISHING)]
         return Value(node.with_changes(func=callee.node, args=args), result if classes else UNKNOWN)
 
-    def signature_call(self, node: cst.Call, callee: Value, made: LayerNode) -> Value:
-        """A call of a layer that takes or gives more than one tensor: its snippet takes what torch's `forward` does."""
-        layer = TABLE[made.torch]
+    def signature_call(self, node: cst.Call, callee: Value, made: Sequence[LayerNode]) -> Value:
+        """A call of a layer that takes or gives more than one tensor: its snippet takes what torch's `forward` does.
+        `made`: the layers that it may be."""
+        layer = TABLE[made[0].torch]
         parameters = linen.call_signature(layer)
         names = argument_names(node.args, [parameter.name for parameter in parameters])
         values = [self.array(arg.value) for arg in node.args]
@@ -208,7 +209,9 @@ class Layers(Arguments, Builders):
         args = placed(node.args, values)
         if names[:1] == ["input"]:
             args[0] = cst.Arg(args[0].value, comma=args[0].comma)  # the one name that the snippets do not share
-        result = linen.result_kind(made.returns, call)
+        result: Kind = Never()
+        for one in made:
+            result = join(result, linen.result_kind(one.returns, call))
         if values and isinstance(values[0].kind, Packed) and isinstance(result, Items) and result.items is not None:
             result = replace(result, items=(values[0].kind, *result.items[1:]))
         return Value(node.with_changes(func=callee.node, args=args), result)
@@ -289,11 +292,11 @@ class Layers(Arguments, Builders):
         return _hashable(value)
 
 
-def _one_layer(kind: Module) -> LayerNode | None:
-    """The layer that a submodule is, where it is one; of several options the first, where they are alike."""
+def _called_alike(kind: Module) -> list[LayerNode]:
+    """The layers that a submodule may be, where they are called alike; none where some are not, or no layers."""
     layers = [option for option in kind.options if isinstance(option, LayerNode) and option.torch in TABLE]
-    alike = {(layer.torch, layer.returns) for layer in layers}
-    return layers[0] if len(alike) == 1 and len(layers) == len(kind.options) else None
+    alike = {(TABLE[layer.torch].call, layer.returns == "tensor") for layer in layers}
+    return layers if len(alike) == 1 and len(layers) == len(kind.options) else []
 
 
 def _frozen(kind: Kind) -> Kind:

@@ -7,7 +7,6 @@ torch's arguments that some call gives it.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import libcst as cst
 
@@ -39,10 +38,9 @@ class MakerValues(Layers):
         call = Call(name, bound, (), everything, None, self.unit.use_snippet)
         initial = {weight.torch: weight.initializer for weight in layer.weights if weight.initializer in wanted}
         asked = {weight: nodes.name(keyword) for weight, keyword in initial.items()}
-        made = linen.construct(
-            replace(layer, template=layer.template.replace("self.training", "training")), call, asked
-        )
-        node = self.with_snippets(made.node, layer.snippets)
+        made = linen.construct(layer, call, asked)
+        code = nodes.code(made.node).replace("self.training", "training")
+        node = self.with_snippets(cst.parse_expression(code), layer.snippets)
         written = [
             p.name if p.default is None else f"{p.name}={nodes.code(p.default)}"
             for p in linen.layer_signature(layer)
@@ -60,6 +58,38 @@ class MakerValues(Layers):
 
         function = self.unit.helper(f"make_{_snake(name.rpartition('.')[2])}", make, text)
         return Value(nodes.name(function), Makers((TorchName(name),)))
+
+    def maker_by_name(self, node: cst.Call) -> Value | None:
+        """`getattr(nn, name)`, where a branch around says which layers the name may be; None for other calls."""
+        if nodes.dotted(node.func) != "getattr" or len(node.args) != 2:
+            return None
+        owner, name = node.args[0].value, node.args[1].value
+        module = self.torch_name(owner)
+        if module is None:
+            return None
+        literal = nodes.literal(name)
+        choices = [literal] if isinstance(literal, str) else self.known_choices(name)
+        if not choices or any(f"{module}.{choice}" not in TABLE for choice in choices):
+            return None
+        made = [(choice, self.layer_maker(f"{module}.{choice}")) for choice in choices]
+        options = tuple(option for _, value in made for option in getattr(value.kind, "options", ()))
+        if isinstance(literal, str):
+            return made[0][1]
+        chosen = nodes.dict_of([(choice, value.node) for choice, value in made])
+        return Value(nodes.expression("{makers}[{name}]", makers=chosen, name=self.node(name)), Makers(options))
+
+    def known_choices(self, name: Expr) -> list[str]:
+        """The strings that an expression may be, by the branches around: `if kind in ["LSTM", "GRU"]`."""
+        for test in reversed(self.conditions):
+            if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1 or not test.left.deep_equals(name):
+                continue
+            operator, given = test.comparisons[0].operator, test.comparisons[0].comparator
+            if isinstance(operator, cst.Equal) and isinstance(nodes.literal(given), str):
+                return [str(nodes.literal(given))]
+            found = [nodes.literal(e) for e in nodes.elements(given)] if isinstance(given, cst.List | cst.Tuple) else []
+            if isinstance(operator, cst.In) and all(isinstance(one, str) for one in found):
+                return [str(one) for one in found]
+        return []
 
     def construct_made(self, node: cst.Call, callee: Value, kind: Makers) -> Value:
         """`norm_layer(width)`: one of the layers and classes that the value may be."""

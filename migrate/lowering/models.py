@@ -20,6 +20,7 @@ from migrate.kinds import (
     Tensor,
 )
 from migrate.lowering.arguments import placed
+from migrate.lowering.fields_alone import reads_fields
 from migrate.lowering.host_draws import HostDraws
 from migrate.lowering.precision import Precision
 from migrate.lowering.scope import HOST_CONTEXTS, NOWHERE
@@ -343,6 +344,10 @@ class Models(Precision, HostDraws):
         lowered = zip(placed(node.args, values), values, strict=True)
         args = [arg for arg, value in lowered if not isinstance(value.kind, VANISHING)]
         args = nodes.extended(args, self.draws_for(facts, node.args, "staticmethod" not in facts.decorators))
+        if self.of_fields(kind.cls, method):
+            assert isinstance(node.func, cst.Attribute)
+            func = node.func.with_changes(value=base.node)
+            return Value(node.with_changes(func=func, args=args), facts.result)
         mode = self.mode(kind)
         applied = self.plain_apply(base.node, kind, mode, args, self.streams(kind, mode, method=True), method)
         if self.script.changes_state(kind.cls, mode):
@@ -350,6 +355,12 @@ class Models(Precision, HostDraws):
                 raise Unsupported("MIG401", "batch statistics that change inside a comprehension or a lambda")
             return Value(self.mutating_apply(kind.place, applied), facts.result)
         return Value(applied, facts.result)
+
+    def of_fields(self, cls: str, method: str) -> bool:
+        """Whether a method reads nothing of its module but the fields, which a module has before its weights."""
+        facts, function = self.script.classes[cls], self.script.functions[f"{cls}.{method}"]
+        fields = set(facts.fields) - facts.renamed.keys() - facts.changed
+        return not function.decorators and not facts.own_draws - {"dropout"} and reads_fields(function.node, fields)
 
 
 def named_leaves(tree: Expr) -> Expr:

@@ -20,6 +20,14 @@ class Parts:
         """Lowers any expression."""
         raise NotImplementedError
 
+    def asked_weight(self, node: Expr) -> Value:
+        """Lowers an expression that may be any weight of a model."""
+        raise NotImplementedError
+
+    def loaded_model(self, target: Expr, value: Expr) -> list[Statement] | None:
+        """Lowers `model = torch.load(path)` of a model that was saved as a whole; None for other assignments."""
+        raise NotImplementedError
+
     def suite(self, body: Sequence[cst.CSTNode], cyclic: bool = False) -> list[Statement]:
         """Lowers the statements of one block. `cyclic`: it is the body of a loop."""
         raise NotImplementedError

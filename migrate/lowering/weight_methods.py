@@ -14,6 +14,7 @@ import libcst as cst
 from migrate import nodes, suites, usage
 from migrate.diagnostics import CODES, Severity
 from migrate.kinds import Kind, Model, ModuleClass, Place
+from migrate.lowering.any_weight import listed_for_one
 from migrate.lowering.functions import Functions
 from migrate.nodes import Statement
 from migrate.qualified import spelled
@@ -152,9 +153,10 @@ def _first(node: cst.FunctionDef) -> str:
 def _reads(node: cst.FunctionDef, known: set[str]) -> bool:
     """Whether a method asks its module for weights, binds some anew, or runs a method that does."""
     own = _first(node)
+    for_one = [listed_for_one(call) for call in usage.calls(node)]
     for call in usage.calls(node):
         path = (nodes.dotted(call.func) or "").split(".")
-        if path[0] == own and (path[-1] in _READING or (len(path) == 2 and path[1] in known)):
+        if path[0] == own and call not in for_one and (path[-1] in _READING or (len(path) == 2 and path[1] in known)):
             return True
     return any(_binds_weight(line, own) for line in _lines(node))
 
