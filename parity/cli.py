@@ -88,9 +88,9 @@ def compared(
 
 
 def _with_every_mode(runs: Mapping[str, Any]) -> dict[str, Any]:
-    from parity.modes import MODES
+    from parity.modes import ALL
 
-    return {**runs, "modes": tuple(MODES)} if "all" in runs.get("modes", ()) else dict(runs)
+    return {**runs, "modes": ALL} if "all" in runs.get("modes", ()) else dict(runs)
 
 
 def compare_model(

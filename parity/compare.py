@@ -170,7 +170,7 @@ class _Run:
             return result
         wide, oracle, wide_sides = self._wide(sides) if self.float64 else (Ladder(), None, None)
         if self.modes:
-            result = replace(result, tensors=self._tensors(sides, wide_sides))
+            result = self._in_modes(result, sides, wide_sides)
         if self.locate:
             result = replace(result, origin=self._origin(sides, wide_sides, wide.rungs or result.rungs))
         if not self.float64:
@@ -212,27 +212,39 @@ class _Run:
     def _recorded(self, side: str) -> str:
         return str(self.base / side / "recording")
 
-    def _tensors(self, sides: Sides, wide: Sides | None) -> dict[str, Tensors]:
+    def _in_modes(self, result: ParityResult, sides: Sides, wide: Sides | None) -> ParityResult:
+        """The result with the tensors of each mode that ran. What failed is an error of it, and the rest still stands."""
         found: dict[str, Tensors] = {}
+        failed: list[ParityError] = []
+        ran = {"": sides.torch}
         for mode in self.modes:
-            found[mode] = tensors(sides if mode == "jit" else self._executed(sides, mode), wide)
-        return found
+            try:
+                found[mode] = tensors(sides if mode == "jit" else self._executed(sides, mode, ran), wide)
+            except ParityError as error:
+                failed.append(error)
+        result = replace(result, tensors=found)
+        if not failed:
+            return result
+        errors = (*result.errors, *map(str, failed))
+        code, status = (result.code, 1) if result.exit_code == 1 else (failed[0].code, failed[0].exit_code)
+        return replace(result, errors=errors, passed=False, exit_code=status, code=code)
 
-    def _executed(self, sides: Sides, name: str) -> Sides:
-        """Both sides in another mode of execution: torch too, where the mode changes its products."""
-        mode, theirs = MODES[name], sides.torch
-        if mode.products:
-            config = replace(self._config(f"torch-{name}"), products=mode.products)
-            theirs = self._start(f"torch-{name}", config).recording()
-        config = replace(self._config(f"jax-{name}"), products=mode.products)
+    def _executed(self, sides: Sides, name: str, ran: dict[str, Recording]) -> Sides:
+        """Both sides in another mode of execution: torch too, where the mode changes its numbers (`ran` keeps that)."""
+        mode = MODES[name]
+        numbers = f"torch-{mode.numbers}"
+        if mode.numbers not in ran:
+            config = replace(self._config(numbers, dtype=mode.dtype), products=mode.products)
+            ran[mode.numbers] = self._start(numbers, config).recording()
+        config = replace(self._config(f"jax-{name}", dtype=mode.dtype), products=mode.products)
+        self._must_have_run(ran[mode.numbers], "PAR201", self.script, numbers, name)
         ours = self._start(f"jax-{name}", config, mode.environment).recording()
-        for side, code, path, run in (
-            ("torch", "PAR201", self.script, theirs),
-            ("jax", "PAR206", self.rewritten, ours),
-        ):
-            if run.error and not run.losses:
-                raise ParityError(code, f"{path}, {name}: {self._told(f'{side}-{name}', run)}")
-        return replace(sides, torch=theirs, jax=ours)
+        self._must_have_run(ours, "PAR206", self.rewritten, f"jax-{name}", name)
+        return replace(sides, torch=ran[mode.numbers], jax=ours)
+
+    def _must_have_run(self, run: Recording, code: str, path: Path, side: str, mode: str) -> None:
+        if run.error and not run.losses:
+            raise ParityError(code, f"{path}, {mode}: {self._told(side, run)}")
 
     def _wide(self, sides: Sides) -> tuple[Ladder, Recording | None, Sides | None]:
         """The climb in float64, and what torch did there; never an error: what cannot run decides nothing."""
@@ -273,7 +285,7 @@ class _Run:
 
     def _config(self, side: str, *, threads: int = 1, perturb: int | None = None, dtype: str = "float32") -> RunConfig:
         folder = self.base / side / "run"
-        ours, twin = side.startswith("jax"), "torch-float64" if dtype == "float64" else "torch"
+        ours, twin = side.startswith("jax"), "torch" if dtype == "float32" else f"torch-{dtype}"
         overlay = self.rewritten.resolve() if ours else None
         root = self.root.resolve() if self.root is not None else None
         copy = workdir.copy_for_run(self.script.resolve(), folder, overlay, root)

@@ -17,6 +17,9 @@ from jax.core import Tracer
 from parity import standin
 
 
+_threshold = jnp.asarray  # kept: what is decided by a number may not turn with a run in bfloat16, which rounds numbers
+
+
 def install() -> None:
     """Patch `jax.random` in this process, for good. Draws without a stand-in keep jax's own numbers."""
     for name, draw in _DRAWS.items():
@@ -50,13 +53,13 @@ def _randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None, 
     dtype = jax.dtypes.canonicalize_dtype(int if dtype is None else dtype)
     if not any(isinstance(bound, Tracer) or np.ndim(bound) for bound in (minval, maxval)):
         return jnp.asarray(standin.randint(_shape(shape), int(minval), int(maxval)), dtype)
-    draws = jnp.asarray(standin.uniform01(_shape(shape)), _float(None))
+    draws = _threshold(standin.uniform01(_shape(shape)), _float(None))
     return jnp.minimum(jnp.floor(minval + (maxval - minval) * draws), maxval - 1).astype(dtype)
 
 
 def _bernoulli(key: Any, p: Any = 0.5, shape: Any = None, *_: Any, **__: Any) -> Any:
     shape = jnp.shape(p) if shape is None else _shape(shape)
-    return jnp.asarray(standin.uniform01(shape), _float(None)) < p
+    return _threshold(standin.uniform01(shape), _float(None)) < p
 
 
 def _categorical(
@@ -69,8 +72,9 @@ def _categorical(
         scores = logits + jnp.asarray(standin.gumbel(logits.shape), logits.dtype)
         best = jnp.argsort(-scores, axis=-1)[..., : int(np.prod(shape[:extra], dtype=int))]
         return jnp.moveaxis(best, -1, 0).reshape(shape)
-    cdf = jnp.cumsum(jax.nn.softmax(logits, axis=-1), axis=-1)
-    draws = jnp.asarray(standin.uniform01(shape), cdf.dtype)
+    wide = logits.astype(jnp.promote_types(logits.dtype, np.float32))
+    cdf = jnp.cumsum(jax.nn.softmax(wide, axis=-1), axis=-1)
+    draws = _threshold(standin.uniform01(shape), cdf.dtype)
     below = cdf <= (draws * cdf[..., -1])[..., None]
     return jnp.minimum(below.sum(axis=-1), logits.shape[-1] - 1)
 

@@ -168,7 +168,7 @@ def _normal(mean: Any, std: Any = 1.0, size: Any = None, *, dtype: Any = None, d
 
 
 def _bernoulli(input: Tensor, p: Any = None, **_: Any) -> Tensor:
-    draws = _tensor(standin.uniform01(tuple(input.shape)), torch.float32, input.device, False)
+    draws = _tensor(standin.uniform01(tuple(input.shape)), torch.float64, input.device, False)
     return (draws < (input if p is None else p)).to(input.dtype)
 
 

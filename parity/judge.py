@@ -92,11 +92,12 @@ def checks(
             continue
         theirs, ours = sides.torch[name], sides.jax[name]
         kind = "bfloat16" if _is_bfloat16(theirs) else "float32"
+        label = mode if mode.startswith("bfloat16") else f"{kind}-{mode}"
         if theirs.shape != ours.shape:
             text = f"{name} has the shape {theirs.shape} in torch and {ours.shape} in JAX"
             found.append(undecided(subject, mode, name, text))
             continue
-        found += _judged(subject, name, sides, budgets, f"{kind}-{mode}", today)
+        found += _judged(subject, name, sides, budgets, label, today)
     more = [name for name in sides.jax if name not in sides.torch]
     return found + [undecided(subject, mode, name, f"{name} has no counterpart in torch") for name in more]
 

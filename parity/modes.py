@@ -16,20 +16,38 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Mode:
-    """How a comparison is executed. `environment`: of the JAX side. `products`: how accelerators round the operands of
-    float32 products, which both sides then do; "" as the CPU has them."""
+    """How a comparison is executed. `environment`: of the JAX side. Both sides: `products` is how accelerators round the
+    operands of float32 products, "" as the CPU has them; `dtype` is the type that takes the place of float32."""
 
     environment: Mapping[str, str] = field(default_factory=dict)
     products: str = ""
+    dtype: str = "float32"
+
+    @property
+    def numbers(self) -> str:
+        """What distinguishes the torch run of one mode from that of another; "" as the script runs by itself."""
+        return self.products or ("" if self.dtype == "float32" else self.dtype)
 
 
-MODES = {
+_EXECUTIONS = {
     "jit": Mode(),
     "eager": Mode({"JAX_DISABLE_JIT": "1"}),
     "jit-no-excess-precision": Mode({"XLA_FLAGS": "--xla_allow_excess_precision=false"}),
-    "tpu": Mode(products="bfloat16"),
-    "tf32": Mode(products="tf32"),
 }
+_NUMBERS = {"tpu": Mode(products="bfloat16"), "tf32": Mode(products="tf32"), "bfloat16": Mode(dtype="bfloat16")}
+
+MODES = {
+    **_EXECUTIONS,
+    **_NUMBERS,
+    **{
+        f"{numbers}-{way}": replace(kind, environment=execution.environment)
+        for numbers, kind in _NUMBERS.items()
+        for way, execution in _EXECUTIONS.items()
+        if way != "jit"
+    },
+}
+# `--mode all`: what excess precision and jit change, they change where numbers are rounded often
+ALL = (*_EXECUTIONS, *_NUMBERS, "bfloat16-eager", "bfloat16-jit-no-excess-precision")
 
 
 @dataclass(frozen=True)

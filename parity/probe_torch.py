@@ -58,7 +58,7 @@ class Probe:
 
 def _floats(value: Any) -> Iterator[Tensor]:
     if isinstance(value, Tensor):
-        if value.dtype in (torch.float32, torch.float64):
+        if value.dtype in (torch.float32, torch.float64, torch.bfloat16):
             yield value
     elif isinstance(value, (list, tuple)):
         for item in value:

@@ -45,7 +45,7 @@ class RunConfig:
     seed: int = 0
     # torch only: move each initial weight by one unit in the last place, up or down, by this seed
     perturb: int | None = None
-    # compute in this type: "float32" is what the script says, "float64" widens whatever is narrower
+    # compute in this type: "float32" is what the script says; "float64" and "bfloat16" take its place
     dtype: str = "float32"
     # round the operands of float32 products to this, of MANTISSA_BITS, as an accelerator does; "": as the CPU has them
     products: str = ""

@@ -25,10 +25,11 @@ from flax.core import FrozenDict, freeze, unfreeze
 from flax.traverse_util import flatten_dict, unflatten_dict
 
 from migrate import manifest as manifests
-from parity import child, draws_jax, float64_jax, probe_jax, products_jax
+from parity import child, draws_jax, probe_jax, products_jax
 from parity.codes import ParityError
 from parity.names import weights_for
 from parity.record import GRADIENT_STEPS, STATE_STEPS, Recording, RunConfig, Stop, wanted
+from parity.retyped_jax import Retyped
 from parity.scans_jax import Scans
 
 
@@ -78,8 +79,8 @@ class Weights:
 class Watcher:
     """The patches, and the recording they fill."""
 
-    def __init__(self, config: RunConfig, weights: Weights) -> None:
-        self.config, self.weights = config, weights
+    def __init__(self, config: RunConfig, weights: Weights, retyped: Retyped) -> None:
+        self.config, self.weights, self.retyped = config, weights, retyped
         self.recording = Recording(versions={"jax": jax.__version__, "flax": flax.__version__})
         self._depth = 0  # of calls into compiled or differentiated functions: inner ones belong to the outer
         self._differentiating = False
@@ -129,7 +130,7 @@ class Watcher:
             if fun is None:
                 return functools.partial(jit, **options)
             compiled = original(fun, **options)
-            enter = float64_jax.widened_arguments(compiled) if self.config.dtype == "float64" else compiled
+            enter = self.retyped.arguments(compiled)
 
             @functools.wraps(fun)
             def call(*args: Any, **kwargs: Any) -> Any:
@@ -297,16 +298,16 @@ class Watcher:
             self.recording.outputs[name] = _array(value)
 
 
-def _run_torch_data(wide: bool, seed: int) -> None:
+def _run_torch_data(dtype: str, seed: int) -> None:
     """A rewritten script may load its data with torch: its draws get the same stand-in, its seed the same start."""
     try:
         import torch
     except ModuleNotFoundError:  # an environment for JAX alone, and a script that loads nothing with torch
         return
-    from parity import draws_torch, float64_torch
+    from parity import draws_torch, retyped_torch
 
-    if wide:
-        float64_torch.install()
+    if dtype != "float32":
+        retyped_torch.install(dtype)
     draws_torch.install()
     torch.set_num_threads(1)
     torch.manual_seed(seed)
@@ -316,14 +317,14 @@ def main(config_path: str) -> int:
     config = RunConfig.read(config_path)
     assert config.manifest and config.torch_recording
     torch_side = Recording.load(Path(config.torch_recording))
-    wide = config.dtype == "float64"
-    _run_torch_data(wide, config.seed)
-    if wide:
-        float64_jax.install()
+    _run_torch_data(config.dtype, config.seed)
+    retyped = Retyped(config.dtype)
+    if retyped.replaced:
+        retyped.install()
     if config.products:
         products_jax.install(config.products)
     draws_jax.install()
-    watcher = Watcher(config, Weights(config.manifest, torch_side))
+    watcher = Watcher(config, Weights(config.manifest, torch_side), retyped)
     watcher.install()
     child.run_script(config, watcher.recording)
     try:

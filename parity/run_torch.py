@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from parity import child, draws_torch, float64_torch, probe_torch, products_torch
+from parity import child, draws_torch, probe_torch, products_torch, retyped_torch
 from parity.perturb import Perturbation
 from parity.record import (
     DETAILED_STEPS,
@@ -290,8 +290,8 @@ def _state(name: str, model: nn.Module) -> Tensors:
 def main(config_path: str) -> int:
     config = RunConfig.read(config_path)
     torch.set_num_threads(config.threads)
-    if config.dtype == "float64":
-        float64_torch.install()
+    if config.dtype != "float32":
+        retyped_torch.install(config.dtype)
     if config.products:
         products_torch.install(config.products)
     draws_torch.install()

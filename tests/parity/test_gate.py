@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from migrate.cli import app
-from parity import gate, gate_cli, gate_config, gate_formats, gate_page, judge
+from parity import gate, gate_cli, gate_config, gate_formats, gate_page, judge, tolerance
 from parity.codes import ParityError
 from parity.compare import ParityResult
 from parity.gate import GateResult, Judged
@@ -30,7 +30,7 @@ name = "right"
 script = "right/train.py"
 steps = 3
 perturbed_runs = 0
-modes = ["jit", "tpu"]
+modes = ["jit", "tpu", "bfloat16"]
 
 [[subject]]
 name = "wrong"
@@ -105,10 +105,21 @@ def test_the_products_of_an_accelerator_are_rounded_on_both_sides(result: GateRe
     assert 0.9 < found["float32-tpu"][0] < 1.1
 
 
+def test_in_bfloat16_both_sides_round_and_two_is_the_limit(result: GateResult) -> None:
+    checks = [check for check in result.judged[0].checks if check.mode == "bfloat16" and check.rule == judge.PRECISION]
+    assert all(check.status == "pass" for check in checks)
+    sizes = (tolerance.TINY, tolerance.SMALL, tolerance.LARGE)
+    unsaid = {check.limit for check in checks if not check.tensor.startswith("output of ")}
+    assert unsaid and unsaid <= {2 * size.times for size in sizes}
+    outputs = [check for check in checks if check.tensor.startswith("output of Net.")]
+    own = [float(re.findall(r"torch's own \((\S+)\)", check.message)[0]) for check in outputs]
+    assert min(own) > 2.0**-13  # of float32 it would be near 2**-25
+
+
 def test_a_mode_that_differs_is_a_finding(result: GateResult) -> None:
     right = result.judged[0].result
     judged = with_modes(right)
-    assert judged.exit_code == 0 and [row.mode for row in judged.modes] == ["jit", "tpu"]
+    assert judged.exit_code == 0 and [row.mode for row in judged.modes] == ["jit", "tpu", "bfloat16"]
     tensors = right.tensors["tpu"]
     name = "output of Net.fc1"
     off = replace(tensors, jax={**tensors.jax, name: tensors.jax[name] * 1.1})
@@ -125,7 +136,7 @@ def test_json(result: GateResult) -> None:
     assert right["first_divergence"] is None
     assert wrong["first_divergence"]["jax"]["file"].endswith("train_jax.py")
     assert {"torch", "jax", "flax"} <= set(right["versions"])
-    assert right["options"]["steps"] == 3 and right["options"]["modes"] == ["jit", "tpu"]
+    assert right["options"]["steps"] == 3 and right["options"]["modes"] == ["jit", "tpu", "bfloat16"]
     assert len(right["losses"]) == 3
 
 
