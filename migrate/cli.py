@@ -79,7 +79,10 @@ def rewrite(
         bool, typer.Option("--check", help="Write nothing; exit 1 where something would need a person.")
     ] = False,
     format: Annotated[
-        Format | None, typer.Option("--format", help="How findings are reported (default: text).", show_default=False)
+        Format | None,
+        typer.Option(
+            "--format", help="How findings are reported, on standard error (default: text).", show_default=False
+        ),
     ] = None,
     select: Annotated[
         list[str] | None, typer.Option("--select", help="Report only these codes, or codes that begin so: MIG3,MIG401.")

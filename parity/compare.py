@@ -213,7 +213,7 @@ class _Run:
         return str(self.base / side / "recording")
 
     def _in_modes(self, result: ParityResult, sides: Sides, wide: Sides | None) -> ParityResult:
-        """The result with the tensors of each mode that ran. What failed is an error of it, and the rest still stands."""
+        """The result with the tensors of each mode that ran. What failed is an error of it; the rest still stands."""
         found: dict[str, Tensors] = {}
         failed: list[ParityError] = []
         ran = {"": sides.torch}

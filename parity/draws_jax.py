@@ -16,7 +16,6 @@ from jax.core import Tracer
 
 from parity import standin
 
-
 _threshold = jnp.asarray  # kept: what is decided by a number may not turn with a run in bfloat16, which rounds numbers
 
 

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Mode:
-    """How a comparison is executed. `environment`: of the JAX side. Both sides: `products` is how accelerators round the
-    operands of float32 products, "" as the CPU has them; `dtype` is the type that takes the place of float32."""
+    """How a comparison is executed. `environment`: of the JAX side. On both sides, `products` is how accelerators round
+    the operands of float32 products ("": as the CPU has them), and `dtype` takes the place of float32."""
 
     environment: Mapping[str, str] = field(default_factory=dict)
     products: str = ""

@@ -2,7 +2,7 @@
 
 In float64 `jnp.float32` names float64, and `jnp.int32` int64: optax counts its steps in int32, and a schedule of an
 int32 count is a float32 whatever the rest is. In bfloat16 no name is changed, for Flax asks by it for the float32 in
-which it sums: weights and arrays of numpy are bfloat16, and the rest follows by JAX's own promotion, as in a deployment.
+which it sums: weights and arrays of numpy are bfloat16, and the rest follows by JAX's own promotion.
 """
 
 from __future__ import annotations

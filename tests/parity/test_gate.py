@@ -20,6 +20,7 @@ from parity.compare import ParityResult
 from parity.gate import GateResult, Judged
 from parity.judge import Check
 from parity.modes import with_modes
+from tests.sarif import run_of
 
 SCRIPTS = Path(__file__).parent / "scripts"
 CONFIG = """
@@ -149,7 +150,7 @@ def test_junit(result: GateResult) -> None:
 
 
 def test_sarif(result: GateResult, project: Path) -> None:
-    run = json.loads(gate_formats.to_sarif(result, project))["runs"][0]
+    run = run_of(gate_formats.to_sarif(result, project))
     assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == list(judge.RULES)
     (found,) = run["results"]
     assert found["ruleId"] == "PARITY-SEM" == run["tool"]["driver"]["rules"][found["ruleIndex"]]["id"]
@@ -305,7 +306,7 @@ def test_a_missing_script_is_not_decided_and_reported(folder: Path) -> None:
     assert {path.name for path in (folder / "out").iterdir()} == set(gate_cli.OUTPUTS)
     assert json.loads((folder / "out" / "gate.json").read_text())["verdict"] == "undecided"
     assert 'errors="1"' in (folder / "out" / "gate.junit.xml").read_text()
-    run = json.loads((folder / "out" / "gate.sarif").read_text())["runs"][0]
+    run = run_of((folder / "out" / "gate.sarif").read_text())
     assert run["results"][0]["level"] == "warning"
 
 

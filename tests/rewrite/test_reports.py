@@ -16,6 +16,7 @@ from migrate.reporting.selection import suppressed
 from migrate.reporting.survey import survey
 from migrate.reporting.verdicts import digest
 from migrate.source import parse
+from tests.sarif import run_of
 
 SCRIPT = """\
 import torch
@@ -50,7 +51,7 @@ def found(script: Path, *options: str) -> list[str]:
 
 
 def test_sarif(script: Path) -> None:
-    (log,) = json.loads(run("rewrite", script, "--check", "--format", "sarif")[2])["runs"]
+    log = run_of(run("rewrite", script, "--check", "--format", "sarif")[2])
     rules = [rule["id"] for rule in log["tool"]["driver"]["rules"]]
     error, note = sorted(log["results"], key=lambda result: result["level"])
     assert (error["ruleId"], error["level"], note["ruleId"], note["level"]) == ("MIG301", "error", "MIG501", "note")
