@@ -17,29 +17,31 @@ from rich.text import Text
 from migrate.source import write_whole
 from parity.codes import ParityError
 from parity.matmul import MatmulResult
+from parity.product_error import ProductError
 
-FIGURES = {
-    "max |error|": "max_abs",
-    "RMS error": "rms",
-    "relative Frobenius error": "relative_frobenius",
-    "max error in ULP": "max_ulp",
-    "p99.9 of the error in ULP": "p999_ulp",
-    "max error / u|A||B|": "scaled",
+FIGURES = {  # of the error
+    "max": "max_abs",
+    "RMS": "rms",
+    "relative Frobenius": "relative_frobenius",
+    "max in ULP": "max_ulp",
+    "p99.9 in ULP": "p999_ulp",
+    "max / u|A||B|": "scaled",
     "signed bias": "bias",
 }
 
 
 def render(result: MatmulResult, console: Console) -> None:
-    """Print all products side by side."""
+    """Print a line for each product."""
     title = f"[{result.d}, {result.k}] x [{result.k}, {result.d}], {result.dtype}, {result.dist}, seed {result.seed}"
-    table = Table(box=None, pad_edge=False, header_style="bold", title=title, title_justify="left")
-    table.add_column(no_wrap=True)
-    for name in result.errors:
-        table.add_column(name, justify="right")
-    for label, field in FIGURES.items():
-        table.add_row(label, *(f"{getattr(error, field):.3g}" for error in result.errors.values()))
-    if any(error.not_finite for error in result.errors.values()):
-        table.add_row("entries not finite", *(str(error.not_finite) for error in result.errors.values()))
+    table = Table(
+        box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold", title=title, title_justify="left"
+    )
+    table.add_column("error of", vertical="bottom")
+    figures = FIGURES | ({"not finite": "not_finite"} if any(e.not_finite for e in result.errors.values()) else {})
+    for label in figures:
+        table.add_column(label, justify="right", min_width=max(8, *map(len, label.split())))
+    for name, error in result.errors.items():
+        table.add_row(name, *(_shown(error, field) for field in figures.values()))
     console.print(table)
     if not math.isnan(result.differing):
         console.print(f"entries in which the frameworks differ: {result.differing:.2%}")
@@ -47,6 +49,10 @@ def render(result: MatmulResult, console: Console) -> None:
         console.print(line)
     for note in result.notes:
         console.print(Text(f"note: {note}", style="yellow"))
+
+
+def _shown(error: ProductError, field: str) -> str:
+    return format(getattr(error, field), ".2g" if field == "bias" else ".3g")
 
 
 def proof(result: MatmulResult) -> list[str]:
@@ -154,19 +160,19 @@ def to_html(results: Sequence[MatmulResult]) -> str:
 
 
 def _table(result: MatmulResult) -> str:
-    head = "".join(f"<th class=n>{html.escape(name)}</th>" for name in result.errors)
+    head = "".join(f"<th class=n>{html.escape(label)}</th>" for label in FIGURES)
     rows = "".join(
-        f"<tr><td>{html.escape(label)}</td>"
-        + "".join(f"<td class=n>{getattr(error, field):.3g}</td>" for error in result.errors.values())
+        f"<tr><td>{html.escape(name)}</td>"
+        + "".join(f"<td class=n>{_shown(error, field)}</td>" for field in FIGURES.values())
         + "</tr>"
-        for label, field in FIGURES.items()
+        for name, error in result.errors.items()
     )
     lines = [*proof(result), *result.notes]
     if not math.isnan(result.differing):
         lines.insert(0, f"entries in which the frameworks differ: {result.differing:.2%}")
     said = "".join(f"<li>{html.escape(line)}</li>" for line in lines)
     size = f"[{result.d}, {result.k}] x [{result.k}, {result.d}], {result.dtype}, {result.dist}, seed {result.seed}"
-    return f"<h2>{html.escape(size)}</h2><table><tr><th></th>{head}</tr>{rows}</table><ul>{said}</ul>"
+    return f"<h2>{html.escape(size)}</h2><table><tr><th>error of</th>{head}</tr>{rows}</table><ul>{said}</ul>"
 
 
 _PAGE = """\
