@@ -57,7 +57,8 @@ def parity(
     mode: Annotated[
         list[str] | None,
         typer.Option(
-            "--mode", help="Also in this mode of execution: jit, eager, jit-no-excess-precision, tpu, tf32, or all."
+            "--mode",
+            help="Also in this mode: jit, eager, no-excess-precision, tpu, tf32, bfloat16, tpu-eager …, or all.",
         ),
     ] = None,
     timeout: Annotated[float, typer.Option("--timeout", min=1, help="Seconds for each run.")] = 3600.0,

@@ -26,13 +26,13 @@ class Mode:
     @property
     def numbers(self) -> str:
         """What distinguishes the torch run of one mode from that of another; "" as the script runs by itself."""
-        return self.products or ("" if self.dtype == "float32" else self.dtype)
+        return f"{self.products}-products" if self.products else "" if self.dtype == "float32" else self.dtype
 
 
 _EXECUTIONS = {
     "jit": Mode(),
     "eager": Mode({"JAX_DISABLE_JIT": "1"}),
-    "jit-no-excess-precision": Mode({"XLA_FLAGS": "--xla_allow_excess_precision=false"}),
+    "no-excess-precision": Mode({"XLA_FLAGS": "--xla_allow_excess_precision=false"}),
 }
 _NUMBERS = {"tpu": Mode(products="bfloat16"), "tf32": Mode(products="tf32"), "bfloat16": Mode(dtype="bfloat16")}
 
@@ -47,7 +47,7 @@ MODES = {
     },
 }
 # `--mode all`: what excess precision and jit change, they change where numbers are rounded often
-ALL = (*_EXECUTIONS, *_NUMBERS, "bfloat16-eager", "bfloat16-jit-no-excess-precision")
+ALL = (*_EXECUTIONS, *_NUMBERS, "bfloat16-eager", "bfloat16-no-excess-precision")
 
 
 @dataclass(frozen=True)

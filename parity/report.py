@@ -87,8 +87,10 @@ def _rung_table(rungs: tuple[Rung, ...]) -> Table:
 
 def _mode_table(modes: Sequence[ModeRow]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("mode", "verdict", "compared", "times torch's error", "limit"):
+    for name in ("mode", "verdict"):
         table.add_column(name, no_wrap=True)
+    for name in ("compared", "times torch's error", "limit"):
+        table.add_column(name, justify="right", min_width=max(map(len, name.split())))
     table.add_column("of", overflow="fold")
     for row in modes:
         verdict = Verdict.DIFFERS if row.differs else Verdict.EQUAL

@@ -80,7 +80,7 @@ def render(hazards: list[Hazard], versions: dict[str, str], source: Path | None,
     where = ", ".join(f"{name} {version}" for name, version in versions.items())
     table = Table(title=f"hazards: {where}", title_justify="left", show_lines=True)
     for heading in ("hazard", "seen here", *([str(source)] if source else []), "what to do"):
-        table.add_column(heading)
+        table.add_column(heading, overflow="fold")
     for hazard in hazards:
         name = f"[bold]{hazard.name}[/]" if hazard.present else f"{hazard.name} (not here)"
         row = [name, escape(hazard.seen)]

@@ -16,9 +16,12 @@ SCHEMA = 1
 
 def render(results: Sequence[OperationResult], console: Console) -> None:
     """A table of all; for a single operation its histogram and special values too."""
-    table = Table(title=f"{results[0].dtype}, against the oracle", title_justify="left")
-    for heading in ("operation", "of", "torch rel", "jax rel", "ratio", "torch max ULP", "jax max ULP", "differ", ""):
-        table.add_column(heading, justify="left" if heading in ("operation", "of", "") else "right", no_wrap=True)
+    table = _table(f"{results[0].dtype}, against the oracle")
+    table.add_column("operation", overflow="fold", min_width=13)
+    table.add_column("of", no_wrap=True)
+    for heading in ("torch rel.", "JAX rel.", "ratio", "torch ULP", "JAX ULP", "differ"):
+        table.add_column(heading, justify="right", min_width=max(map(len, ("1.2e-30", *heading.split()))))
+    table.add_column("changes in", overflow="fold")
     for result in results:
         for tensor in result.tensors:
             table.add_row(
@@ -41,12 +44,16 @@ def render(results: Sequence[OperationResult], console: Console) -> None:
     _foot(results, console)
 
 
+def _table(title: str) -> Table:
+    return Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold", title=title, title_justify="left")
+
+
 def _ulp(value: float) -> str:
     return f"{value:.2f}" if value < 1e4 else f"{value:.1e}"
 
 
 def _said(tensor: Tensor) -> str:
-    said = [f"other in {' and '.join(tensor.modes)}"] if tensor.modes else []
+    said = [" and ".join(tensor.modes)] if tensor.modes else []
     if tensor.ratio > LIMIT:
         said.insert(0, f"[red]more than {LIMIT:.0f} times torch's error[/]")
     if tensor.jax.not_finite > tensor.torch.not_finite:
@@ -55,7 +62,7 @@ def _said(tensor: Tensor) -> str:
 
 
 def _histogram(result: OperationResult, console: Console) -> None:
-    table = Table(title="entries by error in units in the last place", title_justify="left")
+    table = _table("entries by error in units in the last place")
     table.add_column("of")
     for edge in ("", *EDGES):
         table.add_column(f"≤ {edge:g}" if edge else "", justify="right")
