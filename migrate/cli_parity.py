@@ -58,7 +58,7 @@ def parity(
         list[str] | None,
         typer.Option(
             "--mode",
-            help="Also in this mode: jit, eager, no-excess-precision, tpu, tf32, bfloat16, tpu-eager …, or all.",
+            help="Also in this mode: jit, eager, no-excess-precision, tpu, tf32, bfloat16, tf32-eager …; all.",
         ),
     ] = None,
     timeout: Annotated[float, typer.Option("--timeout", min=1, help="Seconds for each run.")] = 3600.0,
