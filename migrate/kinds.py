@@ -24,6 +24,11 @@ class Never(Kind):
 
 
 @dataclass(frozen=True)
+class Unreached(Never):
+    """What follows from a model that another package makes: an exception stands before it."""
+
+
+@dataclass(frozen=True)
 class Tensor(Kind):
     """A torch tensor that becomes a jax array. `dtype` is "float", "int", "bool" or ""; `rank` -1 where unknown.
 
@@ -367,10 +372,11 @@ class StateDict(Kind):
 
 def join(a: Kind, b: Kind) -> Kind:
     """The least kind that covers both; UNKNOWN where they have nothing in common."""
-    if a == b or isinstance(b, Never):
-        return a
-    if isinstance(a, Never):
-        return b
+    for bottom in (Never, Unreached):
+        if a == b or type(b) is bottom:
+            return a
+        if type(a) is bottom:
+            return b
     if isinstance(a, Tensor) and isinstance(b, Tensor):
         return Tensor(
             a.dtype if a.dtype == b.dtype else "",

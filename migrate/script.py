@@ -246,6 +246,8 @@ class Script:
     )  # scopes, and lists or dicts of parameters that they do more with
     followed: set[tuple[str, str]] = field(default_factory=set)  # scopes, and names that only sort names of weights
     optimizers: dict[Place, tuple[Place, ...]] = field(default_factory=dict)  # -> the models that they train
+    # scope and name of what no optimizer can train, since nothing here knows it as a model
+    foreign_models: set[tuple[str, str]] = field(default_factory=set)
     leaves: set[Place] = field(default_factory=set)  # tensors made with requires_grad=True
     inspected: set[Place] = field(default_factory=set)  # models whose gradients the script itself reads
     frozen: dict[Place, frozenset[str]] = field(default_factory=dict)  # model -> leaves that require no gradient by now

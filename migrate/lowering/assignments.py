@@ -33,6 +33,7 @@ from migrate.lowering.constructors import attributes_in
 from migrate.lowering.data_loading import DataLoading
 from migrate.lowering.elements import kinds_in, part_kind
 from migrate.lowering.finding import CLIPPING
+from migrate.lowering.foreign_models import refuse_foreign_model
 from migrate.lowering.handed_over import HandedOver
 from migrate.lowering.inheritance import FRAMEWORK
 from migrate.lowering.initialisation import Initialisation
@@ -66,6 +67,7 @@ class Assignments(InlineModels, HandedOver, Initialisation, DataLoading, Changed
             if tied is not None:
                 return tied
         if self.context in HOST_CONTEXTS:
+            refuse_foreign_model(self, targets, small.value)
             if self.is_part_of_model(targets[0]):
                 return self.model_part(targets[0], small.value)
             about_weights = self.sorted_assignment(small)

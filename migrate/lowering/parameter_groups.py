@@ -10,6 +10,7 @@ import libcst as cst
 from migrate import nodes
 from migrate.diagnostics import Unsupported
 from migrate.kinds import Group, Items, Leaf, Place, Selection
+from migrate.lowering.foreign_models import note_trained
 from migrate.lowering.labels import FROZEN, labels_of, mask_of
 from migrate.lowering.selections import Selections, leaves_of
 from migrate.nodes import Expr
@@ -38,6 +39,7 @@ class ParameterGroups(Selections):
         if groups is None:
             whole = self.selection(node)
             if whole is None:
+                note_trained(self, node)
                 raise Unsupported("MIG302", f"{torch}: {nodes.code(node)} is not known to be parameters of models")
             groups = [Group(whole)]
         if all(not found for group in groups for _, found in group.selection.leaves):

@@ -321,6 +321,7 @@ def _fingerprint(script: Script) -> str:
                 sorted(script.copies | script.early | script.unfed),
                 sorted(script.handed),
                 sorted(script.given_up),
+                sorted(script.foreign_models),
                 script.parallel,
                 script.distributed,
             )

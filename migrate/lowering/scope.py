@@ -188,9 +188,9 @@ class Scope(Parts):
     def parameter_kind(self, facts: FunctionFacts, parameter: cst.Param) -> Kind:
         """What a parameter of a function holds: what its calls passed, else what its annotation says."""
         kind = facts.params.get(parameter.name.value, Never())
-        if isinstance(kind, Never):
+        if type(kind) is Never:
             kind = self.annotated_maker(parameter.annotation)
-        if not isinstance(kind, Never):
+        if type(kind) is not Never:
             return kind
         annotation = nodes.annotation(parameter)
         if annotation in ("torch.Tensor", "Tensor"):

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from migrate import layouts, suites, usage
+from migrate import layouts, nodes, suites, usage
 from migrate.diagnostics import Unsupported
 from migrate.kinds import (
     Never,
     Tensor,
+    Unreached,
 )
 from migrate.lowering.assignments import Assignments
 from migrate.lowering.classes import Classes
@@ -18,6 +19,7 @@ from migrate.lowering.control_flow import ControlFlow
 from migrate.lowering.expression_statements import ExpressionStatements
 from migrate.lowering.failing import Failing
 from migrate.lowering.finding import RegionFinding
+from migrate.lowering.foreign_models import is_trained_foreign, unreached
 from migrate.lowering.merging import merged_outputs
 from migrate.lowering.plain_terms import PlainTerms
 from migrate.lowering.region import Region
@@ -89,7 +91,8 @@ class Statements(
             self.unit.refused |= set(stored)
             self.unit.refused_reads |= {name for one in originals for name in usage.loads(one)}
             for name in stored:
-                self.env.kinds[name] = Never()  # nothing follows the exception
+                foreign = error.code == "MIG202" and is_trained_foreign(self, nodes.name(name))
+                self.env.kinds[name] = Unreached() if foreign else Never()  # nothing follows the exception
                 self.env.definitions.pop(name, None)
         finally:
             self.before, self.precision = outer, precision
@@ -98,6 +101,9 @@ class Statements(
 
     def statement(self, original: Statement) -> list[Statement]:
         """One statement, by its type; several on one line become several lines."""
+        behind = unreached(self, original)
+        if behind is not None:
+            return behind
         if isinstance(original, cst.SimpleStatementLine):
             if len(original.body) == 1:
                 return self.small(original, original.body[0])
