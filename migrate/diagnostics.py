@@ -242,6 +242,15 @@ CODES: dict[str, Code] = _codes(
         Severity.NOTE,
     ),
     Code(
+        "MIG507",
+        "a constructor changes what it was given",
+        "read changed settings from the module, not from the object that was passed",
+        "The constructor sets attributes of an argument, or calls a method for what that does to it. torch runs a "
+        "constructor once; a Flax module runs its setup whenever it is used. It changes a copy each time, and the "
+        "object that was passed stays as it was.",
+        Severity.NOTE,
+    ),
+    Code(
         "MIG900",
         "internal error",
         "please report it with the file",

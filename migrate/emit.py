@@ -22,9 +22,11 @@ _SHARDING = ("Mesh", "NamedSharding", "PartitionSpec")
 
 # name in the code: its import. Standard library first, as people order them.
 _STANDARD = {
+    "copy": "import copy",
     "math": "import math",
     "re": "import re",
     "Callable": "from collections.abc import Callable",
+    "Mapping": "from collections.abc import Mapping",
     "os": "import os",
     "dataclass": "from dataclasses import dataclass",
     "Sequence": "from collections.abc import Sequence",

@@ -66,6 +66,7 @@ class FunctionFacts:
     found_calls: list[CallSite] = field(default_factory=list)
     seeds: str = ""  # the parameter that seeds torch's generator, for helpers like set_seed(seed)
     local_key: bool = False
+    draws_globally: bool = False  # with the key of its file
     owner_is_class: bool = False
     builds: bool = False  # whether it makes parts of modules
     takes_mode: bool = False  # whether it is told the mode of what it makes
@@ -181,6 +182,7 @@ class ClassFacts:
     made_by_value: bool = False  # made by calls of a value that may be another class as well
     field_kinds: dict[str, Kind] = field(default_factory=dict)
     field_types: dict[str, str] = field(default_factory=dict)  # annotations told by use
+    rebinds: set[str] = field(default_factory=set)  # fields that the constructor has under their names, changed
     flags: dict[str, bool] = field(default_factory=dict)  # attributes that are True, or False, whatever it is given
     # path of a weight -> the lengths of its axes in Flax, as the constructor writes them
     lengths: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -277,6 +279,13 @@ class Script:
     half: set[str] = field(default_factory=set)  # module classes that are called under autocast
     device_used: set[str] = field(default_factory=set)  # devices that are used for more than placing tensors
     found_device_used: set[str] = field(default_factory=set)
+    # model -> the variables that hold an object which has taken its weights over, and the attributes of that
+    holders: dict[Place, set[tuple[Place, Place]]] = field(default_factory=dict)
+    objects: dict[str, set[Place]] = field(default_factory=dict)  # class that is no module -> variables with one of it
+    by_value: set[str] = field(default_factory=set)  # functions that need state, and are used as values
+    value_calls: set[tuple[Kind, ...]] = field(
+        default_factory=set
+    )  # arguments of calls of unknown values, in any round
     examples: dict[Place, Example] = field(default_factory=dict)
     submodules: dict[str, dict[str, str]] = field(default_factory=dict)  # package -> name -> its module scope
     gone: dict[str, set[str]] = field(default_factory=dict)  # file -> names that its output no longer binds

@@ -47,6 +47,15 @@ def _models_of(tensors: dict[str, Any]) -> set[str]:
     return {name.partition("|")[0] for name in tensors}
 
 
+def _shapes(make: Callable[[], Any]) -> Any:
+    """What variables a model is initialised with, all but their values, which others replace: a forward pass that is
+    traced takes a fraction of one that is executed operation by operation. One that reads values cannot be traced."""
+    try:
+        return jax.eval_shape(make)
+    except (jax.errors.JAXTypeError, jax.errors.JAXIndexError):
+        return make()
+
+
 class Weights:
     """Puts the torch weights in place of those that a model was initialised with."""
 
@@ -221,12 +230,13 @@ class Watcher:
 
         @functools.wraps(original)
         def init(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+            outermost = self._init_depth == 0 and module.scope is None
             self._init_depth += 1
             try:
-                variables = original(module, *args, **kwargs)
+                make = functools.partial(original, module, *args, **kwargs)
+                variables = _shapes(make) if outermost else make()
             finally:
                 self._init_depth -= 1
-            outermost = self._init_depth == 0 and module.scope is None
             return self.weights.replace(module, variables) if outermost else variables
 
         child.patch(nn.Module, "init", init)

@@ -40,6 +40,8 @@ class Attributes(NamedWeights, ParameterLists, ModuleLists):
             return self.tie(path, target, value)
         if self.context == "setup" and path.endswith(".data"):
             return self.weight_data(target.value, value)
+        if self.context == "setup" and path.split(".")[0] in self.script.classes[self.cls].rebinds:
+            return None
         base = self.expr(target.value)
         if not isinstance(base.kind, SelfModule):
             raise Unsupported("MIG204", f"{path} is changed after its module was made")
@@ -87,7 +89,7 @@ class Attributes(NamedWeights, ParameterLists, ModuleLists):
         if name in facts.held:
             self.note_attribute(facts, name, kind)
             return suites.assigned(line, nodes.name(facts.held[name]), node)
-        if name in facts.fields and nodes.dotted(value) != name:
+        if name in facts.fields and (nodes.dotted(value) != name or name in facts.rebinds):
             facts.renamed[name] = f"{name}_layer" if isinstance(kind, Module) else f"{name}_value"
         self.note_attribute(facts, name, kind, passed=isinstance(value, cst.Name) and value.value in facts.fields)
         flag = nodes.literal(node)

@@ -251,17 +251,6 @@ class Calls(
         if self.context == "forward" or any(isinstance(self.expr(arg.value).kind, Tensor) for arg in node.args):
             raise Unsupported("MIG202", f"{nodes.code(node.func)}, which another package makes, is not converted")
 
-    def construct_host(self, node: cst.Call, callee: Value, kind: HostClass) -> Value:
-        """`Trainer(model, ...)`: the object takes the state of the models that it is given, and keeps it."""
-        name = f"{kind.cls}.__init__"
-        if name not in self.script.functions:
-            return Value(node.with_changes(args=self.plain_args(node.args)), Instance(kind.cls))
-        made = self.user_call(node, callee, Function(name))
-        for place, source in self.script.parameters_of.items():
-            if place.scope == kind.cls and place.of_self:
-                self.captured.add(self.script.parameters_of.get(source, source))
-        return Value(made.node, Instance(kind.cls))
-
     def suspect(self, node: cst.Call, method: str, kind: Kind) -> None:
         """Reports a method that only torch has, of an object of which nothing is known; the call stays as it is."""
         to_device = method == "to" and any(isinstance(self.expr(arg.value).kind, Device) for arg in node.args)
@@ -317,6 +306,7 @@ class Calls(
         name = nodes.dotted(node.func)
         if isinstance(node.func, cst.Name) and self.env.lookup(node.func.value) is None:
             return self.builtin_call(node, node.func.value)
+        self.note_value_call(node, kind)
         made = node.with_changes(func=callee.node, args=self.plain_args(node.args))
         if self.context == "setup" and kind == Plain("imported"):
             return Value(made, FOREIGN)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import libcst as cst
 
 from migrate import nodes, suites, usage
+from migrate.walking import walk
 
 
 def built_methods(methods: Mapping[str, cst.FunctionDef]) -> set[str]:
@@ -31,6 +32,46 @@ def certain(body: Sequence[cst.CSTNode]) -> set[str]:
 def repeated(body: Sequence[cst.CSTNode]) -> set[str]:
     """The attributes of self that one run of a block may set more than once."""
     return {name for name, times in _times(body).items() if times > 1}
+
+
+# Methods that a parameter of a constructor has if it is a module or a logger: its settings stay as they are.
+_OF_OTHERS = frozenset(
+    {"train", "eval", "to", "cuda", "cpu", "half", "float", "double", "apply", "compile", "requires_grad_", "zero_grad"}
+    | {"load_state_dict", "register_buffer", "register_parameter", "register_forward_hook", "add_module"}
+    | {"debug", "info", "warning", "error", "exception", "log", "write"}
+)
+
+
+class _Changed(cst.CSTVisitor):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[tuple[str, cst.BaseExpression | None]] = []
+
+    def visit_Assign(self, node: cst.Assign) -> None:
+        for target in node.targets:
+            self.note(target.target, node.value)
+
+    def visit_AugAssign(self, node: cst.AugAssign) -> None:
+        self.note(node.target, node.value)
+
+    def visit_Expr(self, node: cst.Expr) -> None:
+        func = node.value.func if isinstance(node.value, cst.Call) else None
+        if isinstance(func, cst.Attribute) and func.attr.value not in _OF_OTHERS:
+            self.note(func, None)
+
+    def note(self, target: cst.BaseExpression, value: cst.BaseExpression | None) -> None:
+        root = target
+        while isinstance(root, cst.Attribute | cst.Subscript):
+            root = root.value
+        if root is not target and isinstance(root, cst.Name):
+            self.found.append((root.value, value))
+
+
+def changed_objects(body: cst.BaseSuite) -> list[tuple[str, cst.BaseExpression | None]]:
+    """Names whose objects a block changes: `config.size = 3`, with the value, `config.update(...)`, with None."""
+    visitor = _Changed()
+    walk(body, visitor)
+    return visitor.found
 
 
 def _times(body: Sequence[cst.CSTNode]) -> Counter[str]:

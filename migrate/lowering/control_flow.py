@@ -17,6 +17,7 @@ from migrate.lowering.optimizer_statements import OptimizerStatements
 from migrate.lowering.precision import Precision
 from migrate.lowering.scanned_loops import ScannedLoops
 from migrate.lowering.scope import HOST_CONTEXTS, NextTurn, is_grad_mode
+from migrate.lowering.unit import Environment
 from migrate.machine import OUT_OF_MEMORY
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
@@ -102,6 +103,7 @@ class ControlFlow(Branches, Precision, DataLoading, OptimizerStatements, Scanned
             else_ = node.orelse if isinstance(node.orelse, cst.Else) else cst.Else(suites.block([]))
             orelse = else_.with_changes(body=suites.block_of(else_.body, rest))
         if not suites.exits(body):
+            self.keep_devices(after_body)
             self.env.join(after_body)
         if not body and orelse is None and _pure(node.test):
             return settled
@@ -110,6 +112,14 @@ class ControlFlow(Branches, Precision, DataLoading, OptimizerStatements, Scanned
             return [*settled, node.with_changes(test=negated, body=orelse.body, orelse=None)]
         made = node.with_changes(test=layouts.first(test), body=suites.block_of(node.body, body), orelse=orelse)
         return [*settled, made]
+
+    def keep_devices(self, other: Environment) -> None:
+        """A device that is something else after another branch, such as a string of the settings, has a variable."""
+        for one, two in ((self.env.kinds, other.kinds), (other.kinds, self.env.kinds)):
+            mixed = {
+                n for n, kind in one.items() if isinstance(kind, Device) and not isinstance(two.get(n, kind), Device)
+            }
+            self.script.found_device_used |= mixed
 
     def loop_body(self, body: cst.BaseSuite, bind: Callable[[], list[Statement]]) -> list[Statement]:
         """The body of a loop: once for what it makes known to its own next turn, then for good.

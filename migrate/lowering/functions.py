@@ -128,7 +128,9 @@ class Functions(Initializers, HandedOver, Initialisation, UserCalls):
         inner.finish_inits()
         if facts.local_key and not inner.ran_key:
             body = suites.after_docstring(body, [nodes.statement(f"{inner.unit.key} = jax.random.key(0)")])
-        if not facts.local_key:
+        if facts.draws_globally:
+            body = suites.after_docstring(body, [nodes.statement(f"global {inner.unit.key}")])
+        elif not facts.local_key:
             body = _one_draw(body, inner.unit.key)
         states = inner.own_returns()
         if states and not isinstance(facts.yields, Never):

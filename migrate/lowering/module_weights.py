@@ -35,7 +35,9 @@ _MAKERS = {
 _OF_DENSE = 'nn.initializers.variance_scaling(1 / 3, "fan_out", "uniform")'  # of a table: U(-b, b), b = 1 / sqrt(width)
 
 
-CONSTANT, NEVER_MADE = "a constant, made anew in setup", "not made, as the tests of the constructor stand"
+CONSTANT = "a constant, made anew in setup"
+UNSAVED = "a constant, made anew in setup, which torch does not save either"
+NEVER_MADE = "not made, as the tests of the constructor stand"
 
 
 class ModuleWeights(Arguments, ChangedBuffers):
@@ -141,19 +143,20 @@ class ModuleWeights(Arguments, ChangedBuffers):
         name = nodes.literal(node.args[0].value)
         if not isinstance(name, str):
             raise Unsupported("MIG201", "a buffer whose name is not written out")
+        saved = not any(_unsaved(number, arg) for number, arg in enumerate(node.args))
         facts.own_draws, drawn = set(facts.own_draws), facts.own_draws
         value = self.expr(node.args[1].value)
         if name in facts.changed and isinstance(value.kind, Tensor):
             facts.own_draws = drawn  # it is drawn once, with the weights
             code = nodes.code(value.node).replace('make_rng("sample")', 'make_rng("params")')
-            saved = not any(_unsaved(number, arg) for number, arg in enumerate(node.args))
             return self.variable(facts, name, Value(cst.parse_expression(code), value.kind), saved)
         if "make_rng" in nodes.code(value.node):
             raise Unsupported("MIG201", f"the buffer {name} is drawn at random")
         if not isinstance(value.kind, Tensor):
             raise Unsupported("MIG201", f"the buffer {name} is not known to be a tensor")
         facts.attributes[name] = value.kind
-        facts.buffers[name] = NEVER_MADE if any(_fails(test, facts.flags) for test in self.conditions) else CONSTANT
+        never = any(_fails(test, facts.flags) for test in self.conditions)
+        facts.buffers[name] = NEVER_MADE if never else CONSTANT if saved else UNSAVED
         return [nodes.statement(f"self.{name} = {{v}}", v=value.node)]
 
     def tie(self, path: str, target: Expr, value: Expr) -> list[Statement]:

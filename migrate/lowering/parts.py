@@ -10,7 +10,7 @@ from migrate.kinds import Kind, Place, Selection
 from migrate.lowering.region import Region
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
-from migrate.script import ClassFacts
+from migrate.script import ClassFacts, FunctionFacts
 
 
 class Parts:
@@ -110,6 +110,10 @@ class Parts:
 
     def hold(self, facts: ClassFacts, line: cst.SimpleStatementLine, name: str, value: Value) -> list[Statement]:
         """An attribute of a module that is filled later: a variable until then."""
+        raise NotImplementedError
+
+    def parameter_kind(self, facts: FunctionFacts, parameter: cst.Param) -> Kind:
+        """What a parameter of a function holds."""
         raise NotImplementedError
 
     def cut_part(self, target: cst.Attribute, value: Expr) -> list[Statement] | None:

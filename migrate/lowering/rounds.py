@@ -322,6 +322,8 @@ def _fingerprint(script: Script) -> str:
                 sorted(script.handed),
                 sorted(script.given_up),
                 sorted(script.foreign_models),
+                sorted(script.by_value),
+                sorted((model, sorted(found)) for model, found in script.holders.items()),
                 script.parallel,
                 script.distributed,
             )

@@ -20,7 +20,6 @@ from migrate.kinds import (
     Kind,
     ModuleClass,
     Never,
-    Number,
     Optimizer,
     Place,
     Plain,
@@ -184,18 +183,6 @@ class Scope(Parts):
             return self
         unit = self.unit.others[file]
         return type(self)(unit, "module", file, env=Environment(dict(self.script.finals.get(file, {}))))
-
-    def parameter_kind(self, facts: FunctionFacts, parameter: cst.Param) -> Kind:
-        """What a parameter of a function holds: what its calls passed, else what its annotation says."""
-        kind = facts.params.get(parameter.name.value, Never())
-        if type(kind) is Never:
-            kind = self.annotated_maker(parameter.annotation)
-        if type(kind) is not Never:
-            return kind
-        annotation = nodes.annotation(parameter)
-        if annotation in ("torch.Tensor", "Tensor"):
-            return Tensor()
-        return Number() if annotation in ("int", "float", "bool") else UNKNOWN
 
     def class_scope(self, name: str) -> Self:
         """The methods of a class that is no module."""
@@ -364,6 +351,7 @@ class Scope(Parts):
         """Declines a function as a value where its calls need state that whoever calls it does not have."""
         states = self.script.functions[kind.name].states if isinstance(kind, Function) else []
         if isinstance(kind, Function) and states:
+            self.script.by_value.add(kind.name)
             needed = ", ".join(sorted({state.what for state in states}))
             raise Unsupported("MIG404", f"{spelled(kind.name)} is used as a value, and its calls need {needed}")
 

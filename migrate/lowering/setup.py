@@ -7,20 +7,24 @@ import re
 import libcst as cst
 
 from migrate import nodes, suites, usage
+from migrate.diagnostics import Unsupported
 from migrate.kinds import (
     UNKNOWN,
     Function,
     Items,
     Kind,
+    ModuleClass,
     Never,
     Number,
     Plain,
     Tensor,
 )
 from migrate.lowering.attributes import Attributes
+from migrate.lowering.constructors import changed_objects
 from migrate.lowering.inheritance import is_super_init
 from migrate.lowering.makers import MakerValues
 from migrate.nodes import Statement
+from migrate.qualified import spelled
 from migrate.script import (
     ClassFacts,
     Script,
@@ -35,7 +39,9 @@ class Setup(Attributes, MakerValues):
         """The fields and the `setup` method that stand for `__init__`."""
         inner = self.method_scope(facts.name, "setup", "__init__")
         parameters = [*init.params.params[1:], *init.params.kwonly_params]
-        rebound = set(usage.stores(init.body))
+        changed = self.changed_settings(facts, init)
+        rebound = {*usage.stores(init.body), *changed}
+        facts.rebinds = rebound & set(facts.fields)
         for parameter in parameters:
             name = parameter.name.value
             kind = facts.field_kinds.get(name, UNKNOWN)
@@ -52,11 +58,33 @@ class Setup(Attributes, MakerValues):
         made = [nodes.substituted(statement, read) for statement in body]
         made = [statement for statement in made if not _assigns_itself(statement)]
         rebinds: list[Statement] = [
-            nodes.statement(f"{name} = self.{name}") for name in facts.fields if name in rebound
+            nodes.statement(f"{name} = {f'copy.deepcopy(self.{name})' if name in changed else f'self.{name}'}")
+            for name in facts.fields
+            if name in rebound
         ]
         fields: list[Statement] = [self.field(facts, parameter, inner) for parameter in parameters]
         fields += own_fields(self.script, facts.name)
         return _with_setup(init, fields, [*rebinds, *made])
+
+    def changed_settings(self, facts: ClassFacts, init: cst.FunctionDef) -> set[str]:
+        """Arguments of a constructor whose objects it changes. A Flax module runs its setup whenever it is used, and
+        each time it starts with what it was given: it changes copies."""
+        found: set[str] = set()
+        for name, value in changed_objects(init.body):
+            kind = facts.field_kinds.get(name, UNKNOWN)
+            settings = isinstance(kind, Plain | Never) or type(kind) is Kind
+            if name in facts.fields and settings and not (isinstance(value, cst.Call) and self.makes_module(value)):
+                found.add(name)
+        for name in sorted(found):
+            text = f"the constructor of {spelled(facts.name)} changes {name}, of which the module has a copy of its own"
+            self.unit.report(Unsupported("MIG507", text), facts.method("__init__") or init)
+        return found
+
+    def makes_module(self, node: cst.Call) -> bool:
+        """Whether a call makes a layer, or a module of the user's."""
+        return (self.torch_name(node.func) or "").startswith("torch.nn.") or isinstance(
+            self.kind_of(node.func), ModuleClass
+        )
 
     def field(self, facts: ClassFacts, parameter: cst.Param, inner: Setup) -> cst.SimpleStatementLine:
         """A constructor parameter as a dataclass field."""

@@ -9,12 +9,13 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from migrate import nodes
+from migrate import nodes, usage
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Model, Place
+from migrate.kinds import Instance, Model, Place
 from migrate.lowering.detached import Detached
 from migrate.lowering.elements import WeightsByName
 from migrate.nodes import Expr, Statement
+from migrate.qualified import is_module
 from migrate.script import BATCH_STATS, COUNT, GRADS, KEY, MODE, OPT_STATE, PARAMS, THE_KEY, State
 
 _SELF_CONTEXTS = ("forward", "setup")  # methods of a Flax module, which draws its own keys
@@ -62,6 +63,9 @@ class StateAccess(Detached):
             return nodes.name(self.state_name(state))
         if state.place in self.changed_by_name and state.what == PARAMS:
             raise Unsupported("MIG401", f"{state.place.name} is used in the loop that changes its weights by name")
+        held = self.held_by_object(state)
+        if held is not None:
+            return held
         if state.place in self.captured and state.what in (PARAMS, BATCH_STATS):
             raise Unsupported("MIG404", f"the weights of {state.place.name} belong to an object that it was given to")
         for what, place, line in self.pending:
@@ -73,6 +77,30 @@ class StateAccess(Detached):
                 self.unit.report(Unsupported("MIG402", f"{place.name} is used before an example is at hand"), line)
         self._note(state, write=False)
         return self.state_expr(state)
+
+    def held_by_object(self, state: State) -> Expr | None:
+        """`trainer.params`: the weights of a model of this file that one object has taken over, for what runs after
+        that: the statements of the file, and functions that others call as values."""
+        if state.what not in (PARAMS, BATCH_STATS) or state.place.scope != self.unit.scope:
+            return None
+        holders = self.script.holders.get(state.place, set())
+        later = state.place in self.captured if self.facts is None else self.facts.qualname in self.script.by_value
+        if len(holders) != 1 or not later:
+            return None
+        ((owner, own),) = holders
+        if owner.scope != self.unit.scope or owner.of_self:
+            return None
+        if self.facts is not None and owner.name in {*self.facts.parameter_names, *usage.stores(self.facts.node.body)}:
+            same = self.kind_of_name(owner.name) == Instance(own.scope) and self.script.objects[own.scope] == {owner}
+            if not same:
+                return None
+        return nodes.expression(f"{owner.name}.{self.state_name(State(state.what, own))}")
+
+    def draws_globally(self) -> bool:
+        """Whether a function takes the key of its file: nobody gives one to a function that is used as a value."""
+        facts = self.facts
+        known = facts is not None and facts.qualname in self.script.by_value and is_module(facts.owner)
+        return known and self.unit.scope in self.script.module_keys
 
     def gradients(self, place: Place) -> Expr:
         """The gradients that a script itself reads: those that its last step returned, or that wait outside the step
@@ -116,6 +144,9 @@ class StateAccess(Detached):
         if self.region is not None:
             self.region.write(state)
             return nodes.name(self.state_name(state))
+        held = self.held_by_object(state)
+        if held is not None:
+            return held
         self._note(state, write=True)
         if state.what == PARAMS:
             for name, kind in self.env.kinds.items():
@@ -134,8 +165,9 @@ class StateAccess(Detached):
             return
         local = state.place.scope == self.scope and not self.passed_in(state.place)
         if state.what == KEY:
-            facts.found_needs_key = True
-            local = facts.local_key
+            facts.draws_globally = self.draws_globally()
+            facts.found_needs_key = not facts.draws_globally
+            local = facts.local_key or facts.draws_globally
         if local:
             self.touched |= set() if self.making_optimizer else {state.place}
             return

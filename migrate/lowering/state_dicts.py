@@ -7,7 +7,7 @@ it, it becomes a dict of torch's names and axes, by a table of where each weight
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import libcst as cst
 
@@ -18,8 +18,9 @@ from migrate.layers.moves import Permute
 from migrate.lowering.binding import Binding
 from migrate.lowering.elements import DICT, WeightsByName
 from migrate.lowering.models import Models
-from migrate.lowering.module_weights import NEVER_MADE
+from migrate.lowering.module_weights import CONSTANT, NEVER_MADE, UNSAVED
 from migrate.lowering.scope import HOST_CONTEXTS
+from migrate.manifest import ModelWeights
 from migrate.nodes import Expr, Statement
 from migrate.qualified import spelled
 from migrate.rules.rule import Value
@@ -58,10 +59,9 @@ class StateDicts(Models, Binding):
     def by_names(self, model: Model) -> Value:
         """A model's weights as a dict of torch's names."""
         assert model.place is not None
-        table = self.table_of_names(model)
         self.unit.use_snippet("state_dict")
         kind = WeightsByName(None, Tensor("float"), DICT, model.place)
-        return Value(nodes.call("state_dict", self.saved(model), nodes.name(table)), kind)
+        return Value(nodes.call("state_dict", self.saved(model), *self.where_weights_are(model)), kind)
 
     def looked_into(self, node: cst.Call, func: cst.Attribute, base: Value) -> tuple[cst.Call, Value]:
         """`model.state_dict().items()` with torch's names in it; other calls as they are."""
@@ -120,7 +120,7 @@ class StateDicts(Models, Binding):
         kind = self.kind_of_name(place.name)
         assert isinstance(kind, Model)
         self.unit.use_snippet("with_state_dict")
-        made = nodes.call("with_state_dict", self.saved(kind), weights, nodes.name(self.table_of_names(kind)))
+        made = nodes.call("with_state_dict", self.saved(kind), weights, *self.where_weights_are(kind))
         if not self.stats_of(kind):
             return [nodes.statement("{p} = {made}", p=self.write(State(PARAMS, place)), made=made)]
         params, stats = (self.write(State(what, place)) for what in (PARAMS, BATCH_STATS))
@@ -131,9 +131,9 @@ class StateDicts(Models, Binding):
 
     # -- the table ----------------------------------------------------------------------------------------------------
 
-    def table_of_names(self, model: Model) -> str:
-        """Where each weight of a class is, as a constant of the file."""
-        rows: dict[str, tuple[str, tuple[int, ...] | None]] = {}
+    def where_weights_are(self, model: Model) -> list[Expr]:
+        """The table of a model's names, and the model itself where it makes constants, which torch has in the dict."""
+        rows: dict[str, tuple[str, tuple[int, ...] | None] | None] = {}
         stats = self.stats_of(model)
         weights = model_weights(self.script, model.cls)
         for leaf in weights.leaves:
@@ -141,15 +141,17 @@ class StateDicts(Models, Binding):
             if leaf.moves and axes is None:
                 raise Unsupported("MIG306", f"{leaf.torch} of {spelled(model.cls)} has another form in Flax")
             rows[leaf.torch] = (leaf.flax if stats else leaf.flax.removeprefix("params/"), axes)
-        for unused in weights.unused:
-            if unused.reason != NEVER_MADE:
-                text = f"{unused.torch} is in a state dict of {spelled(model.cls)}, and no weight in Flax"
-                raise Unsupported("MIG306", text)
+        constants = [unused.torch for unused in weights.unused if unused.reason not in (NEVER_MADE, UNSAVED)]
+        if constants and (stats or not self.constants_are_found(model.cls, weights)):
+            raise Unsupported(
+                "MIG306", f"{constants[0]} is in a state dict of {spelled(model.cls)}, and no weight in Flax"
+            )
+        rows |= dict.fromkeys(constants)
         rows |= {tie.torch: rows[tie.same_as] for tie in weights.ties}
         order = list(self.script.classes[model.cls].attributes)
         first = {name: name.partition(".")[0] for name in rows if "." in name}  # a class's own weights come before
-        names = sorted(rows, key=lambda name: order.index(first[name]) if first.get(name) in order else -1)
-        lines = "".join(f'    "{name}": ("{rows[name][0]}", {rows[name][1]}),\n' for name in names)
+        names = sorted(_in_order(rows), key=lambda name: order.index(first[name]) if first.get(name) in order else -1)
+        lines = "".join(f'    "{name}": {_place(rows[name])},\n' for name in names)
         text = f"{{\n{lines}}}\n"
 
         def make(name: str) -> list[Statement]:
@@ -157,7 +159,31 @@ class StateDicts(Models, Binding):
             return list(cst.parse_module(f"{comment}{name} = {text}").body)
 
         words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", spelled(model.cls)).upper()
-        return self.unit.helper(f"{words}_WEIGHTS", make, text)
+        table = nodes.name(self.unit.helper(f"{words}_WEIGHTS", make, text))
+        return [table, nodes.expression(model.place.name)] if constants and model.place is not None else [table]
+
+    def constants_are_found(self, cls: str, weights: ModelWeights) -> bool:
+        """Whether all that is in torch's dict and no weight in Flax are constants, with torch's names for the way."""
+        classes = [self.script.classes[one] for one in self.script.with_submodules(cls)]
+        renamed = any(facts.renamed.keys() & {*facts.buffers, *facts.children} for facts in classes)
+        made = {CONSTANT, NEVER_MADE, UNSAVED}
+        numbered = any(part.isdigit() for unused in weights.unused for part in unused.torch.split("."))
+        return not renamed and not numbered and all(unused.reason in made for unused in weights.unused)
+
+
+def _in_order(rows: Mapping[str, object]) -> list[str]:
+    """Names with the constants of a module between its own weights and those of the modules inside."""
+    names = [name for name, place in rows.items() if place is not None]
+    for name in (name for name, place in rows.items() if place is None):
+        prefix = name.rpartition(".")[0]
+        alike = [number for number, other in enumerate(names) if other.startswith(f"{prefix}." if prefix else "")]
+        inside = [number for number in alike if names[number].count(".") > name.count(".")]
+        names.insert(inside[0] if inside else alike[-1] + 1 if alike else len(names), name)
+    return names
+
+
+def _place(row: tuple[str, tuple[int, ...] | None] | None) -> str:
+    return "None" if row is None else f'("{row[0]}", {row[1]})'
 
 
 class _Looks(cst.CSTVisitor):

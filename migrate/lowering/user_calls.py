@@ -8,7 +8,25 @@ import libcst as cst
 
 from migrate import layouts, nodes, suites, usage
 from migrate.diagnostics import Unsupported
-from migrate.kinds import VANISHING, Function, Host, Kind, Leaf, Model, Never, Optimizer, Place, Plain, Scheduler
+from migrate.kinds import (
+    UNKNOWN,
+    VANISHING,
+    Function,
+    Host,
+    HostClass,
+    Instance,
+    Items,
+    Kind,
+    Leaf,
+    Model,
+    Never,
+    Number,
+    Optimizer,
+    Place,
+    Plain,
+    Scheduler,
+    Tensor,
+)
 from migrate.lowering.arguments import Arguments, argument_names
 from migrate.lowering.binding import Binding
 from migrate.lowering.builders import Builders
@@ -37,7 +55,8 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
             value = self.expr(arg.value)
             if name:
                 bound[name] = arg.value
-                self.pass_kind(facts, name, value.kind)
+                itself = facts.qualname in self.script.by_value and nodes.dotted(arg.value) == "self"
+                self.pass_kind(facts, name, self.object_kind(arg.value) if itself else value.kind)
                 facts.found_given[name] = facts.found_given.get(name, True) and self.gives(arg.value)
                 if isinstance(facts.params.get(name), VANISHING):
                     continue
@@ -77,6 +96,52 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
             if alone
             else self.called_before(Value(made, facts.result), facts)
         )
+
+    def construct_host(self, node: cst.Call, callee: Value, kind: HostClass) -> Value:
+        """`Trainer(model, ...)`: the object takes the state of the models that it is given, and keeps it."""
+        name = f"{kind.cls}.__init__"
+        if name not in self.script.functions:
+            return Value(node.with_changes(args=self.plain_args(node.args)), Instance(kind.cls))
+        self.script.objects.setdefault(kind.cls, set()).add(self.pending_place)
+        made = self.user_call(node, callee, Function(name))
+        for place, source in self.script.parameters_of.items():
+            if place.scope == kind.cls and place.of_self:
+                model = self.script.parameters_of.get(source, source)
+                self.captured.add(model)
+                if self.context == "module":
+                    self.script.holders.setdefault(model, set()).add((self.pending_place, place))
+        return Value(made.node, Instance(kind.cls))
+
+    def parameter_kind(self, facts: FunctionFacts, parameter: cst.Param) -> Kind:
+        """What a parameter of a function holds: what its calls passed, else what its annotation says."""
+        kind = facts.params.get(parameter.name.value, Never())
+        if type(kind) is Never:
+            kind = self.annotated_maker(parameter.annotation)
+        if type(kind) is Never and facts.qualname in self.script.by_value:
+            kind = self.given_by_value(facts, parameter.name.value)
+        if type(kind) is not Never:
+            return kind
+        annotation = nodes.annotation(parameter)
+        if annotation in ("torch.Tensor", "Tensor"):
+            return Tensor()
+        return Number() if annotation in ("int", "float", "bool") else UNKNOWN
+
+    def given_by_value(self, facts: FunctionFacts, parameter: str) -> Kind:
+        """What a function that is used as a value may be called with: what any unknown value is."""
+        names = facts.parameter_names
+        calls = [given for given in self.script.value_calls if len(given) == len(names) and parameter in names]
+        return Items(tuple(given[names.index(parameter)] for given in calls)).joined()
+
+    def note_value_call(self, node: cst.Call, kind: Kind) -> None:
+        """Notes what a value of which nothing is known is called with: it may be any function that is used as one."""
+        plain = not any(arg.keyword or arg.star for arg in node.args)
+        if type(kind) is Kind and self.context in HOST_CONTEXTS and plain:
+            self.script.value_calls.add(tuple(self.object_kind(arg.value) for arg in node.args))
+
+    def object_kind(self, node: Expr) -> Kind:
+        """The kind of an argument by its name; that of `self` is its class."""
+        own = self.context == "method" or (self.facts is not None and self.facts.method)
+        return Instance(self.scope.rpartition(".")[0]) if own and nodes.dotted(node) == "self" else self.kind_of(node)
 
     def called_before(self, call: Value, facts: FunctionFacts) -> Value:
         """A call that changes state, in the middle of an expression: it is made before the statement, which takes its

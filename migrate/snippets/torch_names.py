@@ -4,7 +4,8 @@ import re
 def torch_names(leaves, names):
     """torch's name of each leaf, in torch's order, with its path and the order that its axes have here."""
     found = []
-    for number, (name, (path, axes)) in enumerate(names.items()):
+    for number, (name, place) in enumerate(names.items()):
+        path, axes = place or (name, None)
         heads = [name[: brace.start()] for brace in re.finditer("{", name)]
         firsts = [next(i for i, other in enumerate(names) if other.startswith(head + "{")) for head in heads]
         pattern = re.sub(r"\\{\d\\}", r"(\\d+)", re.escape(path))

@@ -1,13 +1,14 @@
 import jax.numpy as jnp
 from flax.traverse_util import flatten_dict, unflatten_dict
 
+from migrate.snippets.constants import constants
 from migrate.snippets.torch_names import torch_names
 
 
-def with_state_dict(params, weights, names):
+def with_state_dict(params, weights, names, model=None):
     """`params` with the weights that a dict has under torch's names, which must be all of them."""
-    before = flatten_dict(params, sep="/")
-    leaves, known = dict(before), torch_names(before, names)
+    before = flatten_dict(params, sep="/") | (constants(model, params, names) if model is not None else {})
+    leaves, known = flatten_dict(params, sep="/"), torch_names(before, names)
     if weights.keys() != {name for name, *_ in known}:
         raise KeyError(f"not the names of these weights: {sorted(weights.keys() ^ {name for name, *_ in known})}")
     for name, path, axes in known:
@@ -17,6 +18,8 @@ def with_state_dict(params, weights, names):
             raise ValueError(f"{name} has the shape {value.shape} where {before[path].shape} is wanted")
         if jnp.array_equal(value, before[path]):  # tied weights have several names: one that changes is enough
             continue
+        if path not in leaves:
+            raise ValueError(f"{name} is a constant of the model")
         if leaves[path] is not before[path] and not jnp.array_equal(value, leaves[path]):
             raise ValueError(f"{name} is one weight with another, which is something else")
         leaves[path] = value

@@ -7,6 +7,7 @@ import sys
 import types
 from pathlib import Path
 
+import flax.linen as nn
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -62,6 +63,31 @@ def test_names_come_in_torchs_order() -> None:
     """By number, not as text, and the weights of one module together."""
     names = [f"b.{i}.{kind}" for i in (0, 2, 10) for kind in ("weight", "bias")]
     assert list(state_dict(_params(), NAMES)) == [*names, "tied"]
+
+
+class _Masked(nn.Module):
+    def setup(self):
+        self.table, self.blocks = nn.Embed(4, 2), [_Block(), _Block()]
+
+    def __call__(self, x):
+        return self.table(x)
+
+
+class _Block(nn.Module):
+    def setup(self):
+        self.mask = jnp.tril(jnp.ones((2, 2)))
+
+
+def test_constants_are_among_the_weights() -> None:
+    """Read where they are, and never put anywhere."""
+    names = {"table.weight": ("table/embedding", None), "blocks.{0}.mask": None, "absent.mask": None}
+    model, params = _Masked(), {"table": {"embedding": jnp.zeros((4, 2))}}
+    weights = state_dict(params, names, model)
+    assert list(weights) == ["table.weight", "blocks.0.mask", "blocks.1.mask"]
+    np.testing.assert_array_equal(weights["blocks.1.mask"], [[1, 0], [1, 1]])
+    assert with_state_dict(params, weights, names, model).keys() == {"table"}
+    with pytest.raises(ValueError, match="is a constant of the model"):
+        with_state_dict(params, {**weights, "blocks.0.mask": jnp.ones((2, 2))}, names, model)
 
 
 def test_one_name_of_a_tied_weight_is_enough() -> None:

@@ -127,6 +127,13 @@ SOURCES["MIG504"] = (
     "def initialise(net):",
 )
 SOURCES["MIG505"] = (HEAD + "print(torch.utils.checkpoint(Net()))\n", "print(torch.utils.checkpoint(Net()))")
+SOURCES["MIG507"] = (
+    HEAD
+    + "class Sized(nn.Module):\n    def __init__(self, config):\n        super().__init__()\n"
+    + "        config.half = config.size // 2\n        self.fc = nn.Linear(config.size, config.half)\n"
+    + "    def forward(self, x):\n        return self.fc(x)\n",
+    "    def __init__(self, config):",
+)
 
 
 def diagnostics(source: str) -> tuple[Diagnostic, ...]:

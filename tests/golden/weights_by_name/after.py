@@ -1,6 +1,7 @@
 """Weights by torch's names: a model that takes them from a checkpoint of another library, key by key; a dict of them
 that a script looks into and puts back; a table and a mask that are cut to a shorter length."""
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import flax.linen as nn
@@ -22,9 +23,28 @@ class Config:
     layers: int = 2
 
 
-def state_dict(params, names):
-    """The weights under the names that they have in torch, with torch's axes. `names`: where each is, {0} in a list."""
-    leaves = flatten_dict(params, sep="/")
+def constants(model, params, names):
+    """The tensors that a model makes of its settings, a mask for example, by torch's names: those without a place."""
+    waiting = [(model.bind({"params": params}), name.split("."), "") for name, place in names.items() if place is None]
+    found = {}
+    while waiting:
+        module, (part, *rest), done = waiting.pop()
+        if part.startswith("{"):
+            children = {str(number): child for number, child in enumerate(module)}
+        else:
+            children = {part: module[part] if isinstance(module, Mapping) else getattr(module, part, None)}
+        for key, child in children.items():
+            if rest and child is not None:
+                waiting.append((child, rest, f"{done}{key}."))
+            elif child is not None:
+                found[f"{done}{key}"] = child
+    return found
+
+
+def state_dict(params, names, model=None):
+    """The weights under the names that they have in torch, with torch's axes. `names`: where each is, {0} in a list;
+    those without a place are constants of `model`."""
+    leaves = flatten_dict(params, sep="/") | (constants(model, params, names) if model is not None else {})
     return {
         name: jnp.transpose(leaves[path], np.argsort(axes)) if axes else leaves[path]
         for name, path, axes in torch_names(leaves, names)
@@ -44,7 +64,8 @@ def torch_init(fan_in, **initializers):
 def torch_names(leaves, names):
     """torch's name of each leaf, in torch's order, with its path and the order that its axes have here."""
     found = []
-    for number, (name, (path, axes)) in enumerate(names.items()):
+    for number, (name, place) in enumerate(names.items()):
+        path, axes = place or (name, None)
         heads = [name[: brace.start()] for brace in re.finditer("{", name)]
         firsts = [next(i for i, other in enumerate(names) if other.startswith(head + "{")) for head in heads]
         pattern = re.sub(r"\\{\d\\}", r"(\\d+)", re.escape(path))
@@ -57,10 +78,10 @@ def torch_names(leaves, names):
     return [entry for _, *entry in sorted(found, key=lambda entry: entry[0])]
 
 
-def with_state_dict(params, weights, names):
+def with_state_dict(params, weights, names, model=None):
     """`params` with the weights that a dict has under torch's names, which must be all of them."""
-    before = flatten_dict(params, sep="/")
-    leaves, known = dict(before), torch_names(before, names)
+    before = flatten_dict(params, sep="/") | (constants(model, params, names) if model is not None else {})
+    leaves, known = flatten_dict(params, sep="/"), torch_names(before, names)
     if weights.keys() != {name for name, *_ in known}:
         raise KeyError(f"not the names of these weights: {sorted(weights.keys() ^ {name for name, *_ in known})}")
     for name, path, axes in known:
@@ -70,6 +91,8 @@ def with_state_dict(params, weights, names):
             raise ValueError(f"{name} has the shape {value.shape} where {before[path].shape} is wanted")
         if jnp.array_equal(value, before[path]):  # tied weights have several names: one that changes is enough
             continue
+        if path not in leaves:
+            raise ValueError(f"{name} is a constant of the model")
         if leaves[path] is not before[path] and not jnp.array_equal(value, leaves[path]):
             raise ValueError(f"{name} is one weight with another, which is something else")
         leaves[path] = value
