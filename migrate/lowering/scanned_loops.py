@@ -7,7 +7,7 @@ it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
@@ -26,12 +26,14 @@ _CELLS = ("torch.nn.LSTMCell", "torch.nn.GRUCell", "torch.nn.RNNCell")
 class Scan:
     """A loop that can be a scan.
 
-    carried: the names of its state. lists: those of the lists that each turn appends to. left: other names that it
-    leaves to what follows. xs: what is scanned over, along `axis`; None for `length` turns of nothing.
+    carried: the names of its state. lists: those of the lists that each turn appends to; `arrays`: of them, those that
+    can as well be what the scan gives. left: other names that it leaves to what follows. xs: what is scanned over,
+    along `axis`; None for `length` turns of nothing.
     """
 
     carried: tuple[str, ...]
     lists: tuple[str, ...]
+    arrays: frozenset[str]
     left: tuple[str, ...]
     element: str
     xs: Expr | None
@@ -71,7 +73,8 @@ class ScannedLoops(Arguments):
         if over is None:
             return None
         xs, axis, length = over
-        return Scan(carried, tuple(lists), left, node.target.value if xs is not None else "_", xs, axis, length)
+        arrays = frozenset(filter(self.only_joined, lists))
+        return Scan(carried, tuple(lists), arrays, left, node.target.value if xs is not None else "_", xs, axis, length)
 
     def kept_by_cell(self, statement: Statement) -> list[str]:
         """The names that a statement `h, c = self.cell(x, (h, c))` leaves in their shapes and types."""
@@ -146,6 +149,28 @@ class ScannedLoops(Arguments):
         usable = isinstance(value.kind, Tensor) and isinstance(axis, int) and axis >= 0 and len(args) <= 1
         return (layouts.first(value), axis, keeps) if usable and isinstance(axis, int) else None
 
+    def only_joined(self, name: str) -> bool:
+        """Whether a list is new, and what follows the loop only joins its elements: jnp takes an array for it."""
+        if len(self.blocks) != 1:
+            return False
+        block = self.blocks[-1]
+        before, after = block.statements[: block.index], block.statements[block.index + 1 :]
+        mentions = [statement for statement in before if name in (*usage.loads(statement), *usage.stores(statement))]
+        if len(mentions) != 1 or not is_new_list(mentions[0], {name}):
+            return False
+        for statement in after:
+            joined = [call for call in usage.calls(statement) if self.joins(call, name)]
+            if len(joined) != usage.loads(statement).count(name):
+                return False
+            if name in usage.stores(statement):
+                return bool(joined) and isinstance(statement, cst.SimpleStatementLine)
+        return True
+
+    def joins(self, call: cst.Call, name: str) -> bool:
+        """Whether a call is `torch.stack(xs)` or `torch.cat(xs)`."""
+        joining = self.torch_name(call.func) in ("torch.stack", "torch.cat", "torch.concat")
+        return joining and bool(call.args) and nodes.dotted(call.args[0].value) == name
+
     def as_scan(self, node: cst.For, scan: Scan, body: Sequence[Statement]) -> list[Statement] | None:
         """The loop as a scan; `body` is what its body became. None where that does more than bind names."""
         appended = dict(filter(None, map(_appended, body)))
@@ -157,6 +182,8 @@ class ScannedLoops(Arguments):
         given = appended | {name: nodes.name(name) for name in scan.left if name not in listed}
         names = ["steps"] if len(given) == 1 else [f"steps_{number}" for number in range(1, len(given) + 1)]
         gathered = {name: self.unused_here(own) for name, own in zip(given, names, strict=True)}
+        gathered |= {name: name for name in scan.arrays}
+        self.gathered |= scan.arrays
         function = self.unused_here("step")
         state = _one([nodes.name(name) for name in scan.carried])
         values = nodes.bare_tuple([state, _one(list(given.values()))])
@@ -166,7 +193,7 @@ class ScannedLoops(Arguments):
         scanned = nodes.statement("{targets} = {call}", targets=targets, call=call)
         after: list[Statement] = [scanned.with_changes(leading_lines=[cst.EmptyLine(indent=False)])]
         after += [nodes.statement(f"{name} = {gathered[listed.get(name, name)]}[-1]") for name in scan.left]
-        after += [nodes.statement(f"{name}.extend({gathered[name]})") for name in scan.lists]
+        after += [nodes.statement(f"{name}.extend({gathered[name]})") for name in scan.lists if name not in scan.arrays]
         return [made.with_changes(leading_lines=node.leading_lines), *after]
 
     def scanned_function(self, name: str, scan: Scan, steps: Sequence[Statement], last: Statement) -> cst.FunctionDef:
@@ -223,3 +250,24 @@ def _appended(statement: Statement) -> tuple[str, Expr] | None:
         if call.func.attr.value == "append" and isinstance(to, cst.Name):
             return to.value, call.args[0].value
     return None
+
+
+def without_new_lists(made: Sequence[Statement], names: Collection[str]) -> list[Statement]:
+    """Statements without `x = []` for some names; the comments of those go to the next."""
+    left: list[Statement] = []
+    dropped: list[cst.EmptyLine] = []
+    for statement in made:
+        if is_new_list(statement, names):
+            dropped += suites.kept_lines(statement)
+        else:
+            left += suites.after_dropped(dropped, [statement], first=not left)
+            dropped = []
+    return left
+
+
+def is_new_list(statement: Statement, names: Collection[str]) -> bool:
+    """Whether a statement is `x = []` for one of the names."""
+    small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1 else None
+    if not isinstance(small, cst.Assign) or len(small.targets) != 1 or not isinstance(small.value, cst.List):
+        return False
+    return not small.value.elements and nodes.dotted(small.targets[0].target) in names

@@ -104,9 +104,7 @@ class Scope(Parts):
         self.loops = 0  # how many loops of this scope are around
         self.detached = False  # inside a block that records no gradients, where some are taken
         self.conditional = False  # in a part of an expression that may not be evaluated, or again and again
-        self.receiving: Expr | None = (
-            None  # the value of the assignment being lowered, which may be what a function made
-        )
+        self.receiving: Expr | None = None  # the value that is being assigned, which a function may have made
         self.sampling = False  # in an example input of a model, which stays on one device
         self.nested = False  # inside a comprehension or a lambda, which runs its parts many times
         self.region: Tracing | None = None  # inside the loss function of an update region
@@ -132,6 +130,7 @@ class Scope(Parts):
         self.precision: Expr | None = None  # the dtype that an autocast around gives to layers
         self.last_reads: frozenset[str] = frozenset()  # names that the statement at hand is the last to read
         self.making_optimizer = False  # its parameters are named, not read
+        self.gathered: set[str] = set()  # lists that a scan makes in place of a loop
         self.ran_key = False  # whether a seed has made the key already
         self.module_needs_key = False
 

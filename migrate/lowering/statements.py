@@ -23,6 +23,7 @@ from migrate.lowering.foreign_models import is_trained_foreign, unreached
 from migrate.lowering.merging import merged_outputs
 from migrate.lowering.plain_terms import PlainTerms
 from migrate.lowering.region import Region
+from migrate.lowering.scanned_loops import without_new_lists
 from migrate.lowering.scope import Block
 from migrate.lowering.step_function import StepFunctions
 from migrate.nodes import Statement
@@ -48,7 +49,7 @@ class Statements(
         if self.opened:
             made += self.released(self.opened)
         self.opened = outer
-        return made
+        return without_new_lists(made, self.gathered) if self.gathered else made
 
     def lowered_each(
         self, statements: Sequence[Statement], anchored: bool = False, cyclic: bool = False

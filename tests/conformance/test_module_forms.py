@@ -87,7 +87,32 @@ PACKED = """class M(nn.Module):
         outputs, known = nn.utils.rnn.pad_packed_sequence(outputs, batch_first=True, padding_value=2.0)
         return outputs, hidden, last, h, c * known.sum()
 """
+STEPPED = """class M(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cell = nn.GRUCell(3, 4)
+        self.lower = nn.LSTMCell(1, 4)
+        self.upper = nn.LSTMCell(4, 4, bias=False)
+
+    def forward(self, x):
+        hidden, outputs = x.new_zeros(5, 4), []
+        trace = []
+        for row in x.unbind(1):
+            hidden = self.cell(row, hidden)
+            trace.append(hidden)
+        h, c = hidden, torch.tanh(hidden)
+        state = (c, h)
+        for value in x[:, :, 0].split(1, dim=1):
+            h, c = self.lower(value, (h, c))
+            state = self.upper(h, state)
+            outputs += [state[0]]
+        for _ in range(2):
+            h, c = self.lower(h[:, :1], (h, c))
+            outputs += [c]
+        return torch.stack(trace, dim=1), torch.cat(outputs, dim=1) * value
+"""
 FORMS = {
+    "cells stepped in a loop": (STEPPED, Sample("M()", (5, 3, 3))),
     "packed sequences": (PACKED, Sample("M()", (3, 5, 3))),
     "buffers that follow in train mode": (FOLLOWING, Sample("M()", (3, 4))),
     "buffers that change in both modes, and no_grad": (REMEMBERING, Sample("M()", (3, 4))),

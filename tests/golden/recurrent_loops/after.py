@@ -115,11 +115,19 @@ class Stepped(nn.Module):
             return hidden, None
 
         hidden, _ = step(self, hidden, None)
+        # what the cell has seen
+        @partial(nn.scan, variable_broadcast="params", split_rngs={"params": False})
+        def step(self, hidden, row):
+            hidden = self.cell(row, hidden)
+            return hidden, hidden
+
+        hidden, trace = step(self, hidden, jnp.expand_dims(hidden, 0))
+        trace = jnp.concatenate(trace, axis=1)
         for row in tuple(jnp.moveaxis(jnp.stack(seen, axis=1), 1, 0)):
             hidden = self.cell(self.dropout(row), hidden)
         for row in seen:
             hidden = jnp.tanh(self.project(row) + hidden)
-        return jnp.concatenate(outputs, axis=1), hidden
+        return jnp.concatenate(outputs, axis=1), hidden + trace.mean()
 
 
 model = Stepped()

@@ -39,11 +39,17 @@ class Stepped(nn.Module):
             seen.append(hidden)
         for _ in range(3):
             hidden = self.cell(hidden, hidden)
+        # what the cell has seen
+        trace = []
+        for row in hidden.unsqueeze(0):
+            hidden = self.cell(row, hidden)
+            trace.append(hidden)
+        trace = torch.cat(trace, dim=1)
         for row in torch.unbind(torch.stack(seen, dim=1), 1):
             hidden = self.cell(self.dropout(row), hidden)
         for row in seen:
             hidden = torch.tanh(self.project(row) + hidden)
-        return torch.cat(outputs, dim=1), hidden
+        return torch.cat(outputs, dim=1), hidden + trace.mean()
 
 
 model = Stepped()
