@@ -40,7 +40,10 @@ class StateDicts(Models, Binding):
         model = self.model_of_state(value)
         if model is None or not isinstance(target, cst.Name):
             return None
-        if not _looks(target.value, self.blocks[0].statements).found:
+        looks = _looks(target.value, self.blocks[0].statements)
+        weights = {leaf.torch for leaf in model_weights(self.script, model.cls).leaves}
+        beside = all(isinstance(key, str) and "." not in key and key not in weights for key in looks.added)
+        if not looks.found and beside:
             return None
         made = self.by_names(model)
         self.bind(target, made.kind)
@@ -187,12 +190,14 @@ def _place(row: tuple[str, tuple[int, ...] | None] | None) -> str:
 
 
 class _Looks(cst.CSTVisitor):
-    """How a dict under a name is used: `found`, its entries are asked for; `changed`, others take their place."""
+    """How a dict under a name is used: `found`, its entries are asked for; `changed`, others take their place; `added`,
+    under these keys."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
         self.name = name
         self.found = self.changed = False
+        self.added: list[object] = []
 
     def is_it(self, node: cst.CSTNode) -> bool:
         return nodes.dotted(node) == self.name
@@ -201,8 +206,14 @@ class _Looks(cst.CSTVisitor):
         self.found |= self.is_it(node.value) and node.attr.value in _LOOKS
         self.changed |= self.is_it(node.value) and node.attr.value in _CHANGES
 
-    def visit_AssignTarget(self, node: cst.AssignTarget) -> None:
-        self.changed |= isinstance(node.target, cst.Subscript) and self.is_it(node.target.value)
+    def visit_AssignTarget(self, node: cst.AssignTarget) -> bool:
+        target = node.target
+        if not isinstance(target, cst.Subscript) or not self.is_it(target.value):
+            return True
+        self.changed = True
+        index = target.slice[0].slice
+        self.added.append(nodes.literal(index.value) if isinstance(index, cst.Index) else None)
+        return False
 
     def visit_Subscript(self, node: cst.Subscript) -> None:
         self.found |= self.is_it(node.value)
