@@ -239,7 +239,7 @@ def test_output_and_gradients_are_torchs_and_the_weights_come_back(name, target,
     weights = random.normal(size=there.shape)
     (expected * torch.from_numpy(weights)).sum().backward()
     moved = jnp.asarray(np.moveaxis(weights, 1, -1) if case.channels else weights)
-    found, pulled = jax.vjp(apply, variables, inputs[0])
+    found, pulled = jax.vjp(jax.jit(apply), variables, inputs[0])
     same(np.moveaxis(found, -1, 1) if case.channels else np.asarray(found), there)
     gradients, of_input = pulled(moved)
     if given.grad is not None:
@@ -353,7 +353,7 @@ def there_and_back(flax: Any, module: tnn.Module, names: dict[str, str], folder:
     variables, apply = applied(flax, folder / "m.pt", inputs, module, names)
     expected = module(torch.from_numpy(x))
     expected.sum().backward()
-    found, pulled = jax.vjp(lambda v: apply(v, inputs[0]), variables)
+    found, pulled = jax.vjp(jax.jit(lambda v: apply(v, inputs[0])), variables)
     same(np.asarray(found), expected.detach().numpy())
     (gradients,) = pulled(jnp.ones_like(found))
     back = unport_tree({collection: nest_of(tree) for collection, tree in gradients.items()}, manifest)
