@@ -145,6 +145,7 @@ class ClassFacts:
     certain: set[str] = field(default_factory=set)  # attributes that the constructor sets whatever its arguments say
     rebound: set[str] = field(default_factory=set)  # attributes that it may set twice
     held: dict[str, str] = field(default_factory=dict)  # attributes kept in a variable until they are final -> its name
+    otherwise: dict[str, Kind] = field(default_factory=dict)  # what a held attribute is in another branch
     fields: list[str] = field(default_factory=list)
     extras: str = ""  # the name of the **kwargs that its constructor hands on, and nobody gives it
     attributes: dict[str, Kind] = field(default_factory=dict)

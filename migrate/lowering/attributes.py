@@ -128,12 +128,15 @@ class Attributes(NamedWeights, ParameterLists, ModuleLists):
             raise Unsupported(
                 "MIG201", f"self.{name} is a plain list of modules, which torch does not register; use nn.ModuleList"
             )
-        whole = join(facts.seen.get(name, Never()), kind)
+        before = facts.seen.get(name, Never())
+        if isinstance(before, Module) and isinstance(kind, Items) and kind.items == ():
+            kind = Module((ListNode((), "_"),))  # an empty list in the place of one of modules
+        whole = join(before, kind)
         facts.seen[name] = whole
         if isinstance(whole, Module):
             sure = name in facts.certain and len(whole.options) == 1 and not passed
             facts.children[name] = whole.options[0] if sure else ChoiceNode(whole.options)
-        elif isinstance(kind, Module):
+        elif isinstance(kind, Module) or isinstance(before, Module):
             raise Unsupported("MIG201", f"self.{name} is a module in one case and something else in another")
 
     def note_targets(self, targets: Sequence[cst.CSTNode], kind: Kind) -> None:
@@ -153,6 +156,8 @@ class Attributes(NamedWeights, ParameterLists, ModuleLists):
         other = _other_name(name, value.kind)
         local = other if name in facts.fields or name in self.env.kinds else name
         facts.held[name] = local
+        if name in facts.seen:
+            facts.otherwise[name] = facts.seen[name]
         self.opened.append(name)
         self.env.kinds[local] = value.kind
         self.note_held(facts, name, value.kind)
@@ -176,7 +181,7 @@ class Attributes(NamedWeights, ParameterLists, ModuleLists):
             elif isinstance(kind, Items):
                 element = kind.joined()
                 options = element.options if isinstance(element, Module) else ()
-                del facts.seen[name]
+                facts.seen[name] = facts.otherwise.pop(name, Never())
                 self.note_attribute(facts, name, Module((ListNode(options, "_", dynamic=True),)))
             if name in facts.fields:
                 facts.renamed[name] = _other_name(name, kind)

@@ -111,12 +111,39 @@ STEPPED = """class M(nn.Module):
             outputs += [c]
         return torch.stack(trace, dim=1), torch.cat(outputs, dim=1) * value
 """
+LISTS_OR_NONE = """class Stage(nn.Module):
+    def __init__(self, stride):
+        super().__init__()
+        if stride > 1:
+            self.down = nn.ModuleList([nn.Conv2d(2, 3, 2, stride)])
+            self.more = nn.ModuleList([nn.Conv2d(3, 2, 1)])
+        else:
+            self.down = nn.ModuleList()
+            self.more = []
+
+    def forward(self, x):
+        for layer in self.down:
+            x = layer(x)
+        for layer in self.more:
+            x = layer(x)
+        return x
+
+
+class M(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stage = Stage(2)
+
+    def forward(self, x):
+        return self.stage(x)
+"""
 FORMS = {
     "cells stepped in a loop": (STEPPED, Sample("M()", (5, 3, 3))),
     "packed sequences": (PACKED, Sample("M()", (3, 5, 3))),
     "buffers that follow in train mode": (FOLLOWING, Sample("M()", (3, 4))),
     "buffers that change in both modes, and no_grad": (REMEMBERING, Sample("M()", (3, 4))),
     "lists of parameters": (PARAMETER_LISTS, Sample("M()", (3, 4))),
+    "lists of layers that may be empty": (LISTS_OR_NONE, Sample("M()", (2, 2, 4, 5))),
 }
 
 
