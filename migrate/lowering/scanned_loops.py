@@ -54,6 +54,8 @@ class ScannedLoops(Arguments):
         lists = [to[0] for to in appended if to is not None]
         if not isinstance(node.target, cst.Name) or not all(map(_binds_names, steps)):
             return None
+        if self.script.classes[self.cls].own_stats:  # its setup runs inside once more, where only parameters are lifted
+            return None
         stored = list(dict.fromkeys(usage.stores(steps)))
         carried = tuple(name for name in stored if usage.first_access(steps, name) == "load")
         own = [name for name in (*stored, node.target.value) if name not in carried]

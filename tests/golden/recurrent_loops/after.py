@@ -56,6 +56,27 @@ class LSTMCell(nn.Module):
         return nn.sigmoid(o) * jnp.tanh(c), c
 
 
+class RNNCell(nn.Module):
+    """One step of torch's RNN: returns h. Weights transposed, two biases."""
+
+    hidden_size: int
+    bias: bool = True
+    nonlinearity: str = "tanh"
+
+    @nn.compact
+    def __call__(self, x, hx=None):
+        def weight(name, *shape):
+            bound = self.hidden_size**-0.5
+            return self.param(name, lambda key: jax.random.uniform(key, shape, minval=-bound, maxval=bound))
+
+        h = jnp.zeros((*x.shape[:-1], self.hidden_size), x.dtype) if hx is None else hx
+        y = x @ weight("weight_ih", x.shape[-1], self.hidden_size)
+        y = y + h @ weight("weight_hh", self.hidden_size, self.hidden_size)
+        if self.bias:
+            y = y + weight("bias_ih", self.hidden_size) + weight("bias_hh", self.hidden_size)
+        return {"tanh": jnp.tanh, "relu": nn.relu}[self.nonlinearity](y)
+
+
 def torch_init(fan_in, **initializers):
     """torch's initial weights and biases for dense and convolution layers: U(-b, b) with b = 1 / sqrt(fan_in)."""
 
@@ -128,6 +149,24 @@ class Stepped(nn.Module):
         for row in seen:
             hidden = jnp.tanh(self.project(row) + hidden)
         return jnp.concatenate(outputs, axis=1), hidden + trace.mean()
+
+
+class Following(nn.Module):
+    """A buffer that changes is none of the weights."""
+
+    def setup(self):
+        self.cell = RNNCell(2)
+        self.mean = self.variable("batch_stats", "mean", lambda: jnp.zeros(2))
+
+    def __call__(self, x):
+        for row in tuple(x):
+            x = self.cell(row, x[0])
+            if not self.is_initializing():
+                self.mean.value = 0.9 * self.mean.value + 0.1 * jax.lax.stop_gradient(x).mean(axis=0)
+        h = jnp.zeros((3, 2))
+        for _ in range(2):
+            h = self.cell(h, h)
+        return h + self.mean.value
 
 
 model = Stepped()

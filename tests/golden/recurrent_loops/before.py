@@ -52,6 +52,24 @@ class Stepped(nn.Module):
         return torch.cat(outputs, dim=1), hidden + trace.mean()
 
 
+class Following(nn.Module):
+    """A buffer that changes is none of the weights."""
+
+    def __init__(self):
+        super().__init__()
+        self.cell = nn.RNNCell(2, 2)
+        self.register_buffer("mean", torch.zeros(2))
+
+    def forward(self, x):
+        for row in x.unbind(0):
+            x = self.cell(row, x[0])
+            self.mean = 0.9 * self.mean + 0.1 * x.detach().mean(0)
+        h = torch.zeros(3, 2)
+        for _ in range(2):
+            h = self.cell(h, h)
+        return h + self.mean
+
+
 model = Stepped()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 for step in range(3):
