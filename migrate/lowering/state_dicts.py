@@ -22,7 +22,6 @@ from migrate.lowering.module_weights import CONSTANT, NEVER_MADE, UNSAVED
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.manifest import ModelWeights
 from migrate.nodes import Expr, Statement
-from migrate.qualified import spelled
 from migrate.rules.rule import Value
 from migrate.script import BATCH_STATS, PARAMS, State
 from migrate.walking import walk
@@ -142,13 +141,11 @@ class StateDicts(Models, Binding):
         for leaf in weights.leaves:
             axes = leaf.moves[0].axes if len(leaf.moves) == 1 and isinstance(leaf.moves[0], Permute) else None
             if leaf.moves and axes is None:
-                raise Unsupported("MIG306", f"{leaf.torch} of {spelled(model.cls)} has another form in Flax")
+                raise Unsupported("MIG306", f"{leaf.torch} of {weights.name} has another form in Flax")
             rows[leaf.torch] = (leaf.flax if stats else leaf.flax.removeprefix("params/"), axes)
         constants = [unused.torch for unused in weights.unused if unused.reason not in (NEVER_MADE, UNSAVED)]
         if constants and (stats or not self.constants_are_found(model.cls, weights)):
-            raise Unsupported(
-                "MIG306", f"{constants[0]} is in a state dict of {spelled(model.cls)}, and no weight in Flax"
-            )
+            raise Unsupported("MIG306", f"{constants[0]} is in a state dict of {weights.name}, and no weight in Flax")
         rows |= dict.fromkeys(constants)
         rows |= {tie.torch: rows[tie.same_as] for tie in weights.ties}
         order = list(self.script.classes[model.cls].attributes)
@@ -161,7 +158,7 @@ class StateDicts(Models, Binding):
             comment = "# torch's name of each weight: its path here, and the order of its axes where that is another\n"
             return list(cst.parse_module(f"{comment}{name} = {text}").body)
 
-        words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", spelled(model.cls)).upper()
+        words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", weights.name).upper()
         table = nodes.name(self.unit.helper(f"{words}_WEIGHTS", make, text))
         return [table, nodes.expression(model.place.name)] if constants and model.place is not None else [table]
 
