@@ -137,6 +137,17 @@ def after_docstring(body: Sequence[Statement], extra: Sequence[Statement]) -> li
     return [*body[:position], *extra, *body[position:]]
 
 
+def evaluated(statement: Statement) -> Sequence[cst.CSTNode]:
+    """What a statement evaluates itself: a simple one all of it, another one its head."""
+    if isinstance(statement, cst.For):
+        return [statement.iter]
+    if isinstance(statement, cst.If | cst.While):
+        return [statement.test]
+    if isinstance(statement, cst.With):
+        return [item.item for item in statement.items]
+    return [statement] if isinstance(statement, cst.SimpleStatementLine) else []
+
+
 def exits(body: Sequence[Statement]) -> bool:
     """Whether a block surely ends in return, raise, continue or break."""
     last = body[-1] if body else None

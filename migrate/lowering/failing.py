@@ -41,18 +41,9 @@ class Failing(Scope):
 
 def _first_reads(statement: Statement) -> list[str]:
     """The names that a statement reads in any case as soon as it is reached."""
-    first: cst.CSTNode | None = None
-    if isinstance(statement, cst.SimpleStatementLine):
-        first = statement.body[0]
-    elif isinstance(statement, cst.For):
-        first = statement.iter
-    elif isinstance(statement, cst.If | cst.While):
-        first = statement.test
-    elif isinstance(statement, cst.With):
-        first = statement.items[0].item
     visitor = _Evaluated()
-    if first is not None:
-        walk(first, visitor)
+    for node in suites.evaluated(statement):
+        walk(node, visitor)
     return visitor.found
 
 

@@ -57,7 +57,7 @@ def unreached(scope: Scope, original: Statement) -> list[Statement] | None:
     are followed all the same."""
     if not scope.script.foreign_models or scope.context not in HOST_CONTEXTS:
         return None
-    calls = [call for part in _first(original) for call in usage.calls(part)]
+    calls = [call for part in suites.evaluated(original) for call in usage.calls(part)]
     names = [*usage.loads(calls), *(f"self.{name}" for call in calls for name in usage.attributes(call))]
     own = any(isinstance(scope.kind_of(call.func), Function | HostClass) for call in calls)
     if own or not any(isinstance(scope.env.lookup(name), Unreached) for name in names):
@@ -86,14 +86,3 @@ def _pass_on(scope: Scope, call: cst.Call) -> None:
 
 
 _DEFINITIONS = (cst.FunctionDef, cst.ClassDef)
-
-
-def _first(original: Statement) -> Sequence[cst.CSTNode]:
-    """What a statement evaluates itself: a simple one all of it, another one its head."""
-    if isinstance(original, cst.For):
-        return [original.iter]
-    if isinstance(original, cst.If | cst.While):
-        return [original.test]
-    if isinstance(original, cst.With):
-        return original.items
-    return [original] if isinstance(original, cst.SimpleStatementLine) else []
