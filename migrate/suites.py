@@ -28,13 +28,14 @@ def _line(small: cst.BaseSmallStatement) -> cst.SimpleStatementLine:
 
 
 def with_comments(made: list[Statement], original: Statement) -> list[Statement]:
-    """Gives the first of some statements the comments and blank lines of the statement that they stand for."""
+    """Gives the first of some statements the comments and blank lines of the statement that they stand for; a function
+    that stands for a loop is a paragraph of its own."""
     if not made or made[0] is original:
         return made
-    head = made[0]
-    if head.leading_lines == original.leading_lines:
-        return made
-    return [head.with_changes(leading_lines=original.leading_lines), *made[1:]]
+    head, lines = made[0], list(original.leading_lines)
+    if isinstance(head, cst.FunctionDef) and isinstance(original, cst.For) and (not lines or lines[0].comment):
+        lines.insert(0, cst.EmptyLine(indent=False))
+    return [head.with_changes(leading_lines=lines), *made[1:]]
 
 
 def after_dropped(dropped: list[cst.EmptyLine], made: list[Statement], first: bool) -> list[Statement]:

@@ -123,6 +123,7 @@ class Stepped(nn.Module):
 
         hidden, context = state
         seen = []
+
         @partial(nn.scan, variable_broadcast="params", split_rngs={"params": False})
         def step(self, hidden, row):
             hidden = self.cell(row, hidden)
@@ -130,6 +131,7 @@ class Stepped(nn.Module):
 
         hidden, steps = step(self, hidden, jnp.stack([hidden, context]))
         seen.extend(steps)
+
         @partial(nn.scan, variable_broadcast="params", split_rngs={"params": False}, length=3)
         def step(self, hidden, _):
             hidden = self.cell(hidden, hidden)
@@ -137,6 +139,7 @@ class Stepped(nn.Module):
 
         hidden, _ = step(self, hidden, None)
         # what the cell has seen
+
         @partial(nn.scan, variable_broadcast="params", split_rngs={"params": False})
         def step(self, hidden, row):
             hidden = self.cell(row, hidden)
