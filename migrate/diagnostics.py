@@ -257,6 +257,13 @@ CODES: dict[str, Code] = _codes(
         "The rewriter met a state that it was not written for. Nothing was written for this input.",
         Severity.FATAL,
     ),
+    Code(
+        "MIG901",
+        "what is known of the file does not settle",
+        "please report it with the file, and hold the output against the original line by line",
+        "A project is lowered again and again until nothing new is learned of it. Here that did not end, so the output "
+        "may lack what the last round learned.",
+    ),
 )
 
 

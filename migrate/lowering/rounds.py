@@ -102,16 +102,21 @@ def lower_project(
     broken = {} if broken is None else broken
     if not any(unit.imports_torch for unit in units):
         return [_lowered(unit, _as_it_is(unit)) for unit in units]
+    written = frozenset(id(node) for unit in units for node in unit.source.positions)
     before = ""
     bodies: list[_Body] = []
     for _ in range(ROUNDS):
         _next_round(script)
         bodies = [_survived(unit, broken) for unit in units]
         script.loads["loader"] = int(_has_loader(script))
-        after = _fingerprint(script)
+        after = _fingerprint(script, written)
         if after == before and (script.settled or not script.left_open):
             break
         script.settled, before = script.settled or after == before, after
+    else:
+        said = f"still unsettled after {ROUNDS} rounds"
+        for unit in units:
+            unit.diagnostics.append(Diagnostic(unit.source.path, 0, 0, "MIG901", said))
     return [_lowered(unit, body) for unit, body in zip(units, bodies, strict=True)]
 
 
@@ -294,8 +299,9 @@ def _settled(module: cst.Module) -> dict[str, int]:
 _ORIGINS = re.compile(r"origins?=(frozenset\([^)]*\)|\d+)")
 
 
-def _fingerprint(script: Script) -> str:
-    """What is known, as text that changes when it does (origins and node identities left out)."""
+def _fingerprint(script: Script, written: frozenset[int]) -> str:
+    """What is known, as text that changes when it does (origins and node identities left out). Of the nodes that
+    something is known of, those of the input count: others are made anew in each round."""
     parts = [repr(sorted(script.places.items())), repr(script.parameters_of), repr(sorted(script.optimizers.items()))]
     parts += [repr(sorted(map(repr, group))) for group in (script.scheduled, script.accumulated)]
     parts += [
@@ -312,7 +318,7 @@ def _fingerprint(script: Script) -> str:
         repr(sorted(map(repr, group)))
         for group in (script.found_zeroed_first, script.doubled, script.leaves, script.inspected, script.half)
     ]
-    parts += [repr(len(group)) for group in (script.host_sites, script.wanted, script.kept)]
+    parts += [repr(len(group & written)) for group in (script.host_sites, script.wanted, script.kept)]
     parts += [
         repr(sorted(script.found_device_used | script.initialisers)),
         repr(
@@ -334,7 +340,7 @@ def _fingerprint(script: Script) -> str:
         repr((sorted(script.listed), sorted(script.followed), sorted(script.selves))),
         repr(sorted(script.module_seeds)),
         repr(sorted((file, sorted(names)) for file, names in script.gone.items())),
-        _ORIGINS.sub("", repr(script.finals)) if script.gone else "",
+        repr(script.finals) if script.gone else "",
         repr(sorted(script.callers.items())),
     ]
     parts.append(repr(script.found_attributes))
@@ -357,4 +363,4 @@ def _fingerprint(script: Script) -> str:
     parts.append(repr({place: [nodes.code(a) for a in e.arguments] for place, e in script.examples.items()}))
     for name, facts in script.functions.items():
         parts.append(f"{name} {[(site.scope, sorted(site.bound)) for site in facts.found_calls]}")
-    return "\n".join(parts)
+    return _ORIGINS.sub("", "\n".join(parts))

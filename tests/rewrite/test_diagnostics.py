@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from migrate.diagnostics import CODES, Diagnostic, Fatal
+from migrate.diagnostics import CODES, Diagnostic, ExitCode, Fatal
 from migrate.pipeline import convert
 from migrate.source import load, parse
 
@@ -176,6 +176,12 @@ def test_our_own_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("migrate.pipeline.emit", fail)
     with pytest.raises(Fatal, match="MIG900"):
         convert(parse("x.py", LOOP))
+
+
+def test_rounds_that_do_not_settle_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("migrate.lowering.rounds.ROUNDS", 1)
+    found = convert(parse("x.py", LOOP)).report
+    assert "MIG901" in {one.code for one in found.diagnostics} and found.exit_code is ExitCode.FINDINGS
 
 
 # 205 needs a project of several files, 305 a name that only our own fault loses, 501 is raised by nothing yet.
