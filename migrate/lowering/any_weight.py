@@ -35,6 +35,10 @@ class AnyWeights(Arguments):
         known = owner is not None and isinstance(self.kind_of(owner), SelfModule | Model)
         return Value(node, AnyWeight()) if known and not self.script.doubled else self.expr(node)
 
+    def of_itself(self, listed: cst.Call) -> bool:
+        """Whether `module.parameters()` are those of the module whose method this is: there they are not at hand."""
+        return isinstance(listed.func, cst.Attribute) and isinstance(self.kind_of(listed.func.value), SelfModule)
+
     @staticmethod
     def of_any_weight(node: cst.Attribute) -> Value:
         """`weight.device`, `weight.dtype`, `weight.data`."""

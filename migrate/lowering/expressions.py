@@ -164,10 +164,10 @@ class Expressions(AnyWeights, Submodules, Accelerated, Cropping, NamedParameters
         first = listed_for_one(node.value)
         if first is not None and attribute == "device":
             return Value(nodes.expression("jax.default_backend()"), Device())
-        base = self.asked_weight(node.value)
+        of_model = first is not None and attribute == "dtype" and not self.of_itself(first)
+        base = self.expr(first) if first is not None and of_model else self.asked_weight(node.value)
         if isinstance(base.kind, AnyWeight):
             return self.of_any_weight(node)
-        base = self.expr(first) if first is not None and attribute == "dtype" else base
         refuse_elements(node, base)
         if isinstance(base.kind, Parameters):
             return Value(nodes.expression("{x}[0].dtype", x=base.node), DType())
@@ -179,6 +179,8 @@ class Expressions(AnyWeights, Submodules, Accelerated, Cropping, NamedParameters
             return self.accelerator_attribute(attribute)
         if isinstance(base.kind, Device) and attribute == "type":
             return base
+        if isinstance(base.kind, DType) and attribute == "itemsize":  # jnp.float32 is a class of scalars
+            return Value(nodes.expression("jnp.dtype({x}).itemsize", x=base.node), Number())
         if isinstance(base.kind, SelfModule):
             return self.self_attribute(node, base.kind, attribute)
         if isinstance(base.kind, Module) and has_key(base.kind, attribute):
