@@ -179,8 +179,10 @@ class Expressions(AnyWeights, Submodules, Accelerated, Cropping, NamedParameters
             return self.accelerator_attribute(attribute)
         if isinstance(base.kind, Device) and attribute == "type":
             return base
-        if isinstance(base.kind, DType) and attribute == "itemsize":  # jnp.float32 is a class of scalars
-            return Value(nodes.expression("jnp.dtype({x}).itemsize", x=base.node), Number())
+        if isinstance(base.kind, DType) and attribute == "itemsize":
+            of_array = isinstance(base.node, cst.Attribute) and base.node.attr.value == "dtype"
+            text = "{x}.itemsize" if of_array else "jnp.dtype({x}).itemsize"  # jnp.float32 is a class of scalars
+            return Value(nodes.expression(text, x=base.node), Number())
         if isinstance(base.kind, SelfModule):
             return self.self_attribute(node, base.kind, attribute)
         if isinstance(base.kind, Module) and has_key(base.kind, attribute):

@@ -47,6 +47,7 @@ EQUAL: list[tuple[str, np.ndarray]] = [
     ("x.pow(0.5)", ENDS),
     ("torch.sort(x, dim=1, stable=True)", TIES),
     ("x.std(dim=1)", HALVES),
+    ("x * torch.int32.itemsize", HALVES),
 ]
 
 # expression, input, how the two differ; each is said in the docstring of the rule
