@@ -1,7 +1,7 @@
 """Activations as functions."""
 
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Tensor
+from migrate.kinds import Number, Tensor
 from migrate.nodes import Expr
 from migrate.rules.rule import Call, Rule, Value, register, rule, signature
 
@@ -230,3 +230,31 @@ def rrelu(call: Call) -> Expr:
     """
     call.only("training", False)
     return call.make("nn.leaky_relu({input}, ({lower} + {upper}) / 2)")
+
+
+_GAINS = {"tanh": "(5 / 3)", "relu": "2**0.5", "selu": "0.75"}
+_NO_GAIN = ("linear", "sigmoid", *(f"conv{kind}{n}d" for kind in ("", "_transpose") for n in (1, 2, 3)))
+
+
+@rule("torch.nn.init.calculate_gain", signature="nonlinearity, param=None")
+def calculate_gain(call: Call) -> Value:
+    """By how much initial weights are scaled for what follows them.
+
+    >>> x * torch.nn.init.calculate_gain("relu")  # x: f32[2, 3]
+    x * (2**0.5)
+
+    >>> x * torch.nn.init.calculate_gain("leaky_relu", 0.2)  # x: f32[2, 3]
+    x * ((2 / (1 + (0.2**2))) ** 0.5)
+
+    >>> x * torch.nn.init.calculate_gain("tanh")  # x: f32[2, 3]
+    x * (5 / 3)
+    """
+    name = str(call.literal("nonlinearity"))
+    if name in _NO_GAIN:
+        return Value(call.make("1.0"), Number())
+    if name == "leaky_relu":
+        slope = "{param}" if call.has("param") else "0.01"
+        return Value(call.make(f"(2 / (1 + {slope}**2)) ** 0.5"), Number())
+    if name not in _GAINS:
+        raise Unsupported("MIG302", f"torch.nn.init.calculate_gain: the gain of {name} is not known")
+    return Value(call.make(_GAINS[name]), Number())

@@ -55,6 +55,7 @@ REQUIRED = {
     "q": Value(nodes.name("q"), Distribution("Normal")),
     "reduce": Value(nodes.expression('"sum"'), Number()),
     "upper": Value(nodes.expression("True"), Number()),
+    "nonlinearity": Value(nodes.expression("'leaky_relu'"), Number()),
 }
 
 
