@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from migrate import nodes
+from migrate.diagnostics import Unsupported
 from migrate.kinds import Module, Number, Tensor
 from migrate.nodes import Expr
 from migrate.rules.rule import Value
@@ -31,8 +32,11 @@ def last(value: Value, wanted_rank: int) -> Expr:
 
 
 def enter(value: Value, module: Module) -> Value:
-    """The input of a module, moved to where the module wants the channels; an elementwise one takes what comes."""
+    """The input of a module, moved to where the module wants the channels; an elementwise one takes what comes. Raises
+    Unsupported for an input that is known to have other axes: torch takes one without a batch, or warns."""
     if module.entry == "last":
+        if rank(value) and module.rank and rank(value) != module.rank:
+            raise Unsupported("MIG302", f"an input of {rank(value)} axes, where {module.rank} are expected")
         node = last(value, module.rank)
         return Value(node, with_rank(value, module.rank), "last")
     if module.entry == "any":

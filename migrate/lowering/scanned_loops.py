@@ -14,6 +14,7 @@ import libcst as cst
 
 from migrate import layouts, nodes, suites, usage
 from migrate.constructed import ChoiceNode, ClassNode, LayerNode, ListNode, Node
+from migrate.diagnostics import Unsupported
 from migrate.kinds import Items, Kind, Module, Tensor, TorchName
 from migrate.layers.table import TABLE
 from migrate.lowering.arguments import Arguments
@@ -63,14 +64,17 @@ class ScannedLoops(Arguments):
         touched = {*usage.loads(steps), *stored}
         if not carried or len(set(lists)) < len(lists) or touched & set(lists) or set(left) & self.env.kinds.keys():
             return None
-        with self.unit.discarding():
-            keeps = [name for step in steps for name in self.kept_by_cell(step)]
-            if sorted(keeps) != sorted(carried) or not all(self.starts_as_tensor(name) for name in carried):
-                return None
-            if not all(isinstance(self.env.kinds.get(name), Items) for name in lists):
-                return None
-            if not all(self.still(call) for step in body for call in usage.calls(step)):
-                return None
+        if not all(isinstance(self.env.kinds.get(name), Items) for name in lists):
+            return None
+        try:
+            with self.unit.discarding():
+                keeps = [name for step in steps for name in self.kept_by_cell(step)]
+                if sorted(keeps) != sorted(carried) or not all(self.starts_as_tensor(name) for name in carried):
+                    return None
+                if not all(self.still(call) for step in body for call in usage.calls(step)):
+                    return None
+        except Unsupported:  # which is said where the loop itself is lowered
+            return None
         over = self.scanned_over(node, steps)
         if over is None:
             return None
@@ -103,13 +107,13 @@ class ScannedLoops(Arguments):
 
     def still(self, call: cst.Call) -> bool:
         """Whether a call in the loop only computes: it draws nothing, and changes no state."""
+        base = self.expr(call.func.value).kind if isinstance(call.func, cst.Attribute) else None
+        if isinstance(base, Tensor | TorchName | Items) and isinstance(call.func, cst.Attribute):
+            return not call.func.attr.value.endswith("_")
         kind = self.expr(call.func).kind
         if isinstance(kind, Module):
             return all(map(self.is_still, kind.options))
-        if isinstance(call.func, cst.Attribute):
-            base = self.expr(call.func.value).kind
-            return isinstance(base, Tensor | TorchName | Items) and not call.func.attr.value.endswith("_")
-        return isinstance(kind, TorchName)
+        return base is None and isinstance(kind, TorchName)
 
     def is_still(self, node: Node) -> bool:
         """The same of a module."""

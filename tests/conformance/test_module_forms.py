@@ -111,6 +111,16 @@ STEPPED = """class M(nn.Module):
             outputs += [c]
         return torch.stack(trace, dim=1), torch.cat(outputs, dim=1) * value
 """
+REUSED = """class M(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.middle = nn.Linear(4, 4)
+
+    def forward(self, x):
+        for _ in range(3):
+            x = self.middle(x).clamp(min=0)
+        return x
+"""
 LISTS_OR_NONE = """class Stage(nn.Module):
     def __init__(self, stride):
         super().__init__()
@@ -139,6 +149,7 @@ class M(nn.Module):
 """
 FORMS = {
     "cells stepped in a loop": (STEPPED, Sample("M()", (5, 3, 3))),
+    "a layer used in a loop": (REUSED, Sample("M()", (3, 4))),
     "packed sequences": (PACKED, Sample("M()", (3, 5, 3))),
     "buffers that follow in train mode": (FOLLOWING, Sample("M()", (3, 4))),
     "buffers that change in both modes, and no_grad": (REMEMBERING, Sample("M()", (3, 4))),
