@@ -30,6 +30,9 @@ standins.install({setup!r})
 NUMERIC = ("outputs", "loss", "gradients")  # rungs of the first step; the further ones are behaviour
 
 
+_FOLDERS = re.compile(r"(?<![\w.])/(?:[\w.+-]+/)+")  # of an absolute path: those of the machine
+
+
 @dataclass(frozen=True)
 class Outcome:
     """`stage`: "unreadable" or "crash" (nothing written), "findings" (a person is needed), "spec" (no findings),
@@ -38,6 +41,9 @@ class Outcome:
     stage: str
     codes: dict[str, int] = field(default_factory=dict)
     said: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "said", _FOLDERS.sub("", self.said))
 
 
 def tried(entry: Entry, corpus: Path, timeout: float) -> Outcome:
