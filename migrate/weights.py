@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from migrate.constructed import BoundWeight, ChoiceNode, ClassNode, LayerNode, ListNode, Node
+from migrate.facts import ClassFacts
 from migrate.layers.moves import Shape
 from migrate.manifest import Leaf, Manifest, ModelWeights, Tie, Unused
 from migrate.qualified import FILE, file_of, spelled
-from migrate.script import INLINE, ClassFacts, Script, classes_in
+from migrate.script import INLINE, Script, classes_in
 
 _DEEPEST = 3  # how often a class may stand inside itself: weights further down are refused when they are ported
 

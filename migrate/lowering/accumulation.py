@@ -21,12 +21,7 @@ from migrate.lowering.clipping import Clipping
 from migrate.lowering.region import method_call_of
 from migrate.lowering.step_function import jit_decorator
 from migrate.nodes import Expr, Statement
-from migrate.script import (
-    GRADS,
-    OPT_STATE,
-    PARAMS,
-    State,
-)
+from migrate.states import GRADS, OPT_STATE, PARAMS, State
 
 
 class Accumulation(Clipping, Binding):

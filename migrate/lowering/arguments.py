@@ -9,14 +9,11 @@ import libcst as cst
 
 from migrate import layouts, nodes
 from migrate.diagnostics import Unsupported
+from migrate.facts import FunctionFacts, merge
 from migrate.kinds import VANISHING, Host, RunningOptions, Tensor, TorchName
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.state import StateAccess
 from migrate.rules.rule import Call, Parameter, Value
-from migrate.script import (
-    FunctionFacts,
-    merge,
-)
 
 
 class Arguments(StateAccess):

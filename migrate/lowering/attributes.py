@@ -10,6 +10,7 @@ import libcst as cst
 from migrate import layouts, nodes, suites, usage
 from migrate.constructed import ChoiceNode, LayerNode, ListNode, Node, Passage
 from migrate.diagnostics import Unsupported
+from migrate.facts import ClassFacts
 from migrate.kinds import Items, Kind, Module, Never, SelfModule, Tied, join
 from migrate.lowering.constructors import attributes_in
 from migrate.lowering.elements import element_kind
@@ -18,7 +19,6 @@ from migrate.lowering.named_weights import NamedWeights
 from migrate.lowering.parameter_lists import PARAMETERS, ParameterLists
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
-from migrate.script import ClassFacts
 from migrate.targets import linen
 
 

@@ -11,6 +11,7 @@ import libcst as cst
 from migrate import nodes, usage
 from migrate.constructed import ClassNode
 from migrate.diagnostics import Unsupported
+from migrate.facts import FunctionFacts
 from migrate.kinds import Function, Kind, Model, Module, ModuleClass
 from migrate.layers.layer import Layer
 from migrate.layers.table import TABLE
@@ -18,7 +19,7 @@ from migrate.lowering.elements import kinds_in
 from migrate.lowering.scope import Scope
 from migrate.nodes import Expr
 from migrate.qualified import spelled
-from migrate.script import FunctionFacts, layers_in
+from migrate.script import layers_in
 
 _CONTAINERS = ("torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict")
 

@@ -13,10 +13,10 @@ import libcst as cst
 from migrate import nodes, suites
 from migrate.constructed import BoundWeight
 from migrate.diagnostics import Unsupported
+from migrate.facts import ClassFacts
 from migrate.lowering.detached import Detached
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
-from migrate.script import ClassFacts
 from migrate.walking import walk
 
 COLLECTION = "batch_stats"

@@ -18,11 +18,7 @@ from migrate.lowering.elements import WeightsByName
 from migrate.lowering.state_dicts import StateDicts
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
-from migrate.script import (
-    BATCH_STATS,
-    PARAMS,
-    State,
-)
+from migrate.states import BATCH_STATS, PARAMS, State
 
 FILE = Plain("file")  # an open one
 

@@ -8,6 +8,7 @@ import libcst as cst
 
 from migrate import layouts, nodes, suites, usage
 from migrate.diagnostics import Unsupported
+from migrate.facts import ClassFacts, FunctionFacts, merge
 from migrate.kept import kept
 from migrate.kinds import (
     UNKNOWN,
@@ -33,11 +34,6 @@ from migrate.lowering.weight_methods import WeightMethods
 from migrate.nodes import Expr, Statement
 from migrate.qualified import inside
 from migrate.rules.catalogue import RULES
-from migrate.script import (
-    ClassFacts,
-    FunctionFacts,
-    merge,
-)
 
 _FOREIGN = Plain("imported")  # of another package, or a class that inherits from one of those
 

@@ -6,11 +6,12 @@ import libcst as cst
 
 from migrate import nodes
 from migrate.diagnostics import Unsupported
+from migrate.facts import CallSite
 from migrate.kinds import Function, Never, Optimizer, Tensor
 from migrate.lowering.accumulation import Accumulation
 from migrate.lowering.user_calls import UserCalls
 from migrate.nodes import Expr, Statement
-from migrate.script import GRADS, OPT_STATE, PARAMS, CallSite, State
+from migrate.states import GRADS, OPT_STATE, PARAMS, State
 
 
 class Closures(UserCalls, Accumulation):

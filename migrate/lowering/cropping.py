@@ -18,11 +18,12 @@ import libcst as cst
 from migrate import nodes, suites, usage
 from migrate.constructed import ClassNode
 from migrate.diagnostics import Unsupported
+from migrate.facts import ClassFacts
 from migrate.kinds import Model
 from migrate.lowering.elements import EACH, module_at, only_option
 from migrate.lowering.weight_values import WeightValues
 from migrate.nodes import Expr, Statement
-from migrate.script import PARAMS, ClassFacts, State
+from migrate.states import PARAMS, State
 from migrate.weights import weights_of
 
 _SAME_SHAPE = ("bool", "float", "int", "long", "contiguous", "to")

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import libcst as cst
 
 from migrate import nodes, suites, usage
+from migrate.facts import FunctionFacts
 from migrate.kinds import AutogradFunction, Function, Items, Kind, Never, Number, Plain, Tensor
 from migrate.lowering.autograd_context import (
     Attributes,
@@ -28,7 +29,6 @@ from migrate.lowering.autograd_context import (
 from migrate.lowering.functions import Functions
 from migrate.nodes import Expr, Statement
 from migrate.qualified import inside
-from migrate.script import FunctionFacts
 
 AUTOGRAD_FUNCTIONS = ("torch.autograd.Function", "torch.autograd.function.Function")
 

@@ -9,6 +9,7 @@ import libcst as cst
 
 from migrate import nodes, usage
 from migrate.diagnostics import Unsupported
+from migrate.facts import Example
 from migrate.kinds import (
     Function,
     Host,
@@ -22,9 +23,6 @@ from migrate.lowering.host_draws import HostDraws
 from migrate.lowering.state import StateAccess
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
-from migrate.script import (
-    Example,
-)
 
 _LONGEST = 2_000  # characters of an example: nobody reads a longer one, and a value used twice doubles at each turn
 

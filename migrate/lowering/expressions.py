@@ -63,7 +63,7 @@ from migrate.lowering.unit import known
 from migrate.nodes import Expr
 from migrate.rules.creation import DTYPES
 from migrate.rules.rule import Value
-from migrate.script import PARAMS, State
+from migrate.states import PARAMS, State
 
 _NUMBERS = (cst.Integer, cst.Float, cst.Imaginary)
 

@@ -12,11 +12,11 @@ import libcst as cst
 
 from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
+from migrate.facts import merge
 from migrate.kinds import Function, HostClass, Plain, TorchName, Unreached
 from migrate.lowering.arguments import argument_names
 from migrate.lowering.scope import HOST_CONTEXTS, Scope
 from migrate.nodes import Expr, Statement
-from migrate.script import merge
 
 
 def note_trained(scope: Scope, node: Expr) -> None:

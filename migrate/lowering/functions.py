@@ -6,6 +6,7 @@ import libcst as cst
 
 from migrate import layouts, nodes, suites, usage
 from migrate.diagnostics import Unsupported
+from migrate.facts import FunctionFacts, merge
 from migrate.kept import kept
 from migrate.kinds import (
     UNKNOWN,
@@ -24,11 +25,7 @@ from migrate.lowering.user_calls import UserCalls
 from migrate.machine import DECORATORS, REGISTRIES
 from migrate.nodes import Expr, Statement
 from migrate.qualified import inside, is_module, spelled
-from migrate.script import (
-    KEY,
-    FunctionFacts,
-    merge,
-)
+from migrate.states import KEY
 
 
 class Functions(Initializers, HandedOver, Initialisation, UserCalls):

@@ -12,7 +12,7 @@ from migrate.kinds import Function, Leaf, Model, Optimizer, Place
 from migrate.lowering.region import method_call_of
 from migrate.lowering.scope import Scope, stops_gradients
 from migrate.nodes import Statement
-from migrate.script import PARAMS
+from migrate.states import PARAMS
 
 _NOT_FORWARD = ("train", "eval", "parameters", "named_parameters", "zero_grad", "to", "cuda", "state_dict", "modules")
 _DETACHING = ("detach", "item", "numpy", "tolist")

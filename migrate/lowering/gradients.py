@@ -9,7 +9,7 @@ from migrate.kinds import Optimizer, Place
 from migrate.lowering.loss_function import LossFunctions, TracedLoss
 from migrate.lowering.region import Clip
 from migrate.nodes import Expr, Statement
-from migrate.script import GRADS, OPT_STATE, PARAMS, State
+from migrate.states import GRADS, OPT_STATE, PARAMS, State
 
 
 class Gradients:

@@ -21,7 +21,7 @@ from migrate.lowering.user_calls import UserCalls
 from migrate.nodes import Expr, Statement
 from migrate.qualified import spelled
 from migrate.rules.rule import Value
-from migrate.script import State
+from migrate.states import State
 
 
 class HandedOver(Initialisation, UserCalls):

@@ -12,6 +12,7 @@ import libcst as cst
 
 from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
+from migrate.facts import Draw, FunctionFacts
 from migrate.kinds import Kind, Number, Plain, Tensor
 from migrate.lowering.arguments import argument_names
 from migrate.lowering.region import Region
@@ -19,7 +20,6 @@ from migrate.lowering.scope import Scope
 from migrate.nodes import Expr, Statement
 from migrate.qualified import spelled
 from migrate.rules.rule import Value
-from migrate.script import Draw, FunctionFacts
 
 _HOST_ONLY = ("random.", "numpy.random.", "time.")
 

@@ -13,12 +13,13 @@ import libcst as cst
 
 from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
+from migrate.facts import ClassFacts, merge
 from migrate.kinds import ModuleClass, join
 from migrate.lowering.arguments import Arguments, argument_names, placed
 from migrate.nodes import Expr, Statement
 from migrate.qualified import file_of, inside
 from migrate.rules.rule import Value
-from migrate.script import ClassFacts, Script, merge
+from migrate.script import Script
 
 FRAMEWORK = ("torch.nn.Module", "torch.nn.modules.Module", "torch.nn.modules.module.Module")
 

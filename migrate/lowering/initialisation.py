@@ -15,13 +15,7 @@ from migrate.lowering.example_shapes import ExampleShapes
 from migrate.lowering.examples import Examples
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
-from migrate.script import (
-    BATCH_STATS,
-    GRADS,
-    OPT_STATE,
-    PARAMS,
-    State,
-)
+from migrate.states import BATCH_STATS, GRADS, OPT_STATE, PARAMS, State
 
 
 class Initialisation(ExampleShapes, Examples):

@@ -8,6 +8,7 @@ import libcst as cst
 
 from migrate import nodes, suites
 from migrate.diagnostics import Unsupported
+from migrate.facts import ClassFacts
 from migrate.kinds import (
     UNKNOWN,
     Function,
@@ -24,11 +25,7 @@ from migrate.lowering.initializing_functions import (
 )
 from migrate.nodes import Expr, Statement
 from migrate.qualified import spelled
-from migrate.script import (
-    ClassFacts,
-    classes_in,
-    layers_in,
-)
+from migrate.script import classes_in, layers_in
 
 
 class Initializers(Arguments):

@@ -12,11 +12,12 @@ import libcst as cst
 
 from migrate import nodes, usage
 from migrate.diagnostics import Unsupported
+from migrate.facts import ClassFacts
 from migrate.kinds import Kind
 from migrate.lowering.initializers import Initializers
 from migrate.lowering.initializing_functions import in_torch_order
 from migrate.nodes import Expr
-from migrate.script import ClassFacts, classes_in
+from migrate.script import classes_in
 from migrate.targets import linen
 
 

@@ -8,6 +8,7 @@ import libcst as cst
 
 from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
+from migrate.facts import ClassFacts
 from migrate.kinds import ModuleClass
 from migrate.layers.table import TABLE
 from migrate.lowering.arguments import Arguments
@@ -15,7 +16,6 @@ from migrate.nodes import Expr
 from migrate.optimizers import INITIALIZERS
 from migrate.qualified import spelled
 from migrate.rules.rule import Call, signature
-from migrate.script import ClassFacts
 
 IN_PLACE = {"normal_", "zero_", "fill_", "uniform_"}
 IN_ANY_CLASS = {"nn", "jnp", "jax", "key", "shape", "dtype"}  # what an initialiser may name in any class

@@ -14,6 +14,7 @@ import libcst as cst
 from migrate import layouts, nodes, usage
 from migrate.constructed import LayerNode, ListNode
 from migrate.diagnostics import Unsupported
+from migrate.facts import ClassFacts
 from migrate.kinds import Model, Module, Place, Tensor
 from migrate.layers.table import TABLE
 from migrate.lowering.binding import Binding
@@ -22,7 +23,7 @@ from migrate.lowering.setup import Setup, own_fields
 from migrate.nodes import Expr, Statement
 from migrate.qualified import inside, is_module
 from migrate.rules.rule import Value
-from migrate.script import INLINE, ClassFacts
+from migrate.script import INLINE
 
 _CHAINED = ("to", "cuda", "cpu", "float", "double", "train", "eval", "requires_grad_")
 

@@ -13,6 +13,7 @@ import libcst as cst
 from migrate import nodes, suites
 from migrate.constructed import BoundWeight, ClassNode, LayerNode, Passage
 from migrate.diagnostics import Unsupported
+from migrate.facts import ClassFacts
 from migrate.kinds import Model, Module
 from migrate.layers.layer import Layer, Layout
 from migrate.layers.table import TABLE
@@ -20,7 +21,6 @@ from migrate.lowering.setup import Setup
 from migrate.nodes import Expr
 from migrate.qualified import inside
 from migrate.rules.rule import Value
-from migrate.script import ClassFacts
 
 
 class LayerSubclasses(Setup):

@@ -10,6 +10,7 @@ import libcst as cst
 from migrate import layouts, nodes, usage
 from migrate.constructed import ClassNode, LayerNode
 from migrate.diagnostics import Unsupported
+from migrate.facts import ClassFacts, merge
 from migrate.kinds import (
     UNKNOWN,
     VANISHING,
@@ -33,7 +34,7 @@ from migrate.lowering.precision import CASTING
 from migrate.nodes import Expr
 from migrate.qualified import spelled
 from migrate.rules.rule import Call, Parameter, Value
-from migrate.script import ClassFacts, layers_in, merge
+from migrate.script import layers_in
 from migrate.snippet_files import with_needs
 from migrate.targets import linen
 from migrate.targets.weights import lengths, wrapped_layer

@@ -14,7 +14,7 @@ from migrate.lowering.accumulation import Accumulation
 from migrate.lowering.gradient_flow import GradientFlow
 from migrate.lowering.scope import HOST_CONTEXTS, NOWHERE
 from migrate.nodes import Expr, Statement
-from migrate.script import GRADS, PARAMS, State
+from migrate.states import GRADS, PARAMS, State
 
 
 class Leaves(Accumulation, GradientFlow):

@@ -14,7 +14,7 @@ from migrate.lowering.merging import merged_outputs
 from migrate.lowering.models import Models
 from migrate.lowering.region import Part, Region, Tracing
 from migrate.nodes import Expr, Statement
-from migrate.script import BATCH_STATS, PARAMS, State
+from migrate.states import BATCH_STATS, PARAMS, State
 
 _BLANK = cst.EmptyLine(indent=False)
 

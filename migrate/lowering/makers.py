@@ -12,13 +12,13 @@ import libcst as cst
 
 from migrate import nodes, suites
 from migrate.diagnostics import Unsupported
+from migrate.facts import merge
 from migrate.kinds import UNKNOWN, Kind, Makers, Module, ModuleClass, Never, TorchName, join
 from migrate.layers.table import TABLE
 from migrate.lowering.arguments import argument_names
 from migrate.lowering.layers import Layers
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Call, Value
-from migrate.script import merge
 from migrate.targets import linen
 
 

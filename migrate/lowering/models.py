@@ -9,6 +9,7 @@ import libcst as cst
 
 from migrate import layouts, nodes, usage
 from migrate.diagnostics import Unsupported
+from migrate.facts import Example, FunctionFacts
 from migrate.kinds import (
     VANISHING,
     DType,
@@ -26,14 +27,7 @@ from migrate.lowering.precision import Precision
 from migrate.lowering.scope import HOST_CONTEXTS, NOWHERE
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
-from migrate.script import (
-    BATCH_STATS,
-    MODE,
-    PARAMS,
-    Example,
-    FunctionFacts,
-    State,
-)
+from migrate.states import BATCH_STATS, MODE, PARAMS, State
 
 _SAME = ("to", "cuda", "cpu", "float", "compile", "requires_grad_", "share_memory")
 

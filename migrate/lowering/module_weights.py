@@ -10,6 +10,7 @@ import libcst as cst
 from migrate import layouts, nodes
 from migrate.constructed import BoundWeight, LayerNode, ListNode
 from migrate.diagnostics import Unsupported
+from migrate.facts import ClassFacts
 from migrate.kinds import Items, Tensor, Tied
 from migrate.lowering.arguments import Arguments
 from migrate.lowering.changed_buffers import ChangedBuffers
@@ -18,9 +19,6 @@ from migrate.lowering.typed_tensors import tensor_type
 from migrate.nodes import Expr, Statement
 from migrate.rules.catalogue import RULES
 from migrate.rules.rule import Value
-from migrate.script import (
-    ClassFacts,
-)
 
 # What makes the value of a parameter in torch: the initialiser, and the one where it is multiplied with a factor {s}.
 _MAKERS = {

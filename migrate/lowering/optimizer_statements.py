@@ -20,11 +20,7 @@ from migrate.lowering.parameter_loops import ParameterLoops
 from migrate.lowering.schedules import follow_rate
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value, signature
-from migrate.script import (
-    COUNT,
-    OPT_STATE,
-    State,
-)
+from migrate.states import COUNT, OPT_STATE, State
 
 
 class OptimizerStatements(Closures, ParameterLoops, Freezing, Binding):

@@ -17,11 +17,7 @@ from migrate.lowering.scope import NOWHERE
 from migrate.nodes import Expr
 from migrate.optimizers import OPTIMIZERS, OptimizerEntry
 from migrate.rules.rule import Call, Value, signature
-from migrate.script import (
-    COUNT,
-    OPT_STATE,
-    State,
-)
+from migrate.states import COUNT, OPT_STATE, State
 
 
 class Optimizers(Schedules, ParameterGroups):

@@ -7,13 +7,13 @@ import libcst as cst
 from migrate import nodes, suites, usage
 from migrate.constructed import BoundWeight
 from migrate.diagnostics import Unsupported
+from migrate.facts import ClassFacts
 from migrate.kinds import Items, Kind, Never, Tensor, join
 from migrate.lowering.elements import DICT
 from migrate.lowering.module_lists import dict_in_lines, list_in_lines
 from migrate.lowering.module_weights import ModuleWeights
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
-from migrate.script import ClassFacts
 
 PARAMETERS = "parameters"  # the type of a list of weights that is being filled
 _LISTS = ("torch.nn.ParameterList", "torch.nn.ParameterDict")

@@ -19,7 +19,7 @@ from migrate.lowering.named_parameters import NamedParameters
 from migrate.lowering.scope import stops_gradients
 from migrate.lowering.selections import names_of_pair
 from migrate.nodes import Expr, Statement
-from migrate.script import GRADS, PARAMS, State
+from migrate.states import GRADS, PARAMS, State
 
 
 @dataclass(frozen=True)

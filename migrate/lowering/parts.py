@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 
 import libcst as cst
 
+from migrate.facts import ClassFacts, FunctionFacts
 from migrate.kinds import Kind, Place, Selection
 from migrate.lowering.region import Region
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
-from migrate.script import ClassFacts, FunctionFacts
 
 
 class Parts:

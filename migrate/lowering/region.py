@@ -13,10 +13,11 @@ import libcst as cst
 
 from migrate import nodes, usage
 from migrate.diagnostics import Unsupported
+from migrate.facts import Draw
 from migrate.kinds import Place
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
-from migrate.script import Draw, State
+from migrate.states import State
 
 _HOST_METHODS = {"item", "tolist", "numpy", "cpu", "append", "add_scalar", "update", "write", "log", "set_postfix"}
 _HOST_FUNCTIONS = {"print", "float", "int", "open", "input"}

@@ -20,8 +20,9 @@ from migrate.lowering.lowering import Lowering
 from migrate.lowering.unit import Environment, Helper, Unit
 from migrate.nodes import Statement
 from migrate.qualified import is_module
-from migrate.script import STATE_WORDS, Script
+from migrate.script import Script
 from migrate.source import SourceFile
+from migrate.states import STATE_WORDS
 from migrate.walking import walk
 
 ROUNDS = 12

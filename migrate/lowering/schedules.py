@@ -16,7 +16,7 @@ from migrate.lowering.unit import SNIPPETS
 from migrate.nodes import Expr
 from migrate.optimizers import CHAINED, COMPOSED, PLATEAU, SCHEDULES
 from migrate.rules.rule import Call, Value, signature
-from migrate.script import COUNT, State
+from migrate.states import COUNT, State
 from migrate.targets.template import fill
 
 # Schedules beside those that only scale that change the rates of all parameter groups alike, if they end at zero.

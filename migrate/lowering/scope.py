@@ -12,6 +12,7 @@ import libcst as cst
 
 from migrate import layouts, nodes, usage
 from migrate.diagnostics import Unsupported
+from migrate.facts import FunctionFacts
 from migrate.kinds import (
     UNKNOWN,
     Device,
@@ -34,7 +35,6 @@ from migrate.lowering.unit import Environment, Unit, known
 from migrate.nodes import Expr, Statement
 from migrate.qualified import file_of, spelled
 from migrate.rules.rule import Value
-from migrate.script import FunctionFacts
 
 _DATA = ("torch.utils.data", "torchvision", "torch.utils.tensorboard", "torchtext", "torchaudio")
 _NO_GRAD = ("torch.no_grad", "torch.inference_mode", "torch.enable_grad", "torch.set_grad_enabled")

@@ -20,7 +20,8 @@ from migrate.lowering.state import StateAccess
 from migrate.manifest import Leaf
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
-from migrate.script import PARAMS, Script, State
+from migrate.script import Script
+from migrate.states import PARAMS, State
 from migrate.weights import weights_of
 
 _LISTING = ("list", "tuple", "iter", "chain", "itertools.chain", "filter")

@@ -8,6 +8,7 @@ import libcst as cst
 
 from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
+from migrate.facts import ClassFacts, merge
 from migrate.kinds import (
     UNKNOWN,
     Function,
@@ -25,11 +26,7 @@ from migrate.lowering.inheritance import is_super_init
 from migrate.lowering.makers import MakerValues
 from migrate.nodes import Statement
 from migrate.qualified import spelled
-from migrate.script import (
-    ClassFacts,
-    Script,
-    merge,
-)
+from migrate.script import Script
 
 
 class Setup(Attributes, MakerValues):

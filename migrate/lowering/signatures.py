@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 
 import libcst as cst
 
+from migrate.facts import Draw, FunctionFacts
 from migrate.kinds import VANISHING
-from migrate.script import KEY, MODE, Draw, FunctionFacts, State
+from migrate.states import KEY, MODE, State
 
 
 def parameter_order(facts: FunctionFacts, name_of: Callable[[State], str]) -> list[str]:

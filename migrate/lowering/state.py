@@ -16,7 +16,7 @@ from migrate.lowering.detached import Detached
 from migrate.lowering.elements import WeightsByName
 from migrate.nodes import Expr, Statement
 from migrate.qualified import is_module
-from migrate.script import BATCH_STATS, COUNT, GRADS, KEY, MODE, OPT_STATE, PARAMS, THE_KEY, State
+from migrate.states import BATCH_STATS, COUNT, GRADS, KEY, MODE, OPT_STATE, PARAMS, THE_KEY, State
 
 _SELF_CONTEXTS = ("forward", "setup")  # methods of a Flax module, which draws its own keys
 

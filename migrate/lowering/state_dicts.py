@@ -23,7 +23,7 @@ from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.manifest import ModelWeights
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
-from migrate.script import BATCH_STATS, PARAMS, State
+from migrate.states import BATCH_STATS, PARAMS, State
 from migrate.walking import walk
 from migrate.weights import model_weights
 

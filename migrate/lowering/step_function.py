@@ -17,7 +17,7 @@ from migrate.lowering.loss_function import LossFunctions, TracedLoss, reads_firs
 from migrate.lowering.region import Region, Tracing
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
-from migrate.script import GRADS, OPT_STATE, PARAMS, State
+from migrate.states import GRADS, OPT_STATE, PARAMS, State
 
 _STATIC = (Loss, Function, Plain, Model, Optimizer, Autocast, DType)
 _MADE_BY_STEP = {"updates", "keys", "mutated"}

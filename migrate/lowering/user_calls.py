@@ -8,6 +8,7 @@ import libcst as cst
 
 from migrate import layouts, nodes, suites, usage
 from migrate.diagnostics import Unsupported
+from migrate.facts import CallSite, FunctionFacts, merge
 from migrate.kinds import (
     UNKNOWN,
     VANISHING,
@@ -37,7 +38,7 @@ from migrate.lowering.signatures import parameter_order
 from migrate.nodes import Expr, Statement
 from migrate.qualified import spelled
 from migrate.rules.rule import Value
-from migrate.script import BATCH_STATS, KEY, OPT_STATE, PARAMS, THE_KEY, CallSite, FunctionFacts, State, merge
+from migrate.states import BATCH_STATS, KEY, OPT_STATE, PARAMS, THE_KEY, State
 
 
 class UserCalls(Arguments, Builders, HostDraws, Binding):

@@ -13,12 +13,13 @@ import libcst as cst
 
 from migrate import nodes, suites, usage
 from migrate.diagnostics import CODES, Severity
+from migrate.facts import ClassFacts, FunctionFacts
 from migrate.kinds import Kind, Model, ModuleClass, Place
 from migrate.lowering.any_weight import listed_for_one
 from migrate.lowering.functions import Functions
 from migrate.nodes import Statement
 from migrate.qualified import spelled
-from migrate.script import ClassFacts, FunctionFacts, classes_in
+from migrate.script import classes_in
 
 _READING = ("parameters", "named_parameters", "state_dict")
 

@@ -13,7 +13,7 @@ from migrate.lowering.selections import Selections
 from migrate.manifest import WILDCARD, Leaf
 from migrate.nodes import Expr
 from migrate.rules.rule import Value
-from migrate.script import PARAMS, State
+from migrate.states import PARAMS, State
 from migrate.weights import weights_of
 
 

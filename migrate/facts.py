@@ -1,0 +1,214 @@
+"""What is known of one function, one class, one call of the input: filled by lowering again until it is stable."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from migrate import nodes, suites
+from migrate.constructed import BoundWeight, Node
+from migrate.kinds import UNKNOWN, Host, Items, Kind, Module, Never, Place, join
+from migrate.states import BATCH_STATS, COUNT, GRADS, KEY, MODE, OPT_STATE, PARAMS, State
+
+
+@dataclass(frozen=True)
+class Draw:
+    """What Python or numpy draws for a function that jit traces: the parameter that takes it, and the draw as its
+    callers write it, but for the parameters of the function."""
+
+    name: str
+    node: cst.BaseExpression
+    kind: Kind
+
+
+@dataclass
+class FunctionFacts:
+    """What is known of a user's function: kinds of its parameters over all calls, and the state that it touches."""
+
+    node: cst.FunctionDef
+    qualname: str
+    owner: str = ""  # the enclosing function or class
+    params: dict[str, Kind] = field(default_factory=dict)  # over all calls of the round before
+    found_params: dict[str, Kind] = field(default_factory=dict)
+    given: dict[str, bool] = field(default_factory=dict)  # parameters -> whether no caller keeps what it passes
+    found_given: dict[str, bool] = field(default_factory=dict)
+    returns: Kind = field(default_factory=Never)
+    overriding: Kind = field(default_factory=Never)  # what the methods of subclasses return in its place
+    yields: Kind = field(default_factory=Never)  # what a generator gives
+    reads: set[State] = field(default_factory=set)  # as the round before found them
+    writes: set[State] = field(default_factory=set)
+    found_reads: set[State] = field(default_factory=set)  # as this round finds them
+    found_writes: set[State] = field(default_factory=set)
+    entry_modes: dict[Place, str] = field(default_factory=dict)
+    found_entry_modes: dict[Place, str] = field(default_factory=dict)
+    exit_modes: dict[Place, str] = field(default_factory=dict)  # of the models whose mode it sets
+    left_in: dict[Place, str] = field(default_factory=dict)  # the modes of all models at its end
+    calls: list[CallSite] = field(default_factory=list)
+    found_calls: list[CallSite] = field(default_factory=list)
+    seeds: str = ""  # the parameter that seeds torch's generator, for helpers like set_seed(seed)
+    local_key: bool = False
+    draws_globally: bool = False  # with the key of its file
+    owner_is_class: bool = False
+    builds: bool = False  # whether it makes parts of modules
+    takes_mode: bool = False  # whether it is told the mode of what it makes
+    # class that calls it -> the initialisers that the class gives its layers
+    initializers: dict[str, dict[str, dict[str, cst.BaseExpression]]] = field(default_factory=dict)
+    needs_key: bool = False
+    found_needs_key: bool = False
+    draws: list[Draw] = field(default_factory=list)  # as the round before found them
+    found_draws: list[Draw] = field(default_factory=list)
+    traced: bool = False  # called from what jit traces
+    found_traced: bool = False
+
+    @property
+    def method(self) -> bool:
+        """Whether this is a method of a class that is no module: its first parameter is the object."""
+        return self.owner_is_class
+
+    def next_round(self) -> None:
+        """What this round found is what the next one goes by."""
+        self.needs_key, self.found_needs_key = self.found_needs_key, False
+        self.traced, self.found_traced = self.found_traced, False
+        self.draws, self.found_draws = self.found_draws, []
+        self.params, self.found_params = self.found_params, {}
+        self.given, self.found_given = self.found_given, {}
+        self.reads, self.writes = self.found_reads, self.found_writes
+        self.found_reads, self.found_writes = set(), set()
+        self.entry_modes, self.found_entry_modes = self.found_entry_modes, {}
+        self.calls, self.found_calls = self.found_calls, []
+
+    @property
+    def parameter_names(self) -> list[str]:
+        """The parameters that can be passed by position, `self` of a method among them."""
+        return [parameter.name.value for parameter in self.node.params.params]
+
+    @property
+    def decorators(self) -> set[str]:
+        """The names that it is decorated with."""
+        return {nodes.dotted(decorator.decorator) or "" for decorator in self.node.decorators}
+
+    @property
+    def result(self) -> Kind:
+        """What a call returns; UNKNOWN before the first `return` was seen."""
+        if isinstance(self.yields, Host):
+            return Host("stream")
+        if not isinstance(self.yields, Never):
+            return Items(None, self.yields, "generator")
+        result = join(self.returns, self.overriding)
+        return UNKNOWN if isinstance(result, Never) else result
+
+    @property
+    def states(self) -> list[State]:
+        """Everything that must be passed in, in a fixed order."""
+        order = [PARAMS, BATCH_STATS, OPT_STATE, GRADS, COUNT, KEY, MODE]
+        return sorted(self.reads | self.writes, key=lambda s: (order.index(s.what), s.place))
+
+    @property
+    def written(self) -> list[State]:
+        """Everything that must be passed out, in the same order."""
+        return [state for state in self.states if state in self.writes]
+
+
+@dataclass
+class ClassFacts:
+    """A user's nn.Module class; or, without a `node`, an nn.Sequential that a script makes in place (`inline`)."""
+
+    name: str
+    node: cst.ClassDef | None = None
+    inline: Module | None = None
+    extends: str = ""  # the torch layer that it inherits from
+    output_name: str = ""  # of a model that is made in place: the class that it is in the output
+    bases: list[str] = field(default_factory=list)  # user classes that it inherits from
+    sets_up: bool = False  # whether it has a setup of its own or of its base
+    written: tuple[cst.ClassDef, cst.ClassDef] | None = None  # its base's definition, and its own with that in it
+    built: set[str] = field(default_factory=set)  # methods that `__init__` runs
+    seen: dict[str, Kind] = field(default_factory=dict)  # attributes that this round has met
+    certain: set[str] = field(default_factory=set)  # attributes that the constructor sets whatever its arguments say
+    rebound: set[str] = field(default_factory=set)  # attributes that it may set twice
+    held: dict[str, str] = field(default_factory=dict)  # attributes kept in a variable until they are final -> its name
+    otherwise: dict[str, Kind] = field(default_factory=dict)  # what a held attribute is in another branch
+    fields: list[str] = field(default_factory=list)
+    extras: str = ""  # the name of the **kwargs that its constructor hands on, and nobody gives it
+    attributes: dict[str, Kind] = field(default_factory=dict)
+    children: dict[str, Node] = field(default_factory=dict)  # attribute -> its modules
+    renamed: dict[str, str] = field(default_factory=dict)  # attribute -> name in the output
+    parameters: dict[str, BoundWeight] = field(default_factory=dict)
+    buffers: dict[str, str] = field(default_factory=dict)  # name -> reason why no leaf holds it
+    changed: set[str] = field(default_factory=set)  # attributes that methods besides the constructor change
+    variables: set[str] = field(default_factory=set)  # buffers among them: Flax variables
+    ties: dict[str, str] = field(default_factory=dict)  # torch key -> the key that fills the leaf
+    own_trains: bool = False
+    reached: set[str] = field(default_factory=lambda: {"forward"})  # methods that a forward pass runs
+    host_methods: set[str] = field(default_factory=set)  # methods that run outside, and are given the weights
+    reports: str = ""  # the method among them that prints what the constructor said of the weights
+    given: dict[str, dict[str, set[str]]] = field(default_factory=dict)  # class that makes it -> field -> what it gets
+    own_draws: set[str] = field(default_factory=set)  # "dropout", "sample"
+    own_stats: bool = False
+    own_always: bool = False  # it changes buffers in eval mode, too
+    # torch layer -> weight -> initialiser, as `apply(init_fn)` gives them to the layers of this class
+    initializers: dict[str, dict[str, cst.BaseExpression]] = field(default_factory=dict)
+    # path of a weight ("self.fc.bias") -> the initialiser that some constructor asks for by name: `a if c else None`
+    # where it is what it would be otherwise unless a field says so
+    asked: dict[str, cst.BaseExpression] = field(default_factory=dict)  # as the round before found them
+    found_asked: dict[str, cst.BaseExpression] = field(default_factory=dict)  # as this round finds them
+    askable: dict[str, bool] = field(default_factory=dict)  # weights with a path -> whether they keep torch's axes
+    askable_as: dict[str, str] = field(default_factory=dict)  # the same paths -> the keyword of the constructor
+    askable_if: dict[str, list[cst.BaseExpression]] = field(default_factory=dict)  # the same -> tests around the layer
+    emptied: set[str] = field(default_factory=set)  # methods of which nothing is left, since they gave initial weights
+    init_paths: dict[str, str] = field(default_factory=dict)  # path of a weight -> the field for its initialiser
+    # such fields, those to hand on, and those that choose between initialisers -> type and default
+    init_fields: dict[str, tuple[str, str]] = field(default_factory=dict)
+    # class inside, and the path of one module of it ("" for all) -> its fields of the sort
+    passed: dict[tuple[str, str], dict[str, cst.BaseExpression]] = field(default_factory=dict)
+    arguments: dict[str, dict[str, cst.BaseExpression]] = field(default_factory=dict)  # submodule -> what it was given
+    made_by_value: bool = False  # made by calls of a value that may be another class as well
+    field_kinds: dict[str, Kind] = field(default_factory=dict)
+    field_types: dict[str, str] = field(default_factory=dict)  # annotations told by use
+    rebinds: set[str] = field(default_factory=set)  # fields that the constructor has under their names, changed
+    flags: dict[str, bool] = field(default_factory=dict)  # attributes that are True, or False, whatever it is given
+    # path of a weight -> the lengths of its axes in Flax, as the constructor writes them
+    lengths: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def method(self, name: str) -> cst.FunctionDef | None:
+        """A method as the class has it in the input; None where it has none of that name."""
+        body = suites.suite_of(self.node.body.body) if self.node is not None else []
+        return next((each for each in body if isinstance(each, cst.FunctionDef) and each.name.value == name), None)
+
+
+@dataclass(frozen=True)
+class Example:
+    """Where a model is first called: the scope, and the written arguments, and what the names in them stand for."""
+
+    scope: str
+    arguments: tuple[cst.BaseExpression, ...]
+    definitions: Mapping[str, cst.BaseExpression]
+    trained: bool  # from a training step, which is preferred to an evaluation
+    direct: bool = True  # not computed by another model, which is preferred most
+    names: tuple[str, ...] = ()  # of the arguments: "" of those by position
+
+    @property
+    def drawn(self) -> list[str]:
+        """The parameters for what the host draws."""
+        return [name for name in self.names if name]
+
+    def as_arguments(self, made: Sequence[cst.BaseExpression]) -> list[cst.Arg]:
+        """The arguments of a call with these values."""
+        named = list(zip(self.names, made, strict=True))
+        keywords = {name: node for name, node in named if name}
+        return nodes.arguments([node for name, node in named if not name], keywords)
+
+
+@dataclass(frozen=True)
+class CallSite:
+    """A call of a user's function: the scope, the arguments by parameter, and what the names in them stand for."""
+
+    scope: str
+    bound: Mapping[str, cst.BaseExpression]
+    definitions: Mapping[str, cst.BaseExpression]
+
+
+def merge(kinds: dict[str, Kind], name: str, kind: Kind) -> None:
+    """Notes one more kind that a name was seen with."""
+    kinds[name] = join(kinds.get(name, Never()), kind)
