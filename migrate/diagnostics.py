@@ -75,6 +75,14 @@ CODES: dict[str, Code] = _codes(
         Severity.NOTE,
     ),
     Code(
+        "MIG102",
+        "files that a package imports and the program does not use are left out",
+        "name the folder of the package to convert all of it",
+        "Python runs the `__init__.py` of a package on the way to a module in it. What that imports from files of "
+        "which nothing is used is left out, with those files, where importing them only defines what is in them.",
+        Severity.NOTE,
+    ),
+    Code(
         "MIG201",
         "a module class could not be converted",
         "write this class by hand, keeping its attribute names",
@@ -248,6 +256,15 @@ CODES: dict[str, Code] = _codes(
         "The constructor sets attributes of an argument, or calls a method for what that does to it. torch runs a "
         "constructor once; a Flax module runs its setup whenever it is used. It changes a copy each time, and the "
         "object that was passed stays as it was.",
+        Severity.NOTE,
+    ),
+    Code(
+        "MIG508",
+        "not converted, and not reached as the program makes its modules",
+        "write the line by hand before a module is made with these settings",
+        "A line of a constructor could not be converted, in a branch that none of the modules takes which the program "
+        "makes: the arguments that decide it are written out where they are made. With other arguments the output "
+        "raises NotImplementedError there.",
         Severity.NOTE,
     ),
     Code(

@@ -30,31 +30,35 @@ class Written:
         """The module as an import statement spells it."""
         return "." * self.dots + self.module
 
+    @staticmethod
+    def of(node: ast.AST) -> list[Written]:
+        """The imports that a statement is; none for any other node."""
+        if isinstance(node, ast.Import):
+            return [Written(0, alias.name) for alias in node.names]
+        if isinstance(node, ast.ImportFrom):
+            return [Written(node.level, node.module or "", tuple(alias.name for alias in node.names))]
+        return []
+
 
 def written_imports(text: str) -> list[Written]:
     """Every import of a file, those inside functions too. Raises SyntaxError."""
-    found = []
-    for node in ast.walk(_parsed(text)):
-        if isinstance(node, ast.Import):
-            found += [Written(0, alias.name) for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            found.append(Written(node.level, node.module or "", tuple(alias.name for alias in node.names)))
-    return found
+    return [written for node in ast.walk(parsed(text)) for written in Written.of(node)]
 
 
 def named_files(text: str) -> set[str]:
     """The Python files that string constants of a file name: scripts also run one another by `exec(open(...))`."""
-    constants = (node.value for node in ast.walk(_parsed(text)) if isinstance(node, ast.Constant))
+    constants = (node.value for node in ast.walk(parsed(text)) if isinstance(node, ast.Constant))
     return {value for value in constants if isinstance(value, str) and value.endswith(SUFFIX) and len(value) < 200}
 
 
 def search_path(text: str, file: Path) -> list[Path]:
     """The folders that a file adds to Python's search path."""
-    return added_folders(_parsed(text), file) if "sys.path" in text else []
+    return added_folders(parsed(text), file) if "sys.path" in text else []
 
 
 @functools.lru_cache(maxsize=2)
-def _parsed(text: str) -> ast.Module:
+def parsed(text: str) -> ast.Module:
+    """The syntax tree of a file. Raises SyntaxError."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # "\d" in a user's string is none of our business
         return ast.parse(text.lstrip("\ufeff"))

@@ -43,6 +43,11 @@ class Tensor(Kind):
 
 
 @dataclass(frozen=True)
+class Unpassed(Tensor):
+    """What a forward pass may be given, is None unless it is, and no call gives: code for it is that for a tensor."""
+
+
+@dataclass(frozen=True)
 class Host(Kind):
     """What stays torch or foreign: data sets, loaders, transforms, batches of a loader (`tensor`)."""
 
@@ -377,6 +382,9 @@ def join(a: Kind, b: Kind) -> Kind:
             return a
         if type(a) is bottom:
             return b
+    for one, other in ((a, b), (b, a)):
+        if isinstance(one, Unpassed) and isinstance(other, Number):
+            return other
     if isinstance(a, Tensor) and isinstance(b, Tensor):
         return Tensor(
             a.dtype if a.dtype == b.dtype else "",

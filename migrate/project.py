@@ -17,9 +17,19 @@ from pathlib import Path
 
 from migrate import notebook
 from migrate.diagnostics import Diagnostic, Fatal
-from migrate.imports import SUFFIX, library_of, named_files, package_of, reached, search_path, written_imports
+from migrate.imports import (
+    SUFFIX,
+    Written,
+    library_of,
+    named_files,
+    package_of,
+    reached,
+    search_path,
+    written_imports,
+)
 from migrate.lowering import Input
 from migrate.notebook import Notebook
+from migrate.passed_through import PACKAGE, unused_imports
 from migrate.qualified import FILE
 from migrate.source import SourceFile, decode_source, parse, read_bytes
 
@@ -48,6 +58,7 @@ class Member:
     unread: Mapping[str, str] = field(default_factory=dict)
     library: str = ""  # the package that it is part of, where that is an installed library
     problem: Diagnostic | None = None
+    passed: Mapping[Written, str] = field(default_factory=dict)  # imports that go: the file that nothing is used of
 
 
 @dataclass(frozen=True)
@@ -63,7 +74,7 @@ class Project:
     def inputs(self) -> list[Input]:
         """The files to lower."""
         return [
-            Input(member.source, member.scope, member.links, member.unread, member.library)
+            Input(member.source, member.scope, member.links, member.unread, member.library, member.passed)
             for member in self.members
             if member.source
         ]
@@ -143,10 +154,16 @@ class _Found:
     encoding: str = "utf-8"
     notebook: Notebook | None = None
     problem: Diagnostic | None = None
-    imports: dict[str, Path] = field(default_factory=dict)  # module as written -> file or folder
+    reached: dict[Written, dict[str, Path]] = field(default_factory=dict)  # import -> module as written -> its place
+    passed: dict[Written, str] = field(default_factory=dict)  # imports of which nothing is used -> the file
     names: set[str] = field(default_factory=set)  # Python files that it names in strings
     library: str = ""  # the package that it is part of, where it was named alone and that is an installed library
     torch: bool = False
+
+    @property
+    def imports(self) -> dict[str, Path]:
+        """Every module that it imports, as it is written: a file or a folder."""
+        return {text: path for w, found in self.reached.items() if w not in self.passed for text, path in found.items()}
 
 
 def read_project(files: Sequence[Path]) -> Project:
@@ -154,6 +171,7 @@ def read_project(files: Sequence[Path]) -> Project:
     read."""
     scripts = [_absolute(path) for path in files]
     found = _reached(scripts)
+    found = _used(found, scripts)
     lowered = _lowered(found, scripts)
     root = Path(os.path.commonpath([path.parent for path in found]))
     scopes = {path: _scope(path, root) for path in found}
@@ -162,6 +180,24 @@ def read_project(files: Sequence[Path]) -> Project:
     members = [_member(found[path], path in lowered, root, scopes, found) for path in _imported_first(found)]
     members += _run_by_name(found, root)
     return Project(root, tuple(members), tuple(scripts), _submodules(found, scopes, root))
+
+
+def _used(found: dict[Path, _Found], scripts: Sequence[Path]) -> dict[Path, _Found]:
+    """Without the files that only packages on the way import, and nobody uses."""
+    if all(path.name != PACKAGE for path in found) or any(file.problem is not None for file in found.values()):
+        return found  # what cannot be read may use anything
+    texts = {path: file.text for path, file in found.items()}
+    ways = {path: file.reached for path, file in found.items()}
+    try:
+        unused = unused_imports(texts, ways, scripts, _lowered(found, scripts))
+    except (SyntaxError, ValueError, RecursionError):
+        return found  # LibCST says where
+    for package, skipped in unused.items():
+        file = found[package]
+        for written in skipped:
+            file.passed[written] = max(file.reached[written].values(), key=lambda one: len(one.parts)).name
+    used = _closure(scripts, lambda path: found[path].imports.values() if path in found else [])
+    return {path: file for path, file in found.items() if path in used}
 
 
 def independent_parts(files: Sequence[Path]) -> list[list[Path]]:
@@ -228,7 +264,7 @@ def _read(path: Path, scripts: Sequence[Path], added: Sequence[Path], alone: boo
             return made
         added = [*added, *search_path(text, path)]
         for written in written_imports(text):
-            made.imports |= {text: other for text, other in reached(path, written, scripts, added) if other != path}
+            made.reached[written] = {t: other for t, other in reached(path, written, scripts, added) if other != path}
         made.names = named_files(text)
     except (SyntaxError, ValueError, RecursionError):
         pass  # LibCST says where
@@ -313,7 +349,8 @@ def _member(
         if problem is not None:
             unread[text] = f"{problem.path} {'cannot be parsed' if problem.code == 'MIG001' else 'cannot be read'}"
     links = {text: scope for text, scope in links.items() if text not in unread}
-    return Member(file.path, place, file.data, source, scopes[file.path], links, unread, file.library)
+    scope = scopes[file.path]
+    return Member(file.path, place, file.data, source, scope, links, unread, file.library, passed=file.passed)
 
 
 def _run_by_name(found: Mapping[Path, _Found], root: Path) -> list[Member]:

@@ -21,6 +21,7 @@ from migrate.kinds import (
     Plain,
     Tensor,
     TorchName,
+    Unpassed,
 )
 from migrate.layers.table import TABLE
 from migrate.lowering.changed_buffers import changed_attributes
@@ -245,7 +246,9 @@ def _parameter_kind(function: FunctionFacts, parameter: cst.Param, method: str) 
     default = nodes.literal(parameter.default) if parameter.default is not None else None
     if isinstance(default, bool | int | float | str):
         return known if isinstance(known, Tensor) else Number()
-    if "Tensor" in annotation or (method == "forward" and isinstance(known, Never)):
+    if method == "forward" and isinstance(known, Never) and "Tensor" not in annotation:
+        return Tensor() if parameter.default is None else Unpassed(optional=True)
+    if "Tensor" in annotation:
         return Tensor(optional=parameter.default is not None)
     if isinstance(known, Host):
         return Tensor()

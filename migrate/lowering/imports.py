@@ -11,6 +11,7 @@ import libcst as cst
 
 from migrate import nodes
 from migrate.diagnostics import Unsupported
+from migrate.imports import Written
 from migrate.kinds import UNKNOWN, Kind, Model, Optimizer, Plain, ProjectModule, Scheduler, TorchName
 from migrate.lowering.binding import Binding
 from migrate.lowering.einops_calls import einops_kind
@@ -63,6 +64,8 @@ class Imports(Binding):
             return self.from_torch(line, small, module)
         if module.split(".")[0] == "einops" and not isinstance(small.names, cst.ImportStar):
             return self.from_einops(line, small, small.names, module)
+        if self.passed_through(line, small):
+            return []
         self.report_unread(line, module)
         scope = self.unit.links.get(module)
         if isinstance(small.names, cst.ImportStar):
@@ -176,6 +179,16 @@ class Imports(Binding):
                 self.unit.report(Unsupported("MIG404", text), node)
                 return UNKNOWN
         return kind
+
+    def passed_through(self, line: cst.SimpleStatementLine, small: cst.ImportFrom) -> bool:
+        """Whether an import goes since the program uses nothing of what it leads to; all of them are said at once."""
+        if not self.unit.passed or isinstance(small.names, cst.ImportStar):
+            return False
+        module = (nodes.dotted(small.module) or "") if small.module else ""
+        written = Written(len(small.relative), module, tuple(alias.evaluated_name for alias in small.names))
+        if written in self.unit.passed and not any(found.code == "MIG102" for found in self.unit.diagnostics):
+            self.unit.report(Unsupported("MIG102", ", ".join(sorted(set(self.unit.passed.values())))), line)
+        return written in self.unit.passed
 
     def report_unread(self, line: cst.SimpleStatementLine, module: str) -> None:
         """Reports an import of a file of the same project that is not converted."""

@@ -240,8 +240,10 @@ class Layers(Arguments, Builders):
             if facts.extras and (arg.star == "**" or (arg.keyword is not None and name not in facts.fields)):
                 raise Unsupported("MIG201", f"`{nodes.code(arg)}` for the **kwargs of {spelled(kind.cls)}")
             value = self.expr(arg.value)
+            given = facts.given.setdefault(self.cls, {})
+            for field in facts.fields if arg.star else [name] if name else []:
+                given.setdefault(field, set()).add(nodes.code(arg.value))
             if name:
-                facts.given.setdefault(self.cls, {}).setdefault(name, set()).add(nodes.code(arg.value))
                 merge(facts.field_kinds, name, self.handed_kind(arg.value, value.kind))
                 self.note_type(arg.value, facts.field_types.get(name, ""))
             if not isinstance(value.kind, VANISHING):

@@ -11,6 +11,7 @@ import libcst as cst
 
 from migrate import nodes, suites, usage
 from migrate.diagnostics import Diagnostic, Fatal, our_fault
+from migrate.imports import Written
 from migrate.kept import names_of_kept
 from migrate.kinds import (
     Host,
@@ -56,14 +57,15 @@ class Lowered:
 @dataclass(frozen=True)
 class Input:
     """One file of a project to lower: the name of its module scope, the modules of the project that it imports by their
-    scopes, those that it imports and nobody converts, with the reason, and the package of the installed library that it
-    is part of."""
+    scopes, those that it imports and nobody converts, with the reason, the package of the installed library that it is
+    part of, and the imports that nothing is used of."""
 
     source: SourceFile
     scope: str = ""
     links: Mapping[str, str] = field(default_factory=dict)
     unread: Mapping[str, str] = field(default_factory=dict)
     library: str = ""
+    passed: Mapping[Written, str] = field(default_factory=dict)
 
 
 def lower(source: SourceFile) -> Lowered:
@@ -87,7 +89,7 @@ def lower_project(
     script = Script(parallel=data_parallel)
     script.submodules = {package: dict(names) for package, names in (submodules or {}).items()}
     script.checkpoints = any(_CHECKPOINTS.search(found.source.text) for found in inputs)
-    units = [Unit(found.source, script, found.scope, found.links, found.unread, found.library) for found in inputs]
+    units = [Unit(i.source, script, i.scope, i.links, i.unread, i.library, i.passed) for i in inputs]
     by_scope = {unit.scope: unit for unit in units}
     stored = [_all_stores(unit.source.module) for unit in units]
     own_methods = frozenset(name for unit in units for name in _methods(unit.source.module))

@@ -25,6 +25,7 @@ from migrate.lowering.plain_terms import PlainTerms
 from migrate.lowering.region import Region
 from migrate.lowering.scanned_loops import without_new_lists
 from migrate.lowering.scope import Block
+from migrate.lowering.settings_given import never_taken
 from migrate.lowering.step_function import StepFunctions
 from migrate.nodes import Statement
 
@@ -85,7 +86,7 @@ class Statements(
                 made = [made[0].with_changes(leading_lines=[]), *made[1:]]
             made = merged_outputs([*self.before, *made]) if self.before else made
         except Unsupported as error:
-            self.unit.report(error, original)
+            self.unit.report(self.where_reached(error), original)
             originals = [original] if region is None else region.statements
             made = [suites.refusal(error.code, error.message, originals)]
             stored = usage.stores(originals)
@@ -99,6 +100,13 @@ class Statements(
             self.before, self.precision = outer, precision
         refused = bool(made) and suites.comments(made[0]) != suites.comments(original)
         return made if refused else suites.with_comments(made, original)
+
+    def where_reached(self, error: Unsupported) -> Unsupported:
+        """A finding in a branch that no module of the program takes is worth a note alone."""
+        if self.context != "setup" or not never_taken(self.script, self.cls, self.conditions):
+            return error
+        test = nodes.code(self.conditions[-1])
+        return Unsupported("MIG508", f"{error.message} ({error.code}), where `{test}`: no module is made so")
 
     def statement(self, original: Statement) -> list[Statement]:
         """One statement, by its type; several on one line become several lines."""

@@ -11,6 +11,7 @@ import libcst as cst
 
 from migrate import nodes, suites, usage
 from migrate.diagnostics import Diagnostic, Unsupported
+from migrate.imports import Written
 from migrate.kinds import UNKNOWN, Kind, Never, Place, join
 from migrate.nodes import Statement
 from migrate.script import Script
@@ -82,6 +83,7 @@ class Unit:
     links: Mapping[str, str] = field(default_factory=dict)  # modules that it imports from the project -> their scopes
     unread: Mapping[str, str] = field(default_factory=dict)  # modules of the project that are not converted -> why
     library: str = ""  # the package that it is part of, where that is an installed library
+    passed: Mapping[Written, str] = field(default_factory=dict)  # imports that go: the file that nothing is used of
     others: dict[str, Unit] = field(default_factory=dict)  # every file of the project, by its module scope
     diagnostics: list[Diagnostic] = field(default_factory=list)
     snippets: dict[str, str] = field(default_factory=dict)  # name in the output -> snippet

@@ -147,7 +147,25 @@ class M(nn.Module):
     def forward(self, x):
         return self.stage(x)
 """
+A_FLAG_THAT_NOBODY_PASSES = """def default(value, otherwise):
+    return value if value is not None else otherwise
+
+
+class M(nn.Module):
+    def __init__(self, halves=True):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+        self.halves = halves
+
+    def forward(self, x, halve=None):
+        halve = default(halve, self.training) and self.halves
+        x = self.linear(x)
+        if halve:
+            x = x / 2
+        return x
+"""
 FORMS = {
+    "a flag that nobody passes": (A_FLAG_THAT_NOBODY_PASSES, Sample("M()", (3, 4))),
     "cells stepped in a loop": (STEPPED, Sample("M()", (5, 3, 3))),
     "a layer used in a loop": (REUSED, Sample("M()", (3, 4))),
     "packed sequences": (PACKED, Sample("M()", (3, 5, 3))),

@@ -134,6 +134,16 @@ SOURCES["MIG507"] = (
     + "    def forward(self, x):\n        return self.fc(x)\n",
     "    def __init__(self, config):",
 )
+SOURCES["MIG508"] = (
+    HEAD
+    + "class Sampled(nn.Module):\n    def __init__(self, width, rows=0):\n        super().__init__()\n"
+    + "        self.fc = nn.Linear(width, width)\n        if rows > 1 and width:\n"
+    + "            self.register_buffer('rows', torch.zeros(rows, width))\n"
+    + "            nn.init.orthogonal_(self.rows[0])\n"
+    + "    def forward(self, x):\n        return self.fc(x)\n"
+    + "model = Sampled(3, rows=1)\n",
+    "            nn.init.orthogonal_(self.rows[0])",
+)
 
 
 def diagnostics(source: str) -> tuple[Diagnostic, ...]:
@@ -151,6 +161,13 @@ def test_code(code: str) -> None:
     assert found, f"{code} is not among {[str(diagnostic) for diagnostic in diagnostics(source)]}"
     assert found[0].source == line
     assert found[0].line == (source.split("\n").index(line) + 1 if line else 0)
+
+
+def test_a_branch_that_some_module_may_take_needs_a_person() -> None:
+    source = SOURCES["MIG508"][0]
+    for made in ("Sampled(3, rows=2)", "Sampled(3, rows=int(input()))", "Sampled(*map(int, input().split()))"):
+        assert "MIG204" in {found.code for found in diagnostics(source.replace("Sampled(3, rows=1)", made))}
+    assert "MIG204" in {found.code for found in diagnostics(source.replace("model = Sampled(3, rows=1)\n", ""))}
 
 
 def test_a_script_that_is_understood_gets_no_finding() -> None:

@@ -97,6 +97,49 @@ def test_names_that_a_package_passes_on_and_relative_imports(tmp_path: Path) -> 
     assert texts(conversion)["nets/__init__.py"] == files["nets/__init__.py"]
 
 
+PACKAGE = {
+    "train.py": USE.replace("model =", "from nets.model import Net\n\nmodel =").replace("NET", "Net"),
+    "nets/__init__.py": "from .other import (\n    Other,\n    also,\n)\nfrom .model import Net\nfrom . import odd\n"
+    "\n__all__ = ['Net', 'Other']\n",
+    "nets/model.py": MODEL,
+    "nets/other.py": MODEL.replace("Net", "Other") + "\n\ndef also(x: torch.Tensor, *, by=2):\n    return x.fail()\n",
+    "nets/odd.py": "import torch\n\nSIZES = (1, 2)\n",
+}
+
+
+def test_what_a_package_on_the_way_imports_for_nobody_is_left_out(tmp_path: Path) -> None:
+    write(tmp_path, PACKAGE)
+    made = converted(tmp_path, "train.py")
+    said = [(found.code, found.line, found.message) for found in made.report.diagnostics]
+    assert said == [("MIG102", 1, "odd.py, other.py")]
+    assert texts(made)["nets/__init__.py"] == "from .model import Net\n\n__all__ = ['Net']\n"
+    assert set(texts(made)) == {"train.py", "nets/__init__.py", "nets/model.py"}
+
+
+USING = {  # what makes a file one that the program uses
+    "the script takes a name of it from the package": {"train.py": "from nets import Other\n" + PACKAGE["train.py"]},
+    "the script has the package": {"train.py": "import nets\n" + PACKAGE["train.py"]},
+    "everything is taken": {"train.py": "from nets import *\n" + PACKAGE["train.py"]},
+    "the package uses it": {"nets/__init__.py": PACKAGE["nets/__init__.py"] + "Other.name = 'other'\n"},
+    "importing it does something": {"nets/other.py": PACKAGE["nets/other.py"] + "torch.manual_seed(1)\n"},
+    "it enters its class in a list": {
+        "nets/other.py": "from .model import Net\n" + PACKAGE["nets/other.py"].replace("class", "@Net.also\nclass")
+    },
+    "modules are imported by their names": {"train.py": "import importlib\n" + PACKAGE["train.py"]},
+}
+
+
+@pytest.mark.parametrize("why", USING)
+def test_what_the_program_uses_stays(why: str, tmp_path: Path) -> None:
+    write(tmp_path, PACKAGE | USING[why])
+    assert "nets/other.py" in texts(converted(tmp_path, "train.py"))
+
+
+def test_a_whole_package_is_converted_whole(tmp_path: Path) -> None:
+    write(tmp_path, PACKAGE)
+    assert set(texts(converted(tmp_path, *PACKAGE))) == set(PACKAGE)
+
+
 def test_files_that_have_nothing_to_do_with_torch_are_copied(tmp_path: Path) -> None:
     files = {
         "train.py": f"import config\nfrom model import Net\n{USE.replace('NET', 'Net')}",

@@ -1,0 +1,63 @@
+"""What the modules of a program are made with, where the program writes it out: a branch of a constructor that none of
+them takes is never reached."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from collections.abc import Mapping, Sequence
+
+import libcst as cst
+
+from migrate import nodes, usage
+from migrate.nodes import Expr
+from migrate.script import Script
+
+_MOST = 32  # combinations of settings to try
+_NAMES_AND_CONSTANTS = (ast.Expression, ast.Name, ast.expr_context, ast.Constant, ast.Tuple)
+_TERMS = (*_NAMES_AND_CONSTANTS, ast.BoolOp, ast.boolop, ast.UnaryOp, ast.unaryop, ast.Compare, ast.cmpop)
+
+
+def never_taken(script: Script, cls: str, conditions: Sequence[Expr]) -> bool:
+    """Whether some test around a place in the constructor of a class fails for every module that the program makes."""
+    facts = script.classes[cls]
+    for test in conditions:
+        names = sorted(set(usage.loads(test)))
+        if not names or not set(names) <= set(facts.fields) - facts.rebinds or not _plain(test):
+            continue
+        values = [settings(script, cls, name) for name in names]
+        cases = list(itertools.islice(itertools.product(*values), _MOST + 1))
+        if 0 < len(cases) <= _MOST and not any(_holds(test, dict(zip(names, case, strict=True))) for case in cases):
+            return True
+    return False
+
+
+def settings(script: Script, cls: str, field: str, seen: frozenset[str] = frozenset()) -> set[object]:
+    """The values that an argument of the constructor of a class has in the program; none where that is not known."""
+    facts = script.classes.get(cls)
+    if facts is None or not facts.given or facts.made_by_value or script.is_base(cls) or cls in seen:
+        return set()
+    init = facts.method("__init__")
+    parameters = [] if init is None else [*init.params.params, *init.params.kwonly_params]
+    default = next((p.default for p in parameters if p.name.value == field), None)
+    found = set() if default is None else {nodes.literal(default)}
+    for maker, given in facts.given.items():
+        for text in given.get(field, ()):
+            outer = script.classes.get(maker)
+            if outer is not None and text in set(outer.fields) - outer.rebinds:
+                found |= settings(script, maker, text, seen | {cls}) or {...}
+            else:
+                found.add(nodes.literal(cst.parse_expression(text)))
+    return set() if ... in found else found
+
+
+def _plain(test: Expr) -> bool:
+    """Whether a test is nothing but comparisons of names and constants."""
+    return all(isinstance(part, _TERMS) for part in ast.walk(ast.parse(nodes.code(test), mode="eval")))
+
+
+def _holds(test: Expr, values: Mapping[str, object]) -> bool:
+    try:
+        return bool(eval(nodes.code(test), {"__builtins__": {}}, dict(values)))
+    except TypeError:
+        return True  # the program would end here
