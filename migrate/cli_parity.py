@@ -90,7 +90,10 @@ def parity(
     ] = None,
     all_ops: Annotated[bool, typer.Option("--all-ops", help="All of them.")] = False,
     samples: Annotated[int, typer.Option("--samples", min=1, help="Of elementwise operations.")] = 4096,
-    oracle: Annotated[str, typer.Option("--oracle", help="mpmath, or flint (faster, certified).")] = "mpmath",
+    oracle: Annotated[
+        str | None,
+        typer.Option("--oracle", help="mpmath, or flint (faster, certified); of a script: its first step, too."),
+    ] = None,
     hazards: Annotated[
         bool,
         typer.Option("--hazards", help="Known hazards: which show here, and which the script's JAX program has."),
@@ -115,7 +118,7 @@ def parity(
     if op or all_ops:
         from parity.cli import operations
 
-        asked = {"dtype": dtype, "seed": seed, "samples": samples, "oracle": oracle}
+        asked = {"dtype": dtype, "seed": seed, "samples": samples, "oracle": oracle or "mpmath"}
         raise typer.Exit(operations(op or [], asked, report))
     if hazards:
         from parity.cli import known_hazards
@@ -127,8 +130,8 @@ def parity(
         raise typer.Exit(seeds(*metric))
     if mode and not float64:
         fail("--mode holds each mode against the float64 oracle: leave out --no-float64")
-    interpreters = {"torch_python": torch_python, "jax_python": jax_python}
-    runs = {"timeout": timeout, "perturbed_runs": perturbed_runs, "modes": tuple(mode or ()), **interpreters}
+    runs = {"timeout": timeout, "perturbed_runs": perturbed_runs, "modes": tuple(mode or ()), "oracle": oracle}
+    runs |= {"torch_python": torch_python, "jax_python": jax_python}
     if model is not None:
         from parity.cli import compare_model
 

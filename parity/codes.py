@@ -74,6 +74,17 @@ CODES: dict[str, Code] = {
         "accelerator's products on both sides) the rewrite is further from the float64 oracle than its budget allows, "
         "in units of torch's own error there. A program that leans on one mode changes with compiler and device.",
     ),
+    "PAR112": Code(
+        "The rewrite rounds worse than its budget allows",
+        "The first step of the rewrite was evaluated in high precision, as its jaxpr says it (--oracle). Of one tensor "
+        "the rewrite's float32 is further from that than its budget allows, in units of torch's own error. An "
+        "operation that is computed in another way, or in a narrower type, is the first suspect.",
+    ),
+    "PAR113": Code(
+        "The oracle could not evaluate the first step",
+        "The jaxpr of the first step holds a primitive that the interpreter of high precision does not know, a ball of "
+        "python-flint left a comparison open (`--oracle mpmath` has no balls), or python-flint is not installed.",
+    ),
     "PAR201": Code(
         "The torch script failed",
         "The original script ended by an exception under the harness, on the CPU, in a copy of its folder. The end of "

@@ -14,11 +14,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from migrate import manifest as manifests
-from parity import answers, curves, divergence, ladder, processes, tolerance, workdir
+from parity import answers, curves, divergence, exact, ladder, processes, tolerance, workdir
 from parity.answers import Answer, Ladder
 from parity.codes import ParityError
 from parity.curves import Curve
 from parity.divergence import Origin
+from parity.exact import ORACLES, Exact
 from parity.judge import Tensors
 from parity.ladder import Rung, Sides, StepRow, Verdict
 from parity.measures import relative_scalar
@@ -60,6 +61,8 @@ class ParityResult:
     envelope: bool = False
     # what `modes.with_modes` says of each mode of execution
     modes: tuple[ModeRow, ...] = ()
+    # the first step against an oracle of high precision, if it was asked for
+    exact: Exact | None = None
 
 
 def compare_script(
@@ -79,6 +82,7 @@ def compare_script(
     torch_python: str | None = None,
     jax_python: str | None = None,
     locate: bool = False,
+    oracle: str | None = None,
 ) -> ParityResult:
     """Run both scripts for `steps` losses from the same weights and compare what they did. Never raises for bad input.
 
@@ -90,6 +94,8 @@ def compare_script(
     `modes` (of MODES) asks for the tensors of both sides, and runs the rewrite in each mode.
     `torch_python` and `jax_python` are the interpreters of either side (default: this one); each needs numpy besides
     its framework, and what the script imports. `locate` follows a first layer that differs to its origin.
+    With `oracle` (mpmath or flint) the rewrite's first step is evaluated in high precision too, and both sides are held
+    against that.
     """
     started = time.monotonic()
     script, rewritten, manifest = Path(script), Path(rewritten), Path(manifest)
@@ -115,6 +121,7 @@ def compare_script(
                 tuple(modes),
                 {"torch": torch_python or sys.executable, "jax": jax_python or sys.executable},
                 locate,
+                oracle,
             )
             return run.result(started)
     except (ParityError, OSError) as raised:
@@ -148,6 +155,7 @@ class _Run:
     modes: tuple[str, ...]
     pythons: dict[str, str]
     locate: bool
+    oracle: str | None
 
     def result(self, started: float) -> ParityResult:
         manifest = self._check_inputs()
@@ -173,9 +181,23 @@ class _Run:
             result = self._in_modes(result, sides, wide_sides)
         if self.locate:
             result = replace(result, origin=self._origin(sides, wide_sides, wide.rungs or result.rungs))
-        if not self.float64:
-            return result
-        return _with_semantics(result, sides, wide, oracle, started)
+        if self.float64:
+            result = _with_semantics(result, sides, wide, oracle, started)
+        return _with_exact(result, self._exact(sides)) if self.oracle else result
+
+    def _exact(self, sides: Sides) -> Exact:
+        """The rewrite's first step in high precision; never an error: what cannot be evaluated decides nothing."""
+        named = str(self.oracle)
+        try:
+            config = replace(self._config("jax-exact"), oracle=self.oracle, steps=1)
+            run = self._start("jax-exact", config, MODES["eager"].environment).recording()
+        except ParityError as error:
+            return Exact(named, undecided=str(error))
+        if run.error or not run.losses:
+            return Exact(
+                named, undecided=f"{run.error}" if run.error_kind == "PAR113" else self._told("jax-exact", run)
+            )
+        return exact.measured(sides, run)
 
     def _origin(self, sides: Sides, wide: Sides | None, rungs: Sequence[Rung]) -> Origin | None:
         """Three more runs: torch and the rewrite with the layer probed, and the rewrite without any recording."""
@@ -276,6 +298,8 @@ class _Run:
         for mode in self.modes:
             if mode not in MODES:
                 raise ParityError("PAR211", f"--mode {mode}: known are {', '.join(MODES)}, all")
+        if self.oracle not in (None, *ORACLES):
+            raise ParityError("PAR211", f"--oracle {self.oracle!r}: known are {', '.join(ORACLES)}")
         if self.steps < 1:
             raise ParityError("PAR211", f"--steps {self.steps}: at least one step is needed")
         try:
@@ -382,6 +406,16 @@ def _with_semantics(
         return result
     first = f"{differing.code}: {differing.first} (in float64)"
     return replace(result, passed=False, exit_code=1, first_difference=first, code=differing.code)
+
+
+def _with_exact(result: ParityResult, found: Exact) -> ParityResult:
+    """The result whose answer on precision is the oracle's. Where all else agrees, an error beyond its budget is its
+    first difference (PAR112)."""
+    verdicts = tuple(found.answer if answer.question == "precision" else answer for answer in result.verdicts)
+    result = replace(result, exact=found, verdicts=verdicts or (found.answer,))
+    if not found.failed or result.exit_code:
+        return result
+    return replace(result, passed=False, exit_code=1, code="PAR112", first_difference=f"PAR112: {found.failed[0]}")
 
 
 def _system(error: OSError) -> str:

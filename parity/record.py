@@ -55,6 +55,8 @@ class RunConfig:
     probe_inputs: str | None = None
     # record more than losses
     taps: bool = True
+    # jax only: evaluate the first step on numbers of high precision, "mpmath" or "flint", and end there
+    oracle: str | None = None
     # jax only
     manifest: str | None = None
     torch_recording: str | None = None

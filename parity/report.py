@@ -23,6 +23,7 @@ from parity.answers import Answer
 from parity.codes import CODES
 from parity.compare import ParityResult
 from parity.curves import Point
+from parity.exact import Exact, ExactRow
 from parity.ladder import Rung, StepRow, Verdict
 from parity.modes import ModeRow
 from parity.page import filled
@@ -60,6 +61,8 @@ def render(result: ParityResult, console: Console) -> None:
         console.print(text.append("; ".join(curve.said for curve in result.curves) + few))
     if result.modes:
         console.print(_mode_table(result.modes))
+    if result.exact and result.exact.rows:
+        console.print(_exact_table(result.exact))
     if result.origin:
         console.print(Text(f"origin: {result.origin}", style="bold"))
     for note in result.notes:
@@ -97,6 +100,25 @@ def _mode_table(modes: Sequence[ModeRow]) -> Table:
         figures = (f"{row.worst:.2f}", f"{row.limit:.1f}", row.tensor) if row.held else ("", "", "")
         table.add_row(row.mode, Text(verdict, _MARKS[verdict]), str(row.held), *figures)
     return table
+
+
+EXACT_FIGURES = ("torch's error", "JAX's error", "times torch's", "limit")
+
+
+def _exact_table(found: Exact) -> Table:
+    title = f"the first step against {found.oracle}"
+    table = Table(box=None, pad_edge=False, header_style="bold", title=title, title_justify="left")
+    table.add_column("of", no_wrap=True)
+    for name in ("compared", *EXACT_FIGURES):
+        table.add_column(name, justify="right", width=max(7, *map(len, name.split())))
+    table.add_column("closest to its limit", overflow="fold")
+    for row in found.rows:
+        table.add_row(row.kind, str(row.held), *_exact_figures(row), row.tensor)
+    return table
+
+
+def _exact_figures(row: ExactRow) -> tuple[str, ...]:
+    return f"{row.torch:.1e}", f"{row.jax:.1e}", f"{row.ratio:.2f}", f"{row.limit:.1f}"
 
 
 def worst_row(rung: Rung) -> Any:
@@ -171,7 +193,8 @@ def to_html(result: ParityResult) -> str:
         "chart": (chart(result.steps) if result.steps else "") + curve_charts(result),
         "verdicts": _verdicts_html(result.verdicts) if result.verdicts else "",
         "rungs": "".join(_rung_html(rung) for rung in result.rungs),
-        "modes": _modes_html(result.modes) if result.modes else "",
+        "modes": (_modes_html(result.modes) if result.modes else "")
+        + (_exact_html(result.exact) if result.exact else ""),
         "steps": _steps_html(result.steps) if result.steps else "",
         "notes": listed(result.notes),
         "errors": "".join(f"<pre>{_e(error)}</pre>" for error in result.errors[1 if detail in result.errors else 0 :]),
@@ -236,6 +259,20 @@ def _modes_html(modes: Sequence[ModeRow]) -> str:
         for row in modes
     )
     return f"<table><tr>{head}</tr>{rows}</table>"
+
+
+def _exact_html(found: Exact) -> str:
+    if not found.rows:
+        return ""
+    head = "".join(f"<th class=n>{_e(name)}</th>" for name in ("compared", *EXACT_FIGURES))
+    rows = "".join(
+        f"<tr class=ok><td>{row.kind}</td><td class=n>{row.held}</td>"
+        + "".join(f"<td class=n>{figure}</td>" for figure in _exact_figures(row))
+        + f"<td>{_e(row.tensor)}</td></tr>"
+        for row in found.rows
+    )
+    caption = f"<caption>The first step against {_e(found.oracle)}</caption>"
+    return f"<table>{caption}<tr><th>of</th>{head}<th>closest to its limit</th></tr>{rows}</table>"
 
 
 def _steps_html(steps: tuple[StepRow, ...]) -> str:

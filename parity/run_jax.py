@@ -28,6 +28,7 @@ from migrate import manifest as manifests
 from parity import child, draws_jax, probe_jax, products_jax
 from parity.codes import ParityError
 from parity.names import weights_for
+from parity.oracle import Undecided, Unknown, evaluated
 from parity.record import GRADIENT_STEPS, STATE_STEPS, Recording, RunConfig, Stop, wanted
 from parity.retyped_jax import Retyped
 from parity.scans_jax import Scans
@@ -175,6 +176,14 @@ class Watcher:
             def call(*args: Any, **kwargs: Any) -> Any:
                 if self._differentiating:  # a gradient inside a loss is part of that loss
                     return plain(*args, **kwargs)
+                if self.config.oracle is not None:
+                    self._evaluate(lambda: recorded(*args, **kwargs), self.config.oracle)
+                result = recorded(*args, **kwargs)
+                if self._depth == 0:
+                    jax.effects_barrier()
+                return result
+
+            def recorded(*args: Any, **kwargs: Any) -> Any:
                 result = self._outermost(differentiate, *args, **kwargs)
                 value = result[0][0] if has_aux else result[0]
                 gradients = jax.tree.leaves(result[1])
@@ -184,13 +193,19 @@ class Watcher:
                     self._arrived(value, {names[i]: g for i, g in enumerate(gradients) if i in names})
 
                 jax.debug.callback(arrived, value, *gradients, ordered=True)
-                if self._depth == 0:
-                    jax.effects_barrier()
                 return result
 
             return call
 
         return functools.wraps(original)(value_and_grad)
+
+    def _evaluate(self, step: Callable[[], Any], oracle: str) -> None:
+        """The first step in high precision, what is recorded of it too; raises Stop, or ParityError PAR113."""
+        try:
+            self.recording.notes.append(evaluated(step, oracle))
+        except (Unknown, Undecided, ImportError) as error:
+            raise ParityError("PAR113", str(error)) from None
+        raise Stop
 
     def _grad(self, value_and_grad: Callable[..., Any]) -> Callable[..., Any]:
         original = jax.grad

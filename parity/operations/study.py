@@ -13,6 +13,7 @@ import ml_dtypes
 import numpy as np
 
 from parity.codes import ParityError
+from parity.exact import ORACLES
 from parity.operations.table import OPERATIONS, SPECIAL, inputs
 from parity.processes import running
 from parity.reference import units_in_last_place
@@ -90,8 +91,8 @@ def _check(names: Sequence[str], dtype: str, oracle: str) -> None:
             raise ParityError("PAR211", f"--op {name!r} is not known; {hint}")
     if dtype not in DTYPES:
         raise ParityError("PAR211", f"--dtype {dtype!r}: operations are compared in {', '.join(DTYPES)}")
-    if oracle not in ("mpmath", "flint"):
-        raise ParityError("PAR211", f"--oracle {oracle!r}: mpmath or flint")
+    if oracle not in ORACLES:
+        raise ParityError("PAR211", f"--oracle {oracle!r}: known are {', '.join(ORACLES)}")
 
 
 def _drawn(names: Sequence[str], dtype: str, seed: int, samples: int) -> dict[str, np.ndarray]:

@@ -5,7 +5,7 @@ comes back is the value of the *program*: its literals are what the trace holds,
 Traced under x64, that is the function to within float64's literals.
 """
 
-from parity.oracle.interpreter import Unknown, exactly
+from parity.oracle.interpreter import Unknown, evaluated, exactly
 from parity.oracle.numbers import Arb, Mpmath, Numbers, Undecided
 
-__all__ = ["Arb", "Mpmath", "Numbers", "Undecided", "Unknown", "exactly"]
+__all__ = ["Arb", "Mpmath", "Numbers", "Undecided", "Unknown", "evaluated", "exactly"]

@@ -13,6 +13,7 @@ import numpy as np
 
 from parity.oracle.contractions import convolve, dot_general
 from parity.oracle.numbers import Numbers, Unknown, Value, is_floating
+from parity.oracle.windows import reduced, select_and_scatter_add
 
 
 def _targets(params: Any, operand: Value, indices: Any, updates: Value) -> np.ndarray:
@@ -213,11 +214,15 @@ RULES: dict[str, Callable[..., Any]] = {
     "reduce_precision": lambda numbers, params, value: value,
     "reduce_prod": _reduced("mul", 1.0),
     "reduce_sum": _reduced("add", 0.0),
+    "reduce_window_max": reduced("max", float("-inf")),
+    "reduce_window_min": reduced("min", float("inf")),
+    "reduce_window_sum": reduced("add", 0.0),
     "rem": _remainder,
     "round": _round,
     "scatter": _scatter(lambda old, new: new),
     "scatter-add": _scatter(lambda old, new: old + new),
     "scatter_add": _scatter(lambda old, new: old + new),
+    "select_and_scatter_add": select_and_scatter_add,
     "sort": _sort,
     "stop_gradient": lambda numbers, params, value: value,
     "top_k": _top_k,

@@ -52,7 +52,7 @@ def _grouped(numbers: Numbers, params: Any, images: np.ndarray, kernel: np.ndarr
 def _convolved(numbers: Numbers, params: Any, images: np.ndarray, kernel: np.ndarray) -> np.ndarray:
     """images: (batch, in, *size), kernel: (out, in, *window); the result is (batch, out, *places)."""
     taken = [
-        _positions(length, window, stride, padding, left_dilation, right_dilation)
+        positions(length, window, stride, padding, left_dilation, right_dilation)
         for length, window, stride, padding, left_dilation, right_dilation in zip(
             images.shape[2:], kernel.shape[2:], params["window_strides"], params["padding"],
             params["lhs_dilation"], params["rhs_dilation"], strict=True,
@@ -61,8 +61,8 @@ def _convolved(numbers: Numbers, params: Any, images: np.ndarray, kernel: np.nda
     padded = np.full([n + 1 if axis >= 2 else n for axis, n in enumerate(images.shape)], numbers.number(0.0), object)
     padded[tuple(slice(0, n) for n in images.shape)] = images  # the last place of each axis is the padding's zero
     patches = padded
-    for axis, positions in enumerate(taken):  # (…, length, …) becomes (…, places, window, …)
-        patches = np.take(patches, positions, axis=2 + 2 * axis)
+    for axis, found in enumerate(taken):  # (…, length, …) becomes (…, places, window, …)
+        patches = np.take(patches, found, axis=2 + 2 * axis)
     spatial = len(taken)
     places = [2 + 2 * axis for axis in range(spatial)]
     windows = [3 + 2 * axis for axis in range(spatial)]
@@ -72,7 +72,7 @@ def _convolved(numbers: Numbers, params: Any, images: np.ndarray, kernel: np.nda
     return np.moveaxis(product.reshape(images.shape[0], *out, kernel.shape[0]), -1, 1)
 
 
-def _positions(
+def positions(
     length: int, window: int, stride: int, padding: tuple[int, int], left_dilation: int, right_dilation: int
 ) -> np.ndarray:
     """For each place and each element of the window the index in the input; `length` where there is a zero."""

@@ -16,7 +16,7 @@ from jax.extend.core import Literal
 
 from parity.oracle.arithmetic import RULES, converted
 from parity.oracle.movement import MOVES, moved
-from parity.oracle.numbers import Mpmath, Numbers, Unknown, Value, is_floating
+from parity.oracle.numbers import Arb, Mpmath, Numbers, Unknown, Value, is_floating
 
 
 def exactly(function: Callable[..., Any], *args: Any, numbers: Numbers | None = None) -> Any:
@@ -29,6 +29,19 @@ def exactly(function: Callable[..., Any], *args: Any, numbers: Numbers | None = 
     flat = [_entered(numbers, leaf) for leaf in jax.tree.leaves(args)]
     results = evaluate(numbers, closed.jaxpr, closed.consts, flat)
     return jax.tree.unflatten(jax.tree.structure(shape), results)
+
+
+def evaluated(function: Callable[[], Any], oracle: str) -> str:
+    """Traces what takes no arguments and evaluates it for its callbacks, which get float64; says which oracle it was.
+
+    The trace is of the whole function, also where `jax.disable_jit` is on.
+    """
+    numbers: Numbers = Mpmath() if oracle == "mpmath" else Arb()
+    with jax.disable_jit(False):
+        results = jax.tree.leaves(exactly(function, numbers=numbers))
+    widest = max((numbers.radius(result) for result in results if result.dtype == object), default=0.0)
+    certified = f", certified within {widest:.0e}" if widest else ""
+    return f"{numbers.name}, {numbers.bits} bits{certified}"
 
 
 def _entered(numbers: Numbers, leaf: Any) -> Value:
@@ -47,10 +60,23 @@ def evaluate(numbers: Numbers, jaxpr: Any, consts: Sequence[Any], args: Sequence
 
     known.update(zip(jaxpr.constvars, (_entered(numbers, const) for const in consts), strict=True))
     known.update(zip(jaxpr.invars, args, strict=True))
-    for equation in jaxpr.eqns:
+    for equation, done in zip(jaxpr.eqns, _last_uses(jaxpr), strict=True):
         results = _equation(numbers, equation, [read(atom) for atom in equation.invars])
         known.update(zip(equation.outvars, map(_boxed, results), strict=True))
+        for atom in done:
+            known.pop(atom, None)
     return [read(atom) for atom in jaxpr.outvars]
+
+
+def _last_uses(jaxpr: Any) -> list[list[Any]]:
+    """For each equation what no later one reads: a number of high precision takes the room of a dozen floats."""
+    seen = {atom for atom in jaxpr.outvars if not isinstance(atom, Literal)}
+    uses: list[list[Any]] = []
+    for equation in reversed(jaxpr.eqns):
+        read = {atom for atom in equation.invars if not isinstance(atom, Literal)}
+        uses.append([atom for atom in (*read, *equation.outvars) if atom not in seen])
+        seen |= read
+    return uses[::-1]
 
 
 def _boxed(value: Value) -> Value:
@@ -120,6 +146,12 @@ def _stacked(parts: list[Value], aval: Any) -> Value:
     return made
 
 
+def _callback(numbers: Numbers, params: Any, values: list[Value]) -> list[Value]:
+    """What looks at values gets the float64 nearest to each."""
+    params["callback"](*(numbers.floats(value) if value.dtype == object else value for value in values))
+    return []
+
+
 def _while(numbers: Numbers, params: Any, values: list[Value]) -> list[Value]:
     tested, done = params["cond_nconsts"], params["body_nconsts"]
     carry = values[tested + done :]
@@ -147,6 +179,7 @@ _CONTROL: dict[str, Callable[..., list[Value]]] = {
     "custom_vjp_call_jaxpr": _call("fun_jaxpr"),
     "checkpoint": _call("jaxpr"),
     "remat2": _call("jaxpr"),
+    "debug_callback": _callback,
     "scan": _scan,
     "while": _while,
     "cond": _cond,

@@ -182,8 +182,9 @@ class Arb(Numbers):
             "mul": lambda x, y: x * y,
             "div": lambda x, y: x / y,
             "pow": lambda x, y: x**y,
-            "max": lambda x, y: x.max(y),
-            "min": lambda x, y: x.min(y),
+            # the number itself where that is certain: its place is looked for afterwards
+            "max": lambda x, y: x if x >= y else y if y > x else x.max(y),
+            "min": lambda x, y: x if x <= y else y if y < x else x.min(y),
             "atan2": flint.arb.atan2,
         }
 
@@ -199,12 +200,12 @@ class Arb(Numbers):
     def less(self, one: Any, other: Any) -> bool:
         if one < other:
             return True
-        if one >= other or one.is_nan() or other.is_nan():
+        if one is other or one >= other or one.is_nan() or other.is_nan():
             return False
         raise Undecided(f"{one} < {other} is not decided with {self.bits} bits")
 
     def equal(self, one: Any, other: Any) -> bool:
-        if one == other:
+        if one == other or (one is other and not one.is_nan()):
             return True
         if one.is_nan() or other.is_nan() or not one.overlaps(other):
             return False

@@ -274,6 +274,33 @@ def test_what_cannot_be_run_is_told_in_one_message(tmp_path: Path, crash: str) -
     assert "/run/" not in result.errors[0], "nor is the copy that the script ran in"
 
 
+def test_a_step_is_held_against_its_program_in_high_precision(tmp_path):
+    """What is rounded on the way is off by more than torch is, and too little to show between the two."""
+    wider = (("train.py", "hidden=12", "hidden=64"), ("train_jax.py", "hidden: int = 12", "hidden: int = 64"))
+    result = _compare(_project(tmp_path, "mlp", *wider), steps=2, oracle="flint")
+    assert result.passed, result.first_difference
+    assert result.exact is not None and "certified within" in result.exact.oracle
+    assert [row.kind for row in result.exact.rows] == ["outputs", "loss", "gradients"]
+    assert all(0 < row.jax < 1e-6 and row.ratio <= row.limit for row in result.exact.rows)
+    rounded = ("train_jax.py", "self.fc1(x)", "jax.lax.reduce_precision(self.fc1(x), 8, 18)")
+    broken = _compare(_project(tmp_path / "broken", "mlp", *wider, rounded), steps=2, oracle="flint")
+    assert broken.code == "PAR112" and broken.exit_code == 1
+    assert all(rung.verdict is Verdict.EQUAL for rung in broken.rungs)
+    assert "Net" in str(broken.first_difference)
+
+
+def test_what_the_oracle_cannot_evaluate_decides_nothing(tmp_path):
+    unknown = (
+        "train_jax.py",
+        "return self.fc3(x)",
+        "return self.fc3(x) + 0 * jax.scipy.special.gammainc(1.0, x.sum() ** 2)",
+    )
+    result = _compare(_project(tmp_path, "mlp", unknown), steps=1, oracle="flint", perturbed_runs=0)
+    assert result.passed and result.exact is not None
+    assert result.exact.undecided == "the primitive 'igamma' is not known to the interpreter"
+    assert result.verdicts[-1].verdict is Verdict.NOT_COMPARED
+
+
 def test_a_crash_after_a_difference_is_a_difference(tmp_path: Path) -> None:
     edits = [
         ("train_jax.py", "1e-3", "1e-2"),

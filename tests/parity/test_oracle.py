@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+import flax.linen as nn
 import flint
 import jax
 import jax.numpy as jnp
@@ -73,7 +74,16 @@ def ordered(x):
     return jnp.sort(x), jnp.argsort(x), jax.lax.top_k(x, 3), jnp.argmax(x, -1), jnp.argmin(x, -1), jnp.median(x)
 
 
+def pooled(x):
+    """Windows that overlap and reach into the padding; ties, of which the first is taken."""
+    most = nn.max_pool(jnp.round(x), (3, 2), (2, 1), "SAME")
+    mean = nn.avg_pool(x, (2, 2), (1, 2), "SAME")
+    least = jax.lax.reduce_window(x, jnp.inf, jax.lax.min, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
+    return (most**2).sum() + (mean**3).sum() + (least**2).sum()
+
+
 PROGRAMS = {
+    "pooling": (jax.value_and_grad(pooled), (draw(2, 5, 6, 2) * 2,)),
     "cross_entropy": (jax.value_and_grad(cross_entropy), (draw(4, 5), jnp.array([0, 1, 2, 4]))),
     "gelu": (jax.value_and_grad(lambda x: jax.nn.gelu(x, approximate=False).sum()), (draw(7),)),
     "layer_norm": (jax.value_and_grad(squared(layer_norm), (0, 1, 2)), (draw(3, 8), draw(8), draw(8))),
@@ -147,6 +157,15 @@ def test_a_comparison_that_a_ball_leaves_open_is_an_error():
     with pytest.raises(Undecided):
         numbers.less(args[0], numbers.number(2.0))
     assert not numbers.less(flint.arb("nan"), numbers.number(2.0))
+
+
+def test_what_a_maximum_took_is_equal_to_it():
+    """Its gradient asks where the maximum was: a ball is never equal to another, but to itself."""
+    x = draw(6)
+    numbers = Arb()
+    found = exactly(jax.grad(lambda x: jnp.max(jnp.sin(x))), x, numbers=numbers)
+    expected = np.where(np.arange(6) == np.argmax(np.sin(x)), np.cos(x), 0.0)
+    assert numbers.floats(found) == pytest.approx(expected, rel=1e-6)
 
 
 def test_a_primitive_that_is_not_known_is_named():
