@@ -21,6 +21,7 @@ class Script:
     places: dict[Place, str] = field(default_factory=dict)  # models made by the script -> class
     handed: set[Place] = field(default_factory=set)  # models and optimizers that functions make for their callers
     given_up: set[Place] = field(default_factory=set)  # those that they have used: their weights are returned as well
+    perhaps_loaded: set[Place] = field(default_factory=set)  # models whose makers return None for weights not read
     early: set[Place] = field(default_factory=set)  # models that are used before the loader of their inputs is made
     unfed: set[Place] = field(default_factory=set)  # models whose weights are used, and that nothing calls there
     parallel: bool = False  # batches are split over a mesh of all devices

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from migrate import nodes, usage
+from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
 from migrate.kinds import (
     Kind,
@@ -87,6 +87,12 @@ class Binding(Scope):
         if isinstance(target, cst.Attribute) and nodes.dotted(target.value) == "self":
             return Place(self.scope.rpartition(".")[0], f"self.{target.attr.value}")
         return NOWHERE
+
+    def ends_here(self) -> bool:
+        """Whether this function returns at its end alone: what it has made is surely there."""
+        body = suites.suite_of(self.facts.node.body.body) if self.facts is not None else []
+        returns = usage.returns(cst.Module(body))
+        return len(returns) == 1 and isinstance(body[-1], cst.SimpleStatementLine) and body[-1].body[-1] is returns[0]
 
     def define(self, targets: Sequence[cst.CSTNode], value: Expr) -> None:
         """Remembers what names stand for. A name that is bound again keeps its old meaning in what was defined by

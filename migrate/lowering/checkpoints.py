@@ -13,6 +13,7 @@ from migrate.kinds import (
     Model,
     Place,
     Plain,
+    StateDict,
 )
 from migrate.lowering.elements import WeightsByName
 from migrate.lowering.state_dicts import StateDicts
@@ -104,31 +105,46 @@ class Checkpoints(StateDicts):
         here = any(line is one for line in made for one in self.blocks[-1].statements)
         elsewhere = bool(self.conditions) and not here
         given = self.facts is not None and nodes.dotted(source) in self.facts.parameter_names
-        unknown = kind.place not in self.script.examples and (loading or kind.place in self.script.handed)
-        if unknown and (elsewhere or given):
-            raise Unsupported(
-                "MIG402", f"{kind.place.name} takes weights where it has none yet: load them where it is used"
-            )
+        maker = kind.place in self.script.handed | self.script.perhaps_loaded
+        if kind.place not in self.script.examples and (loading or maker) and (elsewhere or given):
+            return self.loaded_by_maker(node, kind, elsewhere)
         self.pending = [entry for entry in self.pending if entry[:2] != ("model", kind.place)]
         self.ready |= {kind.place}
-        target = self.write(State(PARAMS, kind.place))
         what = self.saved(kind)
-        names = [target]
-        if self.stats_of(kind):
-            names.append(self.write(State(BATCH_STATS, kind.place)))
         if loading:  # what is read needs no weights to take the place of
-            loaded = self.node(source)
-        elif isinstance(source, cst.Call) and self.torch_name(source.func) == "torch.load":
-            loaded = nodes.call("serialization.from_bytes", what, self.read_file(source.args[0].value))
-        else:
-            loaded = nodes.expression(
-                "serialization.from_state_dict({what}, {source})", what=what, source=self.node(source)
-            )
-        if len(names) == 1:
-            return [nodes.statement("{target} = {loaded}", target=target, loaded=loaded)]
-        return [
-            nodes.statement("variables = {loaded}", loaded=loaded),
-            nodes.statement(
-                '{params}, {stats} = variables["params"], variables["batch_stats"]', params=names[0], stats=names[1]
-            ),
-        ]
+            return self.taken(kind, self.node(source))
+        if isinstance(source, cst.Call) and self.torch_name(source.func) == "torch.load":
+            return self.taken(kind, nodes.call("serialization.from_bytes", what, self.read_file(source.args[0].value)))
+        return self.taken(kind, nodes.call("serialization.from_state_dict", what, self.node(source)))
+
+    def loaded_by_maker(self, node: cst.Call, kind: Model, perhaps: bool) -> list[Statement]:
+        """A function that makes a model for its callers and reads weights for it: it returns them, too. `perhaps`: it
+        returns None for them where it has read none, and its callers make them."""
+        place = kind.place
+        assert place is not None
+        part = self.facts is not None and self.facts.builds  # of a module that makes its weights with its own
+        returned = self.context == "function" and place.scope == self.scope and not self.passed_in(place) and not part
+        known = place in self.script.handed | self.script.given_up
+        loose = any(not nodes.is_literal(arg.value, True) for arg in node.args[1:])  # strict=False
+        if not returned or not known or loose or place in self.script.doubled or not self.ends_here():
+            raise Unsupported("MIG402", f"{place.name} takes weights where it has none yet: load them where it is used")
+        given = node.args[0].value
+        source = self.expr(given)
+        saved = self.is_saved(given)
+        called = self.facts is not None and bool(self.facts.calls) and not isinstance(given, cst.Call)
+        if called and not saved and source.kind == UNKNOWN:
+            raise Unsupported("MIG402", f"{nodes.code(given)} may hold weights of this project's or of torch's")
+        weights = source.node if saved else self.from_state_dict(kind, source.node)
+        if perhaps:
+            self.script.perhaps_loaded.add(place)
+        self.pending = [entry for entry in self.pending if entry[:2] != ("model", place)]
+        if not perhaps:
+            self.ready.add(place)
+        return self.taken(kind, weights)
+
+    def is_saved(self, node: Expr) -> bool:
+        """Whether an expression is what a file of this project's holds, or a part of that."""
+        while isinstance(node, cst.Subscript):
+            node = node.value
+        loads = isinstance(node, cst.Call) and self.torch_name(node.func) == "torch.load"
+        return loads or self.kind_of(node) == Plain("checkpoint") or isinstance(self.kind_of(node), StateDict)

@@ -95,6 +95,8 @@ class Functions(Initializers, HandedOver, Initialisation, UserCalls):
                 merge(attributes, found, inner.env.kinds.get(found, UNKNOWN))
         params = threaded_parameters(facts, node.params, inner.state_name)
         params = with_draws(with_mode(params) if facts.takes_mode else params, facts.draws)
+        if self.given_with(facts.returns):  # it returns more than is written
+            node = node.with_changes(returns=None)
         return self.rewritten(node.with_changes(params=params), body, defaults=self)
 
     def rewritten(self, node: cst.FunctionDef, body: list[Statement], defaults: Scope) -> cst.FunctionDef:
@@ -152,7 +154,8 @@ class Functions(Initializers, HandedOver, Initialisation, UserCalls):
             self.use(small.value, value)
         states = self.own_returns()
         if self.facts is not None and value is not None:
-            states += [self.state_expr(state) for state in self.given_with(value.kind)]
+            own = [state for state in self.given_with(value.kind) if state.place.scope == self.scope]
+            states += map(self.state_expr, own)
         if states:
             node = nodes.bare_tuple([*states, *([node] if node is not None else [])])
         made = small.with_changes(value=node)

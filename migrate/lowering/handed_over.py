@@ -42,6 +42,7 @@ class HandedOver(Initialisation, UserCalls):
             if given and place in self.touched and self.ends_here():
                 self.script.handed.discard(place)
                 self.script.given_up.add(place)
+                self.pending = [entry for entry in self.pending if entry[1] != place or entry[0] != "model"]
                 continue
             if not given or place in self.touched:
                 self.script.handed.discard(place)
@@ -49,12 +50,6 @@ class HandedOver(Initialisation, UserCalls):
                 raise Unsupported("MIG404", f"{made} and returned, apart from its weights")
             self.script.handed.add(place)
             self.pending = [entry for entry in self.pending if entry[1] != place]
-
-    def ends_here(self) -> bool:
-        """Whether this function returns at its end alone: what it has made is surely there."""
-        body = suites.suite_of(self.facts.node.body.body) if self.facts is not None else []
-        returns = usage.returns(cst.Module(body))
-        return len(returns) == 1 and isinstance(body[-1], cst.SimpleStatementLine) and body[-1].body[-1] is returns[0]
 
     def received(
         self,
@@ -87,7 +82,9 @@ class HandedOver(Initialisation, UserCalls):
                 self.script.places[place] = kind.cls
                 self.bind(name, Model(kind.cls, place))
                 self.env.modes[place] = self.script.functions[kind.place.scope].left_in.get(kind.place, "train")
-                if kind.place in self.script.given_up:
+                if kind.place in self.script.perhaps_loaded:
+                    self.script.perhaps_loaded.add(place)
+                elif kind.place in self.script.given_up:
                     self.ready.add(place)
                     continue
                 self.ready.discard(place)

@@ -41,6 +41,9 @@ class Initialisation(ExampleShapes, Examples):
         if kind.copied is not None:
             return [*made, *self.copied_weights(place, kind.copied)]
         self.ready.discard(place)
+        states = self.state_of(Model(kind.cls, place))
+        if place in self.script.perhaps_loaded:
+            return [*made, *(nodes.statement("{s} = None", s=self.write(state)) for state in states)]
         if not handed:
             self.pending.append(("model", place, line))
         return made
@@ -144,6 +147,8 @@ class Initialisation(ExampleShapes, Examples):
         if place in self.script.accumulated - self.script.zeroed_first - self.trained_roots():
             with self.naming_parameters():
                 made.append(self.zero_gradients(State(PARAMS, place), State(GRADS, place)))
+        if place in self.script.perhaps_loaded:
+            made = [cst.If(nodes.expression("{p} is None", p=params), cst.IndentedBlock(made))]
         self.ready.add(place)
         return [*made, *self.report(place, cls, params)]
 

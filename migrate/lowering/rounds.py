@@ -330,6 +330,7 @@ def _fingerprint(script: Script, written: frozenset[int]) -> str:
                 sorted(script.copies | script.early | script.unfed),
                 sorted(script.handed),
                 sorted(script.given_up),
+                sorted(script.perhaps_loaded),
                 sorted(script.foreign_models),
                 sorted(script.by_value),
                 sorted((model, sorted(found)) for model, found in script.holders.items()),

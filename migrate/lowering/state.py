@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from migrate import nodes, usage
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Instance, Model, Place
+from migrate.kinds import Instance, Model, Optimizer, Place
 from migrate.lowering.detached import Detached
 from migrate.lowering.elements import WeightsByName
 from migrate.nodes import Expr, Statement
@@ -75,6 +75,9 @@ class StateAccess(Detached):
                 self.script.early |= {place} & self.waiting
                 self.script.unfed |= {place} - self.script.examples.keys()
                 self.unit.report(Unsupported("MIG402", f"{place.name} is used before an example is at hand"), line)
+        here = state.place.scope == self.scope and not state.place.of_self
+        if here and state.place in self.script.perhaps_loaded - self.ready and state.what in (PARAMS, BATCH_STATS):
+            raise Unsupported("MIG402", f"{state.place.name} has its weights from a file in some runs alone")
         self._note(state, write=False)
         return self.state_expr(state)
 
@@ -178,6 +181,13 @@ class StateAccess(Detached):
     def stats_of(self, model: Model) -> bool:
         """Whether the model keeps batch statistics."""
         return self.script.has_stats(model.cls)
+
+    def state_of(self, kind: Model | Optimizer) -> list[State]:
+        """What a model or an optimizer keeps."""
+        assert kind.place is not None
+        if isinstance(kind, Optimizer):
+            return [State(OPT_STATE, kind.place)]
+        return [State(what, kind.place) for what in (PARAMS, *((BATCH_STATS,) if self.stats_of(kind) else ()))]
 
     def variables(self, model: Model) -> Expr:
         """The Flax variables of a model: `{"params": params, "batch_stats": batch_stats}`."""

@@ -122,10 +122,14 @@ class StateDicts(Models, Binding):
         kind = self.kind_of_name(place.name)
         assert isinstance(kind, Model)
         self.unit.use_snippet("with_state_dict")
-        made = nodes.call("with_state_dict", self.saved(kind), weights, *self.where_weights_are(kind))
+        return self.taken(kind, nodes.call("with_state_dict", self.saved(kind), weights, *self.where_weights_are(kind)))
+
+    def taken(self, kind: Model, made: Expr) -> list[Statement]:
+        """`params = made`: weights become those of a model, with its batch statistics where it keeps some."""
+        assert kind.place is not None
         if not self.stats_of(kind):
-            return [nodes.statement("{p} = {made}", p=self.write(State(PARAMS, place)), made=made)]
-        params, stats = (self.write(State(what, place)) for what in (PARAMS, BATCH_STATS))
+            return [nodes.statement("{p} = {made}", p=self.write(State(PARAMS, kind.place)), made=made)]
+        params, stats = (self.write(State(what, kind.place)) for what in (PARAMS, BATCH_STATS))
         return [
             nodes.statement("variables = {made}", made=made),
             nodes.statement('{p}, {s} = variables["params"], variables["batch_stats"]', p=params, s=stats),
@@ -135,20 +139,30 @@ class StateDicts(Models, Binding):
 
     def where_weights_are(self, model: Model) -> list[Expr]:
         """The table of a model's names, and the model itself where it makes constants, which torch has in the dict."""
-        rows: dict[str, tuple[str, tuple[int, ...] | None] | None] = {}
         stats = self.stats_of(model)
         weights = model_weights(self.script, model.cls)
-        for leaf in weights.leaves:
-            axes = leaf.moves[0].axes if len(leaf.moves) == 1 and isinstance(leaf.moves[0], Permute) else None
-            if leaf.moves and axes is None:
-                raise Unsupported("MIG306", f"{leaf.torch} of {weights.name} has another form in Flax")
-            rows[leaf.torch] = (leaf.flax if stats else leaf.flax.removeprefix("params/"), axes)
+        rows = _rows(weights, stats)
         constants = [unused.torch for unused in weights.unused if unused.reason not in (NEVER_MADE, UNSAVED)]
         if constants and (stats or not self.constants_are_found(model.cls, weights)):
             raise Unsupported("MIG306", f"{constants[0]} is in a state dict of {weights.name}, and no weight in Flax")
-        rows |= dict.fromkeys(constants)
-        rows |= {tie.torch: rows[tie.same_as] for tie in weights.ties}
-        order = list(self.script.classes[model.cls].attributes)
+        table = self.table_of_weights(model.cls, rows | dict.fromkeys(constants), weights)
+        return [table, nodes.expression(model.place.name)] if constants and model.place is not None else [table]
+
+    def from_state_dict(self, model: Model, source: Expr) -> Expr:
+        """The weights of a model that has none yet, from a dict with torch's names and axes."""
+        weights = model_weights(self.script, model.cls)
+        constants = [unused.torch for unused in weights.unused if unused.reason in (CONSTANT, NEVER_MADE)]
+        if constants:
+            raise Unsupported("MIG306", f"{constants[0]} is in a state dict of {weights.name}, and no weight in Flax")
+        counters = dict.fromkeys(unused.torch for unused in weights.unused if unused.reason != UNSAVED)
+        table = self.table_of_weights(model.cls, _rows(weights, self.stats_of(model)) | counters, weights)
+        self.unit.use_snippet("from_state_dict")
+        return nodes.call("from_state_dict", source, table)
+
+    def table_of_weights(self, cls: str, rows: _Rows, weights: ModelWeights) -> Expr:
+        """The name of the table in the output."""
+        rows = {**rows, **{tie.torch: rows[tie.same_as] for tie in weights.ties}}
+        order = list(self.script.classes[cls].attributes)
         first = {name: name.partition(".")[0] for name in rows if "." in name}  # a class's own weights come before
         names = sorted(_in_order(rows), key=lambda name: order.index(first[name]) if first.get(name) in order else -1)
         lines = "".join(f'    "{name}": {_place(rows[name])},\n' for name in names)
@@ -159,8 +173,7 @@ class StateDicts(Models, Binding):
             return list(cst.parse_module(f"{comment}{name} = {text}").body)
 
         words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", weights.name).upper()
-        table = nodes.name(self.unit.helper(f"{words}_WEIGHTS", make, text))
-        return [table, nodes.expression(model.place.name)] if constants and model.place is not None else [table]
+        return nodes.name(self.unit.helper(f"{words}_WEIGHTS", make, text))
 
     def constants_are_found(self, cls: str, weights: ModelWeights) -> bool:
         """Whether all that is in torch's dict and no weight in Flax are constants, with torch's names for the way."""
@@ -169,6 +182,20 @@ class StateDicts(Models, Binding):
         made = {CONSTANT, NEVER_MADE, UNSAVED}
         numbered = any(part.isdigit() for unused in weights.unused for part in unused.torch.split("."))
         return not renamed and not numbered and all(unused.reason in made for unused in weights.unused)
+
+
+_Rows = dict[str, tuple[str, tuple[int, ...] | None] | None]  # torch's name -> the path here, the order of the axes
+
+
+def _rows(weights: ModelWeights, stats: bool) -> _Rows:
+    """Where each weight of a model is. `stats`: it keeps batch statistics beside its parameters."""
+    rows: _Rows = {}
+    for leaf in weights.leaves:
+        axes = leaf.moves[0].axes if len(leaf.moves) == 1 and isinstance(leaf.moves[0], Permute) else None
+        if leaf.moves and axes is None:
+            raise Unsupported("MIG306", f"{leaf.torch} of {weights.name} has another form in Flax")
+        rows[leaf.torch] = (leaf.flax if stats else leaf.flax.removeprefix("params/"), axes)
+    return rows
 
 
 def _in_order(rows: Mapping[str, object]) -> list[str]:

@@ -38,7 +38,7 @@ from migrate.lowering.signatures import parameter_order
 from migrate.nodes import Expr, Statement
 from migrate.qualified import spelled
 from migrate.rules.rule import Value
-from migrate.states import BATCH_STATS, KEY, OPT_STATE, PARAMS, THE_KEY, State
+from migrate.states import KEY, THE_KEY, State
 
 
 class UserCalls(Arguments, Builders, HostDraws, Binding):
@@ -244,13 +244,6 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
         """The same of what it returns."""
         parts = [part for part in kinds_in(kind) if isinstance(part, Model | Optimizer)]
         return [state for part in parts if part.place in self.script.given_up for state in self.state_of(part)]
-
-    def state_of(self, kind: Model | Optimizer) -> list[State]:
-        """What a model or an optimizer keeps."""
-        assert kind.place is not None
-        if isinstance(kind, Optimizer):
-            return [State(OPT_STATE, kind.place)]
-        return [State(what, kind.place) for what in (PARAMS, *((BATCH_STATS,) if self.stats_of(kind) else ()))]
 
     # -- statements ---------------------------------------------------------------------------------------------------
 
