@@ -11,7 +11,8 @@ from migrate.layers.moves import Move
 @dataclass(frozen=True)
 class BoundWeight:
     """A weight of a constructed layer: torch name, Flax collection and leaf, moves, Flax shape (None where not
-    known). `{i}` in both names stands for the number of a copy where their count is not known."""
+    known). `{i}` in both names stands for the number of a copy where their count is not known. `still`: it has no
+    gradient, `requires_grad=False`."""
 
     torch: str
     collection: str
@@ -19,6 +20,7 @@ class BoundWeight:
     moves: tuple[Move, ...]
     shape: tuple[int | None, ...] | None
     optional: bool = False
+    still: bool = False
 
 
 @dataclass(frozen=True)
@@ -35,15 +37,24 @@ class Passage:
         return Passage(_layout(self.entry, other.entry), _layout(self.exit, other.exit), self.rank or other.rank)
 
 
+SAME_RANK = tuple(range(7))  # see LayerNode: of an input of up to six axes
+
+
 @dataclass(frozen=True)
 class LayerNode:
-    """A constructed torch layer. `returns`: what it gives, as the layer table writes it."""
+    """A constructed torch layer. `returns`: what it gives, as the layer table writes it. `ranks`: how many axes that
+    has, by the number of axes of its input; -1 where that is not known."""
 
     torch: str
     weights: tuple[BoundWeight, ...] = ()
     unused: tuple[tuple[str, str], ...] = ()
     passage: Passage = Passage()
     returns: str = "tensor"
+    ranks: tuple[int, ...] = SAME_RANK
+
+    def rank_after(self, rank: int) -> int:
+        """How many axes its output has, of an input of `rank` axes; -1 where either is not known."""
+        return self.ranks[rank] if 0 <= rank < len(self.ranks) else -1
 
 
 @dataclass(frozen=True)
@@ -56,6 +67,10 @@ class ClassNode:
     def passage(self) -> Passage:
         """As torch has it."""
         return Passage()
+
+    def rank_after(self, rank: int) -> int:
+        """Its `forward` tells."""
+        return -1
 
 
 @dataclass(frozen=True)
@@ -70,6 +85,14 @@ class ListNode:
     keys: tuple[str, ...] = ()
     passage: Passage = Passage()
 
+    def rank_after(self, rank: int) -> int:
+        """That of the last of those in a row. Where their number is not known, each must keep it."""
+        if self.dynamic:
+            return rank if all(child.rank_after(rank) == rank for child in self.children) else -1
+        for child in self.children:
+            rank = child.rank_after(rank)
+        return rank
+
 
 @dataclass(frozen=True)
 class ChoiceNode:
@@ -82,6 +105,10 @@ class ChoiceNode:
         """What is common to all."""
         return passage_of(self.children)
 
+    def rank_after(self, rank: int) -> int:
+        """What is common to all."""
+        return rank_after(self.children, rank)
+
 
 Node = LayerNode | ClassNode | ListNode | ChoiceNode
 
@@ -90,6 +117,12 @@ def passage_of(nodes: tuple[Node, ...]) -> Passage:
     """What is common to several modules."""
     passages = [node.passage for node in nodes]
     return functools.reduce(Passage.joined, passages) if passages else Passage("any", "any")
+
+
+def rank_after(nodes: tuple[Node, ...], rank: int) -> int:
+    """How many axes the output of one of several modules has, of an input of `rank` axes; -1 where not known."""
+    found = {node.rank_after(rank) for node in nodes}
+    return found.pop() if len(found) == 1 else -1
 
 
 def _layout(one: str, other: str) -> str:

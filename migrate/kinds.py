@@ -123,7 +123,9 @@ class Autocast(Kind):
 
 @dataclass(frozen=True)
 class Scaler(Kind):
-    """A gradient scaler: it disappears."""
+    """A gradient scaler: it disappears. `optional`: it may also be None."""
+
+    optional: bool = False
 
 
 @dataclass(frozen=True)
@@ -393,18 +395,20 @@ def join(a: Kind, b: Kind) -> Kind:
             a.origins | b.origins,
         )
     for one, other in ((a, b), (b, a)):
-        if isinstance(one, Plain) and one.what == "None" and isinstance(other, Tensor):
+        if isinstance(one, Plain) and one.what == "None" and isinstance(other, Tensor | Scaler):
             return replace(other, optional=True)
         if (
             isinstance(one, Plain)
             and one.what == "None"
-            and isinstance(other, Scaler | Module | Makers | ModuleClass | Model | Optimizer)
+            and isinstance(other, Module | Makers | ModuleClass | Model | Optimizer)
         ):
             return other
         if isinstance(one, Plain) and one.what == "None" and isinstance(other, Items):
             return other  # a state that starts as None
         if isinstance(one, Number) and isinstance(other, Tensor):
             return replace(other, rank=-1)  # a running sum that starts at 0
+    if isinstance(a, Scaler) and isinstance(b, Scaler):
+        return Scaler(a.optional or b.optional)
     if isinstance(a, Host) and isinstance(b, Host) and a.what == b.what:
         return Host(a.what, a.origins | b.origins)
     if isinstance(a, Items) and isinstance(b, Items):

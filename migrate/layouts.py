@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from migrate import nodes
+from migrate.constructed import rank_after
 from migrate.diagnostics import Unsupported
 from migrate.kinds import Module, Number, Tensor
 from migrate.nodes import Expr
@@ -47,9 +48,7 @@ def enter(value: Value, module: Module) -> Value:
 def leave(module: Module, node: Expr, entered: Value) -> Value:
     """The output of a module as a value."""
     layout = entered.layout if module.exit == "any" else module.exit
-    known = module.rank if module.exit == "last" else -1
-    if module.exit == "any" and isinstance(entered.kind, Tensor):
-        known = entered.kind.rank
+    known = module.rank if module.exit == "last" else rank_after(module.options, rank(entered) or -1)
     return Value(node, Tensor("float", known), "last" if layout == "last" else "first")
 
 

@@ -57,6 +57,9 @@ class Script:
     composed: set[Place] = field(default_factory=set)  # schedulers that are parts of others
     stepped: dict[Place, set[Place]] = field(default_factory=dict)  # optimizer -> the schedulers stepped for it
     accumulated: set[Place] = field(default_factory=set)  # optimizers that step apart from backward
+    # class and layer, where that is called with an input whose channels are not last already, as the round before found
+    called_first: set[tuple[str, str]] = field(default_factory=set)
+    found_called_first: set[tuple[str, str]] = field(default_factory=set)
     zeroed_first: set[Place] = field(default_factory=set)  # models whose gradients are zeroed before they are summed
     found_zeroed_first: set[Place] = field(default_factory=set)  # as this round finds them
     summed: set[Place] = field(default_factory=set)  # models whose backward pass this round has met

@@ -36,6 +36,13 @@ def weights_of(script: Script, cls: str) -> list[Leaf]:
     return list(model_weights(script, cls).leaves)
 
 
+def still_weights(script: Script, cls: str) -> frozenset[str]:
+    """The Flax paths of the weights of a model that never have a gradient: `requires_grad=False` as they are made."""
+    collected = _Collected(script)
+    collected.cls(cls, "", "", 0)
+    return frozenset(collected.still)
+
+
 def _name(script: Script, cls: str) -> str:
     made = script.classes.get(cls)
     return made.output_name if made is not None and made.output_name else spelled(cls).partition(INLINE)[0]
@@ -54,6 +61,7 @@ class _Collected:
         self.leaves: list[Leaf] = []
         self.unused: list[Unused] = []
         self.ties: list[Tie] = []
+        self.still: set[str] = set()
         self.inside: list[str] = []
 
     # Each takes the torch and the Flax name of where it is, "" at the top. `depth` counts the lists around it whose
@@ -112,6 +120,8 @@ class _Collected:
     def weight(self, weight: BoundWeight, torch: str, flax: str, depth: int, optional: bool) -> None:
         own, key = (name.replace("{i}", f"{{{depth}}}") for name in (weight.leaf, weight.torch))
         path = _join(_join(weight.collection, "/", flax), "/", own)
+        if weight.still:
+            self.still.add(path)
         leaf = Leaf(path, _join(torch, ".", key), weight.moves, weight.shape, None, weight.optional or optional)
         for number, known in enumerate(self.leaves):
             if (known.flax, known.torch, known.moves) == (leaf.flax, leaf.torch, leaf.moves):

@@ -141,7 +141,7 @@ LAYERS = (
         snippets=("MultiheadAttention",),
         call="query, key, value, key_padding_mask=None, need_weights=True, attn_mask=None, "
         "average_attn_weights=True, is_causal=False",
-        returns="(tensor, tensor if need_weights else None)",
+        returns="(tensor, (tensor if average_attn_weights else array) if need_weights else None)",
         trains=True,
         draws=True,
         trains_if="dropout",

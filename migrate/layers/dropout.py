@@ -1,20 +1,29 @@
 """Dropout: of elements, of whole channels, and the forms that go with SELU."""
 
-from migrate.layers.layer import Layer, Layout, Sample
+from migrate.layers.layer import Layer, Layout, Sample, Variant
 
 
-def _dropout(name: str, template: str, rank: int, note: str) -> Layer:
-    shape = (2, 3, 4, 5, 2)[: rank or 3]
+def _samples(name: str, shape: tuple[int, ...]) -> tuple[Sample, ...]:
+    return tuple(Sample(f"nn.{name}({p})", shape) for p in ("0.3", "", "p=0.0"))
+
+
+def _channels(dimensions: int, unbatched: int, note: str) -> Layer:
+    """unbatched: up to so many axes, torch takes the first one for the channels; 0: it never does."""
+    name, rank = f"Dropout{dimensions}d", dimensions + 2
+    inner = ", ".join(map(str, range(1, rank - 1))) + ("," if dimensions == 1 else "")
+    without = f", unbatched={unbatched}" if unbatched else ""
     return Layer(
         torch=f"torch.nn.{name}",
         signature="p=0.5, inplace=False",
-        template=template,
-        note=note,
-        layout=Layout.LAST if rank else Layout.ANY,
+        template=f"nn.Dropout({{p}}, broadcast_dims=({inner}), deterministic=not self.training)",
+        elsewhere=Variant("", f"ChannelDropout({{p?0.5}}{without}, training=self.training)", Layout.FIRST),
+        note=f"Drops whole channels{note}.",
+        layout=Layout.LAST,
         rank=rank,
         trains=True,
         draws=True,
-        samples=(Sample(f"nn.{name}(0.3)", shape), Sample(f"nn.{name}()", shape), Sample(f"nn.{name}(p=0.0)", shape)),
+        snippets=("ChannelDropout",),
+        samples=_samples(name, (2, 3, 4, 5, 2)[:rank]),
     )
 
 
@@ -28,30 +37,23 @@ def _alpha(name: str, by_channel: str, note: str) -> Layer:
         trains=True,
         draws=True,
         snippets=("AlphaDropout",),
-        samples=tuple(Sample(f"nn.{name}({p})", (2, 3, 4)) for p in ("0.3", "", "p=0.0")),
+        samples=_samples(name, (2, 3, 4)),
     )
 
 
 LAYERS = (
-    _dropout("Dropout", "nn.Dropout({p}, deterministic=not self.training)", 0, "Scales by 1 / (1 - p) in train mode."),
-    _dropout(
-        "Dropout1d",
-        "nn.Dropout({p}, broadcast_dims=(1,), deterministic=not self.training)",
-        3,
-        "Drops whole channels.",
+    Layer(
+        torch="torch.nn.Dropout",
+        signature="p=0.5, inplace=False",
+        template="nn.Dropout({p}, deterministic=not self.training)",
+        note="Scales by 1 / (1 - p) in train mode.",
+        trains=True,
+        draws=True,
+        samples=_samples("Dropout", (2, 3, 4)),
     ),
-    _dropout(
-        "Dropout2d",
-        "nn.Dropout({p}, broadcast_dims=(1, 2), deterministic=not self.training)",
-        4,
-        "Drops whole channels.",
-    ),
-    _dropout(
-        "Dropout3d",
-        "nn.Dropout({p}, broadcast_dims=(1, 2, 3), deterministic=not self.training)",
-        5,
-        "Drops whole channels.",
-    ),
+    _channels(1, 2, "; two axes are channels and their length, without a batch"),
+    _channels(2, 0, "; of two axes, each element by itself"),
+    _channels(3, 4, "; fewer than five axes have no batch"),
     _alpha("AlphaDropout", "", "What is dropped takes the value that SELU tends to; then mean and variance are kept."),
     _alpha("FeatureAlphaDropout", ", by_channel=True", "AlphaDropout of whole channels."),
 )

@@ -101,6 +101,8 @@ class Layer:
     wraps: the argument that is a layer whose weights it computes of others; `renames`: what those are called in torch
     then, and `scale`, where the kernel has one for each output.
     waits: the argument that is told by the first input; the template and the weights have it as the others.
+    axes: how many axes its output has: an expression over the arguments and `rank`, that of its first input.
+    elsewhere: the form for an input whose channels are not known to be last already, of whatever rank.
     """
 
     torch: str
@@ -126,3 +128,5 @@ class Layer:
     wraps: str = ""
     renames: dict[str, str] = field(default_factory=dict)
     scale: str = ""
+    axes: str = "rank"
+    elsewhere: Variant | None = None

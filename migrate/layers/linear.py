@@ -29,6 +29,7 @@ LAYERS = (
         defaults="embedding_init=nn.initializers.normal(1.0)",
         note="The table is not transposed; torch draws it from N(0, 1).",
         layout=Layout.FIRST,
+        axes="rank + 1",
         weights=(Weight("weight", "embedding", ("num_embeddings", "embedding_dim"), initializer="embedding_init"),),
         variants=(
             Variant(
@@ -55,6 +56,7 @@ LAYERS = (
         note="The mean by default. A bag without embeddings is 0.",
         layout=Layout.FIRST,
         call="input, offsets=None, per_sample_weights=None",
+        returns="matrix",
         weights=(Weight("weight", "embedding", ("num_embeddings", "embedding_dim"), initializer="embedding_init"),),
         refuses={
             "max_norm": ((None,), "torch changes the table in the forward pass"),

@@ -83,6 +83,7 @@ LAYERS = (
         "stride={stride?1})",
         note="One column for each window: channel by channel, row by row.",
         layout=Layout.FIRST,
+        axes="rank - 1",
         snippets=("unfold",),
         samples=(
             Sample("nn.Unfold(2)", (2, 3, 4, 5)),
@@ -96,6 +97,7 @@ LAYERS = (
         "padding={padding?0}, stride={stride?1})",
         note="Adds up columns where their windows overlap.",
         layout=Layout.FIRST,
+        axes="rank + 1",
         snippets=("fold",),
         samples=(
             Sample("nn.Fold((4, 5), 2)", (2, 12, 12)),

@@ -9,6 +9,8 @@ LAYERS = (
         template="partial(jax.lax.collapse, start_dimension={start_dim}, stop_dimension={end_dim:behind?None})",
         note="Keeps the batch axis by default, unlike torch.flatten.",
         layout=Layout.FIRST,
+        axes="(start_dim + 1 if start_dim >= 0 else rank + start_dim + 1) if end_dim == -1 else "
+        "rank - (end_dim - start_dim) if (start_dim < 0) == (end_dim < 0) else -1",
         samples=(
             Sample("nn.Flatten()", (2, 3, 4, 5)),
             Sample("nn.Flatten(1)", (2, 6)),
@@ -22,6 +24,7 @@ LAYERS = (
         template="partial(unflatten, axis={dim}, sizes={unflattened_size:as_tuple})",
         note="One axis becomes several.",
         layout=Layout.FIRST,
+        axes="-1",
         snippets=("unflatten",),
         samples=(Sample("nn.Unflatten(1, (2, 3))", (4, 6, 5)), Sample("nn.Unflatten(-1, [2, -1])", (4, 6))),
     ),
@@ -32,6 +35,7 @@ LAYERS = (
         note="Each norm counts as eps at least.",
         layout=Layout.FIRST,
         call="x1, x2",
+        returns="array",
         snippets=("cosine_similarity",),
         samples=(
             Sample("nn.CosineSimilarity()", (3, 4), call="x, y", inputs="y: f32[3, 4]"),
@@ -45,6 +49,7 @@ LAYERS = (
         note="eps is added to the difference, not to the distance.",
         layout=Layout.FIRST,
         call="x1, x2",
+        returns="array",
         snippets=("pairwise_distance",),
         samples=(
             Sample("nn.PairwiseDistance()", (3, 4), call="x, y", inputs="y: f32[3, 4]"),

@@ -7,7 +7,7 @@ import re
 import libcst as cst
 
 from migrate import nodes
-from migrate.constructed import LayerNode, Passage
+from migrate.constructed import LayerNode
 from migrate.diagnostics import Unsupported
 from migrate.kinds import UNKNOWN, Einops, Items, Kind, Module, Plain, Tensor
 from migrate.lowering.arguments import Arguments
@@ -61,7 +61,7 @@ class EinopsCalls(Arguments):
         starred = [arg.with_changes(value=self.node(arg.value)) for arg in node.args if arg.star == "**"]
         made = nodes.call("partial", nodes.expression(f"einops.{function}"), **given)
         made = made.with_changes(args=[*made.args, *starred])
-        return Value(made, Module((LayerNode(f"einops.{function}", passage=Passage()),)))
+        return Value(made, Module((LayerNode(f"einops.{function}", ranks=()),)))
 
 
 def _rank(pattern: object) -> int:

@@ -129,14 +129,7 @@ def has_key(kind: Module, key: str) -> bool:
 def item_kind(kind: Kind, node: cst.Subscript, indices: list[Value | None]) -> Kind:
     """The kind of `x[...]`."""
     if isinstance(kind, Tensor):
-        rank = kind.rank
-        for index in indices:
-            if index is not None and rank >= 0:
-                plain = isinstance(index.kind, Number)
-                rank = rank - 1 if plain else rank if isinstance(index.kind, Tensor) and index.kind.rank == 1 else -1
-        if any(nodes.is_literal(index.node, None) for index in indices if index is not None):
-            rank = -1
-        return replace(kind, rank=rank, optional=False)
+        return replace(kind, rank=_rank_of_item(kind.rank, indices), optional=False)
     if isinstance(kind, Host):
         return Host("tensor", kind.origins) if kind.what in ("tensor", "batch") else Host("tensor")
     if isinstance(kind, Items):
@@ -151,6 +144,24 @@ def item_kind(kind: Kind, node: cst.Subscript, indices: list[Value | None]) -> K
             return named_child(kind, key)
         return element_kind(kind) if isinstance(index, cst.Index) else Items(None, element_kind(kind))
     return UNKNOWN
+
+
+def _rank_of_item(rank: int, indices: list[Value | None]) -> int:
+    """How many axes `x[...]` has: a number takes one away, None adds one, a tensor of one axis replaces one."""
+    tensors = 0
+    for index in indices:
+        kind = index.kind if index is not None else UNKNOWN
+        if index is None or isinstance(index.node, cst.Ellipsis):
+            continue  # a slice, or all that is left
+        if nodes.is_literal(index.node, None):
+            rank += 1 if rank >= 0 else 0
+        elif isinstance(kind, Number):
+            rank = rank - 1 if rank > 0 else -1
+        elif isinstance(kind, Tensor) and kind.rank == 1 and not tensors:
+            tensors += 1
+        else:
+            return -1
+    return rank
 
 
 # Functions of numpy that always return a tuple or a list of arrays.

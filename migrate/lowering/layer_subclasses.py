@@ -65,7 +65,7 @@ class LayerSubclasses(Setup):
         layout = layer.layout.value
         passage = Passage(layout, layout, layer.rank if layer.layout is Layout.LAST else 0)
         callee = Value(nodes.expression("super().__call__"))
-        return self.layer_call(node, callee, Module((LayerNode(layer.torch, (), (), passage, layer.returns),)))
+        return self.layer_call(node, callee, Module((LayerNode(layer.torch, (), (), passage, layer.returns, ()),)))
 
 
 def _constructor(layer: Layer) -> Expr | None:

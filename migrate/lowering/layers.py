@@ -65,7 +65,8 @@ class Layers(Arguments, Builders):
             self.refuse_initial(layer, call)
         trains = linen.trains(layer, call)
         facts = self.script.classes.get(self.cls)
-        value = linen.construct(layer, call, self.asked_for(layer))
+        elsewhere = (self.cls, name) in self.script.called_first
+        value = linen.construct(layer, call, self.asked_for(layer), elsewhere)
         if facts is not None and self.making:
             facts.lengths |= {f"{self.making}.{weight.torch}": lengths(weight, call) for weight in layer.weights}
         if trains:
@@ -175,7 +176,9 @@ class Layers(Arguments, Builders):
         user = [option.cls for option in kind.options if isinstance(option, ClassNode)]
         if len(node.args) != 1 or node.args[0].star or node.args[0].keyword:
             return self.user_layer_call(node, callee, user)
-        entered = layouts.enter(self.array(node.args[0].value), kind)
+        taken = self.array(node.args[0].value)
+        self.note_place(kind, taken.layout)
+        entered = layouts.enter(taken, kind)
         made = node.with_changes(func=callee.node, args=[node.args[0].with_changes(value=entered.node, keyword=None)])
         value = layouts.leave(kind, made, entered)
         return Value(value.node, self.forward_kind(user, entered.kind)) if user else value
@@ -216,6 +219,14 @@ class Layers(Arguments, Builders):
         if values and isinstance(values[0].kind, Packed) and isinstance(result, Items) and result.items is not None:
             result = replace(result, items=(values[0].kind, *result.items[1:]))
         return Value(node.with_changes(func=callee.node, args=args), result)
+
+    def note_place(self, kind: Module, layout: str) -> None:
+        """Remembers a layer that has a form of its own for inputs whose channels are not last already."""
+        if layout == "last":
+            return
+        for option in kind.options:
+            if isinstance(option, LayerNode) and option.torch in TABLE and TABLE[option.torch].elsewhere:
+                self.script.found_called_first.add((self.cls, option.torch))
 
     def forward_kind(self, classes: Sequence[str], argument: Kind) -> Kind:
         """What `forward` of user classes returns; the argument is remembered as one that it gets."""

@@ -97,6 +97,7 @@ class ModuleLists(Scope):
                 raise Unsupported("MIG201", f"nn.Sequential of {nodes.code(value.node)}, which is no known layer")
             if "mixed" in (kind.entry, kind.exit):
                 raise Unsupported("MIG201", f"{nodes.code(value.node)} {_MIXED}")
+            self.note_place(kind, layout)
             if kind.entry == "last" and layout == "first":
                 elements.append(nodes.expression("lambda x: {x}", x=linen.channels_last(nodes.name("x"), kind.rank)))
                 children.append(LayerNode(""))

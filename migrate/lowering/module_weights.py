@@ -12,7 +12,7 @@ from migrate.constructed import BoundWeight, LayerNode, ListNode
 from migrate.diagnostics import Unsupported
 from migrate.facts import ClassFacts
 from migrate.kinds import Items, Tensor, Tied
-from migrate.lowering.arguments import Arguments
+from migrate.lowering.arguments import Arguments, argument_names
 from migrate.lowering.changed_buffers import ChangedBuffers
 from migrate.lowering.initializing_functions import completed
 from migrate.lowering.typed_tensors import tensor_type
@@ -48,16 +48,11 @@ class ModuleWeights(Arguments, ChangedBuffers):
             return None
         chosen = call is not value
         made, lengths, rank = self.parameter_call(facts, name, call)
-        if any(
-            arg.keyword and arg.keyword.value == "requires_grad" and nodes.is_literal(arg.value, False)
-            for arg in call.args
-        ):
-            made = nodes.call("jax.lax.stop_gradient", made)
         known = facts.parameters.get(name)
         optional = chosen or bool(self.conditions) or (known is not None and known.optional)
         facts.attributes[name] = Tensor("float", rank, optional=chosen)
         leaf = facts.renamed.get(name, name)
-        facts.parameters[name] = BoundWeight(name, "params", leaf, (), lengths, optional)
+        facts.parameters[name] = BoundWeight(name, "params", leaf, (), lengths, optional, is_still(call))
         if isinstance(value, cst.IfExp) and chosen:
             sides = {"body": made} if value.body is call else {"orelse": made}
             made = value.with_changes(test=self.node(value.test), **sides)
@@ -72,7 +67,8 @@ class ModuleWeights(Arguments, ChangedBuffers):
         own = nodes.expression(f'"{facts.renamed.get(name, name)}"')
         if self.initial_value(call.args[0].value) is not None:
             facts.askable[f"self.{name}"], facts.askable_if[f"self.{name}"] = True, list(self.conditions)
-        return self.made_parameter(own, call.args[0].value, facts.asked.get(f"self.{name}"))
+        made, lengths, rank = self.made_parameter(own, call.args[0].value, facts.asked.get(f"self.{name}"))
+        return without_gradient(made) if is_still(call) else made, lengths, rank
 
     def made_parameter(
         self, own: Expr, value: Expr, asked: Expr | None = None
@@ -212,6 +208,22 @@ class _Layer:
     path: str
     node: Expr
     layer: LayerNode
+
+
+def is_still(call: cst.Call) -> bool:
+    """Whether a parameter is made without a gradient: `nn.Parameter(x, requires_grad=False)`."""
+    given = dict(zip(argument_names(call.args, ["data", "requires_grad"]), call.args, strict=True))
+    if "requires_grad" not in given:
+        return False
+    flag = nodes.literal(given["requires_grad"].value)
+    if not isinstance(flag, bool):
+        raise Unsupported("MIG204", f"{nodes.code(call)}: whether it has a gradient is told while it runs")
+    return not flag
+
+
+def without_gradient(made: Expr) -> Expr:
+    """A weight that stays as it is."""
+    return nodes.call("jax.lax.stop_gradient", made)
 
 
 def _fails(test: Expr, flags: Mapping[str, bool]) -> bool:

@@ -32,7 +32,8 @@ class Optimizers(Schedules, ParameterGroups):
         call = self.bind_call(name, signature(entry.signature.partition(", ")[2]), rest)
         for flag in entry.flags:
             call.only(flag, True, False, None)
-        grouped = self.grouped(name, source)
+        decay = nodes.literal(call.node("weight_decay")) if "weight_decay" in call.defaults else 0
+        grouped = self.grouped(name, source, decays=decay != 0)
         self.script.momenta[self.pending_place] = _momentum(call)
         if entry.evaluates:
             call.only("line_search_fn", None)

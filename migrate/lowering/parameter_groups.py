@@ -12,7 +12,7 @@ from migrate.diagnostics import Unsupported
 from migrate.kinds import Group, Items, Leaf, Place, Selection
 from migrate.lowering.foreign_models import note_trained
 from migrate.lowering.labels import FROZEN, labels_of, mask_of
-from migrate.lowering.selections import Selections, leaves_of
+from migrate.lowering.selections import Selections, leaves_of, still_of
 from migrate.nodes import Expr
 
 
@@ -30,8 +30,8 @@ class Grouped:
 class ParameterGroups(Selections):
     """What an optimizer is given to train."""
 
-    def grouped(self, torch: str, node: Expr) -> Grouped:
-        """What the first argument of an optimizer means."""
+    def grouped(self, torch: str, node: Expr, decays: bool) -> Grouped:
+        """What the first argument of an optimizer means. decays: it changes weights whose gradient is zero, too."""
         leaves = self.tensors_in(node)
         if leaves:
             return Grouped(tuple(leaf.place for leaf in leaves), {"": {}})
@@ -47,9 +47,10 @@ class ParameterGroups(Selections):
             if any(leaves_of(self.script, self.root(place)) for place in known):
                 raise Unsupported("MIG302", f"{torch}: no parameters are left to train")
         models = tuple(dict.fromkeys(place for group in groups for place, _ in group.selection.leaves))
-        return self.labelled(torch, models, groups)
+        decays = decays or any(key == "weight_decay" for group in groups for key, _ in group.options)
+        return self.labelled(torch, models, groups, decays)
 
-    def labelled(self, torch: str, models: tuple[Place, ...], groups: Sequence[Group]) -> Grouped:
+    def labelled(self, torch: str, models: tuple[Place, ...], groups: Sequence[Group], decays: bool) -> Grouped:
         """The groups with a label for each parameter."""
         names = _names(groups)
         options = {
@@ -67,6 +68,7 @@ class ParameterGroups(Selections):
             root = self.root(place)
             leaves = leaves_of(self.script, root)
             frozen = self.script.frozen_last.get(root, frozenset())
+            frozen |= still_of(self.script, root) if decays else frozenset()
             own = {leaf.flax: label.get((root, leaf.flax), FROZEN) for leaf in leaves}
             trees.append((leaves, {leaf: FROZEN if leaf in frozen else name for leaf, name in own.items()}))
             if self.script.switched.get(root) == {False} and root in self.trained_roots():

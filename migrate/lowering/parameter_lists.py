@@ -11,7 +11,7 @@ from migrate.facts import ClassFacts
 from migrate.kinds import Items, Kind, Never, Tensor, join
 from migrate.lowering.elements import DICT
 from migrate.lowering.module_lists import dict_in_lines, list_in_lines
-from migrate.lowering.module_weights import ModuleWeights
+from migrate.lowering.module_weights import ModuleWeights, is_still, without_gradient
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
 
@@ -61,12 +61,14 @@ class ParameterLists(ModuleWeights):
     ) -> tuple[Expr, Tensor]:
         """The call of `self.param` for one element, `nn.Parameter(...)` or the tensor itself. key: what the element is
         called in torch."""
-        parameter = isinstance(made, cst.Call) and self.torch_name(made.func) == "torch.nn.Parameter"
-        value = made.args[0].value if isinstance(made, cst.Call) and parameter else made
+        value, still = made, False
+        if isinstance(made, cst.Call) and self.torch_name(made.func) == "torch.nn.Parameter":
+            value, still = made.args[0].value, is_still(made)
         node, lengths, rank = self.made_parameter(leaf, value)
+        node = without_gradient(node) if still else node
         path = f"{leaf_of(facts, name)}_{key}"
         optional = optional or bool(self.conditions)
-        facts.parameters[f"{name}.{key}"] = BoundWeight(f"{name}.{key}", "params", path, (), lengths, optional)
+        facts.parameters[f"{name}.{key}"] = BoundWeight(f"{name}.{key}", "params", path, (), lengths, optional, still)
         return node, Tensor("float", rank)
 
     def counted_weights(

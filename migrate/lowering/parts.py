@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import libcst as cst
 
 from migrate.facts import ClassFacts, FunctionFacts
-from migrate.kinds import Kind, Place, Selection
+from migrate.kinds import Kind, Module, Place, Selection
 from migrate.lowering.region import Region
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
@@ -22,6 +22,10 @@ class Parts:
 
     def asked_weight(self, node: Expr) -> Value:
         """Lowers an expression that may be any weight of a model."""
+        raise NotImplementedError
+
+    def note_place(self, kind: Module, layout: str) -> None:
+        """Remembers a layer that has a form of its own for inputs whose channels are not last already."""
         raise NotImplementedError
 
     def loaded_model(self, target: Expr, value: Expr) -> list[Statement] | None:

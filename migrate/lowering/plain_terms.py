@@ -10,7 +10,7 @@ import libcst as cst
 
 from migrate import nodes, suites
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Accelerator, Function, Leaf, Optimizer, Scaler
+from migrate.kinds import UNKNOWN, Accelerator, Function, Kind, Leaf, Optimizer, Scaler
 from migrate.lowering.precision import Precision
 from migrate.lowering.region import call_of, method_call_of
 from migrate.lowering.scope import HOST_CONTEXTS, Block
@@ -133,25 +133,38 @@ class PlainTerms(Precision):
         decided = self.decided(branch.test)
         if decided is None:
             return [branch]
-        taken: cst.BaseCompoundStatement | cst.Else | None = (
-            branch if decided or branch.orelse is None else branch.orelse
+        taken, other = self.plain_sides(branch) if decided else reversed(self.plain_sides(branch))
+        codes = [[nodes.code(each).strip() for each in side] for side in (taken, other)]
+        return [branch] if self.tested(branch.test) == Scaler(optional=True) and codes[0] != codes[1] else taken
+
+    def plain_sides(self, branch: cst.If) -> tuple[list[Statement], list[Statement]]:
+        """What is left of the two sides of a branch."""
+        rest = branch.orelse
+        others = [rest] if isinstance(rest, cst.If) else suites.suite_of(rest.body.body) if rest is not None else []
+        body, orelse = (
+            [plain for statement in side for plain in self.plain(statement)]
+            for side in (suites.suite_of(branch.body.body), others)
         )
-        if isinstance(taken, cst.If) and taken is not branch:
-            return self.plain(taken)
-        return [plain for statement in suites.suite_of(taken.body.body) for plain in self.plain(statement)]
+        return body, orelse
+
+    def tested(self, test: Expr) -> Kind:
+        """What a test asks for: whether there is one, or whether there is none."""
+        if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+            return self.tested(test.expression)
+        if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
+            return self.kind_of(test.left) if nodes.is_literal(test.comparisons[0].comparator, None) else UNKNOWN
+        return self.kind_of(test)
 
     def decided(self, test: Expr) -> bool | None:
-        """The truth of a test on what disappears; None for other tests."""
+        """The truth of a test on what disappears, which is there; None for other tests."""
         if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
             inner = self.decided(test.expression)
             return None if inner is None else not inner
-        if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
-            operator, right = test.comparisons[0].operator, test.comparisons[0].comparator
-            if nodes.is_literal(right, None) and isinstance(self.kind_of(test.left), Scaler):
-                return isinstance(operator, cst.Is | cst.Equal)
+        if isinstance(test, cst.Comparison) and isinstance(self.tested(test), Scaler):
+            return not isinstance(test.comparisons[0].operator, cst.Is | cst.Equal)
         if isinstance(test, cst.Attribute) and isinstance(self.kind_of(test.value), Accelerator):
             return True if test.attr.value == "sync_gradients" else None
-        return False if isinstance(self.kind_of(test), Scaler) else None
+        return True if isinstance(self.tested(test), Scaler) else None
 
     def plain_call(self, call: cst.Call, func: cst.Attribute) -> cst.Call | None:
         """A call in plain terms: itself where it is plain, None where it does nothing."""

@@ -155,6 +155,7 @@ def _next_round(script: Script) -> None:
     script.device_used, script.found_device_used = script.found_device_used, set()
     script.left_open = False
     script.summed.clear()
+    script.called_first, script.found_called_first = script.found_called_first, set()
     script.zeroed_first, script.found_zeroed_first = script.found_zeroed_first, set()
     script.updated.clear()
     script.frozen_last, script.frozen = script.frozen, {}
@@ -346,6 +347,7 @@ def _fingerprint(script: Script, written: frozenset[int]) -> str:
         repr(sorted((file, sorted(names)) for file, names in script.gone.items())),
         repr(script.finals) if script.gone else "",
         repr(sorted(script.callers.items())),
+        repr(sorted(script.found_called_first)),
     ]
     parts.append(repr(script.found_attributes))
     for name, facts in script.functions.items():

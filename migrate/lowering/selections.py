@@ -22,7 +22,7 @@ from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
 from migrate.script import Script
 from migrate.states import PARAMS, State
-from migrate.weights import weights_of
+from migrate.weights import still_weights, weights_of
 
 _LISTING = ("list", "tuple", "iter", "chain", "itertools.chain", "filter")
 
@@ -170,7 +170,7 @@ class Selections(StateAccess):
 
     def frozen(self, model: Place) -> frozenset[str]:
         """The leaves of a model that do not require gradients, as far as the script has run."""
-        return self.script.frozen.get(model, frozenset())
+        return self.script.frozen.get(model, frozenset()) | still_of(self.script, model)
 
     def freeze(self, selection: Selection, on: bool, node: cst.CSTNode) -> None:
         """`requires_grad = False` of some weights before training. Whole models that are switched off and on while it
@@ -180,7 +180,9 @@ class Selections(StateAccess):
             if self.facts is None and not self.loops and not self.conditions:
                 if (self.scope, root) in self.script.updated:
                     raise Unsupported("MIG401", f"{nodes.code(node)}: weights are frozen after it has trained")
-                before = self.frozen(root)
+                if on and still_of(self.script, root) & set(leaves):
+                    raise Unsupported("MIG401", f"{nodes.code(node)}: of a weight that was made without a gradient")
+                before = self.script.frozen.get(root, frozenset())
                 self.script.frozen[root] = before | set(leaves) if not on else before - set(leaves)
             elif self.conditions or set(leaves) != {leaf.flax for leaf in leaves_of(self.script, root)}:
                 raise Unsupported("MIG401", f"{nodes.code(node)}: which weights are frozen is told while it runs")
@@ -304,6 +306,12 @@ def leaves_of(script: Script, model: Place) -> list[Leaf]:
     """The parameters of a model, as far as its class tells."""
     cls = script.places.get(model) or script.selves.get(model)
     return [leaf for leaf in weights_of(script, cls) if leaf.flax.startswith("params/")] if cls else []
+
+
+def still_of(script: Script, model: Place) -> frozenset[str]:
+    """Those among them that are made without a gradient."""
+    cls = script.places.get(model) or script.selves.get(model)
+    return still_weights(script, cls) if cls else frozenset()
 
 
 def selection_of(kind: object, script: Script) -> Selection | None:

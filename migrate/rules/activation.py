@@ -94,12 +94,8 @@ def _softmax(name: str) -> Rule:
     def function(call: Call) -> Value:
         if not call.has("dim"):
             raise Unsupported("MIG302", f"{call.api} without dim")
-        kind = call.kind("input")
         given = "{input}.astype({dtype})" if call.has("dtype") else "{input}"
-        return Value(
-            call.make(f"nn.{name}({given}, axis={{dim}})"),
-            Tensor("float", kind.rank if isinstance(kind, Tensor) else -1),
-        )
+        return Value(call.make(f"nn.{name}({given}, axis={{dim}})"), Tensor("float", call.rank("input")))
 
     doc = (
         f"Without `dim` torch picks an axis by rank, which is deprecated and refused.\n\n"

@@ -7,9 +7,7 @@ from migrate.rules.rule import Call, Rule, Value, register, rule, signature
 
 def _cast(method: str, dtype: str, kind: str) -> Rule:
     def function(call: Call) -> Value:
-        known = call.kind("input")
-        rank = known.rank if isinstance(known, Tensor) else -1
-        return Value(call.make(f"{{input}}.astype({dtype})"), Tensor(kind, rank))
+        return Value(call.make(f"{{input}}.astype({dtype})"), Tensor(kind, call.rank("input")))
 
     doc = f"A cast.\n\n    >>> x.{method}()  # x: i32[2, 3]\n    x.astype({dtype})\n"
     return Rule((f"Tensor.{method}",), signature("input"), function, False, kind, doc, "casting")

@@ -74,8 +74,7 @@ def _filled_like(name: str) -> Rule:
         dtype = {"dtype": call.node("dtype")} if call.has("dtype") else {}
         kind = call.kind("input")
         made = dtype_kind(call.node("dtype")) if dtype else kind.dtype if isinstance(kind, Tensor) else ""
-        rank = kind.rank if isinstance(kind, Tensor) else -1
-        return Value(nodes.call(f"jnp.{name}", call.node("input"), **dtype), Tensor(made, rank))
+        return Value(nodes.call(f"jnp.{name}", call.node("input"), **dtype), Tensor(made, call.rank("input")))
 
     doc = f"Shape and dtype of another tensor.\n\n    >>> x + torch.{name}(x)  # x: f32[2, 3]\n    x + jnp.{name}(x)\n"
     return Rule((f"torch.{name}",), signature(f"input, *, {FACTORY}"), function, False, "like", doc, "creation")

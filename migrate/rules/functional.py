@@ -4,7 +4,7 @@ import libcst as cst
 
 from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Items, Tensor
+from migrate.kinds import Items
 from migrate.nodes import Expr
 from migrate.rules.rule import Call, Rule, register, rule, signature
 
@@ -86,8 +86,7 @@ def pad(call: Call) -> Expr:
     jnp.pad(x, ([(0, 0)] * (x.ndim - 1)) + [(1, 2)], mode="reflect")
     """
     pairs = _pairs(call)
-    known = call.kind("input")
-    rank = known.rank if isinstance(known, Tensor) else -1
+    rank = call.rank("input")
     if rank >= len(pairs.elements):
         zeros = [cst.Element(nodes.expression("(0, 0)"))] * (rank - len(pairs.elements))
         widths: Expr = cst.List([*zeros, *pairs.elements])

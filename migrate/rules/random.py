@@ -1,5 +1,7 @@
 """Random draws: each takes a key of its own, which the caller splits off."""
 
+import libcst as cst
+
 from migrate import nodes
 from migrate.kinds import Tensor
 from migrate.nodes import Expr
@@ -32,9 +34,8 @@ def _shaped(name: str, draw: str) -> Rule:
 
 def _like(name: str, draw: str) -> Rule:
     def function(call: Call) -> Value:
-        kind = call.kind("input")
         node = nodes.call(f"jax.random.{draw}", call.key(), call.make("{input}.shape"), *_dtype(call))
-        return Value(node, Tensor("float", kind.rank if isinstance(kind, Tensor) else -1))
+        return Value(node, Tensor("float", call.rank("input")))
 
     example = f">>> torch.{name}(x)  # x: f32[2, 3]\n    jax.random.{draw}(key, x.shape)"
     doc = f"The shape of another tensor, and float32 whatever its type.\n\n    {example}\n"
@@ -134,23 +135,27 @@ def gumbel_softmax(call: Call) -> Value:
     return Value(nodes.call("gumbel_softmax", call.key(), call.node("logits"), **more), Tensor("float"))
 
 
-def _dropped(name: str) -> Rule:
+def _dropped(name: str, unbatched: int) -> Rule:
+    """unbatched: up to so many axes, torch takes the first one for the channels."""
+    more = {"unbatched": cst.Integer(str(unbatched))} if unbatched else {}
+
     def function(call: Call) -> Value:
         call.snippet("drop_channels")
         given = [call.node("training")] if call.has("training") else []
-        made = nodes.call("drop_channels", call.key(), call.node("input"), call.node("p"), *given)
-        return Value(made, Tensor("float"))
+        made = nodes.call("drop_channels", call.key(), call.node("input"), call.node("p"), *given, **more)
+        return Value(made, Tensor("float", call.rank("input")))
 
+    said = f", unbatched={unbatched}" if unbatched else ""
     doc = (
-        "Whole channels (axis 1) go.\n\n"
-        f"    >>> F.{name}(x, 0.2)  # x: f32[2, 4, 3, 3, 2]\n    drop_channels(key, x, 0.2)\n"
+        "Whole channels go: axis 1, or axis 0 of an input without a batch.\n\n"
+        f"    >>> F.{name}(x, 0.2)  # x: f32[2, 4, 3, 3, 2]\n    drop_channels(key, x, 0.2{said})\n"
     ).replace("3, 3, 2]", {"1": "3]", "2": "3, 3]", "3": "3, 3, 2]"}[name[7]])
     names, parameters = (f"torch.nn.functional.{name}",), signature("input, p=0.5, training=True, inplace=False")
     return Rule(names, parameters, function, False, "float", doc, "random", True)
 
 
-for _name in ("dropout1d", "dropout2d", "dropout3d"):
-    register(_dropped(_name))
+for _name, _unbatched in (("dropout1d", 2), ("dropout2d", 0), ("dropout3d", 4)):
+    register(_dropped(_name, _unbatched))
 
 
 @rule("torch.randperm", signature=f"n, *, generator=None, {FACTORY}", dtype="int", draws=True)

@@ -84,6 +84,11 @@ class Call:
     def kind(self, name: str) -> Kind:
         return self.value(name).kind
 
+    def rank(self, name: str) -> int:
+        """How many axes a tensor among the arguments has; -1 where that is not known."""
+        kind = self.kind(name)
+        return kind.rank if isinstance(kind, Tensor) else -1
+
     def literal(self, name: str) -> object:
         """The Python value of a literal argument; Unsupported for anything else."""
         value = nodes.literal(self.node(name))

@@ -17,7 +17,7 @@ def _like(call: Call, node: Expr, name: str = "input", rank: int = -1) -> Value:
 
 
 @rule("Tensor.view", signature="input, *size")
-def view(call: Call) -> Expr:
+def view(call: Call) -> Value:
     """A new shape for the same elements; `view(dtype)` reinterprets bits and is refused.
 
     >>> x.view(-1, 6)  # x: f32[2, 3, 4]
@@ -31,7 +31,7 @@ def view(call: Call) -> Expr:
 
 
 @rule("Tensor.reshape", signature="input, *shape")
-def reshape(call: Call) -> Expr:
+def reshape(call: Call) -> Value:
     """A new shape for the same elements.
 
     >>> x.reshape(x.size(0), -1)  # x: f32[2, 3, 4]
@@ -40,19 +40,20 @@ def reshape(call: Call) -> Expr:
     return _reshape(call, call.shape("shape"))
 
 
-def _reshape(call: Call, shape: Expr) -> Expr:
+def _reshape(call: Call, shape: Expr) -> Value:
     sizes = nodes.elements(shape) if isinstance(shape, cst.Tuple) else [shape]
-    return nodes.call(nodes.expression("{input}.reshape", input=call.node("input")), *sizes)
+    made = nodes.call(nodes.expression("{input}.reshape", input=call.node("input")), *sizes)
+    return _like(call, made, rank=nodes.length(shape))
 
 
 @rule("torch.reshape", signature="input, shape")
-def reshape_function(call: Call) -> Expr:
+def reshape_function(call: Call) -> Value:
     """A new shape for the same elements.
 
     >>> torch.reshape(x, (4, -1))  # x: f32[2, 3, 4]
     x.reshape((4, -1))
     """
-    return call.make("{input}.reshape({shape})")
+    return _like(call, call.make("{input}.reshape({shape})"), rank=nodes.length(call.node("shape")))
 
 
 @rule("Tensor.view_as", "Tensor.reshape_as", signature="input, other")
@@ -66,7 +67,7 @@ def view_as(call: Call) -> Expr:
 
 
 @rule("torch.flatten", "Tensor.flatten", signature="input, start_dim=0, end_dim=-1")
-def flatten(call: Call) -> Expr:
+def flatten(call: Call) -> Value:
     """Merges a range of axes; without arguments, all of them, the batch axis too.
 
     >>> torch.flatten(x, 1)  # x: f32[2, 3, 4]
@@ -80,14 +81,16 @@ def flatten(call: Call) -> Expr:
     """
     start, end = call.literal("start_dim"), call.literal("end_dim")
     assert isinstance(start, int) and isinstance(end, int)
-    if end == -1:
-        if start == 0:
-            return call.make("{input}.reshape(-1)")
-        name = _named(call.node("input"))
-        if start == 1 and name is not None:
-            return call.make("{input}.reshape({name}.shape[0], -1)", name=name)
-        return call.make("jax.lax.collapse({input}, {start_dim})")
-    return call.make("jax.lax.collapse({input}, {start_dim}, {stop})", stop=end + 1)
+    rank = start + 1 if end == -1 and start >= 0 else -1
+    if end != -1:
+        made = call.make("jax.lax.collapse({input}, {start_dim}, {stop})", stop=end + 1)
+    elif start == 0:
+        made = call.make("{input}.reshape(-1)")
+    elif start == 1 and (name := _named(call.node("input"))) is not None:
+        made = call.make("{input}.reshape({name}.shape[0], -1)", name=name)
+    else:
+        made = call.make("jax.lax.collapse({input}, {start_dim})")
+    return _like(call, made, rank=rank)
 
 
 @rule("torch.transpose", "Tensor.transpose", "torch.swapaxes", "Tensor.swapaxes", signature="input, dim0, dim1")
@@ -97,24 +100,21 @@ def transpose(call: Call) -> Value:
     >>> x.transpose(1, 2)  # x: f32[2, 3, 4]
     x.swapaxes(1, 2)
     """
-    kind = call.kind("input")
-    return _like(
-        call, call.make("{input}.swapaxes({dim0}, {dim1})"), rank=kind.rank if isinstance(kind, Tensor) else -1
-    )
+    return _like(call, call.make("{input}.swapaxes({dim0}, {dim1})"), rank=call.rank("input"))
 
 
 @rule("torch.t", "Tensor.t", signature="input")
-def t(call: Call) -> Expr:
+def t(call: Call) -> Value:
     """Only for matrices and vectors.
 
     >>> x.t()  # x: f32[2, 3]
     x.T
     """
-    return call.make("{input}.T")
+    return _like(call, call.make("{input}.T"), rank=call.rank("input"))
 
 
 @rule("Tensor.permute", signature="input, *dims")
-def permute(call: Call) -> Expr:
+def permute(call: Call) -> Value:
     """All axes in a new order.
 
     >>> x.permute(0, 2, 1)  # x: f32[2, 3, 4]
@@ -122,17 +122,18 @@ def permute(call: Call) -> Expr:
     """
     axes = call.shape("dims")
     listed = nodes.elements(axes) if isinstance(axes, cst.Tuple) else [axes]
-    return nodes.call(nodes.expression("{input}.transpose", input=call.node("input")), *listed)
+    made = nodes.call(nodes.expression("{input}.transpose", input=call.node("input")), *listed)
+    return _like(call, made, rank=nodes.length(axes))
 
 
 @rule("torch.permute", signature="input, dims")
-def permute_function(call: Call) -> Expr:
+def permute_function(call: Call) -> Value:
     """All axes in a new order.
 
     >>> torch.permute(x, (0, 2, 1))  # x: f32[2, 3, 4]
     jnp.transpose(x, (0, 2, 1))
     """
-    return call.make("jnp.transpose({input}, {dims})")
+    return _like(call, call.make("jnp.transpose({input}, {dims})"), rank=call.rank("input"))
 
 
 @rule("torch.unsqueeze", "Tensor.unsqueeze", signature="input, dim")
@@ -144,8 +145,8 @@ def unsqueeze(call: Call) -> Value:
     >>> x.unsqueeze(-1)  # x: f32[2, 3]
     jnp.expand_dims(x, -1)
     """
-    kind = call.kind("input")
-    rank = kind.rank + 1 if isinstance(kind, Tensor) and kind.rank >= 0 else -1
+    known = call.rank("input")
+    rank = known + 1 if known >= 0 else -1
     return _like(call, call.make("jnp.expand_dims({input}, {dim})"), rank=rank)
 
 
@@ -162,7 +163,7 @@ def squeeze(call: Call) -> Expr:
 
 
 @rule("Tensor.expand", signature="input, *size")
-def expand(call: Call) -> Expr:
+def expand(call: Call) -> Value:
     """-1 keeps an axis.
 
     >>> x.expand(2, 3)  # x: f32[1, 3]
@@ -174,8 +175,7 @@ def expand(call: Call) -> Expr:
         if any(nodes.is_literal(size, -1) for size in listed):
             if not isinstance(call.node("input"), cst.Name):
                 raise Unsupported("MIG302", f"{call.api}: -1 on an expression is not supported")
-            known = call.kind("input")
-            rank = known.rank if isinstance(known, Tensor) else -1
+            rank = call.rank("input")
             if rank != nodes.length(sizes) or rank < 0:
                 raise Unsupported("MIG302", f"{call.api}: -1 where the rank is not known is not supported")
             listed = [
@@ -183,7 +183,8 @@ def expand(call: Call) -> Expr:
                 for axis, size in enumerate(listed)
             ]
             sizes = nodes.tuple_of(listed)
-    return call.make("jnp.broadcast_to({input}, {sizes})", sizes=sizes)
+    made = call.make("jnp.broadcast_to({input}, {sizes})", sizes=sizes)
+    return _like(call, made, rank=nodes.length(sizes))
 
 
 def _named(node: Expr) -> cst.Name | None:
@@ -261,10 +262,10 @@ def numel(call: Call) -> Value:
 
 
 @rule("torch.movedim", "Tensor.movedim", "torch.moveaxis", "Tensor.moveaxis", signature="input, source, destination")
-def movedim(call: Call) -> Expr:
+def movedim(call: Call) -> Value:
     """Moves axes, the others keep their order.
 
     >>> x.movedim(1, -1)  # x: f32[2, 3, 4]
     jnp.moveaxis(x, 1, -1)
     """
-    return call.make("jnp.moveaxis({input}, {source}, {destination})")
+    return _like(call, call.make("jnp.moveaxis({input}, {source}, {destination})"), rank=call.rank("input"))

@@ -9,10 +9,10 @@ from dataclasses import replace
 import libcst as cst
 
 from migrate import nodes
-from migrate.constructed import LayerNode, Passage
+from migrate.constructed import SAME_RANK, LayerNode, Passage
 from migrate.diagnostics import Unsupported
 from migrate.kinds import UNKNOWN, Items, Kind, Module, Plain, Tensor
-from migrate.layers.layer import Layer, Layout
+from migrate.layers.layer import Layer, Layout, Variant
 from migrate.nodes import Expr
 from migrate.rules.rule import Call, Parameter, Value, signature
 from migrate.targets.template import fill
@@ -36,19 +36,34 @@ _signature = functools.cache(signature)
 
 def result_kind(returns: str, call: Call) -> Kind:
     """What a call of a layer gives, from the arguments of the call."""
-    return _as_kind(evaluated(returns, replace(call, bound={**call.bound, "tensor": _TENSOR, "indices": _INDICES})))
+    first = next(iter(call.bound.values())).kind if call.bound else UNKNOWN
+    rank = first.rank if isinstance(first, Tensor) else -1
+    given = {
+        "tensor": Tensor("float", rank),
+        "indices": Tensor("int", rank),
+        "matrix": Tensor("float", 2),
+        "array": Tensor("float"),
+    }
+    words = {word: Value(nodes.expression(f'"{word}"')) for word in given}
+    return _as_kind(evaluated(returns, replace(call, bound={**call.bound, **words})), given)
 
 
-_INDICES = Value(nodes.expression('"indices"'))
-_TENSOR = Value(nodes.expression('"tensor"'))
-
-
-def _as_kind(structure: object) -> Kind:
+def _as_kind(structure: object, given: Mapping[str, Kind]) -> Kind:
     if isinstance(structure, tuple):
-        return Items(tuple(map(_as_kind, structure)), type="tuple")
-    if structure is None:
-        return Plain("None")
-    return {"tensor": Tensor("float"), "indices": Tensor("int")}.get(str(structure), UNKNOWN)
+        return Items(tuple(_as_kind(part, given) for part in structure), type="tuple")
+    return Plain("None") if structure is None else given.get(str(structure), UNKNOWN)
+
+
+def ranks_after(layer: Layer, call: Call) -> tuple[int, ...]:
+    """How many axes the output of a constructed layer has, by the number of axes of its input; -1 where unknown."""
+    if layer.axes == "rank":
+        return SAME_RANK
+    found = []
+    for rank in SAME_RANK:
+        given = Value(nodes.expression(str(rank)))
+        axes = evaluated(layer.axes, replace(call, bound={**call.bound, "rank": given}))
+        found.append(axes if isinstance(axes, int) else -1)
+    return tuple(found)
 
 
 def trains(layer: Layer, call: Call) -> bool:
@@ -56,10 +71,11 @@ def trains(layer: Layer, call: Call) -> bool:
     return layer.trains and not (layer.trains_if and not evaluated(layer.trains_if, call))
 
 
-def construct(layer: Layer, call: Call, initializers: Mapping[str, Expr]) -> Value:
+def construct(layer: Layer, call: Call, initializers: Mapping[str, Expr], elsewhere: bool = False) -> Value:
     """The constructor of a layer in Flax and what is known of it.
 
     initializers: torch weight name -> initialiser expression, where the script asks for another than torch's default.
+    elsewhere: it takes inputs whose channels are not known to be last already.
     """
     for name, (allowed, why) in layer.refuses.items():
         anything = ... in allowed and not nodes.is_literal(call.node(name), None)
@@ -69,7 +85,7 @@ def construct(layer: Layer, call: Call, initializers: Mapping[str, Expr]) -> Val
         raise Unsupported("MIG203", f"{layer.torch} without dim picks an axis by the rank of its input")
     if call.has("dtype") and nodes.code(call.node("dtype")) != "jnp.float32":
         raise Unsupported("MIG203", f"{layer.torch}: weights of another type than float32")
-    layer = _form(layer, call)
+    layer = _in_form(layer, layer.elsewhere) if elsewhere and layer.elsewhere else _form(layer, call)
     node = fill(layer.template, call)
     if isinstance(node, cst.Call) and layer.weights:
         node = node.with_changes(args=[*node.args, *_initialisation(layer, call, initializers)])
@@ -77,7 +93,8 @@ def construct(layer: Layer, call: Call, initializers: Mapping[str, Expr]) -> Val
     passage = Passage(layout, layout, layer.rank if layer.layout is Layout.LAST else 0)
     if layer.wraps:
         passage = wrapped_layer(layer, call).passage
-    tree = LayerNode(layer.torch, bound_weights(layer, call), layer.unused, passage, layer.returns)
+    ranks = ranks_after(layer, call)
+    tree = LayerNode(layer.torch, bound_weights(layer, call), layer.unused, passage, layer.returns, ranks)
     return Value(node, Module((tree,)))
 
 
@@ -85,9 +102,13 @@ def _form(layer: Layer, call: Call) -> Layer:
     """The layer with the template of the variant that applies to its arguments."""
     for variant in layer.variants:
         if evaluated(variant.when, call):  # `...` where it is not known
-            layout = variant.layout or layer.layout
-            return replace(layer, template=variant.template, layout=layout, returns=variant.returns)
+            return _in_form(layer, variant)
     return layer
+
+
+def _in_form(layer: Layer, variant: Variant) -> Layer:
+    layout = variant.layout or layer.layout
+    return replace(layer, template=variant.template, layout=layout, returns=variant.returns)
 
 
 def _equal(node: Expr, value: object) -> bool:

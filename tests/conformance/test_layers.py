@@ -113,15 +113,27 @@ def test_draws_per_element(case: Case) -> None:
         assert kolmogorov_smirnov(one, other) <= SAME_DISTRIBUTION
 
 
-@pytest.mark.parametrize("case", [case for case in DRAWING if "nn.Dropout" in str(case)], ids=str)
-def test_dropout(case: Case) -> None:
-    """What is dropped, and how what is left is scaled."""
-    shape = (40, 30, *case.sample.shape[2:])
+def _dropped(layer: str, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Ones after a dropout in train mode: in JAX and in torch."""
     x = np.ones(shape, np.float32)
     torch.manual_seed(0)
-    theirs = rewritten.executed(source(case.sample.constructor))["M"]().train()(torch.tensor(x)).numpy()
-    module = rewritten.executed(rewritten.clean(source(case.sample.constructor)).text)["M"](training=True)
-    ours = np.asarray(module.apply({}, jnp.asarray(x), rngs={"dropout": jax.random.key(0)}))
+    theirs = rewritten.executed(source(layer))["M"]().train()(torch.tensor(x)).numpy()
+    module = rewritten.executed(rewritten.clean(source(layer)).text)["M"](training=True)
+    return np.asarray(module.apply({}, jnp.asarray(x), rngs={"dropout": jax.random.key(0)})), theirs
+
+
+DROPOUTS = [case for case in DRAWING if "nn.Dropout" in str(case)]
+LAST = [f"nn.Sequential(nn.MaxPool{case.layer.rank - 2}d(1), {case})" for case in DROPOUTS if case.layer.rank]
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape"),
+    [(str(case), case.sample.shape) for case in DROPOUTS]
+    + list(zip(LAST, [case.sample.shape for case in DROPOUTS if case.layer.rank], strict=True)),
+)
+def test_dropout(layer: str, shape: tuple[int, ...]) -> None:
+    """What is dropped, and how what is left is scaled; with the channels where torch has them, and on the last axis."""
+    ours, theirs = _dropped(layer, (40, 30, *shape[2:]))
     assert ours.shape == theirs.shape
     np.testing.assert_allclose(np.unique(ours), np.unique(theirs), rtol=1e-6)
     whole = [np.ptp(values.reshape(40, 30, -1), axis=-1) == 0 for values in (ours, theirs)]
@@ -129,4 +141,48 @@ def test_dropout(case: Case) -> None:
     units = 40 * 30 if whole[0].all() else ours.size
     # five standard errors of the difference of two means of that many draws
     assert abs(ours.mean() - theirs.mean()) <= 5 * np.sqrt(2 * theirs.var() / units)
-    assert (ours[:, :, ...] == 0).any() and (ours != 0).any()
+    assert (ours == 0).any() and (ours != 0).any()
+
+
+@pytest.mark.filterwarnings("ignore:dropout[23]d. Received a")
+@pytest.mark.parametrize(
+    ("layer", "shape"),
+    [
+        ("Dropout1d", (40, 30)),
+        ("Dropout2d", (40, 30)),
+        ("Dropout2d", (40, 30, 3)),
+        ("Dropout3d", (40, 30)),
+        ("Dropout3d", (40, 3, 2, 5)),
+    ],
+)
+def test_dropout_of_channels_in_other_ranks(layer: str, shape: tuple[int, ...]) -> None:
+    ours, theirs = _dropped(f"nn.{layer}(0.4)", shape)
+    alike = [[(np.ptp(values, axis=axis) == 0).all() for axis in range(len(shape))] for values in (ours, theirs)]
+    assert alike[0] == alike[1]
+    assert (ours == 0).any() and (ours != 0).any()
+
+
+# Ranks follow through recurrent layers, indexing and new shapes: what is called is what the rank tells.
+RANKS = """class M(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(9, 4)
+        self.rnn = nn.LSTM(4, 6, batch_first=True)
+        self.conv = nn.Conv2d(1, 2, 2)
+
+    def forward(self, tokens):
+        tokens = tokens.reshape(-1, 5)
+        output, (h, c) = self.rnn(self.embed(tokens))
+        last = output[:, -1]
+        return {call}
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "axes"),
+    [("last", 2), ("h", 3), ("c[-1]", 2), ("last[:, None]", 3), ("last[..., 0]", 1), ("last.flatten(1)", 2)],
+)
+def test_a_known_rank_is_refused_where_it_is_wrong(call: str, axes: int) -> None:
+    head = source("nn.Identity()").partition("class M")[0]
+    made = rewritten.conversion(head + RANKS.format(call=f"self.conv({call})"))
+    assert f"MIG302 an input of {axes} axes, where 4 are expected" in made.report.as_text()

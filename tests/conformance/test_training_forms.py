@@ -275,6 +275,8 @@ groups = [
 optimizer = optim.AdamW(groups, lr=0.1)
 """
     + LOOP,
+    "weights without a gradient do not decay": "optimizer = optim.AdamW(model.parameters(), lr=0.1, weight_decay=0.5)\n"
+    + LOOP,
     "a method of the model makes the optimizer": "optimizer = model.configured(0.3, {'cuda': 'cuda'}.get('', 'cpu'))\n"
     + LOOP
     + "    for group in optimizer.param_groups:\n        group['lr'] = 0.1 / (step + 1)\n",
@@ -299,6 +301,10 @@ CONFIGURED = """
         options = dict(fused=True) if device == "cuda" else dict()
         optimizer = optim.AdamW(groups, lr=0.1, betas=(0.9, 0.95), **options)
         return optimizer
+"""
+# Parameters that are made without a gradient.
+STILL = """        self.shift = nn.Parameter(torch.linspace(0, 1, 3), requires_grad=False)
+        self.scales = nn.ParameterList([nn.Parameter(torch.full((5,), 2.0), False), nn.Parameter(torch.ones(5))])
 """
 
 
@@ -334,6 +340,11 @@ def test_ten_steps(name: str, float64: None, capsys: pytest.CaptureFixture[str])
     if "method of the model" in name:
         made = "        self.head = nn.Linear(5, 2)\n"
         head = head.replace(made, made + CONFIGURED)
+    if name.startswith("weights without a gradient"):
+        made = "        self.head = nn.Linear(5, 2)\n"
+        head = head.replace(made, made + STILL).replace(
+            "self.features(x))", "self.features(x + self.shift) * self.scales[0])"
+        )
     if name == STEERED:
         head = "import random\n" + head.replace(
             "return self.head(torch.tanh(self.norm(self.features(x))))",
