@@ -56,6 +56,9 @@ def port_weights(
     allow_missing: Annotated[
         list[str] | None, typer.Option("--allow-missing", metavar="PATTERN", help="Leaves that may stay unfilled.")
     ] = None,
+    allow_expanded: Annotated[
+        bool, typer.Option("--allow-expanded", help="Read tensors that repeat their elements, whatever they claim.")
+    ] = False,
     optimizer: Annotated[
         str | None,
         typer.Option(
@@ -124,8 +127,8 @@ def port_weights(
     )  # fmt: skip
     raise typer.Exit(port(
         checkpoint, manifest, output, asked, model=model, key=key, reverse=reverse, dtype=dtype,
-        allow_unused=allow_unused or (), allow_missing=allow_missing or (), mesh=mesh, resume=resume,
-        verify=verify, dry_run=dry_run,
+        allow_unused=allow_unused or (), allow_missing=allow_missing or (), allow_expanded=allow_expanded,
+        mesh=mesh, resume=resume, verify=verify, dry_run=dry_run,
     ))  # fmt: skip
 
 

@@ -75,24 +75,32 @@ class Checkpoint(Mapping[str, TensorInfo]):
 
 
 def open_checkpoint(
-    path: str | Path, *, key: str | None = None, expected: Iterable[str] = (), fold: bool = False
+    path: str | Path,
+    *,
+    key: str | None = None,
+    expected: Iterable[str] = (),
+    fold: bool = False,
+    allow_expanded: bool = False,
 ) -> Checkpoint:
     """Open a .safetensors, torch.save or sharded checkpoint. No pickled code is run and torch is not needed.
 
     key: which state dict, where the file holds several. expected: the names that will be asked for; a ``module.``
     that they have is the model's own and stays on the keys, and a plain weight among them is folded where torch keeps
-    a weight_norm or spectral_norm of it. fold: fold every one. Raises PortError WPT001 to WPT006.
+    a weight_norm or spectral_norm of it. fold: fold every one. allow_expanded: tensors that repeat their elements may
+    claim any number of bytes. Raises PortError WPT001 to WPT006.
     """
     path = Path(path)
     if path.is_dir() and is_dcp(path):
         found = _open_dcp(path, key)
     elif path.is_dir():
-        return open_checkpoint(_inside(path), key=key, expected=expected, fold=fold)
+        path = _inside(path)
+        return open_checkpoint(path, key=key, expected=expected, fold=fold, allow_expanded=allow_expanded)
     elif (head := _head(path))[:1] in (b"{", b"\xef") and path.suffix == ".json":
         found = _open_index(path)
     else:
         found = _open_one(path, head, key)
-    check_expanded({name: tensor for name, tensor in found.stored.items() if isinstance(tensor, Stored)})
+    if not allow_expanded:
+        check_expanded({name: tensor for name, tensor in found.stored.items() if isinstance(tensor, Stored)})
     expected = tuple(expected)
     count = averages_count(found.stored) if not any(name.startswith(PARALLEL) for name in expected) else None
     kept = {name: tensor for name, tensor in found.stored.items() if name != count}

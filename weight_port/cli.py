@@ -60,7 +60,7 @@ def port(checkpoint: Path, manifest: Path | None, output: Path | None, asked: As
             if manifest is not None and (asked.family or asked.layout):
                 fail("WPT009", "a manifest and a family were named", "Give one of them.")
             weights = manifest or family_manifest(
-                checkpoint, asked.family, layout=asked.layout, reverse=options["reverse"]
+                checkpoint, asked.family, layout=asked.layout, reverse=options["reverse"], key=options["key"]
             )
             with _bar("porting") as progress:
                 report = port_weights(
@@ -99,7 +99,7 @@ def _draft(checkpoint: Path, where: Path, model: str | None, key: str | None) ->
     """Write a draft of a manifest; 1 where a person has to finish it."""
     if where.exists():
         fail("WPT009", f"{where} exists already", "A manifest that somebody may have edited is not overwritten.")
-    made = draft(open_checkpoint(checkpoint, key=key), model or "Model", checkpoint.name)
+    made = draft(open_checkpoint(checkpoint, key=key, allow_expanded=True), model or "Model", checkpoint.name)
     try:
         with replacing(where) as file:
             file.write(dumps(made).encode())

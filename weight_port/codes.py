@@ -41,7 +41,7 @@ CODES: dict[str, Code] = {
     "WPT006": Code(
         "A tensor claims more than the file holds",
         "A strided tensor may repeat its elements (stride 0), so that a few bytes stand for gigabytes. Up to 64 MiB "
-        "of such tensors are read; beyond that, save a contiguous copy: tensor.contiguous().",
+        "of such tensors are read; more are where --allow-expanded says that it is meant.",
     ),
     "WPT007": Code(
         "The manifest cannot be used",

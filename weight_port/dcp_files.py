@@ -20,6 +20,7 @@ from weight_port.errors import fail
 from weight_port.pickles import Opaque, StorageRef, TensorRef
 from weight_port.pieces import covers
 from weight_port.regions import Stored, TensorInfo, map_file
+from weight_port.room import room_for
 from weight_port.torch_files import locate, read_zip
 
 METADATA = ".metadata"
@@ -33,8 +34,8 @@ class Pieced:
     pieces: tuple[tuple[tuple[slice, ...], Stored], ...]
 
     def read(self) -> np.ndarray:
-        """The whole tensor, put together in memory."""
-        out = np.empty(self.info.shape, self.info.dtype)
+        """The whole tensor, put together."""
+        out = room_for(self.info)
         for index, piece in self.pieces:
             out[index] = piece.read()
             piece.release()

@@ -65,11 +65,17 @@ def family_weights(
 
 
 def family_manifest(
-    source: str | Path, family: str | None = None, *, layout: str | None = None, reverse: bool = False
+    source: str | Path,
+    family: str | None = None,
+    *,
+    layout: str | None = None,
+    reverse: bool = False,
+    key: str | None = None,
 ) -> Manifest:
     """The manifest of a published model: of the family named, or that of the config.json beside (or in) ``source``.
 
-    reverse: ``source`` holds Flax weights. Raises PortError WPT008 where the family is not known.
+    reverse: ``source`` holds Flax weights. key: which state dict, where it holds several. Raises PortError WPT008 where
+    the family is not known.
     """
     source = Path(source)
     config = read_config(source)
@@ -83,7 +89,10 @@ def family_manifest(
             "Give --manifest weights.json, draft one by --init-map FILE, or give --family, one of: "
             f"{', '.join(table())}.",
         )
-    keys = [".".join(key.split("/")[1:]) for key in store.read(source)[0]] if reverse else list(open_checkpoint(source))
+    if reverse:
+        keys = [".".join(name.split("/")[1:]) for name in store.read(source)[0]]
+    else:
+        keys = list(open_checkpoint(source, key=key, allow_expanded=True))
     return Manifest(source.name, "linen", (family_weights(name, keys, config=config, layout=layout),))
 
 

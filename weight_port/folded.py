@@ -12,8 +12,10 @@ import numpy as np
 from weight_port.dtypes import is_float
 from weight_port.names import Lookup
 from weight_port.regions import TensorInfo
+from weight_port.room import room_for
 
 Shape: TypeAlias = tuple[int, ...]
+Factor: TypeAlias = Callable[..., np.ndarray]
 
 
 class Tensor(Protocol):
@@ -29,15 +31,24 @@ class Tensor(Protocol):
 
 @dataclass(frozen=True)
 class Folded:
-    """A weight that is computed from its parts when it is read, in float64, and rounded once."""
+    """A weight that is computed from its parts when it is read: the first, times a factor that all of them give.
+
+    In float64, rounded once, some rows at a time.
+    """
 
     info: TensorInfo
     parts: tuple[Tensor, ...]
-    compute: Callable[..., np.ndarray]
+    factor: Factor
 
     def read(self) -> np.ndarray:
-        """The plain weight, in memory."""
-        return self.compute(*(part.read().astype(np.float64) for part in self.parts)).astype(self.info.dtype)
+        """The plain weight."""
+        whole, *others = (part.read() for part in self.parts)
+        out = room_for(self.info)
+        with np.errstate(all="ignore"):  # a norm of zero gives what it gives in torch
+            factor = np.broadcast_to(self.factor(whole, *(other.astype(np.float64) for other in others)), whole.shape)
+            for rows in _rows(whole):
+                out[rows] = whole[rows].astype(np.float64) * factor[rows]
+        return out
 
     def release(self) -> None:
         for part in self.parts:
@@ -45,6 +56,13 @@ class Folded:
 
 
 Found: TypeAlias = tuple[str, tuple[str, ...], Folded]
+_ROWS = 2**20  # elements that are in memory as float64 at a time
+
+
+def _rows(array: np.ndarray) -> Iterator[slice]:
+    """Parts along the first axis."""
+    step = max(1, _ROWS * len(array) // max(array.size, 1))
+    return (slice(start, start + step) for start in range(0, len(array), step))
 
 
 def folded(stored: Mapping[str, Tensor], expected: Iterable[str] | None) -> Iterator[Found]:
@@ -52,7 +70,7 @@ def folded(stored: Mapping[str, Tensor], expected: Iterable[str] | None) -> Iter
     what to fold; None folds everything. Where the shapes do not tell how, nothing is folded."""
     wanted = None if expected is None else Lookup((name, name) for name in expected)
     for key in stored:
-        for first, others, compute, applies in _FORMS:
+        for first, others, factor, applies in _FORMS:
             prefix = key.removesuffix(first)
             if prefix == key or (prefix and not prefix.endswith(".")):
                 continue
@@ -63,21 +81,31 @@ def folded(stored: Mapping[str, Tensor], expected: Iterable[str] | None) -> Iter
             parts = tuple(stored[key] for key in keys)
             floats = all(is_float(part.info.dtype) for part in parts)
             if floats and applies(*(part.info.shape for part in parts)):
-                yield name, keys, Folded(parts[0].info, parts, compute)
+                yield name, keys, Folded(parts[0].info, parts, factor)
 
 
-def _normed(v: np.ndarray, g: np.ndarray) -> np.ndarray:
-    """``g * v / |v|``, the norm over all axes but those along which g goes."""
+def _by_norm(v: np.ndarray, g: np.ndarray) -> np.ndarray:
+    """``g / |v|``, the norm over all axes but those along which g goes."""
     axes = tuple(axis for axis in range(v.ndim) if g.ndim == 0 or g.shape[axis] == 1)
-    return v * (g / np.sqrt(np.square(v).sum(axes, keepdims=True)))
+    g = g.reshape(g.shape or (1,) * v.ndim)
+    squares = np.zeros(g.shape)
+    for rows in _rows(v):
+        here = squares if len(g) == 1 else squares[rows]
+        here += np.square(v[rows].astype(np.float64)).sum(axes, keepdims=True)
+    return g / np.sqrt(squares)
 
 
-def _spectral(weight: np.ndarray, u: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """``weight / (u weight v)``, as torch computes it outside of training."""
+def _by_spectrum(weight: np.ndarray, u: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """``1 / (u weight v)``, as torch computes it outside of training: the weight as a matrix of u's rows."""
     axis = _axis(weight.shape, u.shape)
     assert axis is not None
-    matrix = np.moveaxis(weight, axis, 0).reshape(len(u), -1)
-    return weight / (u @ matrix @ v)
+    others = v.reshape([length for i, length in enumerate(weight.shape) if i != axis])
+    sigma = 0.0
+    for rows in _rows(weight):
+        part = np.moveaxis(weight[rows].astype(np.float64), axis, 0)
+        left, right = (u[rows], others) if axis == 0 else (u, others[rows])
+        sigma += left @ part.reshape(len(left), -1) @ right.reshape(-1)
+    return np.asarray(1 / np.asarray(sigma))
 
 
 def _fits_norm(v: Shape, g: Shape) -> bool:
@@ -96,14 +124,14 @@ def _axis(shape: Shape, u: Shape) -> int | None:
 
 
 # the names of the parts, as torch wrote them before its parametrisations and since
-_FORMS: tuple[tuple[str, tuple[str, ...], Callable[..., np.ndarray], Callable[..., bool]], ...] = (
-    ("weight_v", ("weight_g",), _normed, _fits_norm),
-    ("parametrizations.weight.original1", ("parametrizations.weight.original0",), _normed, _fits_norm),
-    ("weight_orig", ("weight_u", "weight_v"), _spectral, _fits_spectral),
+_FORMS: tuple[tuple[str, tuple[str, ...], Factor, Callable[..., bool]], ...] = (
+    ("weight_v", ("weight_g",), _by_norm, _fits_norm),
+    ("parametrizations.weight.original1", ("parametrizations.weight.original0",), _by_norm, _fits_norm),
+    ("weight_orig", ("weight_u", "weight_v"), _by_spectrum, _fits_spectral),
     (
         "parametrizations.weight.original",
         ("parametrizations.weight.0._u", "parametrizations.weight.0._v"),
-        _spectral,
+        _by_spectrum,
         _fits_spectral,
     ),
 )

@@ -93,11 +93,11 @@ def inspect(path: str | Path, key: str | None = None) -> Inspection:
         form = "Orbax" if path.is_dir() else "Flax msgpack"
         return Inspection(str(path), form, (Part("", tuple(_plain(name, infos[name]) for name in infos), {}),))
     try:
-        found = [open_checkpoint(path, key=key)]
+        found = [open_checkpoint(path, key=key, allow_expanded=True)]
     except SeveralStateDicts as several:
         if key is not None:
             raise
-        found = [open_checkpoint(path, key=one) for one in several.keys]
+        found = [open_checkpoint(path, key=one, allow_expanded=True) for one in several.keys]
     return Inspection(str(path), found[0].format, tuple(_part(checkpoint) for checkpoint in found))
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from weight_port.dtypes import DTYPES
 from weight_port.errors import fail
 from weight_port.regions import Region, Stored, TensorInfo, contiguous, foreign, map_file, place
+from weight_port.room import room_for
 
 DEPTH = 64  # of maps in maps
 CHUNKED = "__msgpack_chunked_array__"
@@ -29,14 +30,21 @@ _LIST, _MAP = (0xDC, 0xDD), (0xDE, 0xDF)
 
 @dataclass(frozen=True)
 class Chunked:
-    """An array that flax has split because it is large: put together in memory when it is read."""
+    """An array that flax has split because it is large: put together when it is read."""
 
     info: TensorInfo
     chunks: tuple[Stored, ...]
 
     def read(self) -> np.ndarray:
         """The whole array."""
-        return np.concatenate([chunk.read() for chunk in self.chunks]).reshape(self.info.shape)
+        out, start = room_for(self.info), 0
+        flat = out.reshape(-1)
+        for chunk in self.chunks:
+            part = chunk.read().reshape(-1)
+            flat[start : start + part.size] = part
+            start += part.size
+            chunk.release()
+        return out
 
 
 @dataclass(frozen=True)

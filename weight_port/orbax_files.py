@@ -22,7 +22,9 @@ from weight_port.dtypes import DTYPES, is_extended
 from weight_port.errors import fail
 from weight_port.outputs import Outputs, Window
 from weight_port.regions import Region, Stored, TensorInfo, foreign, map_file
+from weight_port.room import room_for
 from weight_port.staging import Stage
+from weight_port.writing import behind
 
 _DICT_KEY = 2  # how Orbax calls the key of a dict
 
@@ -102,8 +104,9 @@ def write_orbax(stage: Stage, outputs: Outputs, mesh: Mesh | None) -> None:
 
 
 def _fill(file: Any, outputs: Outputs, name: str, window: Window | None) -> None:
-    for part in outputs.stream(name, window):
-        file.write(part.view(np.uint8).data)
+    with behind(file) as out:
+        for part in outputs.stream(name, window):
+            out.write(part.view(np.uint8).data)
 
 
 def _zarray(info: TensorInfo, chunks: tuple[int, ...]) -> dict[str, Any]:
@@ -182,11 +185,22 @@ def read_orbax(path: Path) -> tuple[dict[str, TensorInfo], Any]:
         if isinstance(arrays[name], Stored):
             return arrays[name].read()
         try:
-            return np.asarray(arrays[name].read().result())
+            return _unpacked(arrays[name], infos[name])
         except (ValueError, OSError) as error:
             fail("WPT003", f"{path} is damaged: {name}: {str(error).splitlines()[0]}")
 
     return infos, read
+
+
+def _unpacked(array: Any, info: TensorInfo) -> np.ndarray:
+    """An array of tensorstore's, its chunks along the first axis one after the other."""
+    rows = array.chunk_layout.read_chunk.shape[:1] or (1,)
+    if info.shape[:1] <= rows:
+        return np.asarray(array.read().result())
+    out = room_for(info)
+    for start in range(0, info.shape[0], rows[0]):
+        out[start : start + rows[0]] = array[start : start + rows[0]].read().result()
+    return out
 
 
 def _mapped(folder: Path) -> Stored | None:

@@ -79,6 +79,7 @@ def port_weights(
     dtype_rules: Sequence[tuple[str, str]] = (),
     allow_unused: Sequence[str] = (),
     allow_missing: Sequence[str] = (),
+    allow_expanded: bool = False,
     optimizer: optimizer_files.OptimizerOptions | None = None,
     shard_size: int | None = None,
     mesh: str | Path | None = None,
@@ -94,7 +95,8 @@ def port_weights(
     ...) asks for another type of the floating-point weights; ``dtype_rules`` are pairs of a pattern of output names
     and a type, the first that fits counts and "keep" keeps. model: the class, where the manifest describes several.
     key: which state dict, where the checkpoint holds several. allow_unused, allow_missing: patterns of keys that
-    nothing needs to use and of leaves that nothing needs to fill. optimizer: what to do with its state,
+    nothing needs to use and of leaves that nothing needs to fill. allow_expanded: read tensors of any size that repeat
+    their elements. optimizer: what to do with its state,
     leaves "opt_state/..." beside the weights. mesh: a file that says how devices share the leaves.
     resume: keep what is finished when interrupted, and go on from it. dry_run: check everything but write nothing;
     ``out`` may be None. verify: read both sides again and compare every leaf; with ``dry_run`` that of an ``out`` that
@@ -120,7 +122,7 @@ def port_weights(
     weights = manifest if isinstance(manifest, manifests.Manifest) else read_manifest(Path(manifest))
     planned = plan_files(
         source, choose_model(weights.models, model), key=key, reverse=reverse, dtype=rule,
-        allow_unused=allow_unused, allow_missing=allow_missing, optimizer=optimizer,
+        allow_unused=allow_unused, allow_missing=allow_missing, allow_expanded=allow_expanded, optimizer=optimizer,
     )  # fmt: skip
     if target is not None and not dry_run:
         digest = hashlib.sha256(manifests.dumps(weights).encode()).hexdigest()
@@ -171,6 +173,7 @@ def plan_files(
     dtype: DtypeRule | None = None,
     allow_unused: Sequence[str] = (),
     allow_missing: Sequence[str] = (),
+    allow_expanded: bool = False,
     optimizer: optimizer_files.OptimizerOptions | None = None,
 ) -> Planned:
     """Open the source and plan its port. Raises PortError."""
@@ -179,7 +182,7 @@ def plan_files(
     if reverse:
         return _plan_back(source, model, dtype, allow_unused, optimizer)
     names = [leaf.torch for leaf in model.leaves] + [entry.torch for entry in model.unused]
-    checkpoint = open_checkpoint(source, key=key, expected=names)
+    checkpoint = open_checkpoint(source, key=key, expected=names, allow_expanded=allow_expanded)
     unused = tuple(Unused(name, "allowed by --allow-unused") for name in checkpoint if _any(name, allow_unused))
     plan = plan_port(replace(model, unused=model.unused + unused), checkpoint, opaque=checkpoint.opaque, dtype=dtype)
     check_ties(plan, checkpoint.read)

@@ -100,7 +100,7 @@ def check_expanded(tensors: Mapping[str, Stored]) -> None:
     if sum(claims.values()) > EXPANDED_LIMIT:
         name = max(claims, key=claims.__getitem__)
         fail("WPT006", f"{name} claims {claims[name]:,} bytes of a block of {tensors[name].region.nbytes:,}",
-             "It repeats its elements (tensor.expand). Save a contiguous copy of it.")  # fmt: skip
+             "It repeats its elements (tensor.expand). Where that is meant, say --allow-expanded.")  # fmt: skip
 
 
 def foreign(byteorder: str) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from weight_port import PortError, open_checkpoint, pickles
+from weight_port import PortError, inspect, open_checkpoint, pickles
 from weight_port.pickles import Opaque
 
 
@@ -146,6 +146,9 @@ def test_a_few_bytes_may_not_stand_for_gigabytes(tmp_path):
     with pytest.raises(PortError) as caught:
         open_checkpoint(tmp_path / "m.pt")
     assert caught.value.code == "WPT006" and "4,294,967,296 bytes" in caught.value.message
+    # nothing is taken for listing it, and who knows what it is may have it
+    assert inspect(tmp_path / "m.pt").parts[0].tensors[0].note == "repeats its elements"
+    assert open_checkpoint(tmp_path / "m.pt", allow_expanded=True).read("w").strides == (0,)
 
 
 def test_expanded_tensors_share_one_budget(tmp_path):
