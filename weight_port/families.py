@@ -33,21 +33,18 @@ def table() -> dict[str, dict[str, Any]]:
 
 
 def _inherited(name: str, raw: Mapping[str, Any]) -> dict[str, Any]:
-    own = raw[name]
-    if "like" not in own:
-        return own
-    parent = _inherited(own["like"], raw)
-    joined = {key: [*parent.get(key, []), *own[key]] for key in own if isinstance(own[key], list)}
-    return {**parent, **own, **joined}
+    own = {"config": {"model_type": name}, **raw[name]}
+    made: dict[str, Any] = {}
+    for entry in (*(_inherited(parent, raw) for parent in own.get("like", ())), own):
+        made |= {key: [*made.get(key, ()), *value] if isinstance(value, list) else value for key, value in entry.items()}
+    return made
 
 
 def family_of(config: Mapping[str, Any]) -> str | None:
     """The family that a config.json of transformers or diffusers names; None where it is not known."""
-    kind = config.get("model_type")
-    if kind in table():
-        return kind
-    classes = {entry["class"]: name for name, entry in table().items() if "class" in entry}
-    return classes.get(str(config.get("_class_name", "")).removeprefix("Flax"))
+    said = {**config, "_class_name": str(config.get("_class_name")).removeprefix("Flax")}
+    fitting = [name for name, entry in table().items() if entry["config"].items() <= said.items()]
+    return max(fitting, key=lambda name: len(table()[name]["config"]), default=None)
 
 
 def family_weights(
@@ -143,7 +140,7 @@ class _Family:
 
     def _tied(self) -> dict[str, str]:
         tied = self.config.get("tie_word_embeddings", self.entry.get("tied_by_default", False))
-        return self.entry.get("tied", {}) if tied or self.entry.get("always_tied") else {}
+        return self.entry.get("always_tied", {}) | (self.entry.get("tied", {}) if tied else {})
 
     def _batch_norms(self) -> list[str]:
         return [*self.entry.get("batch_norm", []), *self.entry.get("head", {}).get("batch_norm", [])]
@@ -154,11 +151,10 @@ class _Family:
             yield from KINDS[kind](torch, self._flax(torch))
 
     def _flax(self, torch: str) -> str:
-        """The Flax path of a layer: numbers stand alone or are joined to what is before them; the layers of an
-        nn.Sequential are what the family says."""
+        """The Flax path of a layer: numbers stand alone or are joined to what is before them, as the family says."""
         path = before = ""
         for part in torch.split("."):
-            index = "/layers_" if before in self.entry.get("sequential", ()) else self.entry["index"]
+            index = self.entry.get("joined", {}).get(before, self.entry["index"])
             joint = index if part.isdecimal() or part.startswith("{") else "/"
             path, before = path + joint + part if path else part, part
         renamed = self.entry.get("renamed", {})

@@ -84,6 +84,9 @@ MODELS: dict[str, tuple[Any, str, Arrays]] = {
         "CLIPModel",
         {"input_ids": IDS, "pixel_values": PIXELS},
     ),
+    "clip_text_model": (hf.CLIPTextConfig(**TEXT, eos_token_id=49), "CLIPTextModel", {"input_ids": IDS}),
+    "clip_vision_model": (hf.CLIPVisionConfig(**VISION), "CLIPVisionModel", {"pixel_values": PIXELS}),
+    "t5_encoder": (hf.T5Config(**LAYERS, d_kv=8, d_ff=32, num_layers=2, num_heads=2), "T5EncoderModel", {"input_ids": IDS}),
     "t5": (
         hf.T5Config(**LAYERS, d_kv=8, d_ff=32, num_layers=2, num_heads=2, feed_forward_proj="gated-gelu"),
         "T5ForConditionalGeneration",
@@ -105,6 +108,11 @@ MODELS: dict[str, tuple[Any, str, Arrays]] = {
     "gemma3_text alone": (hf.Gemma3TextConfig(**DECODER), "Gemma3TextModel", {}),
     "resnet": (
         hf.ResNetConfig(embedding_size=8, hidden_sizes=[8, 16], depths=[2, 1]),
+        "ResNetForImageClassification",
+        {"pixel_values": PIXELS},
+    ),
+    "resnet_basic": (
+        hf.ResNetConfig(embedding_size=8, hidden_sizes=[8, 16], depths=[2, 1], layer_type="basic"),
         "ResNetForImageClassification",
         {"pixel_values": PIXELS},
     ),
@@ -259,7 +267,7 @@ def difference(model: Any, name: str, variables: Any, inputs: Arrays, dtype: Any
     params = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), variables)
     flax = getattr(hf, f"Flax{name}")(model.config, dtype=dtype, _do_init=False)
     ours = flax(**typed, params=params if len(variables) > 1 else params["params"])
-    key = "logits" if "logits" in theirs else "logits_per_image"
+    key = next(key for key in ("logits", "logits_per_image", "last_hidden_state") if key in theirs)
     expected, found = theirs[key].numpy(), np.asarray(ours[key])
     assert expected.shape == found.shape
     return float(np.abs(expected - found).max() / np.abs(expected).max())
