@@ -36,7 +36,8 @@ def _inherited(name: str, raw: Mapping[str, Any]) -> dict[str, Any]:
     own = {"config": {"model_type": name}, **raw[name]}
     made: dict[str, Any] = {}
     for entry in (*(_inherited(parent, raw) for parent in own.get("like", ())), own):
-        made |= {key: [*made.get(key, ()), *value] if isinstance(value, list) else value for key, value in entry.items()}
+        for key, value in entry.items():
+            made[key] = [*made.get(key, ()), *value] if isinstance(value, list) else value
     return made
 
 

@@ -86,7 +86,11 @@ MODELS: dict[str, tuple[Any, str, Arrays]] = {
     ),
     "clip_text_model": (hf.CLIPTextConfig(**TEXT, eos_token_id=49), "CLIPTextModel", {"input_ids": IDS}),
     "clip_vision_model": (hf.CLIPVisionConfig(**VISION), "CLIPVisionModel", {"pixel_values": PIXELS}),
-    "t5_encoder": (hf.T5Config(**LAYERS, d_kv=8, d_ff=32, num_layers=2, num_heads=2), "T5EncoderModel", {"input_ids": IDS}),
+    "t5_encoder": (
+        hf.T5Config(**LAYERS, d_kv=8, d_ff=32, num_layers=2, num_heads=2),
+        "T5EncoderModel",
+        {"input_ids": IDS},
+    ),
     "t5": (
         hf.T5Config(**LAYERS, d_kv=8, d_ff=32, num_layers=2, num_heads=2, feed_forward_proj="gated-gelu"),
         "T5ForConditionalGeneration",
