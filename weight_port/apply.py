@@ -31,7 +31,7 @@ def run_step(step: Step, read: Read) -> np.ndarray:
 def stream_step(
     step: Step, read: Read, window: Window | None = None, scratch: Scratch | None = None
 ) -> Iterator[np.ndarray]:
-    """The bytes of one output in row-major order: flat arrays, each good until the next but one is asked for.
+    """The bytes of one output in row-major order: flat arrays, each good until the next is asked for.
 
     What it needs of memory does not grow with the tensor. window: only that part of the output.
     """

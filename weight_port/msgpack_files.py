@@ -12,7 +12,6 @@ import numpy as np
 from weight_port.msgpack_reading import CHUNKED
 from weight_port.outputs import Outputs
 from weight_port.regions import TensorInfo
-from weight_port.writing import Behind, behind
 
 CHUNK = 2**30  # bytes; flax splits larger arrays
 
@@ -28,20 +27,19 @@ def write_msgpack(file: IO[bytes], outputs: Outputs) -> None:
         node[last] = name if name in outputs.infos else {}
     packer = msgpack.Packer()
 
-    def put(out: Behind, node: Any) -> None:
+    def put(node: Any) -> None:
         if isinstance(node, str):
-            _put_array(out, packer, outputs.infos[node], outputs.stream(node, None))
+            _put_array(file, packer, outputs.infos[node], outputs.stream(node, None))
             return
-        out.write(packer.pack_map_header(len(node)))
+        file.write(packer.pack_map_header(len(node)))
         for key, child in node.items():
-            out.write(packer.pack(key))
-            put(out, child)
+            file.write(packer.pack(key))
+            put(child)
 
-    with behind(file) as out:
-        put(out, tree)
+    put(tree)
 
 
-def _put_array(file: Behind, packer: msgpack.Packer, info: TensorInfo, parts: Iterator[np.ndarray]) -> None:
+def _put_array(file: IO[bytes], packer: msgpack.Packer, info: TensorInfo, parts: Iterator[np.ndarray]) -> None:
     if info.nbytes <= CHUNK:
         file.write(_extension_head(packer, info))
         for part in parts:

@@ -24,7 +24,6 @@ from weight_port.outputs import Outputs, Window
 from weight_port.regions import Region, Stored, TensorInfo, foreign, map_file
 from weight_port.room import room_for
 from weight_port.staging import Stage
-from weight_port.writing import behind
 
 _DICT_KEY = 2  # how Orbax calls the key of a dict
 
@@ -104,9 +103,8 @@ def write_orbax(stage: Stage, outputs: Outputs, mesh: Mesh | None) -> None:
 
 
 def _fill(file: Any, outputs: Outputs, name: str, window: Window | None) -> None:
-    with behind(file) as out:
-        for part in outputs.stream(name, window):
-            out.write(part.view(np.uint8).data)
+    for part in outputs.stream(name, window):
+        file.write(part.view(np.uint8).data)
 
 
 def _zarray(info: TensorInfo, chunks: tuple[int, ...]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ Stream: TypeAlias = Callable[[str, Window | None], Iterator[np.ndarray]]
 
 @dataclass(frozen=True)
 class Outputs:
-    """``stream(name, window)`` gives flat arrays, each good until the next but one is asked for; no window: the whole.
+    """``stream(name, window)`` gives flat arrays, each good until the next is asked for; window None: the whole.
 
     ``same_as`` names tensors that are one with another (tied); they stream the same bytes. ``empty``: maps without
     anything in them, for formats that keep those.

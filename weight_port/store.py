@@ -23,7 +23,6 @@ from weight_port.outputs import Outputs
 from weight_port.regions import TensorInfo
 from weight_port.safetensors_files import header, read_safetensors
 from weight_port.staging import staged
-from weight_port.writing import behind
 
 FLAX_FORMATS = (".safetensors", ".msgpack", ".npz")
 BY_TORCH = (".pt", ".pth", ".bin")
@@ -106,11 +105,10 @@ def _write_file(suffix: str, file: IO[bytes], outputs: Outputs, options: Options
 def write_safetensors(file: IO[bytes], outputs: Outputs, metadata: Mapping[str, str]) -> None:
     """One safetensors file."""
     head, order = header(outputs.infos, metadata)
-    with behind(file) as out:
-        out.write(head)
-        for name in order:
-            for part in outputs.stream(name, None):
-                out.write(part.view(np.uint8).data)
+    file.write(head)
+    for name in order:
+        for part in outputs.stream(name, None):
+            file.write(part.view(np.uint8).data)
 
 
 def _write_shards(stage, outputs: Outputs, options: Options) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from migrate.layers.moves import Flip, Move, Permute
 
 SLAB = 4 * 2**20  # bytes put in order at a time: they stay in the processor's cache until they are written
-LARGEST_SLAB = 32 * 2**20
+LARGEST_SLAB = 64 * 2**20
 ROWS = 128  # of a slab at least: fewer would read a transposed matrix in pieces shorter than what memory gives at once
 TILE = (128, 256)  # elements of a tile along the target's rows and along the source's
 _PAD = 16  # elements
@@ -146,7 +146,7 @@ def same_bits(one: np.ndarray, other: np.ndarray) -> bool:
 
 
 def slabs(array: np.ndarray, scratch: Scratch | None = None) -> Iterator[np.ndarray]:
-    """The array as flat pieces in row-major order, each good until the next but one is asked for."""
+    """The array as flat pieces in row-major order, each good until the next is asked for."""
     scratch = scratch or Scratch()
     for part in _cuts(array):
         if part.flags.c_contiguous:
@@ -175,16 +175,14 @@ def _cuts(array: np.ndarray) -> Iterator[np.ndarray]:
 
 
 class Scratch:
-    """Memory that is used again and again: fresh pages cost more than the copying. There are two, in turn, so that one
-    can be written to a file while the other is filled."""
+    """Memory that is used again and again: fresh pages cost more than the copying."""
 
     def __init__(self) -> None:
-        self._other = self._memory = np.empty(0, np.uint8)
+        self._memory = np.empty(0, np.uint8)
 
     def array(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-        """An array in this memory; what the one before the last held is overwritten."""
+        """An array in this memory; what the one before held is overwritten."""
         nbytes = prod(shape) * dtype.itemsize
-        self._memory, self._other = self._other, self._memory
         if self._memory.size < nbytes:
             self._memory = np.empty(max(SLAB, nbytes), np.uint8)
         return self._memory[:nbytes].view(dtype).reshape(shape)

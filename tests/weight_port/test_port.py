@@ -211,8 +211,7 @@ def test_an_input_is_never_overwritten(files):
 @pytest.mark.parametrize("suffix", [".safetensors", ".msgpack", ".npz"])
 @pytest.mark.parametrize("kind", [".pt", ".safetensors"])
 def test_tensors_pass_one_by_one(tmp_path, kind, suffix):
-    """Sixteen tensors of 4 MiB: no more than two are in memory at any time, one that is written and one that is put in
-    order meanwhile (the file itself is mapped, not read)."""
+    """Sixteen tensors of 4 MiB: no more than one is in memory at any time (the file itself is mapped, not read)."""
     size = 4 * 2**20
     state = {f"fc.{i}.weight": torch.full((1024, 1024), float(i)) for i in range(16)}
     if kind == ".pt":
@@ -232,7 +231,7 @@ def test_tensors_pass_one_by_one(tmp_path, kind, suffix):
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert size < peak < 3 * size
+    assert size < peak < 2 * size
     assert (tmp_path / f"f{suffix}").stat().st_size > 16 * size
 
 
@@ -250,7 +249,7 @@ def test_a_tensor_larger_than_a_slab_is_never_in_memory_whole(tmp_path, monkeypa
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert peak < 3 * 2**20  # two slabs; one has at least 128 rows, here 1 MiB
+    assert peak < 2**21  # a slab has at least 128 rows, here 1 MiB
     np.testing.assert_array_equal(
         load_file(tmp_path / "f.safetensors")["params/kernel"], np.arange(2.0**21, dtype="f").reshape(2048, 1024).T
     )
