@@ -20,7 +20,13 @@ from weight_port.torch_files import locate, read_torch
 
 __all__ = ["Checkpoint", "TensorInfo", "open_checkpoint"]
 
-_INDEXES = ("model.safetensors.index.json", "pytorch_model.bin.index.json", "model.safetensors", "pytorch_model.bin")
+_LAID_OUT = tuple(  # as Hugging Face's libraries name the weights in a folder; safetensors before torch's own
+    f"{stem}{ending}{index}"
+    for ending, stems in ((".safetensors", ("model", "diffusion_pytorch_model")),
+                          (".bin", ("pytorch_model", "diffusion_pytorch_model")))
+    for stem in stems
+    for index in (".index.json", "")
+)  # fmt: skip
 _STRANGERS = (  # how files begin that people take for checkpoints
     (b"version https://git-lfs", "a Git LFS pointer, not the file itself", "Fetch it: git lfs pull"),
     (b"<", "a web page or XML, not a checkpoint", "Was a sign-in page downloaded in its place?"),
@@ -117,15 +123,16 @@ def open_checkpoint(
 
 
 def _inside(folder: Path) -> Path:
-    """The weights in a folder as Hugging Face lays them out; safetensors before torch's own."""
-    for name in _INDEXES:
+    """The weights in a folder as Hugging Face lays them out."""
+    for name in _LAID_OUT:
         if (folder / name).is_file():
             return folder / name
     files = sorted(p.name for p in folder.iterdir() if p.suffix in (".safetensors", ".pt", ".pth", ".bin", ".ckpt"))
     if len(files) == 1:
         return folder / files[0]
-    advice = f"It holds {', '.join(files[:5])}: give one of them." if files else "Give a file."
-    fail("WPT001", f"{folder} is a directory without {_INDEXES[0]} or its like", advice)
+    parts = sorted(path.parent.name for path in folder.glob("*/config.json"))
+    advice = f"It holds {', '.join(files[:5] or parts)}: give one of them." if files or parts else "Give a file."
+    fail("WPT001", f"{folder} is a directory without {_LAID_OUT[0]} or its like", advice)
 
 
 def _open_dcp(path: Path, key: str | None) -> Checkpoint:

@@ -13,8 +13,9 @@ from weight_port import store
 from weight_port.checkpoint import Checkpoint, open_checkpoint
 from weight_port.dcp_files import Pieced
 from weight_port.errors import SeveralStateDicts
+from weight_port.msgpack_reading import is_msgpack
 from weight_port.npz_files import Inflated
-from weight_port.orbax_files import is_orbax
+from weight_port.orbax_files import orbax_folder
 from weight_port.regions import Stored, TensorInfo, contiguous
 from weight_port.report import size
 
@@ -88,7 +89,7 @@ class Inspection:
 def inspect(path: str | Path, key: str | None = None) -> Inspection:
     """What is in a checkpoint of torch or Flax. No tensor is read. Raises PortError."""
     path = Path(path)
-    if path.suffix == ".msgpack" or (path.is_dir() and is_orbax(path)):
+    if path.suffix == ".msgpack" or is_msgpack(path) or orbax_folder(path) is not None:
         infos, _ = store.read(path)
         form = "Orbax" if path.is_dir() else "Flax msgpack"
         return Inspection(str(path), form, (Part("", tuple(_plain(name, infos[name]) for name in infos), {}),))

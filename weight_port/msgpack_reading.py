@@ -53,6 +53,16 @@ class _Bytes:
     stop: int
 
 
+def is_msgpack(path: Path) -> bool:
+    """Whether a file begins as a tree that flax.serialization wrote: its checkpoints have no ending."""
+    try:
+        with open(path, "rb") as file:
+            head = file.read(9)
+    except OSError:
+        return False
+    return (b"\x81" <= head[:1] <= b"\x8f" or head[:1] in (b"\xde", b"\xdf")) and head[5:] != b"\0\0\0{"  # safetensors
+
+
 def read_msgpack(path: Path) -> tuple[dict[str, TensorInfo], Callable[[str], np.ndarray]]:
     """Shapes and types by name, and a function that reads one array. Raises PortError WPT001 or WPT003."""
     file = map_file(path)

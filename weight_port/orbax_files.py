@@ -146,9 +146,19 @@ def _checkpoint() -> dict[str, Any]:
     }
 
 
-def is_orbax(path: Path) -> bool:
-    """Whether a folder is an Orbax checkpoint of one tree."""
-    return (path / "_METADATA").is_file()
+def orbax_folder(path: Path) -> Path | None:
+    """The folder of a tree that Orbax wrote: this one, or the only one in it, as managers of checkpoints keep them:
+    "1000/default", "checkpoint_1000". None where there is none. Raises PortError WPT001 where there are several."""
+    if not path.is_dir() or (path / "_METADATA").is_file():
+        return path if path.is_dir() else None
+    steps = {folder: folder.name.rpartition("_")[2] for folder in path.iterdir()}
+    counted = sorted((step for step in steps if steps[step].isdecimal()), key=lambda step: int(steps[step]))
+    below = [path / "default", *counted, *(step / "default" for step in counted)]
+    found = [folder for folder in below if (folder / "_METADATA").is_file()]
+    if len(found) > 1:
+        listed = ", ".join(str(folder.relative_to(path)) for folder in found)
+        fail("WPT001", f"{path} holds {len(found)} Orbax checkpoints: {listed}", "Give one of these folders.")
+    return found[0] if found else None
 
 
 def read_orbax(path: Path) -> tuple[dict[str, TensorInfo], Any]:

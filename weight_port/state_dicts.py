@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from weight_port.dtypes import DTYPES, is_float
@@ -42,7 +43,7 @@ def choose(saved: Any, key: str | None, where: str) -> StateDict:
     else:
         found = {path: node for path, node in found.items() if _is_weights(node)}
     if not found:
-        fail("WPT002", f"{where} holds no state dict (no dict of tensors)", f"At its top is {_describe(saved)}.")
+        fail("WPT002", f"{where} holds no state dict (no dict of tensors)", f"At its top is {_contents(saved)}.")
     if key is None and len(found) == 1:
         return _state_dict(*next(iter(found.items())))
     listed = "".join(f"\n      --key {path or repr('')}: {_count(node)}" for path, node in found.items())
@@ -130,7 +131,20 @@ def _count(node: Mapping[Any, Any]) -> str:
 
 
 def _describe(value: Any) -> str:
+    if isinstance(value, TensorRef):
+        return "a tensor"
     return f"an object of {value.origin}" if isinstance(value, Opaque) else f"a {type(value).__name__}"
+
+
+def _contents(value: Any) -> str:
+    """What is there instead of a state dict, one level deep."""
+    if isinstance(value, Mapping) and {"state", "param_groups"} <= value.keys():
+        return "the state of an optimizer, which --optimizer-from takes"
+    if not isinstance(value, Mapping | list | tuple):
+        return _describe(value)
+    parts = value.items() if isinstance(value, Mapping) else enumerate(value)
+    listed = [f"{name!r} is {_describe(part)}" for name, part in islice(parts, 5)]
+    return f"{_describe(value)} of {len(value)}" + (f": {', '.join(listed)}" if listed else "")
 
 
 def averages_count(keys: Collection[str]) -> str | None:

@@ -16,9 +16,9 @@ from migrate.manifest import replacing
 from weight_port.dtypes import is_extended
 from weight_port.errors import fail
 from weight_port.msgpack_files import write_msgpack
-from weight_port.msgpack_reading import read_msgpack
+from weight_port.msgpack_reading import is_msgpack, read_msgpack
 from weight_port.npz_files import read_flax_npz, write_npz
-from weight_port.orbax_files import Mesh, is_orbax, read_orbax, write_orbax
+from weight_port.orbax_files import Mesh, orbax_folder, read_orbax, write_orbax
 from weight_port.outputs import Outputs
 from weight_port.regions import TensorInfo
 from weight_port.safetensors_files import header, read_safetensors
@@ -139,14 +139,14 @@ def read(path: Path) -> tuple[dict[str, TensorInfo], Read]:
 
     Raises PortError WPT002 or WPT003.
     """
-    if path.is_dir() and is_orbax(path):
-        return read_orbax(path)
+    if (folder := orbax_folder(path)) is not None:
+        return read_orbax(folder)
     if path.suffix == ".safetensors":
         stored, _ = read_safetensors(path)
         return {name: tensor.info for name, tensor in stored.items()}, lambda name: stored[name].read()
     if path.suffix == ".npz":
         return read_flax_npz(path)
-    if path.suffix == ".msgpack":
+    if path.suffix == ".msgpack" or (is_folder(path) and is_msgpack(path)):
         return read_msgpack(path)
     if path.is_dir() and any(path.glob("*.safetensors")):
         found = [read_safetensors(part)[0] for part in sorted(path.glob("*.safetensors"))]

@@ -206,8 +206,14 @@ def test_other_containers(tmp_path):
 
 
 def test_no_state_dict(tmp_path):
-    torch.save([1, 2], tmp_path / "m.pt")
-    fails(tmp_path / "m.pt", "WPT002", "no state dict", "a list")
+    for saved, said in (
+        ([1, torch.ones(2)], "a list of 2: 0 is a int, 1 is a tensor"),
+        ({3: torch.ones(2)}, "a dict of 1: 3 is a tensor"),
+        (torch.ones(1), "a tensor"),
+        (torch.optim.SGD([torch.ones(1)]).state_dict(), "the state of an optimizer"),
+    ):
+        torch.save(saved, tmp_path / "m.pt")
+        fails(tmp_path / "m.pt", "WPT002", "no state dict", said)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,9 @@ import pytest
 import torch
 from flax.traverse_util import unflatten_dict
 from safetensors.numpy import load_file, save_file
+from typer.testing import CliRunner
 
+from migrate.cli import app
 from tests.conformance import rewritten
 from tests.weight_port.published import PUBLISHED
 from weight_port import PortError, family_manifest, family_of, family_weights, port_weights
@@ -117,6 +119,15 @@ def test_what_is_not_known_is_said(tmp_path, config, family, layout, said):
     with pytest.raises(PortError, match="WPT008") as caught:
         family_manifest(tmp_path / "model.safetensors", family, layout=layout)
     assert said in str(caught.value)
+
+
+def test_one_of_several_state_dicts_of_a_family(tmp_path):
+    """A training checkpoint with a moving average."""
+    theirs = rewritten.executed(PUBLISHED["torchvision_resnet"][0])[PUBLISHED["torchvision_resnet"][1]]()
+    torch.save({"model": theirs.state_dict(), "ema": theirs.state_dict()}, tmp_path / "m.pt")
+    arguments = ["port-weights", str(tmp_path / "m.pt"), "--family", "torchvision_resnet", "--dry-run"]
+    assert CliRunner().invoke(app, arguments).exit_code == 2
+    assert CliRunner().invoke(app, [*arguments, "--key", "ema"]).exit_code == 0
 
 
 def test_a_scale_and_a_shift_are_rounded_once(tmp_path):

@@ -128,6 +128,13 @@ def test_a_folder_of_hugging_face(tmp_path):
     (tmp_path / "config.json").write_text("{}")
     torch.save({"other": torch.ones(2)}, tmp_path / "pytorch_model.bin")
     assert list(open_checkpoint(tmp_path)) == ["w"]
+    # diffusers keeps another precision beside it, and several models in the folders of a pipeline
+    (tmp_path / "pipeline" / "unet").mkdir(parents=True)
+    (tmp_path / "pipeline" / "unet" / "config.json").write_text("{}")
+    fails(tmp_path / "pipeline", "WPT001", "holds unet")
+    for name in ("diffusion_pytorch_model.fp16.safetensors", "diffusion_pytorch_model.safetensors"):
+        save_file({name.partition(".")[2]: torch.ones(2)}, tmp_path / "pipeline" / "unet" / name)
+    assert list(open_checkpoint(tmp_path / "pipeline" / "unet")) == ["safetensors"]
 
 
 def test_the_prefix_of_a_module_that_holds_the_model(tmp_path):

@@ -3,16 +3,18 @@
 import json
 
 import numpy as np
+import orbax.checkpoint as ocp
 import pytest
 import torch
+from flax.serialization import to_bytes
 from safetensors.torch import save_file
 from typer.testing import CliRunner
 
 from migrate.cli import app
-from weight_port import regions
+from weight_port import PortError, regions
 from weight_port.inspection import inspect
 from weight_port.outputs import Outputs
-from weight_port.store import Options, write
+from weight_port.store import Options, read, write
 
 
 @pytest.fixture
@@ -63,6 +65,22 @@ def test_the_other_formats(tmp_path):
             ("params/fc/kernel", (2, 3), "float32", 24),
             ("params/fc/bias", (3,), "float32", 12),
         }
+
+
+def test_what_managers_of_checkpoints_keep(tmp_path):
+    """Orbax's and Flax's: folders by the number of the step, files without an ending."""
+    tree = {"params": {"w": np.ones((2, 3), np.float32)}}
+    for step in (5, 10):
+        with ocp.StandardCheckpointer() as saver:
+            saver.save(tmp_path / "run" / str(step) / "default", tree)
+        if step == 5:
+            assert inspect(tmp_path / "run").parts[0].tensors[0].key == "params/w"
+    with pytest.raises(PortError, match="holds 2 Orbax checkpoints: 5/default, 10/default"):
+        inspect(tmp_path / "run")
+    assert inspect(tmp_path / "run" / "10").format == "Orbax"
+    (tmp_path / "checkpoint_7").write_bytes(to_bytes(tree))
+    assert inspect(tmp_path / "checkpoint_7").format == "Flax msgpack"
+    assert list(read(tmp_path / "checkpoint_7")[0]) == ["params/w"]
 
 
 def test_the_command(nested, tmp_path):
