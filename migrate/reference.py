@@ -150,8 +150,8 @@ def _agreement_markdown() -> str:
         "in both frameworks: values, gradients, shapes and types have to agree. Of random draws and of memory that "
         "nothing has written to, only shapes and types.\n",
         f"{total} That is {total.agrees / total.samples:.1%}; of those that are not refused, "
-        f"{total.agrees / (total.samples - total.refused):.1%}. An error in JAX is mostly an axis of a tensor without "
-        "axes, which torch accepts.\n",
+        f"{total.agrees / (total.samples - total.refused):.1%}. An error in JAX comes of what a source "
+        "does not tell, mostly an axis of a tensor without axes, which torch accepts; each API says of what.\n",
         "| operator | samples | agree | refused by code | error in JAX | differ |",
         "| --- | --- | --- | --- | --- | --- |",
     ]

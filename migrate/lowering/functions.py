@@ -158,9 +158,8 @@ class Functions(Initializers, HandedOver, Initialisation, UserCalls):
             states += map(self.state_expr, own)
         if states:
             node = nodes.bare_tuple([*states, *([node] if node is not None else [])])
-        made = small.with_changes(value=node)
-        if node is not None and small.value is None:
-            made = made.with_changes(whitespace_after_return=cst.SimpleWhitespace(" "))
+        spaced = " " if node is not None and small.value is None else small.whitespace_after_return.value
+        made = small.with_changes(value=node, whitespace_after_return=cst.SimpleWhitespace(spaced))
         return suites.rebuilt(line, small, made)
 
     def own_returns(self) -> list[Expr]:

@@ -40,6 +40,62 @@ DIFFERS: dict[str, str] = {
     "torch.topk": _TIES,
 }
 
+# Why JAX raises an error for some samples of an API when they run: what decides it is the shape, the type or the value
+# of a tensor, of which a source tells nothing.
+_NO_AXES = "Of a tensor without axes, which torch takes as one with a single axis."
+_INTEGERS_ALONE = "Of integers and booleans, of which torch makes floats."
+_BOOLEANS = "Of booleans, which JAX neither adds nor multiplies."
+_NO_BATCH = "Of an image or a signal without a batch."
+_MASK = "Of a boolean mask inside jit: the shape would depend on the data."
+_EMPTY = "Of matrices without elements."
+_MORE_AXES = "Of sorted values with several axes."
+_UNEVEN = "Of a length that the number of parts does not divide."
+_WITHOUT_AXES = (
+    "Tensor.unfold torch.all torch.amax torch.amin torch.aminmax torch.any torch.argmax torch.argmin torch.argsort "
+    "torch.count_nonzero torch.cumprod torch.cumsum torch.gather torch.index_copy torch.index_fill torch.index_select "
+    "torch.kthvalue torch.linalg.vector_norm torch.logcumsumexp torch.logsumexp torch.max torch.mean torch.median "
+    "torch.meshgrid torch.min torch.nanmean torch.nanquantile torch.nansum torch.nn.functional.cosine_similarity "
+    "torch.nn.functional.log_softmax torch.nn.functional.normalize torch.nn.functional.softmax "
+    "torch.nn.functional.softmin torch.norm torch.prod torch.quantile torch.sort "
+    "torch.sum torch.topk torch.transpose"
+)
+_FLOATS_ALONE = (
+    "torch.nn.functional.sigmoid torch.rsqrt torch.sigmoid torch.special.expit torch.special.log_ndtr "
+    "torch.special.ndtr torch.special.ndtri"
+)
+RAISES: dict[str, str] = {
+    **dict.fromkeys(_WITHOUT_AXES.split(), _NO_AXES),
+    **dict.fromkeys(_FLOATS_ALONE.split(), _INTEGERS_ALONE),
+    **{f"torch.nn.functional.conv{kind}d": _NO_BATCH for kind in (1, 2, *(f"_transpose{n}" for n in (1, 2, 3)))},
+    "operator __getitem__": _MASK,
+    "torch.cat": "Of a tensor without elements beside one with more axes.",
+    "torch.chunk": _UNEVEN,
+    "torch.complex": "Of two tensors with different numbers of axes.",
+    "torch.cummax": f"{_NO_AXES} {_BOOLEANS}",
+    "torch.cummin": f"{_NO_AXES} {_BOOLEANS}",
+    "torch.index_add": f"{_NO_AXES} {_BOOLEANS}",
+    "torch.index_put": f"{_MASK} {_BOOLEANS}",
+    "torch.kron": _BOOLEANS,
+    "torch.linalg.det": _EMPTY,
+    "torch.linalg.solve": "Of a vector for each of several matrices.",
+    "torch.linalg.svd": "The gradient by both full matrices.",
+    "torch.logdet": _EMPTY,
+    "torch.masked_scatter": "Of a mask with more axes than the tensor.",
+    "torch.nn.functional.batch_norm": "Of a tensor with one axis and no elements.",
+    "torch.nn.functional.grid_sample": "Of volumes.",
+    "torch.nn.functional.group_norm": "Of a batch without elements.",
+    "torch.nn.functional.multi_margin_loss": "Of scores without a batch.",
+    "torch.repeat_interleave": "Of numbers of repetitions that are told by data inside jit.",
+    "torch.scatter": _BOOLEANS,
+    "torch.scatter_add": _BOOLEANS,
+    "torch.scatter_reduce": "The gradient of products.",
+    "torch.searchsorted": _MORE_AXES,
+    "torch.sgn": "Of booleans.",
+    "torch.sign": "Of booleans.",
+    "torch.squeeze": f"Of an axis that is longer than 1, which torch leaves as it is. {_NO_AXES}",
+    "torch.tensordot": "Of axes of which one has the length 1 and the other another.",
+}
+
 
 @dataclass(frozen=True)
 class Agreement:
@@ -85,8 +141,10 @@ def of(rule: Rule) -> str | None:
     name = next((name for name in rule.names if name in measured()), None)
     if name is None:
         return None
-    reason = f" {DIFFERS[name]}" if name in DIFFERS else ""
-    return f"{measured()[name]}{reason}"
+    found = measured()[name]
+    differs = f" {DIFFERS[name]}" if name in DIFFERS else ""
+    raises = f" An error: {RAISES[name][0].lower()}{RAISES[name][1:]}" if found.raises and name in RAISES else ""
+    return f"{found}{differs}{raises}"
 
 
 def total() -> Agreement:

@@ -15,8 +15,10 @@ _plain = partial(plain, family="arranging")
 
 def _at_least(n: int) -> Rule:
     def function(call: Call) -> Value:
-        made = nodes.call(f"jnp.atleast_{n}d", *[value.node for value in call.rest])
-        return Value(made, Tensor() if len(call.rest) == 1 else Items(None, Tensor()))
+        listed = len(call.rest) == 1 and isinstance(call.rest[0].node, cst.List | cst.Tuple)
+        given = nodes.elements(call.rest[0].node) if listed else [value.node for value in call.rest]
+        made = nodes.call(f"jnp.atleast_{n}d", *given)
+        return Value(made, Tensor() if len(call.rest) == 1 and not listed else Items(None, Tensor()))
 
     shape = {1: "", 2: "3", 3: "2, 3"}[n]
     text = f"torch.atleast_{n}d(x)  # x: f32[{shape}]\n    jnp.atleast_{n}d(x)"

@@ -35,15 +35,20 @@ for _name, _text in (
 
 def _several_axes(name: str, default: str) -> Rule:
     def function(call: Call) -> Value:
-        given = call.given("s", "norm")
+        given, target = call.given("s", "norm"), name
         if call.has("dim"):
             given["axes"] = axes(call, "dim")
-        return Value(nodes.call(f"jnp.fft.{name}", call.node("input"), **given), Tensor())
+            if isinstance(nodes.literal(given["axes"]), int):
+                given["axes"] = nodes.tuple_of([given["axes"]])
+            if nodes.length(given["axes"]) != 2:
+                target = name.replace("2", "n")  # jax's two-dimensional forms take two axes, torch's any number
+        return Value(nodes.call(f"jnp.fft.{target}", call.node("input"), **given), Tensor())
 
     doc = (
         f"{'The last two axes' if default != 'None' else 'All axes'} by default.\n\n"
         f"    >>> torch.fft.{name}(x)  # x: f32[2, 4, 6]\n    jnp.fft.{name}(x)\n"
         f"    >>> torch.fft.{name}(x, dim=(0, 1))  # x: f32[2, 4, 6]\n    jnp.fft.{name}(x, axes=(0, 1))\n"
+        f"    >>> torch.fft.{name}(x, dim=1)  # x: f32[2, 4, 6]\n    jnp.fft.{name.replace('2', 'n')}(x, axes=(1,))\n"
     )
     parameters = signature(f"input, s=None, dim={default}, norm=None, *, out=None")
     return Rule((f"torch.fft.{name}",), parameters, function, False, "", doc, "fourier")

@@ -5,7 +5,7 @@ import libcst as cst
 from migrate import nodes
 from migrate.kinds import Tensor
 from migrate.nodes import Expr
-from migrate.rules.creation import FACTORY
+from migrate.rules.creation import FACTORY, dtype_kind
 from migrate.rules.rule import Call, Rule, Value, register, rule, signature
 
 
@@ -58,14 +58,18 @@ def randint(call: Call) -> Value:
     jax.random.randint(key, (4,), 1, 5)
     >>> torch.randint(0, 5, size=(4,), dtype=torch.int16)
     jax.random.randint(key, (4,), 0, 5, jnp.int16)
+    >>> torch.randint(5, (4,), dtype=torch.float32)
+    jax.random.randint(key, (4,), 0, 5).astype(jnp.float32)
     """
     if "size" in call.bound and "high" in call.bound:
         low, high, size = call.node("low"), call.node("high"), call.node("size")
     else:
         low, high = nodes.expression("0"), call.node("low")
         size = call.node("size") if "size" in call.bound else call.node("high")
-    rank = nodes.length(size)
-    return Value(nodes.call("jax.random.randint", call.key(), size, low, high, *_dtype(call)), Tensor("int", rank))
+    kind = dtype_kind(call.node("dtype")) if call.has("dtype") else "int"
+    made = nodes.call("jax.random.randint", call.key(), size, low, high, *(_dtype(call) if kind == "int" else []))
+    cast = made if kind == "int" else call.make("{made}.astype({dtype})", made=made)  # randint draws integers alone
+    return Value(cast, Tensor(kind, nodes.length(size)))
 
 
 @rule("torch.randint_like", signature=f"input, low, high=None, *, {FACTORY}", dtype="", draws=True)
@@ -73,14 +77,16 @@ def randint_like(call: Call) -> Value:
     """Shape and type of another tensor; with one number, that is the (excluded) upper bound.
 
     >>> torch.randint_like(x, 5)  # x: i32[2, 3]
-    jax.random.randint(key, x.shape, 0, 5, x.dtype)
+    jax.random.randint(key, x.shape, 0, 5).astype(x.dtype)
+    >>> torch.randint_like(x, 1, 5, dtype=torch.int16)  # x: f32[2, 3]
+    jax.random.randint(key, x.shape, 1, 5).astype(jnp.int16)
     """
-    bounds = ("{low}", "{high}") if call.has("high") else ("0", "{low}")
+    bounds = "{low}, {high}" if call.has("high") else "0, {low}"
     dtype = "{dtype}" if call.has("dtype") else "{input}.dtype"
-    drawn = call.make(
-        f"jax.random.randint({{key}}, {{input}}.shape, {bounds[0]}, {bounds[1]}, {dtype})", key=call.key()
-    )
-    return Value(drawn, Tensor("int"))
+    drawn = call.make(f"jax.random.randint({{key}}, {{input}}.shape, {bounds}).astype({dtype})", key=call.key())
+    like = call.kind("input")
+    kind = dtype_kind(call.node("dtype")) if call.has("dtype") else like.dtype if isinstance(like, Tensor) else ""
+    return Value(drawn, Tensor(kind, call.rank("input")))
 
 
 @rule("torch.normal", signature="mean, std=1, size=None, *, generator=None, dtype=None, device=None", draws=True)

@@ -11,4 +11,5 @@ def unfold(x, kernel_size, dilation=1, padding=0, stride=1):
         x, pair(kernel_size), pair(stride), [(n, n) for n in pair(padding)], rhs_dilation=pair(dilation),
         precision=jax.lax.Precision.HIGHEST,
     )  # fmt: skip
-    return patches.reshape(*patches.shape[:2], -1)
+    batch, window, height, width = patches.shape
+    return patches.reshape(batch, window, height * width)

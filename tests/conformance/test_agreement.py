@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from migrate.rules import agreement
-from migrate.rules.agreement import DIFFERS, FILE, Agreement
+from migrate.rules.agreement import DIFFERS, FILE, RAISES, Agreement
 from tests.conformance.opinfo.__main__ import COUNTED, measure, names
 
 # One of each sort: pairs with numbers, an axis or none, several results, indices, an operator, refusals, random draws.
@@ -45,6 +45,11 @@ def test_everything_that_torch_has_samples_for_is_measured() -> None:
 def test_what_differs_has_a_reason() -> None:
     differing = {name for name, found in agreement.measured().items() if found.differs}
     assert differing == set(DIFFERS)
+
+
+def test_what_raises_has_a_reason() -> None:
+    raising = {name for name, found in agreement.measured().items() if found.raises}
+    assert raising == set(RAISES)
 
 
 def test_most_samples_agree() -> None:
