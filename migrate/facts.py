@@ -123,6 +123,8 @@ class ClassFacts:
     bases: list[str] = field(default_factory=list)  # user classes that it inherits from
     sets_up: bool = False  # whether it has a setup of its own or of its base
     written: tuple[cst.ClassDef, cst.ClassDef] | None = None  # its base's definition, and its own with that in it
+    borrows: str = ""  # a base of another package's that is no part of what it computes
+    registers: bool = False  # whether `self.config` holds the arguments of its constructor
     built: set[str] = field(default_factory=set)  # methods that `__init__` runs
     seen: dict[str, Kind] = field(default_factory=dict)  # attributes that this round has met
     certain: set[str] = field(default_factory=set)  # attributes that the constructor sets whatever its arguments say
@@ -170,6 +172,11 @@ class ClassFacts:
     flags: dict[str, bool] = field(default_factory=dict)  # attributes that are True, or False, whatever it is given
     # path of a weight -> the lengths of its axes in Flax, as the constructor writes them
     lengths: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def is_borrowed(self, attribute: str) -> bool:
+        """Whether an attribute that nothing here is known to set may come from a base of another package."""
+        known = attribute in self.attributes or attribute in self.fields or self.method(attribute) is not None
+        return bool(self.borrows) and not known and not attribute.startswith("__")
 
     def method(self, name: str) -> cst.FunctionDef | None:
         """A method as the class has it in the input; None where it has none of that name."""

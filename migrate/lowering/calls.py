@@ -193,6 +193,8 @@ class Calls(
             return self.host_method_call(node, func, base, kind)
         if isinstance(kind, Model):
             return self.model_method(node, func, base)
+        if isinstance(kind, ModuleClass):
+            self.class_attribute(base, method)
         if isinstance(kind, Weight):
             return self.weight_method(node, func, base)
         if isinstance(kind, AnyWeight):

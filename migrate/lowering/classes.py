@@ -24,11 +24,13 @@ from migrate.kinds import (
     Unpassed,
 )
 from migrate.layers.table import TABLE
+from migrate.library_modules import MIXIN
 from migrate.lowering.changed_buffers import changed_attributes
 from migrate.lowering.constructors import built_methods, certain, extras_handed_on, repeated
 from migrate.lowering.custom_gradients import AUTOGRAD_FUNCTIONS, CustomGradients
 from migrate.lowering.inheritance import FRAMEWORK, Inheritance
 from migrate.lowering.layer_subclasses import LayerSubclasses
+from migrate.lowering.registered_settings import RegisteredSettings
 from migrate.lowering.setup import own_fields
 from migrate.lowering.signatures import with_draws
 from migrate.lowering.weight_methods import WeightMethods
@@ -39,7 +41,7 @@ from migrate.rules.catalogue import RULES
 _FOREIGN = Plain("imported")  # of another package, or a class that inherits from one of those
 
 
-class Classes(LayerSubclasses, WeightMethods, CustomGradients, Inheritance):
+class Classes(LayerSubclasses, WeightMethods, CustomGradients, RegisteredSettings, Inheritance):
     """Definitions of classes."""
 
     def statement_ClassDef(self, node: cst.ClassDef) -> list[Statement]:
@@ -68,7 +70,7 @@ class Classes(LayerSubclasses, WeightMethods, CustomGradients, Inheritance):
             raise Unsupported("MIG201", f"{node.name.value} inherits from {nodes.code(node.bases[0].value)}")
         plain = all(nodes.dotted(arg.value) == "object" for arg in node.bases)
         ours = plain and (self.uses_torch(node) or _touches_models(node))
-        other = _FOREIGN if _FOREIGN in kinds else Plain("class")
+        other = _FOREIGN if _FOREIGN in kinds or Plain(MIXIN) in kinds else Plain("class")
         own = HostClass(inside(self.unit.scope, node.name.value))
         self.env.kinds[node.name.value] = own if ours else other
         return [self.host_class(node)]
@@ -106,6 +108,8 @@ class Classes(LayerSubclasses, WeightMethods, CustomGradients, Inheritance):
         written = self.written_out(node, base) if base is not None else None
         if written is not None:
             node, base = written, self.module_base(written)
+        else:
+            node = self.of_itself_alone(facts, node)
         facts.node, facts.bases = node, []
         self.env.kinds[node.name.value] = ModuleClass(name)
         methods = {s.name.value: s for s in node.body.body if isinstance(s, cst.FunctionDef)}

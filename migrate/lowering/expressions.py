@@ -155,6 +155,9 @@ class Expressions(AnyWeights, Submodules, Accelerated, Cropping, NamedParameters
 
     def expr_Attribute(self, node: cst.Attribute) -> Value:
         attribute = node.attr.value
+        settings = self.settings_of(node.value)
+        if settings is not node.value:
+            node = node.with_changes(value=settings)
         weight = self.weight_shape(node) if attribute == "shape" else self.weight(node)
         if weight is not None:
             return weight
@@ -249,6 +252,8 @@ class Expressions(AnyWeights, Submodules, Accelerated, Cropping, NamedParameters
         method = self.script.functions.get(f"{facts.name}.{attribute}")
         if kind is UNKNOWN and method is not None and "property" in method.decorators:
             return Value(node, method.result)
+        if kind is UNKNOWN and method is None and facts.is_borrowed(attribute):
+            raise Unsupported("MIG201", f"self.{attribute} may be what {facts.borrows} adds, which is not known")
         if attribute in self.moved:
             return Value(nodes.name(self.moved[attribute]), kind)
         renamed = facts.renamed.get(attribute)
@@ -258,6 +263,15 @@ class Expressions(AnyWeights, Submodules, Accelerated, Cropping, NamedParameters
             return Value(cst.Attribute(node, cst.Name("value")), kind)
         return Value(node, kind)
 
+    def settings_of(self, node: Expr) -> Expr:
+        """`model` for `model.config` where that holds the arguments of its constructor: its fields, here."""
+        path = nodes.dotted(node) or ""
+        if not isinstance(node, cst.Attribute) or not path.endswith(".config"):
+            return node
+        kind = self.expr(node.value).kind
+        registers = isinstance(kind, Model | SelfModule) and self.script.classes[kind.cls].registers
+        return node.value if registers else node
+
     def model_attribute(self, node: cst.Attribute, base: Value, attribute: str) -> Value:
         """`model.x` on the host."""
         assert isinstance(base.kind, Model)
@@ -265,6 +279,8 @@ class Expressions(AnyWeights, Submodules, Accelerated, Cropping, NamedParameters
             return base
         facts = self.script.classes.get(base.kind.cls)
         kind = facts.attributes.get(attribute, UNKNOWN) if facts else UNKNOWN
+        if kind is UNKNOWN and facts is not None and facts.is_borrowed(attribute):
+            raise Unsupported("MIG201", f".{attribute} may be what {facts.borrows} adds, which is not known")
         if isinstance(kind, Module | Tied | Tensor) and self.context in HOST_CONTEXTS:
             raise Unsupported(
                 "MIG301", f"{nodes.code(node)}: a part of a model, which has no weights of its own in Flax"

@@ -13,9 +13,11 @@ from migrate import nodes
 from migrate.diagnostics import Unsupported
 from migrate.imports import Written
 from migrate.kinds import UNKNOWN, Kind, Model, Optimizer, Plain, ProjectModule, Scheduler, TorchName
+from migrate.library_modules import MIXIN, MODULE, REGISTERS, role
 from migrate.lowering.binding import Binding
 from migrate.lowering.einops_calls import einops_kind
 from migrate.lowering.elements import kinds_in
+from migrate.lowering.registered_settings import only_in_module_classes
 from migrate.lowering.scope import is_data_api
 from migrate.machine import NO_OPS, REGISTRIES
 from migrate.nodes import Statement
@@ -31,8 +33,6 @@ _PROGRESS = (
     "rich.progress.track",
 )
 _SERVED = {name: name for name in ("contextlib.nullcontext", "accelerate.Accelerator")}  # as torch's own names are
-# Bases of modules that add to torch's nothing but what a forward pass may be told to do to save memory.
-_MODULES = {"transformers.modeling_layers.GradientCheckpointingLayer": "torch.nn.Module"}
 
 
 class Imports(Binding):
@@ -79,15 +79,26 @@ class Imports(Binding):
                     self.env.kinds[alias.evaluated_alias or alias.evaluated_name] = Plain("progress")
                     continue
                 self.unit.imported[alias.evaluated_alias or alias.evaluated_name] = name
-                served = {**_SERVED, **_MODULES}.get(name, "") if self.unit.imports_torch else ""
-                self.env.kinds[alias.evaluated_alias or alias.evaluated_name] = (
-                    TorchName(served) if served else Plain("imported")
-                )
-            kept = [alias for alias in small.names if f"{module}.{alias.evaluated_name}" not in _MODULES]
-            return self.taking(line, small, kept) if self.unit.imports_torch else [line]
+                self.env.kinds[alias.evaluated_alias or alias.evaluated_name] = self.foreign_kind(name)
+            return self.taking(line, small, [alias for alias in small.names if not self.is_left_out(alias)])
         for alias in small.names:
             self.report_unread(line, f"{module}{'' if module.endswith('.') else '.'}{alias.evaluated_name}")
         return self.from_project(line, small, small.names, scope)
+
+    def foreign_kind(self, name: str) -> Kind:
+        """What a name of another package is where torch is used: as one of torch's own, or nothing to a module."""
+        found = (_SERVED.get(name) or role(name)) if self.unit.imports_torch else ""
+        if found in (MIXIN, REGISTERS):
+            return Plain(found)
+        return TorchName(found) if found else Plain("imported")
+
+    def is_left_out(self, alias: cst.ImportAlias) -> bool:
+        """Whether a name of another package is nothing but what module classes do without."""
+        name = alias.evaluated_alias or alias.evaluated_name
+        kind = self.kind_of_name(name)
+        return kind == TorchName(MODULE) or (
+            kind in (Plain(MIXIN), Plain(REGISTERS)) and only_in_module_classes(name, self.blocks[0].statements)
+        )
 
     def from_torch(self, line: cst.SimpleStatementLine, small: cst.ImportFrom, module: str) -> list[Statement]:
         """`from torch import nn`. What has no counterpart is not imported from a library that stays."""

@@ -186,6 +186,8 @@ class MakerValues(Layers):
             if facts is None:
                 return UNKNOWN
             kind = facts.seen.get(attribute, facts.attributes.get(attribute, UNKNOWN))
+            if kind is UNKNOWN and facts.is_borrowed(attribute):
+                raise Unsupported("MIG201", f".{attribute} may be what {facts.borrows} adds, which is not known")
             found = join(found, kind)
         return found
 

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
+import sys
+import types
+from collections.abc import Callable
+from typing import Any
+
 import pytest
+import torch
 
 from migrate.layers.layer import Sample
 from tests.conformance import rewritten
@@ -164,6 +171,22 @@ class M(nn.Module):
             x = x / 2
         return x
 """
+REGISTERED = """from diffusers import ConfigMixin, ModelMixin, register_to_config
+
+
+class M(ModelMixin, ConfigMixin):
+    @register_to_config
+    def __init__(self, width=4, sizes=(4, 3), scale=None):
+        super().__init__()
+        self.width = width
+        scale = scale or self.config.sizes[1]
+        self.linears = nn.ModuleList([nn.Linear(self.config.width, size) for size in self.config.sizes])
+        self.twice = 2 * scale
+
+    def forward(self, x):
+        x = self.linears[0](x) / self.config.width
+        return self.linears[1](x) * (self.twice if self.config.scale is None else self.config.scale)
+"""
 FORMS = {
     "a flag that nobody passes": (A_FLAG_THAT_NOBODY_PASSES, Sample("M()", (3, 4))),
     "cells stepped in a loop": (STEPPED, Sample("M()", (5, 3, 3))),
@@ -172,8 +195,28 @@ FORMS = {
     "buffers that follow in train mode": (FOLLOWING, Sample("M()", (3, 4))),
     "buffers that change in both modes, and no_grad": (REMEMBERING, Sample("M()", (3, 4))),
     "lists of parameters": (PARAMETER_LISTS, Sample("M()", (3, 4))),
+    "settings that a constructor registers": (REGISTERED, Sample("M()", (3, 4))),
     "lists of layers that may be empty": (LISTS_OR_NONE, Sample("M()", (2, 2, 4, 5))),
 }
+
+
+@pytest.fixture(autouse=True)
+def diffusers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the library of that name adds to a model, in short."""
+
+    def register_to_config(init: Callable[..., None]) -> Callable[..., None]:
+        def registering(self: Any, *given: Any, **named: Any) -> None:
+            bound = inspect.signature(init).bind(self, *given, **named)
+            bound.apply_defaults()
+            self.config = types.SimpleNamespace(**bound.arguments)
+            init(self, *given, **named)
+
+        return registering
+
+    library: Any = types.ModuleType("diffusers")
+    library.ModelMixin, library.ConfigMixin = torch.nn.Module, type("ConfigMixin", (), {})
+    library.register_to_config = register_to_config
+    monkeypatch.setitem(sys.modules, "diffusers", library)
 
 
 @pytest.mark.parametrize("name", FORMS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from migrate.pipeline import convert
+from migrate.pipeline import Conversion, convert
 from migrate.source import parse
 
 
@@ -96,3 +96,74 @@ class Net(Base):
     made = convert(parse("x.py", source))
     assert [found.code for found in made.report.diagnostics] == ["MIG201"]
     assert "class Net:\n    def __init__(self, *args, **kwargs):\n        raise NotImplementedError(" in made.text
+
+
+CONFIGURED = """import torch
+import torch.nn as nn
+from diffusers import ConfigMixin, ModelMixin
+from diffusers.configuration_utils import register_to_config
+from huggingface_hub import PyTorchModelHubMixin, hf_hub_download
+
+
+class Net(ModelMixin, ConfigMixin):
+    @register_to_config
+    def __init__(self, width: int = 8, sizes: tuple[int, ...] = (4, 2), scale: float = 0.5):
+        super().__init__()
+        scale = scale * 2
+        self.fc = nn.Linear(self.config.sizes[0], self.config.width)
+        self.scale_twice = scale
+
+    def forward(self, x):
+        return self.fc(x) * self.config.scale{rest}
+
+
+class Published(nn.Module, PyTorchModelHubMixin, license="mit"):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.fc(x)
+"""
+
+
+def _converted(rest: str, after: str = "") -> Conversion:
+    return convert(parse("x.py", CONFIGURED.replace("{rest}", rest) + after))
+
+
+def test_bases_that_load_and_save_go() -> None:
+    made = _converted("", "\n\nmodel = Net()\nprint(model.config.width, hf_hub_download)\n")
+    assert not made.report.as_text().count("MIG201")
+    assert "class Net(nn.Module):\n    width: int = 8\n    sizes: tuple[int, ...] = (4, 2)\n" in made.text
+    assert "nn.Dense(self.width, **torch_init(fan_in=self.sizes[0]))" in made.text
+    assert "print(model.width, hf_hub_download)" in made.text
+    assert "class Published(nn.Module):\n" in made.text
+    assert "diffusers" not in made.text and "from huggingface_hub import hf_hub_download\n" in made.text
+
+
+@pytest.mark.parametrize(
+    ("rest", "said"),
+    [
+        (" + len(self.config)", "self.config may be what ModelMixin adds"),
+        (" * self.loaded_scale", "self.loaded_scale may be what ModelMixin adds"),
+        ("\n\n\nnet = Net()\nprint(net.device_map)", ".device_map may be what ModelMixin adds"),
+        ("\n\n\nNet.from_pretrained('x')", ".from_pretrained may be what ModelMixin adds"),
+        ("\n\n    def set(self):\n        self.scale = 2", "Net has self.scale beside self.config.scale"),
+    ],
+)
+def test_what_such_a_base_may_add_is_said(rest: str, said: str) -> None:
+    report = _converted(rest).report.as_text()
+    assert f"MIG201 {said}" in report, report
+
+
+def test_a_schedule_keeps_what_a_module_does_without() -> None:
+    steps = """
+
+class Steps(ConfigMixin):
+    @register_to_config
+    def __init__(self, count=8):
+        self.count = count
+"""
+    text = _converted("", steps).text
+    assert "\nfrom diffusers import ConfigMixin\nfrom diffusers.configuration_utils import register_to_config\n" in text
+    assert "class Net(nn.Module):\n" in text and "class Steps(ConfigMixin):\n    @register_to_config\n" in text

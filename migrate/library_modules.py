@@ -1,0 +1,30 @@
+"""What classes of other packages add to a module that inherits from them, where that is nothing of what it computes."""
+
+from __future__ import annotations
+
+# Bases that are torch's own module class, with ways to load and save, or with less memory for the backward pass.
+_MODULES = frozenset({("diffusers", "ModelMixin"), ("transformers", "GradientCheckpointingLayer")})
+
+# Bases beside the module class, which load, save and publish, or switch what a user may ask for.
+_MIXINS = frozenset(
+    {
+        *(("huggingface_hub", name) for name in ("PyTorchModelHubMixin", "ModelHubMixin")),
+        *(("diffusers", f"{name}Mixin") for name in ("Config", "PeftAdapter", "FromOriginalModel", "Attention")),
+        *(("diffusers", f"{name}Mixin") for name in ("Autoencoder", "Cache", "UNet2DConditionLoaders")),
+    }
+)
+
+# A decorator of constructors, by which `self.config` holds their arguments.
+_REGISTERS = frozenset({("diffusers", "register_to_config")})
+
+MODULE, MIXIN, REGISTERS = "torch.nn.Module", "mixin", "registers"
+
+
+def role(name: str) -> str:
+    """What a name of another package is to a module class: its base, a MIXIN beside it, a decorator that REGISTERS
+    the arguments of its constructor; "" for other names. Packages offer a name in several of their modules."""
+    whole = (name.partition(".")[0], name.rpartition(".")[2])
+    for names, found in ((_MODULES, MODULE), (_MIXINS, MIXIN), (_REGISTERS, REGISTERS)):
+        if whole in names:
+            return found
+    return ""
