@@ -105,11 +105,12 @@ class Classes(LayerSubclasses, WeightMethods, CustomGradients, RegisteredSetting
         """A module class in Flax linen. `base`: the user's module class that it inherits from; `layer`: Flax's."""
         name = inside(self.unit.scope, node.name.value)
         facts = self.script.classes.setdefault(name, ClassFacts(name, node))
+        mixed = self.note_borrowed(facts, node)
         written = self.written_out(node, base) if base is not None else None
         if written is not None:
             node, base = written, self.module_base(written)
         else:
-            node = self.of_itself_alone(facts, node)
+            node = self.with_settings(facts, node)
         facts.node, facts.bases = node, []
         self.env.kinds[node.name.value] = ModuleClass(name)
         methods = {s.name.value: s for s in node.body.body if isinstance(s, cst.FunctionDef)}
@@ -152,7 +153,8 @@ class Classes(LayerSubclasses, WeightMethods, CustomGradients, RegisteredSetting
             body = [nodes.statement("pass")]
         bases = self.flax_bases(node, base) if layer is None else [cst.Arg(layer)]
         body = [_apart(statement) if number else statement for number, statement in enumerate(body)]
-        return node.with_changes(bases=bases, body=suites.block_of(node.body, body))
+        keywords = () if mixed else node.keywords
+        return node.with_changes(bases=bases, keywords=keywords, body=suites.block_of(node.body, body))
 
     @staticmethod
     def begin_class(facts: ClassFacts, methods: Mapping[str, cst.FunctionDef]) -> None:

@@ -14,7 +14,8 @@ import libcst as cst
 from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
 from migrate.facts import ClassFacts, merge
-from migrate.kinds import ModuleClass, join
+from migrate.kinds import ModuleClass, Plain, join
+from migrate.library_modules import MIXIN
 from migrate.lowering.arguments import Arguments, argument_names, placed
 from migrate.nodes import Expr, Statement
 from migrate.qualified import file_of, inside
@@ -39,6 +40,8 @@ class Inheritance(Arguments):
         """The bases in the output: those of the user's, and Flax's module class for torch's."""
         made: list[cst.Arg] = []
         for arg in node.bases:
+            if self.kind_of(arg.value) == Plain(MIXIN):
+                continue
             if self.torch_name(arg.value) not in FRAMEWORK:
                 made.append(arg.with_changes(value=self.node(arg.value), comma=cst.MaybeSentinel.DEFAULT))
             elif base is None:
@@ -60,6 +63,8 @@ class Inheritance(Arguments):
             (facts.ties, base.ties),
         ):
             mine.update(theirs)  # type: ignore[arg-type]
+        facts.borrows = facts.borrows or base.borrows
+        facts.registers |= base.registers
         facts.own_trains |= base.own_trains
         facts.own_stats |= base.own_stats
         facts.own_draws |= base.own_draws

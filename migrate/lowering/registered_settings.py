@@ -23,29 +23,33 @@ from migrate.walking import walk
 
 
 class RegisteredSettings(Scope):
-    """Module classes without what other packages add to them."""
+    """Module classes with such bases and decorators."""
 
-    def of_itself_alone(self, facts: ClassFacts, node: cst.ClassDef) -> cst.ClassDef:
-        """A module class without the bases that only load, save and publish, and with its settings in attributes."""
+    def note_borrowed(self, facts: ClassFacts, node: cst.ClassDef) -> bool:
+        """Notes a base of another package's; returns whether one of them goes."""
+        origins = [self.unit.imported.get(nodes.dotted(arg.value) or "", "") for arg in node.bases]
+        facts.borrows = next((origin.rpartition(".")[2] for origin in origins if role(origin)), facts.borrows)
+        return any(self.kind_of(arg.value) == Plain(MIXIN) for arg in node.bases)
+
+    def with_settings(self, facts: ClassFacts, node: cst.ClassDef) -> cst.ClassDef:
+        """A class whose constructor registers its arguments, with those that are read in attributes."""
         if facts.written is not None and facts.written[0] is node:
             return facts.written[1]
-        origins = (self.unit.imported.get(nodes.dotted(arg.value) or "", "") for arg in node.bases)
-        facts.borrows = next((origin.rpartition(".")[2] for origin in origins if role(origin)), "")
-        made = node
-        bases = [arg for arg in node.bases if self.kind_of(arg.value) != Plain(MIXIN)]
-        if len(bases) < len(node.bases):
-            bases[-1] = bases[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
-            made = made.with_changes(bases=bases, keywords=())
-        init = next(filter(_is_constructor, suites.suite_of(made.body.body)), None)
-        if isinstance(init, cst.FunctionDef) and any(
-            self.kind_of(decorator.decorator) == Plain(REGISTERS) for decorator in init.decorators
-        ):
-            facts.registers = True
-            made = _with_settings_in_attributes(made, init)
-        if made is not node:
-            self.unit.stands_for(made, node)
-            facts.written = (node, made)
+        init = next(
+            (one for one in node.body.body if isinstance(one, cst.FunctionDef) and _registered(self, one)), None
+        )
+        if init is None:
+            return node
+        facts.registers = True
+        made = _with_settings_in_attributes(node, init)
+        self.unit.stands_for(made, node)
+        facts.written = (node, made)
         return made
+
+
+def _registered(scope: Scope, node: cst.FunctionDef) -> bool:
+    """Whether a method is decorated with what keeps its arguments in `self.config`."""
+    return any(scope.kind_of(decorator.decorator) == Plain(REGISTERS) for decorator in node.decorators)
 
 
 def only_in_module_classes(name: str, statements: Sequence[Statement]) -> bool:
@@ -56,10 +60,6 @@ def only_in_module_classes(name: str, statements: Sequence[Statement]) -> bool:
         if any(method.name.value == "forward" for method in methods):
             heads += [*node.bases, *(decorator for method in methods for decorator in method.decorators)]
     return usage.loads(heads).count(name) == usage.loads(statements).count(name)
-
-
-def _is_constructor(statement: Statement) -> bool:
-    return isinstance(statement, cst.FunctionDef) and statement.name.value == "__init__"
 
 
 def _with_settings_in_attributes(node: cst.ClassDef, init: cst.FunctionDef) -> cst.ClassDef:
