@@ -49,7 +49,7 @@ def torch_left(
     return [
         _left_at(source, index, path, full)
         for index, made in parts
-        for path, full in kept.left(made, imported)
+        for path, full in kept.left(made, imported, rebound)
         if not is_data_api(full)
     ]
 

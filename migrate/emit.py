@@ -110,6 +110,9 @@ def _roots(statement: Statement) -> set[str]:
 def _with_imports(body: list[Statement], wanted: frozenset[str], rebound: frozenset[str]) -> list[Statement]:
     """The imports that the code needs, and those of which other files of the project take a name (`wanted`).
     rebound: names that are no longer torch's."""
+    body = [
+        nodes.visited(s, _ImportsInside(rebound)) if isinstance(s, cst.FunctionDef | cst.ClassDef) else s for s in body
+    ]
     code = [statement for statement in body if not is_import(statement)]
     used = set(usage.loads(code)) | _annotations(code) | _reexported(body, wanted)
     first = next((i for i, s in enumerate(body) if is_import(s) and "torch" in _roots(s)), None)
@@ -209,6 +212,30 @@ def _still_used(statement: Statement, used: set[str]) -> Statement | None:
         return statement
     kept[-1] = kept[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
     return statement.with_changes(body=[small.with_changes(names=kept)])
+
+
+class _ImportsInside(cst.CSTTransformer):
+    """Takes imports of torch out of functions that no longer use them."""
+
+    def __init__(self, rebound: frozenset[str]) -> None:
+        super().__init__()
+        self.rebound = rebound
+        self.used: list[set[str]] = []
+
+    def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
+        self.used.append(set(usage.loads(node.body)) - self.rebound)
+
+    def leave_FunctionDef(self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef) -> cst.FunctionDef:
+        self.used.pop()
+        return updated_node
+
+    def leave_SimpleStatementLine(
+        self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
+    ) -> cst.SimpleStatementLine | cst.RemovalSentinel:
+        if not self.used or not is_import(updated_node) or not _REPLACED & _roots(updated_node):
+            return updated_node
+        left = _still_used(updated_node, self.used[-1])
+        return left if isinstance(left, cst.SimpleStatementLine) else cst.RemoveFromParent()
 
 
 def _spaced(body: list[Statement], inserted: set[int]) -> list[Statement]:

@@ -6,7 +6,7 @@ copy of the node takes along.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 
 import libcst as cst
 
@@ -50,9 +50,10 @@ def names_of_kept(statements: Iterable[Statement]) -> set[str]:
 
 
 class _Left(cst.CSTVisitor):
-    def __init__(self, imported: Mapping[str, str]) -> None:
+    def __init__(self, imported: Mapping[str, str], rebound: Container[str]) -> None:
         super().__init__()
         self.imported = imported
+        self.rebound = rebound
         self.found: list[tuple[str, str]] = []
 
     def visit_Attribute(self, node: cst.Attribute) -> bool:
@@ -104,7 +105,8 @@ class _Left(cst.CSTVisitor):
         outer = self.imported
         packages = {full.split(".")[0] for full in outer.values()}
         hidden = {name: full for name, full in outer.items() if name not in own}
-        self.imported = hidden | imported_from([node.body], packages)
+        inside = imported_from([node.body], packages)
+        self.imported = hidden | {name: full for name, full in inside.items() if name not in self.rebound}
         walk(node.body, self)
         self.imported = outer
         return False
@@ -115,10 +117,12 @@ class _Left(cst.CSTVisitor):
             self.found.append((path, qualified + path.removeprefix(root.value)))
 
 
-def left(statements: Iterable[Statement], imported: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def left(
+    statements: Iterable[Statement], imported: Mapping[str, str], rebound: Container[str] = ()
+) -> Iterator[tuple[str, str]]:
     """The names that statements use and that are not kept on purpose, of those that an import of torch binds: as they
-    are written, and in full. imported: name -> what it stands for."""
-    visitor = _Left(imported)
+    are written, and in full. imported: name -> what it stands for; rebound: names that mean something else by now."""
+    visitor = _Left(imported, rebound)
     for statement in statements:
         walk(statement, visitor)
     yield from dict.fromkeys(visitor.found)

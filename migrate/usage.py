@@ -104,6 +104,11 @@ class _Names(cst.CSTVisitor):
         self.stores.append(node.name.value)
         return True
 
+    def visit_ImportFrom(self, node: cst.ImportFrom) -> bool:
+        for alias in () if isinstance(node.names, cst.ImportStar) else node.names:
+            self.visit_ImportAlias(alias)
+        return False  # the module is no name that is read
+
     def visit_ImportAlias(self, node: cst.ImportAlias) -> bool:
         bound = node.evaluated_alias or node.evaluated_name.split(".")[0]
         self.stores.append(bound)

@@ -158,8 +158,9 @@ class Functions(Initializers, HandedOver, Initialisation, UserCalls):
             states += map(self.state_expr, own)
         if states:
             node = nodes.bare_tuple([*states, *([node] if node is not None else [])])
-        spaced = " " if node is not None and small.value is None else small.whitespace_after_return.value
-        made = small.with_changes(value=node, whitespace_after_return=cst.SimpleWhitespace(spaced))
+        bare = node is not None and small.value is None  # `return` alone has no space behind it
+        space = cst.SimpleWhitespace(" ") if bare else small.whitespace_after_return
+        made = small.with_changes(value=node, whitespace_after_return=space)
         return suites.rebuilt(line, small, made)
 
     def own_returns(self) -> list[Expr]:

@@ -15,10 +15,11 @@ _plain = partial(plain, family="arranging")
 
 def _at_least(n: int) -> Rule:
     def function(call: Call) -> Value:
-        listed = len(call.rest) == 1 and isinstance(call.rest[0].node, cst.List | cst.Tuple)
-        given = nodes.elements(call.rest[0].node) if listed else [value.node for value in call.rest]
-        made = nodes.call(f"jnp.atleast_{n}d", *given)
-        return Value(made, Tensor() if len(call.rest) == 1 and not listed else Items(None, Tensor()))
+        first = call.rest[0].node if len(call.rest) == 1 else None
+        listed = nodes.elements(first) if isinstance(first, cst.List | cst.Tuple) else None
+        given = [value.node for value in call.rest] if listed is None else listed
+        several = listed is not None or first is None
+        return Value(nodes.call(f"jnp.atleast_{n}d", *given), Items(None, Tensor()) if several else Tensor())
 
     shape = {1: "", 2: "3", 3: "2, 3"}[n]
     text = f"torch.atleast_{n}d(x)  # x: f32[{shape}]\n    jnp.atleast_{n}d(x)"

@@ -58,3 +58,45 @@ def test_what_the_input_did_not_bind_either_is_its_own_affair() -> None:
     assert checks.undefined("x.py", "print(a)\n", "print(a)\n", frozenset()) == []
     (found,) = checks.undefined("x.py", "a = 1\nprint(a)\n", "print(a)\n", frozenset())
     assert (found.code, found.line, found.column) == ("MIG305", 2, 7)
+
+
+INSIDE = """\
+import numpy as np
+
+
+def score(x):
+    import torch
+    from torch import nn
+
+    return nn.functional.relu(torch.from_numpy(np.abs(x)))
+
+
+def loaded(x):
+    import torch
+    from torch.utils.data import DataLoader, TensorDataset
+
+    for (row,) in DataLoader(TensorDataset(torch.as_tensor(x))):
+        print(torch.relu(row))
+
+
+def save(x, path):
+    if path:
+        import torch
+        torch.save(torch.zeros(3), path)
+
+
+def early(test):
+    import torch
+    if test:
+        return
+    print(torch.ones(2))
+"""
+
+
+def test_imports_inside_functions_go_with_what_they_bring() -> None:
+    made = convert(parse("x.py", INSIDE))
+    assert made.report.exit_code == 0, made.report.as_text()
+    score, loaded, save, early = made.text.split("\ndef ")[1:]
+    assert "import" not in score + save + early
+    assert "from torch.utils.data import DataLoader, TensorDataset" in loaded
+    assert "import flax.linen as nn\nimport jax.numpy as jnp\n" in made.text.partition("def ")[0]
