@@ -149,8 +149,10 @@ def _checkpoint() -> dict[str, Any]:
 def orbax_folder(path: Path) -> Path | None:
     """The folder of a tree that Orbax wrote: this one, or the only one in it, as managers of checkpoints keep them:
     "1000/default", "checkpoint_1000". None where there is none. Raises PortError WPT001 where there are several."""
-    if not path.is_dir() or (path / "_METADATA").is_file():
-        return path if path.is_dir() else None
+    if (path / "_METADATA").is_file():
+        return path
+    if not path.is_dir():
+        return None
     steps = {folder: folder.name.rpartition("_")[2] for folder in path.iterdir()}
     counted = sorted((step for step in steps if steps[step].isdecimal()), key=lambda step: int(steps[step]))
     below = [path / "default", *counted, *(step / "default" for step in counted)]

@@ -21,6 +21,8 @@ _SAME = {
 _EMPTY = {"proj", "projection"}  # words that add nothing
 # what linen calls a layer without a name of its own; it counts from 0, people often from 1: such names prove nothing
 _AUTOMATIC = re.compile(r"[A-Z][A-Za-z]*_\d+")
+# what torch.nn.MultiheadAttention holds in one tensor, or, where their widths differ, in three
+_PROJECTIONS = {"q": "query", "k": "key", "v": "value"}
 
 
 @dataclass(frozen=True)
@@ -61,27 +63,34 @@ class Origin:
 def origins_of(shapes: Mapping[str, tuple[int, ...]], layers: Mapping[str, str]) -> dict[str, Origin]:
     """The modules of a checkpoint. layers: their classes, by patterns of their names."""
     groups: dict[str, dict[str, Ref]] = {}
+    projections: set[str] = set()
     for key, shape in shapes.items():
         prefix, _, last = key.rpartition(".")
-        packed = re.fullmatch(r"in_proj_(weight|bias)", last)
-        if packed and shape and shape[0] % 3 == 0:  # of torch.nn.MultiheadAttention
-            for i, part in enumerate(("query", "key", "value")):
-                inner = f"{prefix}.{part}" if prefix else part
-                take = (Part(0, i, 3),)
-                groups.setdefault(inner, {})[packed[1]] = Ref(key, (shape[0] // 3, *shape[1:]), take)
+        packed, single = re.fullmatch(r"in_proj_(weight|bias)", last), re.fullmatch(r"([qkv])_proj_weight", last)
+        if packed and shape and shape[0] % 3 == 0:
+            for i, part in enumerate(_PROJECTIONS.values()):
+                ref = Ref(key, (shape[0] // 3, *shape[1:]), (Part(0, i, 3),))
+                groups.setdefault(_joined(prefix, part), {})[packed[1]] = ref
+                projections.add(_joined(prefix, part))
+        elif single:
+            inner = _joined(prefix, _PROJECTIONS[single[1]])
+            groups.setdefault(inner, {})["weight"] = Ref(key, shape)
+            projections.add(inner)
         elif cell := torch_leaf(last):
-            inner = ".".join(filter(None, (prefix, cell[0])))
-            groups.setdefault(inner, {})[cell[1]] = Ref(key, shape)
+            groups.setdefault(_joined(prefix, cell[0]), {})[cell[1]] = Ref(key, shape)
         elif last in TORCH_LEAVES:
             groups.setdefault(prefix, {})[last] = Ref(key, shape)
         else:
             groups.setdefault(key, {})[ALONE] = Ref(key, shape)
     found: dict[str, Origin] = {}
     for prefix, refs in groups.items():
-        packed_in = any(ref.take for ref in refs.values())
         told = next((layer for pattern, layer in layers.items() if fnmatchcase(prefix, pattern)), "")
-        found[prefix] = Origin(prefix, refs, "Linear" if packed_in else told)
+        found[prefix] = Origin(prefix, refs, "Linear" if prefix in projections else told)
     return found
+
+
+def _joined(*parts: str) -> str:
+    return ".".join(filter(None, parts))
 
 
 def words(name: str) -> tuple[str, ...]:

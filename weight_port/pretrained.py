@@ -22,6 +22,8 @@ from weight_port.planning import plan_port
 from weight_port.views import same_bits
 
 Layers = Mapping[str, str] | Any  # names of torch classes by pattern, or the torch module itself
+_LIKE = {"EmbeddingBag": "Embedding"}  # its weight is one
+_MATRICES = ("Linear", "Conv1D", "Embedding", *_LIKE)
 
 
 def from_pretrained(
@@ -113,7 +115,7 @@ def _classes(layers: Layers) -> Mapping[str, str]:
     found: dict[str, str] = {}
     for prefix, module in layers.named_modules():
         bases = [base.__name__ for base in type(module).__mro__]
-        found[prefix] = next((name for name in bases if name in ("Linear", "Conv1D", "Embedding")), bases[0])
+        found[prefix] = next((_LIKE.get(name, name) for name in bases if name in _MATRICES), bases[0])
     return found
 
 

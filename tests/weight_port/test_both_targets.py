@@ -131,17 +131,48 @@ class Attended(tnn.Module):
         return self.attention(x, x, x, need_weights=False)[0]
 
 
-def attention(bias: bool) -> Case:
-    def attend(*args: Any, is_causal: bool = False, **options: Any) -> Any:
-        return nn.dot_product_attention(*args, **options)  # nnx's own computes the softmax in float32
+def wide_attention(*args: Any, is_causal: bool = False, **options: Any) -> Any:
+    return nn.dot_product_attention(*args, **options)  # nnx's own computes the softmax in float32
 
-    options: dict[str, Any] = {"num_heads": 2, "use_bias": bias, "attention_fn": attend, **F64}
+
+def attention(bias: bool) -> Case:
+    options: dict[str, Any] = {"num_heads": 2, "use_bias": bias, "attention_fn": wide_attention, **F64}
     return Case(
         lambda: Attended(bias),
         lambda: nn.MultiHeadDotProductAttention(**options),
         lambda rngs: nnx.MultiHeadAttention(in_features=8, decode=False, rngs=rngs, **options),
         (3, 5, 8),
     )
+
+
+class Mixed(tnn.Module):
+    """Attention to something of another width: the first half asks, the second is asked."""
+
+    def __init__(self, bias: bool) -> None:
+        super().__init__()
+        self.attention = tnn.MultiheadAttention(8, 2, kdim=12, vdim=12, bias=bias, batch_first=True)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.attention(x[..., :8], x[..., 8:], x[..., 8:], need_weights=False)[0]
+
+
+class MixedLinen(nn.Module):
+    bias: bool
+
+    @nn.compact
+    def __call__(self, x: Any) -> Any:
+        attention = nn.MultiHeadDotProductAttention(2, use_bias=self.bias, name="attention", **F64)
+        return attention(x[..., :8], x[..., 8:])
+
+
+class MixedNnx(nnx.Module):
+    def __init__(self, bias: bool, rngs: nnx.Rngs) -> None:
+        self.attention = nnx.MultiHeadAttention(
+            2, 8, in_kv_features=12, use_bias=bias, decode=False, rngs=rngs, attention_fn=wide_attention, **F64
+        )
+
+    def __call__(self, x: Any) -> Any:
+        return self.attention(x[..., :8], x[..., 8:])
 
 
 def normalizations() -> dict[str, Case]:
@@ -156,6 +187,10 @@ def normalizations() -> dict[str, Case]:
             (3, 6, *(4, 5, 2)[:n]), channels=True,
         )  # fmt: skip
     return cases
+
+
+def mean(x: Any) -> Any:
+    return x.mean(1)
 
 
 CASES: dict[str, Case] = convolutions() | transposed() | normalizations() | {
@@ -175,6 +210,16 @@ CASES: dict[str, Case] = convolutions() | transposed() | normalizations() | {
     ),
     "MultiheadAttention": attention(True),
     "MultiheadAttention, no bias": attention(False),
+    "MultiheadAttention, other widths": Case(
+        lambda: Mixed(True), lambda: MixedLinen(True), lambda rngs: MixedNnx(True, rngs), (3, 5, 20),
+    ),
+    "MultiheadAttention, other widths, no bias": Case(
+        lambda: Mixed(False), lambda: MixedLinen(False), lambda rngs: MixedNnx(False, rngs), (3, 5, 20),
+    ),
+    "EmbeddingBag": Case(
+        lambda: tnn.EmbeddingBag(7, 4, mode="mean"), lambda: nn.Sequential([nn.Embed(7, 4, **F64), mean]),
+        lambda rngs: nnx.Sequential(nnx.Embed(7, 4, rngs=rngs, **F64), mean), (3, 5), integers=7,
+    ),
     "LayerNorm": Case(
         lambda: tnn.LayerNorm(6), lambda: nn.LayerNorm(epsilon=1e-5, **F64),
         lambda rngs: nnx.LayerNorm(6, epsilon=1e-5, rngs=rngs, **F64), (3, 6),
