@@ -26,7 +26,7 @@ from pathlib import Path
 import numpy as np
 
 LIMIT_RATIO, LIMIT_ANONYMOUS = 2.0, 200  # times the copy; MB
-REPETITIONS = 3
+REPETITIONS = 5  # of what is judged; the peer is slow and is not
 PEER = "safetensors.flax"
 THERE_AND_BACK = "there and back"
 
@@ -187,10 +187,11 @@ def compare(folder: Path, scale: float) -> bool:
             rows: dict[str, list[dict[str, float]]] = {kind: [] for kind in kinds}
             for _ in range(REPETITIONS):
                 for kind, target in kinds.items():
-                    rows[kind].append(measure(kind, source, folder / target, weights))
+                    if kind != PEER or not rows[PEER]:
+                        rows[kind].append(measure(kind, source, folder / target, weights))
             best = {kind: {key: min(r[key] for r in found) for key in ("wall", "cpu")} for kind, found in rows.items()}
             for kind, found in rows.items():
-                ratio = statistics.median(r["wall"] / c["wall"] for r, c in zip(found, rows["copy"], strict=True))
+                ratio = statistics.median(r["wall"] / c["wall"] for r, c in zip(found, rows["copy"], strict=False))
                 ratio = min(ratio, best[kind]["wall"] / best["copy"]["wall"])
                 anonymous = max(r["anonymous"] for r in found)
                 kept = kept and (kind in ("copy", PEER) or (ratio <= LIMIT_RATIO and anonymous <= LIMIT_ANONYMOUS))
