@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import libcst as cst
 
 from migrate import nodes, snippet_files, usage
+from migrate.kept import imported_from
 from migrate.line_breaks import parenthesised
 from migrate.lowering import Lowered
 from migrate.lowering.unit import Helper
@@ -111,7 +112,8 @@ def _with_imports(body: list[Statement], wanted: frozenset[str], rebound: frozen
     """The imports that the code needs, and those of which other files of the project take a name (`wanted`).
     rebound: names that are no longer torch's."""
     body = [
-        nodes.visited(s, _ImportsInside(rebound)) if isinstance(s, cst.FunctionDef | cst.ClassDef) else s for s in body
+        nodes.visited(s, _ImportsInside(rebound)) if not is_import(s) and imported_from([s], _REPLACED) else s
+        for s in body
     ]
     code = [statement for statement in body if not is_import(statement)]
     used = set(usage.loads(code)) | _annotations(code) | _reexported(body, wanted)

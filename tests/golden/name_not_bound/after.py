@@ -25,7 +25,6 @@ def centred(x, mean):
 
 def noisy(x, noise=None):
     """Only without noise does it fail."""
-    import torch
 
     return x if noise is None else x + jnp.zeros_like(x)
 
