@@ -120,3 +120,8 @@ WRAPPERS = (
     "torch.nn.parallel.DistributedDataParallel",
     "torch.nn.SyncBatchNorm.convert_sync_batchnorm",
 )
+
+
+def splits_batches(wrapper: str) -> bool:
+    """Whether a wrapper spreads a batch over devices."""
+    return wrapper.endswith("DataParallel")

@@ -41,7 +41,7 @@ from migrate.lowering.inline_models import InlineModels
 from migrate.lowering.module_lists import bare_lambda
 from migrate.lowering.scope import HOST_CONTEXTS, NOWHERE
 from migrate.lowering.typed_tensors import tensor_type
-from migrate.machine import SETTINGS
+from migrate.machine import SETTINGS, WRAPPERS, splits_batches
 from migrate.nodes import Expr, Statement
 from migrate.rules.catalogue import RULES
 from migrate.rules.rule import Value
@@ -124,6 +124,11 @@ class Assignments(InlineModels, HandedOver, Initialisation, DataLoading, Changed
         """What becomes of such an assignment: one that only says when processes exchange gradients goes."""
         if (nodes.dotted(target) or "").endswith(".require_backward_grad_sync"):
             return []
+        if isinstance(value, cst.Call) and value.args and value.args[0].value.deep_equals(target):
+            wrapper = self.torch_name(value.func) or ""
+            if wrapper in WRAPPERS:
+                self.script.parallel |= splits_batches(wrapper)
+                return []
         made = self.cut_part(target, value) if isinstance(target, cst.Attribute) else None
         if made is not None:
             return made

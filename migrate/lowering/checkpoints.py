@@ -108,8 +108,12 @@ class Checkpoints(StateDicts):
         maker = kind.place in self.script.handed | self.script.perhaps_loaded
         if kind.place not in self.script.examples and (loading or maker) and (elsewhere or given):
             return self.loaded_by_maker(node, kind, elsewhere)
-        self.pending = [entry for entry in self.pending if entry[:2] != ("model", kind.place)]
-        self.ready |= {kind.place}
+        if loading and elsewhere:  # what is loaded here may not be
+            self.read(State(PARAMS, kind.place))
+            loading = False
+        else:
+            self.pending = [entry for entry in self.pending if entry[:2] != ("model", kind.place)]
+            self.ready |= {kind.place}
         what = self.saved(kind)
         if loading:  # what is read needs no weights to take the place of
             return self.taken(kind, self.node(source))

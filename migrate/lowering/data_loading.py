@@ -87,6 +87,8 @@ class DataLoading(Arguments):
         kind, method = base.kind, func.attr.value
         assert isinstance(kind, Host)
         if kind.what in ("tensor", "batch") and method in ("to", "cuda"):
+            if self.conditions:  # it is an array whether or not it is moved
+                self.script.wanted |= kind.origins
             array = Value(self.taken_in(base.node), Tensor())
             return self.cast(node, array) if method == "to" else array
         if kind.what in ("tensor", "batch") and method == "type" and self.places(node):

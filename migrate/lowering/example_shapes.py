@@ -26,6 +26,7 @@ _OF_ANY_SIZE = (
     "torch.nn.GroupNorm",
     "torch.nn.PReLU",
 )
+_POOLING = tuple(f"torch.nn.Adaptive{kind}Pool{rank}d" for kind in ("Avg", "Max") for rank in (1, 2, 3))
 _SIZE = 64  # along each axis: a power of two that five halvings leave something of
 
 _Bound = Mapping[str, Expr]
@@ -34,12 +35,14 @@ _Bound = Mapping[str, Expr]
 class ExampleShapes(Binding):
     """What a model takes, read off its classes."""
 
-    def example_of_zeros(self, cls: str, made: Expr) -> Expr | None:
+    def example_of_zeros(self, cls: str, made: Expr, pooled: bool = False) -> Expr | None:
         """`jnp.zeros((1, 3, 64, 64))` for a model that `made` makes; None where its weights go by the size of its
-        input, or where that cannot be told."""
-        if not isinstance(made, cst.Call) or not self._takes_any_size(cls):
+        input, or where that cannot be told. `pooled`: dense layers in a model that pools to a fixed size are taken to
+        come after that; Flax refuses the others as soon as they meet a real input."""
+        if not isinstance(made, cst.Call) or not self._takes_any_size(cls, pooled):
             return None
-        found = self._first_convolution(cls, self._given_to_constructor(cls, made.args, {}))
+        direct = isinstance(self.kind_of(made.func), ModuleClass)
+        found = self._first_convolution(cls, self._given_to_constructor(cls, made.args, {}) if direct else {})
         if found is None or not self.available(found[1]):
             return None
         rank, channels = found
@@ -78,13 +81,12 @@ class ExampleShapes(Binding):
                 return None
         return None
 
-    def _takes_any_size(self, cls: str) -> bool:
-        for name in self.script.with_submodules(cls):
-            facts = self.script.classes[name]
-            layers = [layer for node in facts.children.values() for layer in layers_in(node)]
-            if facts.parameters or any(layer.weights and layer.torch not in _OF_ANY_SIZE for layer in layers):
-                return False
-        return True
+    def _takes_any_size(self, cls: str, pooled: bool) -> bool:
+        inside = [self.script.classes[name] for name in self.script.with_submodules(cls)]
+        layers = [layer for facts in inside for node in facts.children.values() for layer in layers_in(node)]
+        after = ("torch.nn.Linear",) if pooled and any(layer.torch in _POOLING for layer in layers) else ()
+        known = all(not layer.weights or layer.torch in (*_OF_ANY_SIZE, *after) for layer in layers)
+        return known and not any(facts.parameters for facts in inside)
 
     def _given_to_constructor(self, cls: str, args: Sequence[cst.Arg], outer: _Bound) -> _Bound:
         """The arguments of a constructor in terms of the scope that makes the model, with its defaults."""
@@ -98,9 +100,9 @@ class ExampleShapes(Binding):
                 bound[name] = nodes.substituted(arg.value, outer)
         return bound
 
-    def _first_convolution(self, cls: str, bound: _Bound) -> tuple[int, Expr] | None:
-        """The rank and the channels of the convolution that takes the input of a module."""
-        forward = self.script.classes[cls].method("forward")
+    def _first_convolution(self, cls: str, bound: _Bound, method: str = "forward") -> tuple[int, Expr] | None:
+        """The rank and the channels of the convolution that takes the input of a module, or of another method of it."""
+        forward = self.script.classes[cls].method(method)
         needed = _needed(forward)
         if forward is None or len(needed) != 1:
             return None
@@ -108,6 +110,9 @@ class ExampleShapes(Binding):
             for call in usage.calls(statement):
                 path = nodes.dotted(call.func) or ""
                 if path.startswith("self.") and [nodes.code(arg.value) for arg in call.args] == needed:
+                    own = path.removeprefix("self.")
+                    if self.script.classes[cls].method(own) is not None and own != method:
+                        return self._first_convolution(cls, bound, own)
                     made = self._set_in_constructor(cls, path)
                     return None if made is None else self._taken_by(cls, made, bound)
             if needed[0] in usage.stores(statement):

@@ -44,7 +44,7 @@ class Initialisation(ExampleShapes, Examples):
         states = self.state_of(Model(kind.cls, place))
         if place in self.script.perhaps_loaded:
             return [*made, *(nodes.statement("{s} = None", s=self.write(state)) for state in states)]
-        if not handed:
+        if not handed and not any(entry[:2] == ("model", place) for entry in self.pending):
             self.pending.append(("model", place, line))
         return made
 
@@ -109,10 +109,12 @@ class Initialisation(ExampleShapes, Examples):
         """`params = model.init(key, example)["params"]`, or None where the example is not to be had yet."""
         cls = self.script.places[place]
         example = self.script.examples.get(place)
-        resolved = self.resolve(example, place in self.script.early) if example is not None else []
+        early = place in self.script.early
+        resolved = self.resolve(example, early) if example is not None else []
         zeros = None
-        if not resolved or any(self.makes_loader(call) for argument in resolved for call in usage.calls(argument)):
-            zeros = self.example_of_zeros(cls, self.made_by(place))
+        waits = any(self.makes_loader(call) for argument in resolved for call in usage.calls(argument))
+        if early or waits or not resolved:
+            zeros = self.example_of_zeros(cls, self.made_by(place), pooled=early)
         if not resolved and zeros is None and place in self.script.unfed:
             zeros = self.example_of_tokens(cls)
         if not resolved and zeros is None:
@@ -120,7 +122,7 @@ class Initialisation(ExampleShapes, Examples):
         outer, self.before = self.before, []
         try:
             prepared, arguments = self.example_arguments(resolved) if zeros is None else ([], [zeros])
-            if arguments is None and place in self.script.early:
+            if arguments is None and early:
                 zeros = self.example_of_tokens(cls)
                 prepared, arguments = [], zeros and [zeros]
             if arguments is None:

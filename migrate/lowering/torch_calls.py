@@ -32,7 +32,7 @@ from migrate.lowering.losses import Losses
 from migrate.lowering.optimizers import Optimizers
 from migrate.lowering.scope import is_data_api
 from migrate.lowering.typed_tensors import TypedTensors, tensor_type
-from migrate.machine import DEVICES, QUERIES, WRAPPERS
+from migrate.machine import DEVICES, QUERIES, WRAPPERS, splits_batches
 from migrate.nodes import Expr
 from migrate.optimizers import COMPOSED, LOSSES, SCHEDULES
 from migrate.rules.catalogue import RULES
@@ -102,7 +102,7 @@ class TorchCalls(Losses, Layers, Optimizers, Distributed, DataLoading, TypedTens
     def wrapped(self, name: str, node: cst.Call) -> Value:
         """`torch.compile(model)`, `DataParallel(model)`: the model or the function itself."""
         value = self.expr(node.args[0].value) if node.args else Value(node)
-        self.script.parallel |= name.endswith("DataParallel")
+        self.script.parallel |= splits_batches(name)
         if not isinstance(value.kind, Model | Module | Function):
             raise Unsupported("MIG302", f"{name} of what is no known model or function")
         for arg in node.args[1:]:

@@ -67,6 +67,10 @@ for step in range(10):
 STEERED = "weights that a draw leaves out"  # of the momentum, and of the decay: they have no gradient
 
 FORMS = {
+    "batches that are moved where there is a device": SGD + "data = torch.utils.data.TensorDataset(x, y)\n"
+    "for xs, ys in torch.utils.data.DataLoader(data, batch_size=1):\n    if len(losses) > 100:\n"
+    "        xs, ys = xs.cuda(), ys.cuda()\n    optimizer.zero_grad()\n    loss = criterion(model(xs), ys)\n"
+    "    loss.backward()\n    optimizer.step()\n    losses.append(loss.item())\n",
     "a closure that is evaluated once": SGD + CLOSURE,
     "a closure that is evaluated again and again": "optimizer = optim.LBFGS(model.parameters(), lr=0.5, max_iter=2, "
     "history_size=5)\n" + CLOSURE,
