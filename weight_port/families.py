@@ -76,6 +76,8 @@ def family_manifest(
     the family is not known.
     """
     source = Path(source)
+    if not source.exists():
+        fail("WPT001", f"cannot open {source}: there is no such file or folder")
     config = read_config(source)
     name = family or family_of(config)
     if name is None:

@@ -54,10 +54,10 @@ def check_output(path: Path, reverse: bool, options: Options) -> None:
     """Raise PortError WPT009 where the name and the options do not fit, before anything is read."""
     formats = TORCH_FORMATS if reverse else FLAX_FORMATS
     if path.suffix in {".msgpack", *TORCH_FORMATS} - set(formats) or (is_folder(path) and path.suffix):
-        known = ", ".join(formats)
-        fail(
-            "WPT009", f"cannot tell the format of {path}", f"Give it one of the endings {known}, or none for a folder."
-        )
+        known = f"Give it one of the endings {', '.join(formats)}, or none for a folder."
+        if is_folder(path):
+            fail("WPT009", f"cannot tell the format of {path}", known)
+        fail("WPT009", f"{'torch' if reverse else 'Flax'} weights are not kept as {path.suffix}", known)
     if path.is_dir() and not is_folder(path):
         fail("WPT009", f"{path} is a folder", "Give the file another name.")
     if is_folder(path) and path.exists() and (not path.is_dir() or any(path.iterdir())):

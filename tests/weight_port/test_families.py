@@ -29,7 +29,7 @@ from weight_port.families import table
 FLOAT32, FLOAT64 = 1e-5, 2e-6
 # Float64, a dozen layers of some hundred roundings of 1.1e-16 each.
 REWRITTEN = 1e-11
-WITHOUT_FLAX = {"qwen2", "qwen3", "gemma2", "gemma3_text", "gemma3_text alone", "convnext"}
+WITHOUT_FLAX = {"qwen3", "gemma2", "gemma3_text", "gemma3_text alone", "convnext"}
 LAYOUTS = {"vit big_vision", "llama maxtext", "gemma2 maxtext", "gemma3_text maxtext"}
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "families.md"
 BY_ITSELF = set(PUBLISHED) - WITHOUT_FLAX  # neither library has the class
@@ -128,6 +128,11 @@ def test_one_of_several_state_dicts_of_a_family(tmp_path):
     arguments = ["port-weights", str(tmp_path / "m.pt"), "--family", "torchvision_resnet", "--dry-run"]
     assert CliRunner().invoke(app, arguments).exit_code == 2
     assert CliRunner().invoke(app, [*arguments, "--key", "ema"]).exit_code == 0
+
+
+def test_a_source_that_is_not_there(tmp_path):
+    with pytest.raises(PortError, match="WPT001: cannot open"):
+        family_manifest(tmp_path / "gpt2")
 
 
 def test_a_scale_and_a_shift_are_rounded_once(tmp_path):

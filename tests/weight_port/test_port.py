@@ -180,7 +180,7 @@ def test_an_output_is_all_or_nothing(files):
 def test_bad_arguments(files):
     _, checkpoint, manifest, folder = files
     fails("WPT009", checkpoint, manifest, folder / "f.h5", words=[".safetensors, .msgpack, .npz"])
-    fails("WPT009", checkpoint, manifest, folder / "f.pt")
+    fails("WPT009", checkpoint, manifest, folder / "f.pt", words=["Flax weights are not kept as .pt"])
     fails("WPT009", checkpoint, manifest, None, words=["--dry-run"])
     fails("WPT009", checkpoint, manifest, folder / "f.npz", dtype="int8", words=["'int8' is not a floating-point type"])
     fails("WPT008", checkpoint, manifest, folder / "f.npz", model="ML")
