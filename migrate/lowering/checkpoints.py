@@ -10,12 +10,14 @@ from migrate.kept import kept
 from migrate.kinds import (
     UNKNOWN,
     Host,
+    Items,
+    Kind,
     Model,
     Place,
     Plain,
     StateDict,
 )
-from migrate.lowering.elements import WeightsByName
+from migrate.lowering.elements import DICT, WeightsByName, kinds_in
 from migrate.lowering.state_dicts import StateDicts
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
@@ -74,6 +76,16 @@ class Checkpoints(StateDicts):
         made = nodes.call("serialization.msgpack_restore", self.read_file(node.args[0].value))
         return Value(made, Plain("checkpoint"))
 
+    def torch_hub_load_state_dict_from_url(self, node: cst.Call) -> Value:
+        """Published weights are torch's files, which torch reads; on the CPU, where arrays can be made of them."""
+        args: list[cst.Arg] = []
+        for arg in node.args:
+            placed = arg.keyword is not None and arg.keyword.value == "map_location"
+            args += [arg.with_changes(value=nodes.expression('"cpu"'))] if placed else self.torch_args([arg])
+        return Value(node.with_changes(func=kept(node.func), args=args), Host("data"))
+
+    torch_utils_model_zoo_load_url = torch_hub_load_state_dict_from_url
+
     def live_source(self, source: Expr, kind: Model) -> Place | None:
         """The model of the same class whose `state_dict()` an expression is."""
         if not isinstance(source, cst.Call) or not isinstance(source.func, cst.Attribute):
@@ -114,12 +126,15 @@ class Checkpoints(StateDicts):
         else:
             self.pending = [entry for entry in self.pending if entry[:2] != ("model", kind.place)]
             self.ready |= {kind.place}
+        value = self.expr(source)
+        if self.is_of_torch(source, value.kind):
+            return self.taken(kind, self.from_state_dict(kind, node, value.node))
         what = self.saved(kind)
         if loading:  # what is read needs no weights to take the place of
-            return self.taken(kind, self.node(source))
+            return self.taken(kind, value.node)
         if isinstance(source, cst.Call) and self.torch_name(source.func) == "torch.load":
             return self.taken(kind, nodes.call("serialization.from_bytes", what, self.read_file(source.args[0].value)))
-        return self.taken(kind, nodes.call("serialization.from_state_dict", what, self.node(source)))
+        return self.taken(kind, nodes.call("serialization.from_state_dict", what, value.node))
 
     def loaded_by_maker(self, node: cst.Call, kind: Model, perhaps: bool) -> list[Statement]:
         """A function that makes a model for its callers and reads weights for it: it returns them, too. `perhaps`: it
@@ -129,8 +144,7 @@ class Checkpoints(StateDicts):
         part = self.facts is not None and self.facts.builds  # of a module that makes its weights with its own
         returned = self.context == "function" and place.scope == self.scope and not self.passed_in(place) and not part
         known = place in self.script.handed | self.script.given_up
-        loose = any(not nodes.is_literal(arg.value, True) for arg in node.args[1:])  # strict=False
-        if not returned or not known or loose or place in self.script.doubled or not self.ends_here():
+        if not returned or not known or not self.ends_here():
             raise Unsupported("MIG402", f"{place.name} takes weights where it has none yet: load them where it is used")
         given = node.args[0].value
         source = self.expr(given)
@@ -138,7 +152,7 @@ class Checkpoints(StateDicts):
         called = self.facts is not None and bool(self.facts.calls) and not isinstance(given, cst.Call)
         if called and not saved and source.kind == UNKNOWN:
             raise Unsupported("MIG402", f"{nodes.code(given)} may hold weights of this project's or of torch's")
-        weights = source.node if saved else self.from_state_dict(kind, source.node)
+        weights = source.node if saved else self.from_state_dict(kind, node, source.node)
         if perhaps:
             self.script.perhaps_loaded.add(place)
         self.pending = [entry for entry in self.pending if entry[:2] != ("model", place)]
@@ -152,3 +166,11 @@ class Checkpoints(StateDicts):
             node = node.value
         loads = isinstance(node, cst.Call) and self.torch_name(node.func) == "torch.load"
         return loads or self.kind_of(node) == Plain("checkpoint") or isinstance(self.kind_of(node), StateDict)
+
+    def is_of_torch(self, node: Expr, kind: Kind) -> bool:
+        """Whether a value is, or holds, what torch has read, or is a dict of arrays: weights under torch's names."""
+        written = self.env.definitions.get(node.value, node) if isinstance(node, cst.Name) else node
+        if isinstance(written, cst.DictComp):  # `{name.removeprefix("module."): value for name, value in ...}`
+            return isinstance(self.expr(written.for_in.iter).kind, Host)
+        named = isinstance(kind, Items) and kind.type == DICT
+        return named or any(isinstance(part, Host) for part in (kind, *kinds_in(kind)))

@@ -148,8 +148,11 @@ class StateDicts(Models, Binding):
         table = self.table_of_weights(model.cls, rows | dict.fromkeys(constants), weights)
         return [table, nodes.expression(model.place.name)] if constants and model.place is not None else [table]
 
-    def from_state_dict(self, model: Model, source: Expr) -> Expr:
-        """The weights of a model that has none yet, from a dict with torch's names and axes."""
+    def from_state_dict(self, model: Model, call: cst.Call, source: Expr) -> Expr:
+        """The weights that `model.load_state_dict(...)` takes from a dict with torch's names and axes."""
+        loose = any(not nodes.is_literal(arg.value, True) for arg in call.args[1:])  # strict=False
+        if loose or model.place in self.script.doubled:
+            raise Unsupported("MIG306", f"{nodes.code(call)}: a part of the weights, or weights of another type")
         weights = model_weights(self.script, model.cls)
         constants = [unused.torch for unused in weights.unused if unused.reason in (CONSTANT, NEVER_MADE)]
         if constants:

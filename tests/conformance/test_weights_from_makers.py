@@ -33,7 +33,7 @@ def scripts(monkeypatch: pytest.MonkeyPatch) -> tuple[dict, dict]:
     return runpy.run_path(str(GOLDEN / "before.py")), runpy.run_path(str(GOLDEN / "after.py"))
 
 
-def test_weights_of_torchs_come_with_the_model(scripts: tuple[dict, dict]) -> None:
+def test_weights_of_torchs_come_with_the_model(scripts: tuple[dict, dict], monkeypatch: pytest.MonkeyPatch) -> None:
     theirs, ours = scripts
     with torch.random.fork_rng():
         torch.manual_seed(2)
@@ -46,7 +46,13 @@ def test_weights_of_torchs_come_with_the_model(scripts: tuple[dict, dict]) -> No
         x = torch.randn(5, 4)
     expected = model(x).detach().numpy()
     weights = model.state_dict()
-    for params, stats, made in (ours["small_classifier"](Published(weights)), ours["deep_classifier"](weights)):
+    parallel = {f"module.{name}": weight for name, weight in weights.items()}
+    monkeypatch.setattr(torch.hub, "load_state_dict_from_url", lambda url, map_location: parallel)
+    for params, stats, made in (
+        ours["small_classifier"](Published(weights)),
+        ours["deep_classifier"](weights),
+        ours["classifier_of_the_web"](pretrained=True, width=8, depth=2),
+    ):
         assert made.depth == 2
         given = made.apply({"params": params, "batch_stats": stats}, x.numpy())
         np.testing.assert_allclose(given, expected, rtol=1e-5, atol=1e-6)

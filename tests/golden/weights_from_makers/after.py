@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import optax
 from flax import serialization
 from flax.traverse_util import unflatten_dict
+import torch
 from checkpoints_of_others import Published
 
 
@@ -149,6 +150,18 @@ def deep_classifier(weights: dict):
     model = Classifier(weights["stem.weight"].shape[0], depth)
     variables = from_state_dict(weights, CLASSIFIER_WEIGHTS)
     params, batch_stats = variables["params"], variables["batch_stats"]
+    return params, batch_stats, model
+
+
+def classifier_of_the_web(pretrained: bool = False, **sizes: int):
+    model = Classifier(**sizes)
+    params = None
+    batch_stats = None
+    if pretrained:
+        weights = torch.hub.load_state_dict_from_url("https://example.org/classifier.pth", map_location="cpu")
+        weights = {name.removeprefix("module."): weight for name, weight in weights.items()}
+        variables = from_state_dict(weights, CLASSIFIER_WEIGHTS)
+        params, batch_stats = variables["params"], variables["batch_stats"]
     return params, batch_stats, model
 
 

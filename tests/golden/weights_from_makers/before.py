@@ -59,6 +59,15 @@ def deep_classifier(weights: dict) -> nn.Module:
     return model.eval()
 
 
+def classifier_of_the_web(pretrained: bool = False, **sizes: int) -> Classifier:
+    model = Classifier(**sizes)
+    if pretrained:
+        weights = torch.hub.load_state_dict_from_url("https://example.org/classifier.pth", map_location="cuda")
+        weights = {name.removeprefix("module."): weight for name, weight in weights.items()}
+        model.load_state_dict(weights)
+    return model
+
+
 def autoencoder(width: int, path: Optional[str] = None) -> Autoencoder:
     model = Autoencoder(width)
     if path:
