@@ -354,7 +354,15 @@ class Group(Kind):
 
 @dataclass(frozen=True)
 class Weight(Kind):
-    """One weight of a model, taken from its parameters."""
+    """One weight of a model, taken from its parameters. `axes`: whether they are in torch's order. Of a certain one
+    `place` and `leaf` say which: a name for it is read anew, as in torch it changes with the model."""
+
+    axes: bool = False
+    place: Place | None = None
+    leaf: str = ""
+
+
+WEIGHT_NAME = Plain("name of a weight")  # as Flax has it: scripts may show it, and no test of theirs knows it
 
 
 @dataclass(frozen=True)

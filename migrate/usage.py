@@ -7,6 +7,7 @@ from collections.abc import Container, Iterable, Sequence
 
 import libcst as cst
 
+from migrate import nodes
 from migrate.walking import walk
 
 
@@ -246,6 +247,32 @@ def attributes(node: cst.CSTNode) -> list[str]:
     visitor = _Attributes()
     walk(node, visitor)
     return visitor.found
+
+
+class _Paths(cst.CSTVisitor):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def visit_Attribute(self, node: cst.Attribute) -> bool:
+        self.found += filter(None, [nodes.dotted(node)])
+        walk(node.value, self)
+        return False
+
+    def visit_Name(self, node: cst.Name) -> None:
+        self.found.append(node.value)
+
+    def visit_Arg(self, node: cst.Arg) -> bool:
+        walk(node.value, self)
+        return False
+
+
+@functools.lru_cache(_REMEMBERED)
+def paths(node: cst.CSTNode) -> tuple[str, ...]:
+    """The names and dotted names in a node, each with those that it begins with."""
+    visitor = _Paths()
+    walk(node, visitor)
+    return tuple(visitor.found)
 
 
 def unused_name(wanted: str, taken: Container[str]) -> str:

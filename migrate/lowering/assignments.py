@@ -34,6 +34,7 @@ from migrate.lowering.data_loading import DataLoading
 from migrate.lowering.elements import kinds_in, part_kind
 from migrate.lowering.finding import CLIPPING
 from migrate.lowering.foreign_models import refuse_foreign_model
+from migrate.lowering.gradient_flow import stands_for_weights
 from migrate.lowering.handed_over import HandedOver
 from migrate.lowering.inheritance import FRAMEWORK
 from migrate.lowering.initialisation import Initialisation
@@ -200,6 +201,10 @@ class Assignments(InlineModels, HandedOver, Initialisation, DataLoading, Changed
         if isinstance(kind, Items) and any(isinstance(p, Optimizer) and p.place == NOWHERE for p in kinds_in(kind)):
             raise Unsupported("MIG401", "an optimizer that has no name of its own")
         if isinstance(kind, Selection | Group) or _all_groups(kind):
+            self.bind(targets[0], kind)
+            return []
+        weights = kind.items if isinstance(kind, Items) and kind.items else (kind,)
+        if len(targets) == 1 and all(map(stands_for_weights, weights)) and usage.target_names(targets[0]):
             self.bind(targets[0], kind)
             return []
         if isinstance(kind, AnyWeight) and all(isinstance(target, cst.Name) for target in targets):

@@ -10,6 +10,7 @@ from migrate import layouts, nodes, usage
 from migrate.diagnostics import Unsupported
 from migrate.kinds import (
     UNKNOWN,
+    WEIGHT_NAME,
     Accelerator,
     AnyWeight,
     AutogradFunction,
@@ -90,7 +91,6 @@ _PLACING = ("to", "cuda", "cpu", "float", "train", "eval", "requires_grad_")
 
 _MODULE_METHODS = ("parameters", "named_parameters", "modules", "named_modules", "state_dict", "to", "cuda", "apply")
 
-_WHOLE = ("norm", "mean", "sum", "std", "var", "min", "max", "abs")  # of all elements, or of each by itself
 FOREIGN = Plain("foreign")  # what a constructor has from another package: where it is called, it is a module
 
 
@@ -197,6 +197,8 @@ class Calls(
             self.class_attribute(base, method)
         if isinstance(kind, Weight):
             return self.weight_method(node, func, base)
+        if kind == WEIGHT_NAME:
+            raise Unsupported("MIG302", f"`{nodes.code(node)}`, of the name of a weight, which is Flax's in JAX")
         if isinstance(kind, AnyWeight):
             return self.made_as_weights(node, method)
         if isinstance(kind, Optimizer | Scheduler):
@@ -363,15 +365,21 @@ class Calls(
         return self.apply_rule(RULES[name], name, node)
 
     def weight_method(self, node: cst.Call, func: cst.Attribute, base: Value) -> Value:
-        """What scripts ask of one weight: its size, its norm. Its axes are not torch's."""
-        attribute = {"numel": "size", "dim": "ndim", "nelement": "size"}.get(func.attr.value)
+        """A method of one weight."""
+        assert isinstance(base.kind, Weight)
+        method = func.attr.value
+        attribute = {"numel": "size", "dim": "ndim", "nelement": "size"}.get(method)
         if attribute:
             return Value(cst.Attribute(base.node, cst.Name(attribute)), Number())
-        if func.attr.value in ("detach", "cpu", "cuda", "contiguous"):
+        if method in ("detach", "cpu", "cuda", "contiguous"):
             return base
-        if func.attr.value in _WHOLE and not node.args:
-            return self.tensor_call(f"Tensor.{func.attr.value}", node, replace(base, kind=Tensor("float")))
-        raise Unsupported("MIG301", f"Parameter.{func.attr.value}")
+        if method.endswith("_"):
+            raise Unsupported("MIG204", f"{nodes.code(func.value)} is changed after its module was made")
+        if base.kind.axes:
+            return self.tensor_call(f"Tensor.{method}", node, replace(base, kind=Tensor("float")))
+        if f"Tensor.{method}" not in RULES:
+            raise Unsupported("MIG301", f"Parameter.{method}")
+        return self.tensor_call(f"Tensor.{method}", node, base)
 
     def list_method(self, node: cst.Call, func: cst.Attribute, base: Value) -> Value:
         """`list.append(x)`: what the list holds is remembered."""

@@ -16,6 +16,7 @@ from migrate.kinds import (
     Tensor,
 )
 from migrate.lowering.binding import Binding
+from migrate.lowering.chosen_weights import ChosenWeights
 from migrate.lowering.elements import item_kind, loop_kind, part_kind, refuse_elements
 from migrate.lowering.parameter_groups import ParameterGroups
 from migrate.lowering.scope import HOST_CONTEXTS
@@ -23,7 +24,7 @@ from migrate.nodes import Expr
 from migrate.rules.rule import Value
 
 
-class Containers(ParameterGroups, Binding):
+class Containers(ChosenWeights, ParameterGroups, Binding):
     """Displays, subscripts and comprehensions."""
 
     def _elements(self, elements: Sequence[cst.BaseElement], type: str) -> tuple[list[cst.BaseElement], Items]:
@@ -160,7 +161,7 @@ class Containers(ParameterGroups, Binding):
 
     def _comprehension(self, node: cst.BaseComp) -> Value:
         inner = self.inner({})
-        made_for = inner.comp_for(node.for_in)
+        made_for = inner.over_chosen_in(node) or inner.comp_for(node.for_in)
         if isinstance(node, cst.DictComp):
             return Value(
                 node.with_changes(key=inner.node(node.key), value=inner.node(node.value), for_in=made_for),
@@ -179,6 +180,19 @@ class Containers(ParameterGroups, Binding):
         return self._comprehension(node)
 
     expr_GeneratorExp = expr_SetComp = expr_DictComp = _comprehension
+
+    def over_chosen_in(self, node: cst.BaseComp) -> cst.CompFor | None:
+        """The `for` of a comprehension over those parameters for which tests of their names hold; None for others."""
+        each = node.for_in
+        if isinstance(node, cst.DictComp) or not each.ifs or each.inner_for_in is not None:
+            return None
+        assert isinstance(node, cst.ListComp | cst.GeneratorExp | cst.SetComp)
+        chosen = self.chosen(each.target, each.iter, [condition.test for condition in each.ifs], usage.loads(node.elt))
+        if chosen is None:
+            return None
+        target, value = chosen
+        self.bind(target, loop_kind(value.kind, id(each)))
+        return each.with_changes(target=target, iter=value.node, ifs=[])
 
     def comp_for(self, node: cst.CompFor) -> cst.CompFor:
         """The `for` of a comprehension, whose variables are bound in this (inner) scope."""

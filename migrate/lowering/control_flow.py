@@ -11,6 +11,7 @@ from migrate import layouts, nodes, suites, usage
 from migrate.diagnostics import Unsupported
 from migrate.kinds import UNKNOWN, Autocast, Device, Items, Plain, Tensor
 from migrate.lowering.branches import Branches
+from migrate.lowering.chosen_weights import ChosenWeights
 from migrate.lowering.data_loading import DataLoading
 from migrate.lowering.elements import loop_kind
 from migrate.lowering.optimizer_statements import OptimizerStatements
@@ -25,7 +26,7 @@ from migrate.rules.rule import Value
 _TRIALS = 2  # how many loops, one in another, may be lowered for what they make known
 
 
-class ControlFlow(Branches, Precision, DataLoading, OptimizerStatements, ScannedLoops):
+class ControlFlow(ChosenWeights, Branches, Precision, DataLoading, OptimizerStatements, ScannedLoops):
     """Branches, loops, and `with` and `try` blocks."""
 
     def settle(self, body: Sequence[cst.CSTNode]) -> list[Statement]:
@@ -165,9 +166,11 @@ class ControlFlow(Branches, Precision, DataLoading, OptimizerStatements, Scanned
         if initialized is not None:
             return initialized
         settled = self.settle([node])
-        scan = self.scan_of(node)
+        chosen = self.over_chosen(node)
+        node, some = chosen if chosen is not None else (node, None)
+        scan = self.scan_of(node) if some is None else None
         with self.unit.discarding() if scan is not None else contextlib.nullcontext():
-            iterated = self.expr(node.iter)
+            iterated = some or self.expr(node.iter)
         element = loop_kind(iterated.kind, id(node))
 
         def bind() -> list[Statement]:

@@ -12,6 +12,7 @@ from migrate.constructed import ChoiceNode, ClassNode, LayerNode, ListNode, Node
 from migrate.diagnostics import Unsupported
 from migrate.kinds import (
     UNKNOWN,
+    WEIGHT_NAME,
     Host,
     Items,
     Kind,
@@ -64,7 +65,7 @@ def loop_kind(kind: Kind, origin: int) -> Kind:
     if isinstance(kind, Module):
         return element_kind(kind)
     if isinstance(kind, Parameters | Selection):
-        return Items((Plain("str"), Weight()), type="tuple") if kind.named else Weight()
+        return Items((WEIGHT_NAME, Weight()), type="tuple") if kind.named else Weight()
     return UNKNOWN
 
 

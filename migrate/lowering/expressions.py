@@ -123,6 +123,9 @@ class Expressions(AnyWeights, Submodules, Accelerated, Cropping, NamedParameters
             self.script.listed.add((self.scope, node.value))
         if isinstance(kind, Leaf):
             return Value(self.leaf(kind), kind)
+        anew = self.read_anew(node.value, kind)
+        if anew is not None:
+            return anew
         if isinstance(kind, WeightsByName) and kind.past:
             raise Unsupported("MIG401", f"{node.value} has earlier weights of {kind.place.name} than in torch")
         if isinstance(kind, Device) and self.facts is not None and node.value in self.facts.parameter_names:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from migrate import nodes, suites, usage
-from migrate.kinds import Kind, Leaf, Model, Optimizer, Place, Scheduler
+from migrate.kinds import Device, Kind, Leaf, Model, Optimizer, Place, Scheduler, TorchName
 from migrate.lowering.gradient_flow import GradientFlow
 from migrate.lowering.region import Part, Region, call_of, has_host_effects, method_call_of
 from migrate.lowering.scope import HOST_CONTEXTS
@@ -29,6 +29,7 @@ class _Sorting:
     kept: list[Statement] = field(default_factory=list)  # those that do not move before the region
     clips: list[tuple[str, cst.Call]] = field(default_factory=list)
     traced: set[int] = field(default_factory=set)  # those that work on what a model returned
+    weighed: set[int] = field(default_factory=set)  # those that gradients of weights flow through
     later: bool = False  # whether some host statement has been put after the region: then those that follow it stay so
     problem: str = ""
     accumulates: bool = False  # optimizers step elsewhere: gradients are cleared where the script says so
@@ -56,9 +57,12 @@ class RegionFinding(GradientFlow):
             return None
         loss = self.loss_of(statements[first])
         assert loss is not None
-        if index != first and not self.starts(statements[index]):
+        sums = index != first and self.starts_sum(statements[index], statements[index + 1 : first])
+        if index != first and not sums and not self.starts(statements[index]):
             return None
-        body = self.traced(statements[index : first + 1]) & _slice(statements[index:first], loss)
+        own = statements[index : first + 1]
+        inside = self.traced(own) | self.weighed(own) | ({0} if sums else set())
+        body = inside & _slice(statements[index:first], loss)
         if min(body, default=first - index) != 0:
             return None
         backwards, steps = self.phase(statements, first)
@@ -77,6 +81,10 @@ class RegionFinding(GradientFlow):
         return None if own and type(self.kind_of(receiver.value)) is Kind else receiver.value
 
     def starts(self, statement: Statement) -> bool:
+        """Whether a statement goes through a model, or takes a tensor or weights that gradients are taken of."""
+        return self.goes_through(statement) or bool(self.dependency(statement).models)
+
+    def goes_through(self, statement: Statement) -> bool:
         """Whether a statement goes through a model, or takes a tensor that gradients are taken of."""
         if isinstance(statement, cst.FunctionDef | cst.ClassDef):
             return False
@@ -102,7 +110,7 @@ class RegionFinding(GradientFlow):
         optimizers or gradients. One whose value the loss needs is looked at when it is given its part."""
         if suites.may_leave(statement):
             return True
-        names = {nodes.dotted(node) or "" for node in _Paths.of(statement)}
+        names = set(usage.paths(statement))
         if any(name.endswith(".grad") for name in names):
             return True
         called = {nodes.dotted(call.func) or "" for call in usage.calls(statement)}
@@ -137,6 +145,7 @@ class RegionFinding(GradientFlow):
         end = (steps or backwards)[-1] + 1
         sorting = _Sorting(accumulates=not steps)
         sorting.traced = {index + number for number in self.traced(statements[index:end])}
+        sorting.weighed = {index + number for number in self.weighed(statements[index:end])}
         parts: list[Part] = []
         start = index
         for number, backward in enumerate(backwards):
@@ -171,7 +180,9 @@ class RegionFinding(GradientFlow):
         for number in own:
             statement = statements[number]
             if number in needed:
-                if number not in sorting.traced and sorting.movable(statement):
+                inside = number in sorting.traced | sorting.weighed
+                inside = inside or self.starts_sum(statement, statements[number + 1 : own.stop])
+                if not inside and sorting.movable(statement):
                     sorting.before.append(statement)
                     continue
                 if has_host_effects(statement):
@@ -190,6 +201,15 @@ class RegionFinding(GradientFlow):
             sorting.kept.append(statement)
         sorting.later = True
         return body, after
+
+    def starts_sum(self, statement: Statement, later: Sequence[Statement]) -> bool:
+        """Whether a statement is `loss = 0`, of a name that others then add to: a loss function starts with it."""
+        if not isinstance(statement, cst.SimpleStatementLine) or not isinstance(statement.body[0], cst.Assign):
+            return False
+        small = statement.body[0]
+        kinds = [self.kind_of_name(name) for name in usage.loads(small.value) if name not in ("True", "False")]
+        constant = all(isinstance(kind, TorchName | Device) for kind in kinds)
+        return constant and bool(set(usage.stores(statement)) & set(usage.stores(later)))
 
     def is_event(self, statement: Statement, sorting: _Sorting) -> bool:
         """Whether a statement steps, clears or clips gradients; clips are noted."""
@@ -220,10 +240,23 @@ class RegionFinding(GradientFlow):
         found: set[int] = set()
         for number, statement in enumerate(statements):
             loads = set(usage.loads(statement))
-            if names & loads or self.starts(statement):
+            if names & loads or self.goes_through(statement):
                 found.add(number)
                 if not has_host_effects(statement):
                     names |= set(usage.changes(statement))
+            else:
+                names -= set(usage.stores(statement))
+        return found
+
+    def weighed(self, statements: Sequence[Statement]) -> set[int]:
+        """The statements that gradients of weights flow through, be it past every model."""
+        names: set[str] = set()
+        found: set[int] = set()
+        for number, statement in enumerate(statements):
+            dependency = self.dependency(statement)
+            if dependency.models or dependency.loads & names:
+                found.add(number)
+                names |= dependency.stores
             else:
                 names -= set(usage.stores(statement))
         return found
@@ -234,25 +267,6 @@ class RegionFinding(GradientFlow):
         waiting = reached & (optimized | self.script.inspected) if optimized or self.script.inspected else reached
         self.script.accumulated |= waiting
         self.script.summed |= waiting
-
-
-class _Paths(cst.CSTVisitor):
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[Expr] = []
-
-    @staticmethod
-    def of(statement: cst.CSTNode) -> list[Expr]:
-        """The names and dotted paths in a piece of code."""
-        visitor = _Paths()
-        statement.visit(visitor)
-        return visitor.found
-
-    def visit_Attribute(self, node: cst.Attribute) -> None:
-        self.found.append(node)
-
-    def visit_Name(self, node: cst.Name) -> None:
-        self.found.append(node)
 
 
 def _slice(statements: Sequence[Statement], loss: Expr | None) -> set[int]:

@@ -8,13 +8,16 @@ from dataclasses import dataclass
 import libcst as cst
 
 from migrate import nodes, suites, usage
-from migrate.kinds import Function, Leaf, Model, Optimizer, Place
+from migrate.kinds import Function, Kind, Leaf, Model, Optimizer, Parameters, Place, Selection, Weight
 from migrate.lowering.region import method_call_of
 from migrate.lowering.scope import Scope, stops_gradients
 from migrate.nodes import Statement
 from migrate.states import PARAMS
+from migrate.weights import weights_of
 
 _NOT_FORWARD = ("train", "eval", "parameters", "named_parameters", "zero_grad", "to", "cuda", "state_dict", "modules")
+_LISTING = ("parameters", "named_parameters")
+_TRAINING = ("torch.optim.", "torch.nn.utils.clip_grad")  # what takes weights and computes nothing from them
 _DETACHING = ("detach", "item", "numpy", "tolist")
 
 
@@ -51,6 +54,34 @@ class GradientFlow(Scope):
                 found |= {self.root(state.place) for state in reads if state.what == PARAMS}
         return found
 
+    def weights_taken(self, node: cst.CSTNode) -> set[Place]:
+        """The models of which code takes weights: `model.parameters()`, a name for them, `model.head.weight`."""
+        found: set[Place] = set()
+        training = [c for c in usage.calls(node) if (self.torch_name(c.func) or "").startswith(_TRAINING)]
+        for path in {*usage.paths(node)} - {path for call in training for path in usage.paths(call)}:
+            kind = self.kind_of_name(path)
+            if isinstance(kind, Parameters):
+                found |= {self.root(place) for place in kind.models}
+            elif isinstance(kind, Selection):
+                found |= {self.root(place) for place, _ in kind.leaves}
+            elif isinstance(kind, Weight) and kind.place is not None:
+                found.add(self.root(kind.place))
+            else:
+                found |= self.model_of_weight(path)
+        return found
+
+    def model_of_weight(self, path: str) -> set[Place]:
+        """The model that a dotted name takes a weight of, or all of them; none where it does not."""
+        parts = path.split(".")
+        for length in range(1, len(parts)):
+            kind = self.kind_of_name(".".join(parts[:length]))
+            if isinstance(kind, Model) and kind.place is not None:
+                rest = parts[length:]
+                names = {leaf.torch for leaf in weights_of(self.script, kind.cls)}
+                named = any(".".join(rest[: end + 1]) in names for end in range(len(rest)))
+                return {self.root(kind.place)} if named or set(rest) & set(_LISTING) else set()
+        return set()
+
     def leaves_in(self, names: set[str]) -> set[Place]:
         """The tensors among some names that gradients are taken of."""
         kinds = [self.kind_of_name(name) for name in names]
@@ -75,14 +106,14 @@ class GradientFlow(Scope):
             return Dependency(statement, frozenset(), stores, frozenset())
         attached = self.attached(statement)
         loads = set(usage.loads(attached))
-        models = self.models_called(attached) | self.leaves_in(loads)
+        models = self.models_called(attached) | self.leaves_in(loads) | self.weights_taken(attached)
         return Dependency(statement, frozenset(loads), stores, frozenset(models))
 
     def reached(self, history: Sequence[Statement], loss: cst.BaseExpression) -> set[Place]:
         """The models that a loss, computed by the statements, takes gradients of."""
         attached = self.attached(loss)
         loads = set(usage.loads(attached))
-        found = self.models_called(attached) | self.leaves_in(loads)
+        found = self.models_called(attached) | self.leaves_in(loads) | self.weights_taken(attached)
         for dependency in self.dependencies(history, loads)[0]:
             found |= dependency.models
         return found
@@ -94,6 +125,8 @@ class GradientFlow(Scope):
         for statement in reversed(history):
             if not set(usage.changes(statement)) & needed or isinstance(statement, cst.FunctionDef | cst.ClassDef):
                 continue
+            if all(stands_for_weights(self.kind_of_name(name)) for name in usage.changes(statement)):
+                continue  # each use of the name takes them anew
             dependency = self.dependency(statement)
             found.append(dependency)
             if isinstance(statement, cst.SimpleStatementLine):
@@ -225,6 +258,11 @@ class GradientFlow(Scope):
             if self.differentiates(statements[number], statements[:number]) & left:
                 return False
         return None
+
+
+def stands_for_weights(kind: Kind) -> bool:
+    """Whether a value is a weight, or all the weights, of a certain model."""
+    return isinstance(kind, Parameters) or (isinstance(kind, Weight) and kind.place is not None)
 
 
 class _Detached(cst.CSTTransformer):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate import nodes
+from migrate import nodes, usage
 from migrate.kinds import Kind, Leaf, Place, Tensor
 from migrate.lowering.accumulation import Accumulation
 from migrate.lowering.gradient_flow import GradientFlow
@@ -24,11 +24,19 @@ class Leaves(Accumulation, GradientFlow):
         """What a name holds after an assignment: a leaf where that asks for gradients, on the host."""
         if not isinstance(kind, Tensor) or place == NOWHERE:
             return kind
-        if self.context not in HOST_CONTEXTS or self.under_jit or self.nested or not _asks_for_gradients(written):
+        asked = _asks_for_gradients(written) and not self.starts_a_sum(place.name)
+        if self.context not in HOST_CONTEXTS or self.under_jit or self.nested or not asked:
             self.script.leaves.discard(place)
             return kind
         self.script.leaves.add(place)
         return Leaf(kind.dtype, kind.rank, kind.optional, kind.origins, place)
+
+    def starts_a_sum(self, name: str) -> bool:
+        """Whether what follows gives a name to something else, and asks for no gradient of it: `l2 = l2 + ...`."""
+        block = self.blocks[-1] if self.blocks else None
+        later = block.statements[block.index + 1 :] if block is not None else []
+        read = {path for statement in later for path in usage.paths(statement)}
+        return f"{name}.grad" not in read and name in usage.stores(later)
 
     def first_gradients(self, place: Place) -> list[Statement]:
         """The gradients of a new leaf, where some backward pass adds to what was there."""

@@ -10,6 +10,7 @@ from migrate import layouts, nodes
 from migrate.diagnostics import Unsupported
 from migrate.kinds import (
     UNKNOWN,
+    WEIGHT_NAME,
     Autocast,
     Device,
     Host,
@@ -95,6 +96,8 @@ class Operators(Branches):
         if any(isinstance(value.kind, Device) for value in values):
             left, *_ = values = [self.as_backend(value) for value in values]
         self.use(node.left, left)
+        if any(value.kind == WEIGHT_NAME for value in values):
+            raise Unsupported("MIG302", f"`{nodes.code(node)}`, a test of the name of a weight, which is Flax's in JAX")
         if any(isinstance(value.kind, Tensor) for value in values):
             values = [self.as_array(value) for value in values]
         identity = any(isinstance(target.operator, _COMPARISONS_OF_IDENTITY) for target in node.comparisons)
@@ -197,8 +200,9 @@ def _as_backend(value: Value) -> Value:
 
 
 def _arithmetic(operator: cst.BaseBinaryOp, left: Kind, right: Kind) -> Kind:
-    if isinstance(left, Weight) or isinstance(right, Weight):
-        return Tensor("float")
+    weights = [kind for kind in (left, right) if isinstance(kind, Weight)]
+    if weights:
+        return Tensor("float") if all(weight.axes for weight in weights) else Weight()
     if isinstance(left, Tensor) or isinstance(right, Tensor):
         tensors = [kind for kind in (left, right) if isinstance(kind, Tensor)]
         dtype = "float" if any(kind.dtype == "float" for kind in tensors) or isinstance(operator, cst.Divide) else ""

@@ -12,7 +12,7 @@ import libcst as cst
 
 from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Kind, Place, Plain, Tensor, Weight
+from migrate.kinds import WEIGHT_NAME, Kind, Place, Tensor, Weight
 from migrate.lowering.accumulation import Accumulation
 from migrate.lowering.models import named_leaves
 from migrate.lowering.named_parameters import NamedParameters
@@ -198,7 +198,7 @@ class ParameterLoops(Accumulation, NamedParameters):
             return None
         iterated, gradients = named_leaves(self.tree(one, PARAMS)), self.tree(one, GRADS)
         found = nodes.expression('flatten_dict({g}, sep=".")[{n}]', g=gradients, n=nodes.name(name))
-        self.env.kinds |= {name: Plain("str"), parameter: Weight(), one.gradient: Weight()}
+        self.env.kinds |= {name: WEIGHT_NAME, parameter: Weight(), one.gradient: Weight()}
         lowered = self.loop_body(node.body.with_changes(body=body), list)
         lowered = [*suites.assigned(cst.SimpleStatementLine([]), nodes.name(one.gradient), found), *lowered]
         return [node.with_changes(iter=iterated, body=suites.block_of(node.body, lowered))]

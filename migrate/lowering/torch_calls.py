@@ -19,6 +19,7 @@ from migrate.kinds import (
     Number,
     Plain,
     Tensor,
+    Weight,
 )
 from migrate.layers.refused import REFUSED
 from migrate.layers.table import TABLE
@@ -37,7 +38,7 @@ from migrate.nodes import Expr
 from migrate.optimizers import COMPOSED, LOSSES, SCHEDULES
 from migrate.rules.catalogue import RULES
 from migrate.rules.creation import DTYPES
-from migrate.rules.rule import Rule, Value, result_kind, signature
+from migrate.rules.rule import Call, Rule, Value, result_kind, signature
 
 _PASS_THROUGH = (
     "Tensor.cuda",
@@ -47,6 +48,13 @@ _PASS_THROUGH = (
     "Tensor.pin_memory",
     "Tensor.share_memory_",
 )
+# what may be done to a weight whose axes are not in torch's order
+_REDUCTIONS = (
+    "norm", "vector_norm", "sum", "mean", "std", "var", "min", "max", "amin", "amax", "prod", "any", "all", "median",
+)  # fmt: skip
+_RESHAPES = ("view", "reshape", "flatten", "ravel")
+_ALIKE = ("zeros_like", "ones_like", "full_like")
+_JOINING = ("cat", "concat", "concatenate")
 
 
 class TorchCalls(Losses, Layers, Optimizers, Distributed, DataLoading, TypedTensors, Binding):
@@ -130,6 +138,11 @@ class TorchCalls(Losses, Layers, Optimizers, Distributed, DataLoading, TypedTens
             return Value(node.with_changes(func=func, args=self.torch_args(node.args)), Host("tensor"))
         for value in values:
             self.refuse_torch(value)
+        weights = [kind for kind in kinds if isinstance(kind, Weight)]
+        moved = any(not weight.axes for weight in weights)
+        whole = moved and self.of_all_elements(rule, api, node, call)
+        if weights:
+            call.bound = {name: _as_tensor(value) for name, value in call.bound.items()}
         call.bound = {name: self.as_array(value) for name, value in call.bound.items()}
         call.rest = [self.as_array(value) for value in call.rest]
         layout = "first"
@@ -144,7 +157,8 @@ class TorchCalls(Losses, Layers, Optimizers, Distributed, DataLoading, TypedTens
         }
         snippets: list[str] = []
         call.use_snippet = snippets.append
-        made = rule.function(call)
+        at_zero = self.smooth_at_zero(api, call) if weights and self.under_jit else None
+        made = at_zero or rule.function(call)
         if not isinstance(made, Value):
             made = Value(made, result_kind(rule, call.bound))
         if snippets:
@@ -154,7 +168,35 @@ class TorchCalls(Losses, Layers, Optimizers, Distributed, DataLoading, TypedTens
             if isinstance(kind, Tensor):
                 origins |= kind.origins
         kind = replace(made.kind, origins=frozenset(origins)) if isinstance(made.kind, Tensor) else made.kind
-        return Value(made.node, kind, layout)
+        return Value(made.node, Weight() if moved and not whole else kind, layout)
+
+    @staticmethod
+    def smooth_at_zero(api: str, call: Call) -> Expr | None:
+        """A weight may start at exactly zero, where torch's gradients of the absolute value and of a norm are zero, and
+        JAX's are 1 and NaN. None for other calls."""
+        method, weight = api.rpartition(".")[2], layouts.first(next(iter(call.bound.values())))
+        orders = [call.bound[name].node for name in ("p", "ord") if name in call.bound]
+        order = nodes.literal(orders[0]) if orders else 2
+        if method == "abs":
+            return nodes.expression("{x} * jnp.sign({x})", x=weight)
+        if method in ("norm", "vector_norm") and not {"dim", "keepdim", "dtype"} & set(call.bound):
+            if order in (2, "fro", None):
+                return nodes.call("optax.safe_norm", weight, cst.Float("0.0"))
+            if order == 1:
+                return nodes.expression("({x} * jnp.sign({x})).sum()", x=weight)
+        return None
+
+    @staticmethod
+    def of_all_elements(rule: Rule, api: str, node: cst.Call, call: Call) -> bool:
+        """Whether what a rule makes of a weight, whose axes are not in torch's order, is of all its elements together;
+        not so where it is of each by itself. Raises Unsupported where the order matters."""
+        method = api.rpartition(".")[2]
+        if method in _REDUCTIONS and not {"dim", "axis", "keepdim", "other"} & set(call.bound):
+            return True
+        flat = [nodes.code(arg.value) for arg in node.args] in (["-1"], ["(-1,)"]) if method in _RESHAPES else False
+        if rule.elementwise or flat or method in _ALIKE or (method in _JOINING and "dim" not in call.bound):
+            return False
+        raise Unsupported("MIG301", f"{api} of a weight of the pytree, whose axes are not in torch's order")
 
     def tensor_call(self, api: str, node: cst.Call, base: Value) -> Value:
         """A method of a tensor."""
@@ -276,6 +318,10 @@ class TorchCalls(Losses, Layers, Optimizers, Distributed, DataLoading, TypedTens
     def torch_is_tensor(self, node: cst.Call) -> Value:
         """`isinstance(x, jax.Array)`, which numpy arrays are not."""
         return Value(nodes.call("isinstance", self.node(node.args[0].value), nodes.expression("jax.Array")), Number())
+
+
+def _as_tensor(value: Value) -> Value:
+    return replace(value, kind=Tensor("float")) if isinstance(value.kind, Weight) else value
 
 
 def _in_place(api: str) -> bool:

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import libcst as cst
 
 from migrate import nodes
-from migrate.kinds import Items, Model, Number, Weight
+from migrate.kinds import Items, Kind, Model, Number, Parameters, Place, Weight
+from migrate.layers.moves import Permute
 from migrate.lowering.scope import HOST_CONTEXTS
-from migrate.lowering.selections import Selections
+from migrate.lowering.selections import Selections, leaves_of
 from migrate.manifest import WILDCARD, Leaf
 from migrate.nodes import Expr
 from migrate.rules.rule import Value
@@ -21,19 +22,41 @@ class WeightValues(Selections):
     """What a script reads of the weights of its models."""
 
     def weight(self, node: cst.Attribute, moved: bool = False) -> Value | None:
-        """`model.table.weight`; None where it is none, or, unless it may be `moved`, has other axes than torch's."""
-        if self.context not in HOST_CONTEXTS:
+        """`model.table.weight`, with the axes that it has in torch unless it may be `moved`; None where it is none."""
+        if self.context not in (*HOST_CONTEXTS, "region"):
             return None
         found = self.model_and_path(node)
         if found is None:
             return None
         kind, parts = found
         leaf = self.one_leaf(kind, parts)
-        if kind.place is None or leaf is None or (leaf.moves and not moved):
+        if kind.place is None or leaf is None:
             return None
+        return self.weight_at(kind.place, leaf, moved)
+
+    def weight_at(self, place: Place, leaf: Leaf, moved: bool = False) -> Value | None:
+        """One parameter of a model; None where its axes cannot be put as torch has them."""
         keys = "".join(f'["{key}"]' for key in leaf.flax.split("/")[1:])
-        params = self.read(State(PARAMS, kind.place))
-        return Value(nodes.expression(f"{{x}}{keys}", x=params), Weight())
+        node = nodes.expression(f"{{x}}{keys}", x=self.read(State(PARAMS, place)))
+        for move in () if moved else reversed(leaf.moves):
+            if not isinstance(move, Permute):
+                return None
+            axes = [move.axes.index(axis) for axis in range(len(move.axes))]
+            text = "{x}.T" if axes == [1, 0] else f"{{x}}.transpose({', '.join(map(str, axes))})"
+            node = nodes.expression(text, x=node)
+        return Value(node, Weight(not moved, place, leaf.flax))
+
+    def read_anew(self, name: str, kind: Kind) -> Value | None:
+        """A name for a weight, or for all weights of a model: what they are by now. None for other names."""
+        if self.facts is not None and name in self.facts.parameter_names:
+            return None
+        if isinstance(kind, Weight) and kind.place is not None:
+            leaves = leaves_of(self.script, self.root(kind.place))
+            leaf = next((leaf for leaf in leaves if leaf.flax == kind.leaf), None)
+            return leaf and self.weight_at(kind.place, leaf)
+        if isinstance(kind, Parameters) and len(kind.models) == 1 and not kind.named:
+            return Value(nodes.call("jax.tree.leaves", self.read(State(PARAMS, kind.models[0]))), kind)
+        return None
 
     def model_and_path(self, node: Expr) -> tuple[Model, list[str]] | None:
         """The model that a dotted name starts with, and what follows; None where it starts with none."""

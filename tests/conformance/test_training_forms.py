@@ -197,6 +197,36 @@ averaged = copy.deepcopy(model).eval().requires_grad_(False)
 """
     + SGD
     + LOOP.replace("criterion(model(x), y)", "criterion(model(x), y) + 0.1 * penalty(model, x, 2 * x)"),
+    "a penalty on the absolute weights, some of them zero": SGD
+    + LOOP.replace(
+        "    loss = criterion(model(x), y)\n",
+        """    penalty = sum(p.abs().sum() for p in model.parameters()) + torch.norm(model.norm.bias)
+    loss = criterion(model(x), y) + 0.05 * penalty
+""",
+    ),
+    "penalties by name, before the model is called": SGD
+    + LOOP.replace(
+        "    loss = criterion(model(x), y)\n",
+        """    reg = torch.tensor(0.0, requires_grad=True)
+    for name, p in model.named_parameters():
+        if "bias" in name:
+            continue
+        reg = reg + torch.norm(p, 2) ** 2
+    flat = torch.cat([p.view(-1) for n, p in model.named_parameters() if n.endswith("weight")])
+    loss = criterion(model(x), y) + 0.02 * reg + 0.01 * flat.pow(2).mean()
+""",
+    ),
+    "penalties on weights that have names": "w, b = model.head.weight, model.features.bias\n"
+    "params = list(model.parameters())\n"
+    + SGD
+    + LOOP.replace(
+        "    loss = criterion(model(x), y)\n",
+        """    loss = criterion(model(x), y) + 0.1 * w.pow(2).sum(0).max() + b.square().mean()
+    for p in params:
+        loss = loss + 0.01 * (p ** 2).sum()
+""",
+    )
+    + "    losses.append(w.detach().norm().item())\n",
     "second derivatives by two inputs": """def residual(net, a, b):
     u = net(torch.cat([a, b], dim=1)).sum(dim=1)
     u_a = torch.autograd.grad(u.sum(), a, create_graph=True)[0]
@@ -385,6 +415,13 @@ def test_ten_steps(name: str, float64: None, capsys: pytest.CaptureFixture[str])
             "scheduler = optim.lr_scheduler.CosineAnnealingLR(optimizer, 5, eta_min=0.01)\n" + LOOP,
             "do not change in proportion",
         ),
+        (
+            SGD
+            + LOOP
+            + "for name, p in model.named_parameters():\n    if 'bias' in name:\n        print(name, p.norm())\n",
+            "a test of the name of a weight",
+        ),
+        (SGD + LOOP.replace("model(x), y)", "model(x), y) + sum(p.sum(0).max() for p in model.parameters())"), "axes"),
     ],
     ids=lambda value: "" if "\n" in value else value,
 )
