@@ -39,7 +39,8 @@ _STRANGERS = (  # how files begin that people take for checkpoints
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint(Mapping[str, TensorInfo]):
-    """Tensors by key. Opening reads headers only; ``read`` gives a view of the mapped file, and no copy is kept.
+    """Tensors by key. Opening reads headers only; ``read`` gives a view of the mapped file. Of those that have to be
+    put together the last one is kept, since its chunks may be asked for one by one.
 
     ``opaque`` names what stands under keys that hold no readable tensor. ``key`` is where in the file the state dict
     was found ("" the top), ``stripped`` the prefixes that were taken off the keys, ``made`` the weights that were
@@ -54,6 +55,7 @@ class Checkpoint(Mapping[str, TensorInfo]):
     stripped: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
     made: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    _last: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
 
     def __getitem__(self, key: str) -> TensorInfo:
         return self.stored[key].info
@@ -66,7 +68,14 @@ class Checkpoint(Mapping[str, TensorInfo]):
 
     def read(self, key: str) -> np.ndarray:
         """The tensor as it is stored, read-only; strided where it was saved as a view of a larger one."""
-        return self.stored[key].read()
+        tensor = self.stored[key]
+        if isinstance(tensor, Stored):
+            return tensor.read()
+        if key not in self._last:
+            self._last.clear()
+            self._last[key] = tensor.read()
+            self._last[key].flags.writeable = False
+        return self._last[key]
 
     def release(self, key: str) -> None:
         """Let the memory that reading ``key`` took go; it can be read again."""

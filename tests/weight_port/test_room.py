@@ -31,13 +31,13 @@ def in_pieces(folder, _):
     made = md.Metadata({"w": entry}, planner_data={"w": ("w",)}, storage_data=places)
     (folder / ".metadata").write_bytes(pickle.dumps(made))
     checkpoint = open_checkpoint(folder)
-    return lambda: checkpoint.read("w"), WHOLE
+    return checkpoint.stored["w"].read, WHOLE
 
 
 def compressed(folder, _):
     np.savez_compressed(folder / "m.npz", w=np.asfortranarray(WHOLE).astype(">f4", order="F"))
     checkpoint = open_checkpoint(folder / "m.npz")
-    return lambda: checkpoint.read("w"), WHOLE
+    return checkpoint.stored["w"].read, WHOLE
 
 
 def chunked(folder, patch):
@@ -61,7 +61,7 @@ def weight_norm(folder, _):
     torch.save({"weight_v": torch.from_numpy(WHOLE + 1), "weight_g": torch.from_numpy(g)}, folder / "m.pt")
     checkpoint = open_checkpoint(folder / "m.pt", fold=True)
     wide = WHOLE.astype(np.float64) + 1
-    return lambda: checkpoint.read("weight"), (wide * g / np.linalg.norm(wide, axis=1, keepdims=True)).astype("f")
+    return checkpoint.stored["weight"].read, (wide * g / np.linalg.norm(wide, axis=1, keepdims=True)).astype("f")
 
 
 def spectral_norm(folder, _):
@@ -72,7 +72,7 @@ def spectral_norm(folder, _):
     checkpoint = open_checkpoint(folder / "m.pt", fold=True)
     wide = parts["weight_orig"].astype(np.float64)
     sigma = u @ np.moveaxis(wide, 1, 0).reshape(len(u), -1) @ v
-    return lambda: checkpoint.read("weight"), (wide / sigma).astype("f")
+    return checkpoint.stored["weight"].read, (wide / sigma).astype("f")
 
 
 @pytest.mark.parametrize("kind", [in_pieces, compressed, chunked, of_orbax, weight_norm, spectral_norm])
@@ -91,6 +91,13 @@ def test_a_tensor_in_parts_is_never_in_memory_whole(tmp_path, monkeypatch, kind)
     assert peak < WHOLE.nbytes / 2
     np.testing.assert_allclose(found, expected, rtol=1e-7)  # what is folded: one rounding of 6e-8
     assert found.dtype == np.float32
+
+
+def test_the_last_one_is_kept(tmp_path, monkeypatch):
+    """For a mesh: every chunk of it is asked for by itself."""
+    in_pieces(tmp_path, monkeypatch)
+    checkpoint = open_checkpoint(tmp_path)
+    assert checkpoint.read("w") is checkpoint.read("w")
 
 
 def test_no_room_on_the_disk(tmp_path, monkeypatch):
