@@ -25,6 +25,19 @@ def _activation(
     )
 
 
+def _softmax(name: str, function: str, argument: str) -> Layer:
+    plain = argument == "x"
+    return _activation(
+        name,
+        f"partial({function}, axis={{dim}})" if plain else f"(lambda x: {function}({argument}, axis={{dim}}))",
+        "Without `dim` torch goes by the number of axes: it takes the first of 0, 1 or 3, else the second.",
+        signature="dim=None",
+        samples=("dim=1", "-1", ""),
+        layout=Layout.FIRST,
+        variants=(Variant("dim is None", f"(lambda x: {function}({argument}, axis=0 if x.ndim in (0, 1, 3) else 1))"),),
+    )
+
+
 LAYERS = (
     _activation("ReLU", "nn.relu", "The gradient at 0 is 0 in both."),
     _activation("ReLU6", "nn.relu6"),
@@ -104,30 +117,9 @@ LAYERS = (
         signature="negative_slope=0.01, inplace=False",
         samples=("", "0.2", "0.2, inplace=True"),
     ),
-    _activation(
-        "Softmax",
-        "partial(nn.softmax, axis={dim})",
-        "Without `dim` torch picks an axis by rank, which is deprecated.",
-        signature="dim=None",
-        samples=("dim=1", "-1"),
-        layout=Layout.FIRST,
-    ),
-    _activation(
-        "LogSoftmax",
-        "partial(nn.log_softmax, axis={dim})",
-        "Without `dim` torch picks an axis by rank, which is deprecated.",
-        signature="dim=None",
-        samples=("dim=1",),
-        layout=Layout.FIRST,
-    ),
-    _activation(
-        "Softmin",
-        "(lambda x: nn.softmax(-x, axis={dim}))",
-        "Without `dim` torch picks an axis by rank, which is deprecated.",
-        signature="dim=None",
-        samples=("dim=1",),
-        layout=Layout.FIRST,
-    ),
+    _softmax("Softmax", "nn.softmax", "x"),
+    _softmax("LogSoftmax", "nn.log_softmax", "x"),
+    _softmax("Softmin", "nn.softmax", "-x"),
     Layer(
         torch="torch.nn.RReLU",
         signature="lower=1.0 / 8, upper=1.0 / 3, inplace=False",

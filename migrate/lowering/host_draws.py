@@ -205,7 +205,8 @@ def _sample(node: cst.Call, name: str) -> Expr | None:
         return cst.Float("0.0")
     named = [arg.value for arg in node.args if arg.keyword is not None and arg.keyword.value == "size"]
     size = nodes.tuple_of(placed) if short in ("rand", "randn") else (named or placed[_SIZE_AT[short] :])[0]
-    return nodes.call(f"{_module(node)}.zeros", size)
+    whole = [nodes.name("int")] if isinstance(kind, Tensor) and kind.dtype == "int" else []
+    return nodes.call(f"{_module(node)}.zeros", size, *whole)
 
 
 def _module(node: cst.Call) -> str:

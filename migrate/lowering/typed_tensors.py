@@ -38,6 +38,18 @@ class TypedTensors(Arguments):
         """An annotation that names tensors: they are arrays."""
         return nodes.visited(annotation, _Arrays(self)) if self.mentions_torch(annotation) else annotation
 
+    def is_data(self, node: cst.BaseExpression, kind: Kind) -> bool:
+        """Whether the only argument is data: an array, a list, what numpy returns."""
+        if isinstance(kind, Items | Tensor | Host):
+            return True
+        if isinstance(node, cst.Name):
+            defined = self.env.definitions.get(node.value)
+            return defined is not None and not isinstance(defined, cst.Name) and self.is_data(defined, UNKNOWN)
+        if not isinstance(node, cst.Call):
+            return False
+        converted = isinstance(node.func, cst.Attribute) and node.func.attr.value == "astype"
+        return converted or (nodes.dotted(node.func) or "").startswith(("np.", "numpy."))
+
     def typed_tensor(self, name: str, node: cst.Call) -> Value:
         """`FloatTensor(data)` converts, `FloatTensor(2, 3)` is of that size, here with zeros: torch takes
         several arguments as sizes only."""
@@ -57,7 +69,7 @@ class TypedTensors(Arguments):
             return Value(nodes.call("jnp.zeros", size, nodes.expression(dtype)), kind)
         if not values:
             return Value(nodes.call("jnp.zeros", cst.Integer("0"), nodes.expression(dtype)), kind)
-        if len(values) > 1 or starred or not _is_data(node.args[0].value, values[0].kind):
+        if len(values) > 1 or starred or not self.is_data(node.args[0].value, values[0].kind):
             raise Unsupported("MIG302", f"{name}: {nodes.code(node.args[0].value)} may be data or a size")
         return Value(nodes.call("jnp.asarray", given[0], nodes.expression(dtype)), kind)
 
@@ -69,16 +81,6 @@ class TypedTensors(Arguments):
 
 def _family(dtype: str) -> str:
     return "float" if "float" in dtype else "bool" if "bool" in dtype else "int"
-
-
-def _is_data(node: cst.BaseExpression, kind: Kind) -> bool:
-    """Whether the only argument is data: an array, a list, what numpy returns."""
-    if isinstance(kind, Items | Tensor | Host):
-        return True
-    if not isinstance(node, cst.Call):
-        return False
-    converted = isinstance(node.func, cst.Attribute) and node.func.attr.value == "astype"
-    return converted or (nodes.dotted(node.func) or "").startswith(("np.", "numpy."))
 
 
 class _Arrays(cst.CSTTransformer):

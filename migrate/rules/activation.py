@@ -1,5 +1,7 @@
 """Activations as functions."""
 
+import libcst as cst
+
 from migrate.diagnostics import Unsupported
 from migrate.kinds import Number, Tensor
 from migrate.nodes import Expr
@@ -92,22 +94,32 @@ def softplus(call: Call) -> Expr:
 
 def _softmax(name: str) -> Rule:
     def function(call: Call) -> Value:
-        if not call.has("dim"):
-            raise Unsupported("MIG302", f"{call.api} without dim")
         given = "{input}.astype({dtype})" if call.has("dtype") else "{input}"
-        return Value(call.make(f"nn.{name}({given}, axis={{dim}})"), Tensor("float", call.rank("input")))
+        made = call.make(f"nn.{name}({given}, axis={{axis}})", axis=_softmax_axis(call))
+        return Value(made, Tensor("float", call.rank("input")))
 
     doc = (
-        f"Without `dim` torch picks an axis by rank, which is deprecated and refused.\n\n"
+        f"Without `dim` torch goes by the number of axes: it takes the first of 0, 1 or 3, else the second.\n\n"
         f"    >>> F.{name}(x, dim=1)  # x: f32[2, 3]\n    nn.{name}(x, axis=1)\n"
         f"    >>> x.{name}(-1)  # x: f32[2, 3]\n    nn.{name}(x, axis=-1)\n"
         f"    >>> F.{name}(x, -1, dtype=torch.float32)  # x: i32[2, 3]\n"
         f"    nn.{name}(x.astype(jnp.float32), axis=-1)\n"
+        f"    >>> F.{name}(x)  # x: f32[2, 3]\n    nn.{name}(x, axis=0 if x.ndim in (0, 1, 3) else 1)\n"
     )
     names = (f"torch.nn.functional.{name}", f"torch.{name}", f"Tensor.{name}")
     return Rule(
         names, signature("input, dim=None, _stacklevel=3, dtype=None"), function, False, "float", doc, "functional"
     )
+
+
+def _softmax_axis(call: Call) -> Expr:
+    if call.has("dim"):
+        return call.node("dim")
+    if call.api.startswith("torch.nn.functional.") and call.rank("input") >= 0:
+        return cst.Integer("0" if call.rank("input") in (0, 1, 3) else "1")
+    if call.api.startswith("torch.nn.functional.") and isinstance(call.node("input"), cst.Name):
+        return call.make("0 if {input}.ndim in (0, 1, 3) else 1")
+    raise Unsupported("MIG302", f"{call.api} without dim")
 
 
 register(_softmax("softmax"))

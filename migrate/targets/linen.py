@@ -81,8 +81,6 @@ def construct(layer: Layer, call: Call, initializers: Mapping[str, Expr], elsewh
         anything = ... in allowed and not nodes.is_literal(call.node(name), None)
         if call.has(name) and not anything and not any(_equal(call.node(name), value) for value in allowed):
             raise Unsupported("MIG203", f"{layer.torch}({name}={nodes.code(call.node(name))}): {why}")
-    if layer.torch.endswith(("Softmax",)) and nodes.is_literal(call.node("dim"), None):
-        raise Unsupported("MIG203", f"{layer.torch} without dim picks an axis by the rank of its input")
     if call.has("dtype") and nodes.code(call.node("dtype")) != "jnp.float32":
         raise Unsupported("MIG203", f"{layer.torch}: weights of another type than float32")
     layer = _in_form(layer, layer.elsewhere) if elsewhere and layer.elsewhere else _form(layer, call)

@@ -160,8 +160,6 @@ def constructed(name: str, argument: str, value: Value) -> str:
         bound[TABLE[name].waits] = Value(nodes.name("inputs"), Number())
     if TABLE[name].wraps:
         bound[TABLE[name].wraps] = GIVEN_LAYER
-    if "Softmax" in name and parameters:
-        bound["dim"] = Value(nodes.expression("1"), Number())
     defaults = {p.name: p.default for p in parameters}
     try:
         made = linen.construct(TABLE[name], Call(name, bound | {argument: value}, (), defaults), {})
