@@ -14,7 +14,8 @@ from migrate.diagnostics import Diagnostic, ExitCode, Fatal, Report, Severity
 from migrate.imports import reached, written_imports
 from migrate.notebook import read_notebook
 from migrate.pipeline import Output, ProjectConversion, convert_project
-from migrate.project import Project, python_files, read_project, single, uses_torch
+from migrate.project import Project, python_files, read_project, single
+from migrate.reached_files import uses_torch
 from migrate.reporting.formats import NOT_VERIFIED, STAGES
 from migrate.reporting.verdicts import VerdictError, stages_of
 from migrate.source import decode, parse

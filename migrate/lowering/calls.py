@@ -44,6 +44,7 @@ from migrate.kinds import (
     join,
 )
 from migrate.lowering.arguments import placed
+from migrate.lowering.borrowed_models import borrowed_value
 from migrate.lowering.builtin_calls import BuiltinCalls
 from migrate.lowering.constructors import is_extras
 from migrate.lowering.derivatives import Derivatives
@@ -115,6 +116,9 @@ class Calls(
         drawing = self.host_only(nodes.dotted(func) or "") if self.under_jit else ""
         if drawing:
             return self.drawn(node, drawing)
+        borrowed = borrowed_value(self, func)
+        if borrowed is not None:
+            return self.value_call(node, borrowed)
         name = self.torch_name(func)
         if name is not None:
             return self.torch_call(name, node)

@@ -145,7 +145,7 @@ class ExpressionStatements(Setup, Calls, Checkpoints, Leaves, OptimizerStatement
             made.append(kept(line))
         if self.wants_key():
             made.append(nodes.statement(f"{self.unit.key} = jax.random.key({{seed}})", seed=seed))
-            self.ran_key = True
+            self.ran_key |= not self.conditions  # else there is a key before it as well
         return made
 
     def in_place(

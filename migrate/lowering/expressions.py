@@ -44,6 +44,7 @@ from migrate.kinds import (
 from migrate.layers.table import TABLE
 from migrate.lowering.accelerated import Accelerated
 from migrate.lowering.any_weight import AnyWeights, listed_for_one
+from migrate.lowering.borrowed_models import borrowed_value
 from migrate.lowering.cropping import Cropping
 from migrate.lowering.elements import (
     DICT,
@@ -157,6 +158,9 @@ class Expressions(AnyWeights, Submodules, Accelerated, Cropping, NamedParameters
         return Value(node, TorchName(name))
 
     def expr_Attribute(self, node: cst.Attribute) -> Value:
+        borrowed = borrowed_value(self, node)
+        if borrowed is not None:
+            return borrowed
         attribute = node.attr.value
         settings = self.settings_of(node.value)
         if settings is not node.value:

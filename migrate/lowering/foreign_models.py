@@ -15,6 +15,7 @@ from migrate.diagnostics import Unsupported
 from migrate.facts import merge
 from migrate.kinds import Function, HostClass, Plain, TorchName, Unreached
 from migrate.lowering.arguments import argument_names
+from migrate.lowering.borrowed_models import borrowed_value
 from migrate.lowering.scope import HOST_CONTEXTS, Scope
 from migrate.nodes import Expr, Statement
 
@@ -36,6 +37,7 @@ def refuse_foreign_model(scope: Scope, targets: Sequence[Expr], value: Expr) -> 
     if (
         isinstance(value, cst.Call)
         and any(is_trained_foreign(scope, target) for target in targets)
+        and borrowed_value(scope, value.func) is None
         and _is_made_elsewhere(scope, value)
     ):
         text = f"`{nodes.code(value)}` makes a model of another package, which is trained here"

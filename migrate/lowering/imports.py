@@ -15,6 +15,7 @@ from migrate.imports import Written
 from migrate.kinds import UNKNOWN, Kind, Model, Optimizer, Plain, ProjectModule, Scheduler, TorchName
 from migrate.library_modules import MIXIN, MODULE, REGISTERS, role
 from migrate.lowering.binding import Binding
+from migrate.lowering.borrowed_models import from_borrowed, import_borrowed
 from migrate.lowering.einops_calls import einops_kind
 from migrate.lowering.elements import kinds_in
 from migrate.lowering.registered_settings import only_in_module_classes
@@ -39,12 +40,14 @@ class Imports(Binding):
     """What import statements make known."""
 
     def small_Import(self, line: cst.SimpleStatementLine, small: cst.Import) -> list[Statement]:
+        known: list[TorchName] = []
         for alias in small.names:
             name = nodes.dotted(alias.name) or ""
             root = name.split(".")[0]
             bound = alias.evaluated_alias
             if root in _TORCH:
-                self.env.kinds[bound or root] = TorchName(name if bound else root)
+                known.append(TorchName(name if bound else root))
+                self.env.kinds[bound or root] = known[-1]
                 continue
             self.report_unread(line, name)
             if name in _PROGRESS:
@@ -53,7 +56,7 @@ class Imports(Binding):
             self.unit.imported[bound or root] = name if bound else root
             scope = self.unit.links.get(name if bound else root)
             self.env.kinds[bound or root] = Plain("module") if scope is None else ProjectModule(scope)
-        return [line]
+        return [line, *import_borrowed(self, line, known)]
 
     def small_ImportFrom(self, line: cst.SimpleStatementLine, small: cst.ImportFrom) -> list[Statement]:
         if small.relative and self.unit.library:
@@ -104,13 +107,17 @@ class Imports(Binding):
         """`from torch import nn`. What has no counterpart is not imported from a library that stays."""
         if isinstance(small.names, cst.ImportStar):
             return [line]
-        kept = []
+        kept, known, made = [], [], list[Statement]()
         for alias in small.names:
             name = f"{module}.{alias.evaluated_name}"
-            self.env.kinds[alias.evaluated_alias or alias.evaluated_name] = TorchName(name)
+            if name in self.unit.borrowed:
+                made.append(from_borrowed(self, line, alias, self.unit.borrowed[name]))
+                continue
+            known.append(TorchName(name))
+            self.env.kinds[alias.evaluated_alias or alias.evaluated_name] = known[-1]
             if name not in NO_OPS | REGISTRIES:
                 kept.append(alias)
-        return self.taking(line, small, kept)
+        return [*self.taking(line, small, kept), *made, *import_borrowed(self, line, known)]
 
     @staticmethod
     def taking(line: cst.SimpleStatementLine, small: cst.ImportFrom, kept: list[cst.ImportAlias]) -> list[Statement]:

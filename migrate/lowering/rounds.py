@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from migrate import nodes, suites, usage
+from migrate.borrowed import Borrowed
 from migrate.diagnostics import Diagnostic, Fatal, our_fault
 from migrate.imports import Written
 from migrate.kept import names_of_kept
@@ -58,7 +59,7 @@ class Lowered:
 class Input:
     """One file of a project to lower: the name of its module scope, the modules of the project that it imports by their
     scopes, those that it imports and nobody converts, with the reason, the package of the installed library that it is
-    part of, and the imports that nothing is used of."""
+    part of, the imports that nothing is used of, and the names of installed packages whose files are converted too."""
 
     source: SourceFile
     scope: str = ""
@@ -66,6 +67,7 @@ class Input:
     unread: Mapping[str, str] = field(default_factory=dict)
     library: str = ""
     passed: Mapping[Written, str] = field(default_factory=dict)
+    borrowed: Mapping[str, Borrowed] = field(default_factory=dict)
 
 
 def lower(source: SourceFile) -> Lowered:
@@ -89,7 +91,7 @@ def lower_project(
     script = Script(parallel=data_parallel)
     script.submodules = {package: dict(names) for package, names in (submodules or {}).items()}
     script.checkpoints = any(_CHECKPOINTS.search(found.source.text) for found in inputs)
-    units = [Unit(i.source, script, i.scope, i.links, i.unread, i.library, i.passed) for i in inputs]
+    units = [Unit(i.source, script, i.scope, i.links, i.unread, i.library, i.passed, i.borrowed) for i in inputs]
     by_scope = {unit.scope: unit for unit in units}
     stored = [_all_stores(unit.source.module) for unit in units]
     own_methods = frozenset(name for unit in units for name in _methods(unit.source.module))

@@ -10,6 +10,7 @@ from pathlib import Path
 import libcst as cst
 
 from migrate import nodes, suites, usage
+from migrate.borrowed import Borrowed
 from migrate.diagnostics import Diagnostic, Unsupported
 from migrate.imports import Written
 from migrate.kinds import UNKNOWN, Kind, Never, Place, join
@@ -84,6 +85,7 @@ class Unit:
     unread: Mapping[str, str] = field(default_factory=dict)  # modules of the project that are not converted -> why
     library: str = ""  # the package that it is part of, where that is an installed library
     passed: Mapping[Written, str] = field(default_factory=dict)  # imports that go: the file that nothing is used of
+    borrowed: Mapping[str, Borrowed] = field(default_factory=dict)  # names of installed packages -> where they are now
     others: dict[str, Unit] = field(default_factory=dict)  # every file of the project, by its module scope
     diagnostics: list[Diagnostic] = field(default_factory=list)
     snippets: dict[str, str] = field(default_factory=dict)  # name in the output -> snippet

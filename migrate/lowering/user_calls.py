@@ -259,7 +259,7 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
             names = argument_names(node.args, facts.parameter_names)
             seed = next((arg.value for arg, name in zip(node.args, names, strict=True) if name == facts.seeds), None)
             if seed is not None:
-                self.ran_key = True
+                self.ran_key |= not self.conditions
                 return [line, nodes.statement(f"{self.unit.key} = jax.random.key({{seed}})", seed=self.node(seed))]
         if not states:
             return [line.with_changes(body=[cst.Expr(value.node)])]

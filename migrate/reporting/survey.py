@@ -20,7 +20,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from migrate.diagnostics import CODES, Diagnostic, Fatal, Severity, our_fault
 from migrate.pipeline import Output, convert_project
-from migrate.project import independent_parts, read_project
+from migrate.project import read_project
+from migrate.reached_files import independent_parts
 from migrate.reporting.effort import estimate, minutes
 from migrate.reporting.formats import STAGES
 from migrate.reporting.selection import Selection

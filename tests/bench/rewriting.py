@@ -19,7 +19,7 @@ from libcst.metadata import MetadataWrapper, PositionProvider
 
 from migrate.deep import deeply
 from migrate.pipeline import convert
-from migrate.project import uses_torch
+from migrate.reached_files import uses_torch
 from migrate.source import load
 
 PACKAGES = ("torchvision", "torch")

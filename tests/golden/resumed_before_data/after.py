@@ -1,4 +1,5 @@
-"""A model that may resume before its data is at hand; parts and batches are moved only where there is a device."""
+"""A model that may resume before its data is at hand, and may be seeded; parts and batches are moved
+only where there is a device."""
 
 import argparse
 from functools import partial
@@ -11,6 +12,7 @@ import numpy as np
 import optax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from flax import serialization
+import torch
 from torch.utils.data import DataLoader
 from torchvision import datasets, transforms
 
@@ -92,6 +94,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--resume")
 parser.add_argument("--small", action="store_true")
 parser.add_argument("--cuda", action="store_true")
+parser.add_argument("--seed", type=int)
 
 
 @jax.jit(static_argnames=("model", "optimizer"), donate_argnames=("params", "opt_state"))
@@ -109,6 +112,9 @@ def train_step(model, optimizer, params, opt_state, images, labels):
 def main():
     key = jax.random.key(0)
     args = parser.parse_args()
+    if args.seed is not None:
+        torch.manual_seed(args.seed)
+        key = jax.random.key(args.seed)
     if args.small:
         model = Net(classes=2)
         key, subkey = jax.random.split(key)

@@ -1,4 +1,5 @@
-"""A model that may resume before its data is at hand; parts and batches are moved only where there is a device."""
+"""A model that may resume before its data is at hand, and may be seeded; parts and batches are moved
+only where there is a device."""
 
 import argparse
 
@@ -26,10 +27,13 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--resume")
 parser.add_argument("--small", action="store_true")
 parser.add_argument("--cuda", action="store_true")
+parser.add_argument("--seed", type=int)
 
 
 def main():
     args = parser.parse_args()
+    if args.seed is not None:
+        torch.manual_seed(args.seed)
     if args.small:
         model = Net(classes=2)
     else:

@@ -1,0 +1,73 @@
+"""What a script takes from an installed package of models, out of the file that is rewritten along with it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+import libcst as cst
+
+from migrate import nodes
+from migrate.borrowed import ANY, Borrowed, looked_up
+from migrate.diagnostics import Unsupported
+from migrate.kinds import Function, Kind, Model, ProjectModule, TorchName
+from migrate.lowering.scope import Scope
+from migrate.nodes import Expr, Statement
+from migrate.qualified import FILE, file_of
+from migrate.rules.rule import Value
+
+
+def borrowed_value(scope: Scope, node: Expr) -> Value | None:
+    """`models.resnet18`, `models.__dict__[name]` and the like, as the output has them; None for other expressions."""
+    if not scope.unit.borrowed:
+        return None
+    name = scope.torch_name(node)
+    if name is not None:
+        file = scope.unit.borrowed.get(name)
+        return file and Value(nodes.expression(f"{file.module}.{file.name}"), _kind(scope, file))
+    found = looked_up(ast.parse(f"({nodes.code(node)})", mode="eval").body) if nodes.dotted(node) is None else None
+    if found is None:
+        return None
+    module, key = (nodes.expression(ast.unparse(part)) for part in found)
+    file = scope.unit.borrowed.get(f"{scope.torch_name(module)}.{ANY}")
+    kind = None if file is None else _kind(scope, file)
+    if file is None or not isinstance(kind, Function) or len(_made_in(scope, file)) > 1:
+        return None
+    return Value(nodes.call("getattr", nodes.name(file.module), key), kind)
+
+
+def _made_in(scope: Scope, file: Borrowed) -> set[str]:
+    """The classes of the models that the functions of a file make: a name may be that of any of them."""
+    inside = [facts for name, facts in scope.script.functions.items() if file_of(name) == file.module + FILE]
+    return {facts.result.cls for facts in inside if isinstance(facts.result, Model)}
+
+
+def import_borrowed(scope: Scope, line: cst.SimpleStatementLine, known: Sequence[TorchName]) -> list[Statement]:
+    """The imports of files that stand for parts of the packages that a line makes known."""
+    made: list[Statement] = []
+    for qualified, file in sorted(scope.unit.borrowed.items()):
+        reached = any(qualified.startswith(f"{one.name}.") for one in known)
+        if reached and scope.env.lookup(file.module) is None:
+            scope.env.kinds[file.module] = ProjectModule(file.module + FILE)
+            made.append(nodes.statement(f"import {file.module}"))
+            report_borrowed(scope, file, line)
+    return made
+
+
+def from_borrowed(scope: Scope, line: cst.SimpleStatementLine, alias: cst.ImportAlias, file: Borrowed) -> Statement:
+    """`from torchvision.models import resnet18`, from the file beside the script."""
+    scope.env.kinds[alias.evaluated_alias or alias.evaluated_name] = _kind(scope, file)
+    report_borrowed(scope, file, line)
+    return nodes.statement(
+        f"from {file.module} import {nodes.code(alias.with_changes(comma=cst.MaybeSentinel.DEFAULT))}"
+    )
+
+
+def report_borrowed(scope: Scope, file: Borrowed, line: cst.SimpleStatementLine) -> None:
+    """Says that a file of a package is rewritten."""
+    scope.unit.report(Unsupported("MIG103", f"{file.shown} as {file.module}.py"), line)
+
+
+def _kind(scope: Scope, file: Borrowed) -> Kind:
+    scope.script.wanted_of.setdefault(file.module + FILE, set()).add(file.name)
+    return scope.exported(file.module + FILE, file.name)
