@@ -47,6 +47,8 @@ class Script:
     proportional: dict[Place, bool] = field(default_factory=dict)  # optimizer -> schedulers only scale its rates
     saved_whole: dict[str, set[str]] = field(default_factory=dict)  # classes of models saved as they are -> their modes
     checkpoints: bool = True  # whether the project saves something with torch, or takes weights from a file
+    # attributes that the files of the project read, by whatever name of an object; None where that cannot be told
+    attributes_read: frozenset[str] | None = None
     doubled: set[Place] = field(default_factory=set)  # models in float64
     evaluating: set[Place] = field(default_factory=set)  # optimizers that evaluate a closure as often as they need
     counting: set[Place] = field(default_factory=set)  # optimizers that count their steps, in torch for each parameter

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import functools
+import re
 from collections.abc import Container, Iterable, Sequence
 
 import libcst as cst
 
 from migrate import nodes
+from migrate.imports import parsed
 from migrate.walking import walk
 
 
@@ -329,3 +332,33 @@ def _access(statement: cst.CSTNode, name: str) -> str:
             return "load"
         return first_access(statement.body.body, name)
     return "load" if name in loads(statement) else ""
+
+
+# Ways to reach attributes that do not write their names.
+_NAMELESS = frozenset({"children", "named_children", "_modules", "__dict__", "__getattr__", "add_module"})
+
+
+def attributes_read(texts: Iterable[str]) -> frozenset[str] | None:
+    """The names of attributes that some files read; what strings say counts, too, since `getattr` may be given it. None
+    where attributes are reached without their names."""
+    found: set[str] = set()
+    for text in texts:
+        try:
+            tree = parsed(text)
+        except SyntaxError:
+            return None
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Store):
+                found.add(node.attr)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found |= set(re.split(r"\W+", node.value))
+            elif isinstance(node, ast.Call) and _asks_by_value(node):
+                return None
+    return None if found & _NAMELESS else frozenset(found)
+
+
+def _asks_by_value(node: ast.Call) -> bool:
+    """`getattr(module, name)`, `vars(module)`."""
+    if not isinstance(node.func, ast.Name) or node.func.id not in ("getattr", "vars"):
+        return False
+    return len(node.args) < 2 or not isinstance(node.args[1], ast.Constant)

@@ -7,10 +7,11 @@ from dataclasses import replace
 from migrate.constructed import BoundWeight, ChoiceNode, ClassNode, LayerNode, ListNode, Node
 from migrate.facts import ClassFacts
 from migrate.layers.moves import Shape
-from migrate.manifest import Leaf, Manifest, ModelWeights, Tie, Unused
+from migrate.manifest import WILDCARD, Leaf, Manifest, ModelWeights, Tie, Unused
 from migrate.qualified import FILE, file_of, spelled
 from migrate.script import INLINE, Script, classes_in
 
+UNCALLED = "of a module that nothing calls: Flax makes no weights for it"
 _DEEPEST = 3  # how often a class may stand inside itself: weights further down are refused when they are ported
 
 
@@ -83,11 +84,26 @@ class _Collected:
             renamed, inner = facts.renamed.get(attribute, attribute), depth
             if "{}" in attribute:  # an attribute that `setattr` gives a number
                 attribute, renamed, inner = attribute.format(f"{{{depth}}}"), renamed.format(f"{{{depth}}}"), depth + 1
-            self.node(node, _join(torch, ".", attribute), _join(flax, "/", renamed), inner, optional)
+            path = _join(torch, ".", attribute)
+            if not self.uncalled(attribute, node, path):
+                self.node(node, path, _join(flax, "/", renamed), inner, optional)
         for buffer, reason in facts.buffers.items():
             self.unused.append(Unused(_join(torch, ".", buffer), reason))
         for key, source in facts.ties.items():
             self.ties.append(Tie(_join(torch, ".", key), _join(torch, ".", source)))
+
+    def uncalled(self, attribute: str, node: Node, torch: str) -> bool:
+        """Whether nothing ever asks for a module that is made: Flax then makes no weights for it, and torch's are
+        unused."""
+        read = self.script.attributes_read
+        if read is None or not attribute or attribute in read:
+            return False
+        inner = _Collected(self.script)
+        inner.node(node, torch, "", 0, False)
+        if inner.ties or any(WILDCARD.search(leaf.torch) for leaf in inner.leaves):
+            return False
+        self.unused += [Unused(leaf.torch, UNCALLED) for leaf in inner.leaves] + inner.unused
+        return True
 
     def node(self, node: Node, torch: str, flax: str, depth: int, optional: bool) -> None:
         if isinstance(node, LayerNode):

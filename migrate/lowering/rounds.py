@@ -91,6 +91,7 @@ def lower_project(
     script = Script(parallel=data_parallel)
     script.submodules = {package: dict(names) for package, names in (submodules or {}).items()}
     script.checkpoints = any(_CHECKPOINTS.search(found.source.text) for found in inputs)
+    script.attributes_read = usage.attributes_read(found.source.text for found in inputs)
     units = [Unit(i.source, script, i.scope, i.links, i.unread, i.library, i.passed, i.borrowed) for i in inputs]
     by_scope = {unit.scope: unit for unit in units}
     stored = [_all_stores(unit.source.module) for unit in units]

@@ -187,7 +187,28 @@ class M(ModelMixin, ConfigMixin):
         x = self.linears[0](x) / self.config.width
         return self.linears[1](x) * (self.twice if self.config.scale is None else self.config.scale)
 """
+UNCALLED = """class Inner(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.fc(x)
+
+
+class M(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.spare = nn.Linear(4, 4)
+        self.spare_inner = Inner()
+        self.used = Inner()
+        self.scale = nn.Parameter(torch.ones(4))
+
+    def forward(self, x):
+        return self.used(x) * self.scale
+"""
 FORMS = {
+    "modules that nothing calls": (UNCALLED, Sample("M()", (3, 4))),
     "a flag that nobody passes": (A_FLAG_THAT_NOBODY_PASSES, Sample("M()", (3, 4))),
     "cells stepped in a loop": (STEPPED, Sample("M()", (5, 3, 3))),
     "a layer used in a loop": (REUSED, Sample("M()", (3, 4))),
