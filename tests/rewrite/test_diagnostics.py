@@ -77,7 +77,7 @@ SOURCES: dict[str, tuple[str, str]] = {
     ),
     "MIG204": (LOOP.replace("model = Net()\n", INIT + "model = Net()\nmodel.apply(start)\n"), "model.apply(start)"),
     "MIG301": (HEAD + "print(torch.special.bessel_j0(x))\n", "print(torch.special.bessel_j0(x))"),
-    "MIG302": (HEAD + "print(F.softmax(x))\n", "print(F.softmax(x))"),
+    "MIG302": (HEAD + "print(F.gumbel_softmax(x, eps=0.1))\n", "print(F.gumbel_softmax(x, eps=0.1))"),
     "MIG303": (HEAD + "y = x\nprint(x.add_(1), y)\n", "print(x.add_(1), y)"),
     "MIG304": (HEAD + "activations = [torch.relu]\n", "activations = [torch.relu]"),
     "MIG307": (
