@@ -278,6 +278,35 @@ def paths(node: cst.CSTNode) -> tuple[str, ...]:
     return tuple(visitor.found)
 
 
+class _AttributesSet(cst.CSTVisitor):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: set[str] = set()
+
+    def visit_AssignTarget(self, node: cst.AssignTarget) -> None:
+        self._target(node.target)
+
+    def visit_AnnAssign(self, node: cst.AnnAssign) -> None:
+        self._target(node.target)
+
+    def visit_AugAssign(self, node: cst.AugAssign) -> None:
+        self._target(node.target)
+
+    def _target(self, target: cst.CSTNode) -> None:
+        if isinstance(target, cst.Attribute) and nodes.dotted(target.value) == "self":
+            self.found.add(target.attr.value)
+        elif isinstance(target, cst.Tuple | cst.List):
+            for element in target.elements:
+                self._target(element.value)
+
+
+def attributes_set(node: cst.CSTNode) -> set[str]:
+    """The attributes of `self` that a node assigns."""
+    visitor = _AttributesSet()
+    walk(node, visitor)
+    return visitor.found
+
+
 def unused_name(wanted: str, taken: Container[str]) -> str:
     """A name that nothing has: the wanted one, else with the first free number from 2 on."""
     name, number = wanted, 2

@@ -204,6 +204,9 @@ class Assignments(InlineModels, HandedOver, Initialisation, DataLoading, Changed
             self.bind(targets[0], kind)
             return []
         weights = kind.items if isinstance(kind, Items) and kind.items else (kind,)
+        if all(map(stands_for_weights, weights)) and any(isinstance(target, cst.Attribute) for target in targets):
+            held = nodes.code(targets[0])
+            raise Unsupported("MIG302", f"{held} would keep the weights of now: ask the model where they are used")
         if len(targets) == 1 and all(map(stands_for_weights, weights)) and usage.target_names(targets[0]):
             self.bind(targets[0], kind)
             return []

@@ -238,10 +238,8 @@ class Expressions(AnyWeights, Submodules, Accelerated, Cropping, NamedParameters
             kind = self.script.attributes.get(owner.cls, {}).get(f"self.{node.attr.value}")
             return kind if isinstance(kind, Tensor | Instance) else UNKNOWN
         if isinstance(node.value, cst.Name) and node.value.value == "self":
-            method = f"{self.scope.rpartition('.')[0]}.{node.attr.value}"
-            if self.context == "method" and method in self.script.functions:
-                return Function(method)
-            return self.kind_of_name(f"self.{node.attr.value}")
+            path = f"self.{node.attr.value}"
+            return self.own_method_of(path) or self.kind_of_name(path)
         return UNKNOWN
 
     def self_attribute(self, node: cst.Attribute, owner: SelfModule, attribute: str) -> Value:

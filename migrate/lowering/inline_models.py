@@ -76,7 +76,8 @@ class InlineModels(Setup, Binding):
             return self.own_class(facts, kind, value.node)
         facts.inline = kind
         facts.output_name = flax
-        return Value(value.node, Model(name))
+        handed_on = not self.is_global(place) or place in self.script.parameters_of.values()
+        return Value(_hashable(value.node) if handed_on else value.node, Model(name))
 
     def own_class(self, facts: ClassFacts, kind: Module, node: Expr) -> Value:
         """The module class that stands for a model made in place. What it takes of a function's variables is given to
@@ -121,6 +122,16 @@ class InlineModels(Setup, Binding):
             if text.partition(".")[0] in local:
                 found.setdefault(text.rpartition(".")[2], text)
         return found
+
+
+def _hashable(node: Expr) -> Expr:
+    """`nn.Sequential((...))` for `nn.Sequential([...])`: jit takes a model as a static argument, which is hashed."""
+    layers = node.args[0].value if isinstance(node, cst.Call) and len(node.args) == 1 else None
+    if not isinstance(node, cst.Call) or not isinstance(layers, cst.List):
+        return node
+    left = [cst.LeftParen(layers.lbracket.whitespace_after)]
+    made = cst.Tuple(layers.elements, left, [cst.RightParen(layers.rbracket.whitespace_before)])
+    return node.with_changes(args=[node.args[0].with_changes(value=made)])
 
 
 class _Fields(cst.CSTTransformer):

@@ -235,6 +235,12 @@ class Scope(Parts):
 
     # -- names --------------------------------------------------------------------------------------------------------
 
+    def own_method_of(self, path: str) -> Function | None:
+        """The method that `self.method` is in a class that is no module; None for other names."""
+        method = f"{self.scope.rpartition('.')[0]}.{path.removeprefix('self.')}"
+        own = path.startswith("self.") and self.context in ("method", "region")
+        return Function(method) if own and method in self.script.functions else None
+
     def kind_of_name(self, name: str) -> Kind:
         """The kind of a name, of an attribute as "self.x", or of what another file binds; UNKNOWN where nothing binds
         it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import libcst as cst
@@ -48,6 +49,8 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
         """A call of the user's own function. One that changes more than the random key must be a `statement` or be
         assigned, since its results take more than one variable."""
         facts = self.script.functions[kind.name]
+        if self.context == "region" and facts.method:
+            self.refuse_changing(facts)
         bound: dict[str, Expr] = {}
         args: list[cst.Arg] = []
         followed: list[str] = []
@@ -97,6 +100,20 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
             if alone
             else self.called_before(Value(made, facts.result), facts)
         )
+
+    def refuse_changing(self, facts: FunctionFacts) -> None:
+        """Declines a method that a loss calls where it reads weights, or what methods change, from its object: jit
+        knows the object by its identity alone, and keeps what it has seen in it."""
+        cls = facts.qualname.rpartition(".")[0]
+        methods = {name: one for name, one in self.script.functions.items() if name.rpartition(".")[0] == cls}
+        read = _read_of_object(cls, methods, facts.qualname)
+        later = [one.node.body for name, one in methods.items() if not name.endswith(".__init__")]
+        changing = {attribute for body in later for attribute in usage.attributes_set(body)}
+        for attribute in sorted(read):
+            kind = self.script.attributes.get(cls, {}).get(f"self.{attribute}", UNKNOWN)
+            if attribute in changing or isinstance(kind, Model | Optimizer | Scheduler):
+                text = f"{spelled(facts.qualname)}, called by a loss, reads self.{attribute}, which changes in training"
+                raise Unsupported("MIG401", f"{text}: jit keeps its first value, unless it is an argument")
 
     def construct_host(self, node: cst.Call, callee: Value, kind: HostClass) -> Value:
         """`Trainer(model, ...)`: the object takes the state of the models that it is given, and keeps it."""
@@ -292,3 +309,17 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
             )
         names = nodes.bare_tuple([*states, targets[0]])
         return [line.with_changes(body=[small.with_changes(targets=[nodes.target(names)], value=value.node)])]
+
+
+def _read_of_object(cls: str, methods: Mapping[str, FunctionFacts], start: str) -> set[str]:
+    """The attributes of self that a method reads, and those that it calls."""
+    reached, waiting, read = set[str](), [start], set[str]()
+    while waiting:
+        name = waiting.pop()
+        if name in methods and name not in reached:
+            reached.add(name)
+            paths = usage.paths(methods[name].node.body)
+            own = {path.split(".")[1] for path in paths if path.startswith("self.")}
+            read |= own
+            waiting += [f"{cls}.{attribute}" for attribute in own]
+    return read

@@ -227,6 +227,28 @@ averaged = copy.deepcopy(model).eval().requires_grad_(False)
 """,
     )
     + "    losses.append(w.detach().norm().item())\n",
+    "methods of a trainer in its loss": """class Trainer:
+    def __init__(self, model, rate=0.05):
+        self.model = model
+        self.rate = rate
+        self.optimizer = optim.SGD(model.parameters(), lr=0.1)
+
+    def distance(self, out, y):
+        return criterion(out, y) + self.rate * out.pow(2).mean(dim=1).sum()
+
+    def step(self, x, y):
+        self.optimizer.zero_grad()
+        out = self.model(x)
+        loss = self.distance(out, y)
+        loss.backward()
+        self.optimizer.step()
+        return loss.item()
+
+
+trainer = Trainer(model)
+for step in range(10):
+    losses.append(trainer.step(x, y))
+""",
     "second derivatives by two inputs": """def residual(net, a, b):
     u = net(torch.cat([a, b], dim=1)).sum(dim=1)
     u_a = torch.autograd.grad(u.sum(), a, create_graph=True)[0]
@@ -420,6 +442,29 @@ def test_ten_steps(name: str, float64: None, capsys: pytest.CaptureFixture[str])
             + LOOP
             + "for name, p in model.named_parameters():\n    if 'bias' in name:\n        print(name, p.norm())\n",
             "a test of the name of a weight",
+        ),
+        (
+            """class Trainer:
+    def __init__(self, model):
+        self.model = model
+        self.rate = 1.0
+        self.optimizer = optim.SGD(model.parameters(), lr=0.1)
+
+    def distance(self, out, y):
+        return self.rate * criterion(out, y)
+
+    def step(self, x, y):
+        self.optimizer.zero_grad()
+        loss = self.distance(self.model(x), y)
+        loss.backward()
+        self.optimizer.step()
+        self.rate *= 0.5
+
+
+trainer = Trainer(model)
+trainer.step(x, y)
+""",
+            "jit keeps its first value",
         ),
         (SGD + LOOP.replace("model(x), y)", "model(x), y) + sum(p.sum(0).max() for p in model.parameters())"), "axes"),
     ],
