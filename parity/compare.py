@@ -173,10 +173,10 @@ class _Run:
         finally:
             ours.end()
         sides = Sides(torch_side, jax_side, tuple(run for run in perturbed if run.losses), manifest)
-        result = self._judge(sides, started)
-        if not result.rungs:
-            return result
+        self._must_have_stepped(jax_side)
         wide, oracle, wide_sides = self._wide(sides) if self.float64 else (Ladder(), None, None)
+        sides = replace(sides, exact=oracle)
+        result = self._judge(sides, started)
         if self.modes:
             result = self._in_modes(result, sides, wide_sides)
         if self.locate:
@@ -345,8 +345,7 @@ class _Run:
         copy = f"{self.base / name / 'run'}{os.sep}"
         return f"failed {after}with {side.error_kind}\n{side.error}".replace(copy, "")
 
-    def _judge(self, sides: Sides, started: float) -> ParityResult:
-        theirs, ours = sides.torch, sides.jax
+    def _must_have_stepped(self, ours: Recording) -> None:
         if ours.error_kind and ours.error_kind.startswith("PAR") and not ours.losses:
             raise ParityError(ours.error_kind, f"{self.rewritten}: {ours.error}")
         if not ours.losses:
@@ -354,6 +353,9 @@ class _Run:
                 raise ParityError("PAR206", f"{self.rewritten}: {self._told('jax', ours)}")
             text = "no jax.value_and_grad or jax.grad was reached, so there is nothing to compare"
             raise ParityError("PAR207", f"{self.rewritten}: {text}")
+
+    def _judge(self, sides: Sides, started: float) -> ParityResult:
+        theirs, ours = sides.torch, sides.jax
         rungs = ladder.climb(sides)
         differing = next((rung for rung in rungs if rung.verdict is Verdict.DIFFERS), None)
         drawn = curves.curves(sides)

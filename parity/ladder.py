@@ -79,7 +79,7 @@ class Rung:
 
 @dataclass(frozen=True)
 class Sides:
-    """The recordings that a ladder climbs on."""
+    """The recordings that a ladder climbs on. `exact`: torch in float64, which has none of the roundings."""
 
     torch: Recording
     jax: Recording
@@ -87,6 +87,12 @@ class Sides:
     manifest: Manifest
     precision: tolerance.Precision = tolerance.FLOAT32
     notes: list[str] = field(default_factory=list)
+    exact: Recording | None = None
+
+    @property
+    def reruns(self) -> tuple[Recording, ...]:
+        """Torch with other roundings, or none: how far it is from itself."""
+        return self.perturbed if self.exact is None else (*self.perturbed, self.exact)
 
 
 def climb(sides: Sides) -> list[Rung]:
@@ -147,7 +153,7 @@ def outputs(name: str, sides: Sides) -> Rung:
 
 def _output_rows(sides: Sides, class_name: str, model: str) -> list[Row]:
     theirs, ours = tensors_of(sides.torch.outputs, model), tensors_of(sides.jax.outputs, class_name)
-    perturbed = [tensors_of(run.outputs, model) for run in sides.perturbed]
+    perturbed = [tensors_of(run.outputs, model) for run in sides.reruns]
     weights = names.model_weights(sides.manifest, class_name)
     flax_paths = dict.fromkeys(key.rsplit("|", 2)[0] for key in ours)
     torch_paths = dict.fromkeys(key.rsplit("|", 2)[0] for key in theirs)
@@ -226,7 +232,7 @@ def _gradient_rows(sides: Sides, step: int) -> list[Row]:
         reference = ported_gradients(sides, weights, model, tensors_of(theirs, model))
         perturbed = [
             ported_gradients(sides, weights, model, tensors_of(run.gradients[step], model))
-            for run in sides.perturbed
+            for run in sides.reruns
             if step in run.gradients
         ]
         largest = max((rms(reference[path]) for path in grads if path in reference), default=0.0)
@@ -290,7 +296,7 @@ def _state_rows(sides: Sides, class_name: str, model: str, step: int) -> Iterato
         after = names.ported_flat(theirs, weights)
         perturbed = [
             [names.ported_flat(tensors_of(run.states[s], model), weights) for s in (first, step)]
-            for run in sides.perturbed
+            for run in sides.reruns
             if first in run.states and step in run.states
         ]
     except ParityError as error:
@@ -358,7 +364,7 @@ def _loss_note(step: StepRow) -> str:
 
 def step_table(sides: Sides) -> list[StepRow]:
     """One row for each step that both sides took."""
-    runs = [run.losses for run in sides.perturbed]
+    runs = [run.losses for run in sides.reruns]
     limits = tolerance.loss_limits(sides.torch.losses, runs, sides.precision)
     figures = zip(limits, tolerance.spreads(sides.torch.losses, runs), strict=True)
     return [
@@ -379,6 +385,6 @@ RUNGS: dict[str, Callable[[str, Sides], Rung]] = {
 
 
 def _spread(reference: np.ndarray, runs: Sequence[np.ndarray | None]) -> float:
-    """Torch's own relative difference: the largest over its perturbed runs."""
+    """Torch's own relative difference: the largest over its other runs."""
     same = [run for run in runs if run is not None and run.shape == reference.shape]
     return max((relative(reference, run) for run in same), default=0.0)

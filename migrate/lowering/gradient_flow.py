@@ -96,8 +96,10 @@ class GradientFlow(Scope):
         return self.unit.attached[node]
 
     def dependency(self, statement: Statement) -> Dependency:
-        """A statement as gradients see it."""
+        """A statement as gradients see it: what a definition holds is not run by it."""
         stores = frozenset(usage.changes(statement))
+        if isinstance(statement, cst.FunctionDef | cst.ClassDef):
+            return Dependency(statement, frozenset(), stores, frozenset())
         without = isinstance(statement, cst.With) and any(
             isinstance(item.item, cst.Call) and stops_gradients(self.torch_name(item.item.func))
             for item in statement.items

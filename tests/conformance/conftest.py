@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import jax
 import pytest
 import torch
 
@@ -26,3 +27,11 @@ def float64() -> Iterator[None]:
 @pytest.fixture(autouse=True, scope="session")
 def one_thread() -> None:
     torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def soon_compiled() -> Iterator[None]:
+    """XLA's passes that make programs faster, not other ones, take longer here than the programs do."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)

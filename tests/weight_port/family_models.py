@@ -195,6 +195,7 @@ def main() -> None:
     diffusers.logging.set_verbosity_error()
     vars(jnp)["clip"] = old_clip(jnp.clip)
     jax.config.update("jax_enable_x64", True)
+    jax.config.update("jax_disable_most_optimizations", True)  # compiling takes longer than running
     found = {name: compared(*MODELS[name]) for name in MODELS}
     for (_, layout), (config, name, inputs) in LAYOUTS.items():
         found[f"{config.model_type} {layout}"] = compared_layout(config, name, inputs, layout)
