@@ -92,6 +92,18 @@ _PLACING = ("to", "cuda", "cpu", "float", "train", "eval", "requires_grad_")
 
 _MODULE_METHODS = ("parameters", "named_parameters", "modules", "named_modules", "state_dict", "to", "cuda", "apply")
 
+_TO_BE_SHOWN = (
+    "replace",
+    "removeprefix",
+    "removesuffix",
+    "strip",
+    "lower",
+    "upper",
+    "title",
+    "ljust",
+    "rjust",
+    "center",
+)
 FOREIGN = Plain("foreign")  # what a constructor has from another package: where it is called, it is a module
 
 
@@ -201,6 +213,9 @@ class Calls(
             self.class_attribute(base, method)
         if isinstance(kind, Weight):
             return self.weight_method(node, func, base)
+        if kind == WEIGHT_NAME and method in _TO_BE_SHOWN:
+            made_func = func.with_changes(value=nodes.parenthesized(layouts.first(base)))
+            return Value(node.with_changes(func=made_func, args=self.plain_args(node.args)), kind)
         if kind == WEIGHT_NAME:
             raise Unsupported("MIG302", f"`{nodes.code(node)}`, of the name of a weight, which is Flax's in JAX")
         if isinstance(kind, AnyWeight):
