@@ -10,6 +10,7 @@ import numpy as np
 from migrate.manifest import ModelWeights
 from weight_port.dtypes import is_float
 from weight_port.errors import Problem, fail, raise_all
+from weight_port.names import joined, parts_of
 from weight_port.outputs import Window
 from weight_port.plan import Plan, Source, Step
 from weight_port.planning import plan_port, plan_unport
@@ -162,7 +163,7 @@ def nest(flat: Mapping[str, Any]) -> dict[str, Any]:
     """``{"params/fc/kernel": x}`` as ``{"params": {"fc": {"kernel": x}}}``."""
     tree: dict[str, Any] = {}
     for path, array in flat.items():
-        *parents, name = path.split("/")
+        *parents, name = parts_of(path)
         node = tree
         for parent in parents:
             node = node.setdefault(parent, {})
@@ -174,10 +175,11 @@ def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, np.ndarray]:
     """The inverse of `nest`."""
     flat: dict[str, np.ndarray] = {}
     for name, value in tree.items():
+        path = prefix + joined((name,))
         if isinstance(value, Mapping):
-            flat |= flatten(value, f"{prefix}{name}/")
+            flat |= flatten(value, f"{path}/")
         else:
-            flat[f"{prefix}{name}"] = np.asarray(value)
+            flat[path] = np.asarray(value)
     return flat
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from weight_port.dcp_files import Pieced, is_dcp, read_dcp
 from weight_port.errors import PortError, fail
 from weight_port.folded import Folded, folded
+from weight_port.names import Lookup
 from weight_port.npz_files import Inflated, read_npz
 from weight_port.regions import Stored, TensorInfo, check_expanded
 from weight_port.safetensors_files import read_safetensors, unique
@@ -80,6 +81,25 @@ class Checkpoint(Mapping[str, TensorInfo]):
     def release(self, key: str) -> None:
         """Let the memory that reading ``key`` took go; it can be read again."""
         self.stored[key].release()
+
+    def parts(self) -> dict[str, dict[str, tuple[int, ...]]]:
+        """The shapes of what weights were folded from, by the names of the weights."""
+        return {
+            name: {key: part.info.shape for key, part in zip(keys, tensor.parts, strict=True)}
+            for name, keys in self.made.items()
+            if isinstance(tensor := self.stored[name], Folded)
+        }
+
+    def unfolded(self, keys: Iterable[str]) -> Checkpoint:
+        """With these keys, which may have wildcards, where weights were folded from them."""
+        wanted = Lookup((key, key) for key in keys)
+        apart = {name for name, parts in self.made.items() if any(any(wanted.find(part)) for part in parts)}
+        stored = {name: tensor for name, tensor in self.stored.items() if name not in apart}
+        for name in apart:
+            tensor = self.stored[name]
+            assert isinstance(tensor, Folded)
+            stored |= dict(zip(self.made[name], tensor.parts, strict=True))
+        return replace(self, stored=stored, made={n: parts for n, parts in self.made.items() if n not in apart})
 
     def notes(self) -> tuple[str, ...]:
         """What was decided on opening, in words."""

@@ -115,6 +115,12 @@ CODES: dict[str, Code] = {
         "--verify read both sides again and found leaves that differ: the output was made from another checkpoint, by "
         "another manifest or with other options, or was changed or damaged since.",
     ),
+    "WPT111": Code(
+        "A Flax layer that computes its weight otherwise than torch",
+        "linen and nnx's WeightNorm are torch's weight_norm where the epsilon is Flax's own and the kernel alone is "
+        "normalised. Their SpectralNorm is not torch's spectral_norm: it takes a step of the power iteration in every "
+        "call, outside of training too. Port into the plain layer, into which torch's parts are folded.",
+    ),
     "WPT120": Code(
         "Whose optimizer state?",
         "Torch keys an optimizer's state by the index of a parameter in the order of its groups. State the names in "

@@ -6,11 +6,11 @@ The moves of layers that the layer table knows are taken from there.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from math import prod
 
-from migrate.layers.moves import Flip, Move, Permute, Reshape
+from migrate.layers.moves import Flip, Move, Permute, Reshape, Shape, show
 from migrate.layers.table import TABLE
 
 FLATTENED = "FlattenLinear"  # what `layers` calls a Linear behind torch's flatten of an image, channels first
@@ -22,6 +22,10 @@ NORMS = ("LayerNorm", "GroupNorm", "RMSNorm", "InstanceNorm", "BatchNorm")
 TORCH_LEAVES = ("weight", "bias", "gamma", "beta", "running_mean", "running_var")
 FLAX_LEAVES = ("kernel", "scale", "bias", "weight", "gamma", "beta")
 ALONE = ""
+# what WeightNorm keeps of a kernel beside its direction; torch stores weight_v and weight_g of the two
+SCALE = "kernel/scale"
+DIRECTION: str = "weight_v"
+LENGTH: str = "weight_g"
 
 
 @dataclass(frozen=True)
@@ -30,12 +34,14 @@ class Kind:
 
     inputs: how many axes of a kernel are inputs (DenseGeneral). transposed: ConvTranspose(transpose_kernel=True).
     spread: a Conv(input_dilation=...) of so many groups, which is what a transposed convolution with groups becomes.
+    norms: the axes of a kernel that WeightNorm gives a norm each; None where the kernel is not normalised.
     """
 
     name: str = ""
     inputs: int = 1
     transposed: bool = False
     spread: int = 0
+    norms: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -52,7 +58,7 @@ class Slot:
     """A layer of the Flax model with the shapes of its leaves, by name; ``collections`` where each of them is.
 
     ``flattened``: the shape (*spatial, channels) of the image that its input is the flattening of. ``place``: of one
-    layer of a stack.
+    layer of a stack. ``elsewhere``: the paths of leaves that do not lie under the layer's.
     """
 
     path: str
@@ -61,9 +67,12 @@ class Slot:
     collections: Mapping[str, str] = field(default_factory=dict)
     flattened: tuple[int, ...] = ()
     place: Place | None = None
+    elsewhere: Mapping[str, str] = field(default_factory=dict)
 
     def name(self, leaf: str) -> str:
         """The path of a leaf in the Flax tree, that of the whole where it is one of a stack."""
+        if leaf in self.elsewhere:
+            return self.elsewhere[leaf]
         path = self.path if self.place is None else self.place.path
         return "/".join(filter(None, (self.collections.get(leaf, "params"), path, leaf)))
 
@@ -75,15 +84,53 @@ class Slot:
 
 @dataclass(frozen=True)
 class Form:
-    """One way to fill a leaf: the tensor ``suffix`` of a torch ``layer``, moved."""
+    """One way to fill a leaf: the tensor ``suffix`` of a torch ``layer``, moved; ``stored``: its shape, where the
+    moves alone would take others."""
 
     suffix: str
     layer: str
     moves: tuple[Move, ...] = ()
+    stored: Shape | None = None
 
 
 def forms(slot: Slot, leaf: str) -> Iterator[Form]:
     """Every known way to fill a leaf; which of them fits, the shapes tell."""
+    if slot.kind.norms is None or leaf not in ("kernel", SCALE):
+        yield from _plain(slot, leaf)
+        return
+    for form in _plain(slot, "kernel"):
+        if leaf == "kernel":
+            yield replace(form, suffix=DIRECTION)
+        elif all(isinstance(move, Permute | Flip) for move in form.moves):
+            yield _length(form, slot.leaves["kernel"], slot.kind.norms)
+
+
+def wanted_parts(slot: Slot) -> str:
+    """What a layer in WeightNorm needs of torch, in words; nothing of other layers."""
+    if slot.kind.norms is None:
+        return ""
+    listed = [show(form.stored) for form in forms(slot, SCALE)]
+    axes = f"WeightNorm(feature_axes={slot.kind.norms or None})"
+    if not listed:
+        return f"{axes} around a {slot.kind.name} is not supported: use the plain layer, the weight is folded into it."
+    shapes = " or ".join(listed)
+    return f"{axes} keeps it in two, as torch's weight_norm has to: a {LENGTH} of {shapes} beside a {DIRECTION}."
+
+
+def _length(form: Form, kernel: tuple[int, ...], norms: tuple[int, ...]) -> Form:
+    """Torch keeps the axes that it sums over with a length of 1, and none at all where there is one norm for all."""
+    axes = {axis % len(kernel) for axis in norms}
+    shape = tuple(length for axis, length in enumerate(kernel) if axis in axes)
+    if not axes:
+        return Form(LENGTH, form.layer, (), ())
+    moves = tuple(move for move in form.moves if isinstance(move, Permute))
+    stored: Shape = tuple(length if axis in axes else 1 for axis, length in enumerate(kernel))
+    for move in reversed(moves):
+        stored = move.inverse(stored).shape(stored)
+    return Form(LENGTH, form.layer, (*moves, Reshape(shape)), stored)
+
+
+def _plain(slot: Slot, leaf: str) -> Iterator[Form]:
     shape, kind = slot.leaves[leaf], slot.kind
     if kind.name == "Dense" and leaf == "kernel":
         yield Form("weight", "Linear", _moves("Linear"))

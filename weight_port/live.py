@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -11,7 +12,9 @@ from flax import linen, nnx
 from flax.core import meta
 
 from weight_port.errors import Misfit, fail
-from weight_port.forms import ALONE, FLAX_LEAVES, Kind, Slot
+from weight_port.forms import ALONE, FLAX_LEAVES, SCALE, Kind, Slot
+from weight_port.names import joined
+from weight_port.normed import Scale, linen_scales, nnx_scales, only_kernels
 from weight_port.recurrent import CELLS
 from weight_port.stacks import taken_apart
 
@@ -27,18 +30,21 @@ def linen_slots(module: linen.Module, inputs: Sequence[Any]) -> tuple[list[Slot]
     kinds: dict[str, Kind] = {}
     inside: dict[str, tuple[int, ...]] = {}  # shapes as a layer sees them that a scan stacks
     roots: set[str] = set()  # what is lifted: its scope has no other around it
+    scales: dict[str, Scale] = {}
 
     def look(call: Callable[..., Any], args: Any, kwargs: Any, context: Any) -> Any:
         path = "/".join(context.module.path)
         # the first: what a scan lifts is seen once more, as if it were the model itself
         kinds.setdefault(path, _kind(context.module))
         result = call(*args, **kwargs)
+        for scale in linen_scales(context.module):
+            scales.setdefault(scale.path, scale)
         if path and context.module.scope.parent is None:
             roots.add(path)
         for collection, tree in meta.unbox(context.module.variables).items():
             for name, leaf in tree.items():
                 if not isinstance(leaf, Mapping):
-                    inside.setdefault(f"{collection}/{path}/{name}", tuple(leaf.shape))
+                    inside.setdefault(joined((collection, *context.module.path, name)), tuple(leaf.shape))
         return result
 
     def initial(*args: Any) -> Any:
@@ -54,17 +60,18 @@ def linen_slots(module: linen.Module, inputs: Sequence[Any]) -> tuple[list[Slot]
     flat: dict[str, Any] = {}
     for collection, tree in meta.unbox(variables).items():
         if collection not in _NOT_WEIGHTS:
-            flat |= {"/".join((collection, *path)): leaf for path, leaf in _leaves(tree)}
-    return _apart(_slots(flat, kinds, closed.jaxpr), inside, roots), flat
+            flat |= {joined((collection, *path)): leaf for path, leaf in _leaves(tree)}
+    return _apart(_slots(flat, kinds, closed.jaxpr, scales), inside, roots), flat
 
 
 def nnx_slots(module: nnx.Module, inputs: Sequence[Any] | None) -> tuple[list[Slot], dict[str, Any]]:
     """The layers of an nnx module, and its variables by path."""
+    scales = nnx_scales(module)
     graph, state = nnx.split(module)
     kinds = {
         "/".join(map(str, path)): _kind(node) for path, node in nnx.iter_graph(module) if isinstance(node, nnx.Module)
     }
-    flat: dict[str, Any] = {}
+    flat: dict[str, Any] = {name: holder.scales[key] for name, (holder, key, _) in scales.items()}
     for path, variable in nnx.to_flat_state(state):
         if isinstance(variable, nnx.Param | nnx.BatchStat):
             flat["/".join((_collection(variable), *map(str, path)))] = variable
@@ -74,7 +81,7 @@ def nnx_slots(module: nnx.Module, inputs: Sequence[Any] | None) -> tuple[list[Sl
     elif any(kind.name == "Conv" for kind in kinds.values()):
         fail("WPT009", "a model with convolutions needs example_inputs",
              "Whether a layer follows a flattened image, which torch orders otherwise, shows in a call.")  # fmt: skip
-    slots = _slots(flat, kinds, jaxpr)
+    slots = _slots(flat, kinds, jaxpr, {name: scale for name, (_, _, scale) in scales.items()})
     inside, roots = _nnx_stacks(module, slots)
     return _apart(slots, inside, roots), flat
 
@@ -133,6 +140,8 @@ def fill_nnx(module: nnx.Module, values: Mapping[str, Any]) -> None:
             # not variable[...] = value, which would keep the variable's own type
             variable.set_value(values["/".join((_collection(variable), *map(str, path)))])
     nnx.update(module, state)
+    for name, (holder, key, _) in nnx_scales(module).items():
+        holder.scales[key] = values[name]
 
 
 def _collection(variable: Any) -> str:
@@ -174,25 +183,31 @@ def _kind(module: Any) -> Kind:
     return Kind(name)
 
 
-def _slots(flat: Mapping[str, Any], kinds: Mapping[str, Kind], jaxpr: Any) -> list[Slot]:
+def _slots(flat: Mapping[str, Any], kinds: Mapping[str, Kind], jaxpr: Any, scales: Mapping[str, Scale]) -> list[Slot]:
+    normed = only_kernels(scales)
+    kinds = {**kinds, **{path: replace(kinds.get(path, Kind()), norms=axes) for path, axes in normed.items()}}
     groups: dict[str, dict[str, tuple[str, tuple[int, ...]]]] = {}
     for name, leaf in flat.items():
         collection, _, rest = name.partition("/")
         path, _, last = rest.rpartition("/")
         outer, _, inner = path.rpartition("/")
-        if kinds.get(outer, Kind()).name in CELLS:  # one layer, whatever it is made of
+        if name in scales:  # the layer's own, wherever it lies
+            path, last = scales[name].layer, SCALE
+        elif kinds.get(outer, Kind()).name in CELLS:  # one layer, whatever it is made of
             path, last = outer, f"{inner}/{last}"
         elif not kinds.get(path, Kind()).name and last not in FLAX_LEAVES:
             path, last = rest, ALONE
         groups.setdefault(path, {})[last] = (collection, tuple(leaf.shape))
     channels = set(_channels(groups, kinds))
     images = {} if jaxpr is None else flattenings(jaxpr, channels)
+    elsewhere = {scale.layer: {SCALE: name} for name, scale in scales.items()}
     made: list[Slot] = []
     for path, leaves in groups.items():
         kind = kinds.get(path, Kind())
         shapes = {leaf: shape for leaf, (_, shape) in leaves.items()}
         image = images.get(shapes["kernel"][0], ()) if kind.name == "Dense" else ()
-        made.append(Slot(path, kind, shapes, {leaf: where for leaf, (where, _) in leaves.items()}, image))
+        collections = {leaf: where for leaf, (where, _) in leaves.items()}
+        made.append(Slot(path, kind, shapes, collections, image, elsewhere=elsewhere.get(path, {})))
     return made
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from migrate.layers.moves import Move, shape_after, show
 from migrate.manifest import Leaf, ModelWeights, Tie, Unused
 from weight_port.errors import Misfit, Problem, raise_all
-from weight_port.forms import MATRICES, Form, Slot, forms
+from weight_port.forms import MATRICES, SCALE, Form, Slot, forms, wanted_parts
 from weight_port.origins import Origin, Ref, origins_of, words
 from weight_port.recurrent import CELLS, advice, cell_leaves
 from weight_port.regions import TensorInfo
@@ -53,12 +53,14 @@ def match(
     layers: Mapping[str, str] | None = None,
     unused: Iterable[str] = (),
     same: Callable[[str, str], bool] = lambda one, other: False,
+    parts: Mapping[str, Mapping[str, tuple[int, ...]]] | None = None,
 ) -> ModelWeights:
     """The manifest of a model whose layers are ``slots``, from the tensors of a checkpoint.
 
     names: Flax layers (``"blocks_{0}/attn/query"``) with the torch modules that fill them (``"h.{0}.attn.q_proj"``).
     layers: torch modules (patterns) with their classes: "Linear", "Conv1D" (transformers'), "FlattenLinear".
-    unused: patterns of keys that are not needed. same: whether two keys hold the same bits.
+    unused: patterns of keys that are not needed. same: whether two keys hold the same bits. parts: shapes of the
+    direction and the length of weights that torch keeps in two.
     Raises one PortError (WPT101, WPT102, WPT109) that lists everything that is open.
     """
     from fnmatch import fnmatchcase
@@ -66,7 +68,7 @@ def match(
     dropped = {key: IGNORED[last] for key in tensors if (last := key.rpartition(".")[2]) in IGNORED}
     dropped |= {key: "the caller needs it not" for key in tensors if any(fnmatchcase(key, p) for p in unused)}
     kept = {key: info.shape for key, info in tensors.items() if key not in dropped}
-    matching = Matching({slot.path: slot for slot in slots}, origins_of(kept, layers or {}))
+    matching = Matching({slot.path: slot for slot in slots}, origins_of(kept, layers or {}, parts or {}))
     ties = _merge_ties(matching, same)
     problems = _told(matching, names or {})
     while _step(matching):
@@ -132,6 +134,7 @@ def choices(slot: Slot, origin: Origin) -> dict[str, list[Form]]:
     """For every leaf the forms in which the module's tensors fill it; empty where they do not fill all, with all."""
     if slot.kind.name in CELLS:
         return {leaf: [] for leaf in slot.leaves} if _of_cell(slot, origin) else {}
+    origin = _side(slot, origin)
     found: dict[str, list[Form]] = {}
     used: set[str] = set()
     for leaf, shape in slot.leaves.items():
@@ -140,7 +143,15 @@ def choices(slot: Slot, origin: Origin) -> dict[str, list[Form]]:
             return {}
         found[leaf] = fits
         used.update(form.suffix for form in fits)
+    if SCALE in found:  # what the norms are taken over tells which axis is which
+        told = {form.layer for form in found[SCALE]}
+        found["kernel"] = [form for form in found["kernel"] if form.layer in told]
     return found if used == set(origin.tensors) else {}
+
+
+def _side(slot: Slot, origin: Origin) -> Origin:
+    """The torch module as a layer is to have it: its weight in parts where the layer keeps it so, too."""
+    return origin if slot.kind.norms is None else origin.kept_apart()
 
 
 def _of_cell(slot: Slot, origin: Origin) -> list[Leaf]:
@@ -149,7 +160,7 @@ def _of_cell(slot: Slot, origin: Origin) -> list[Leaf]:
 
 def _fits(form: Form, origin: Origin, shape: tuple[int, ...]) -> bool:
     ref = origin.tensors.get(form.suffix)
-    if ref is None or _contradicts(form.layer, origin.layer):
+    if ref is None or _contradicts(form.layer, origin.layer) or form.stored not in (None, ref.shape):
         return False
     try:
         return shape_after(form.moves, ref.shape) == shape
@@ -312,6 +323,7 @@ def _without(name: str, which: int) -> str:
 def _leaves(slot: Slot, origin: Origin) -> tuple[list[Leaf], list[Problem]]:
     if slot.kind.name in CELLS:
         return _of_cell(slot, origin), []
+    origin = _side(slot, origin)
     made: list[Leaf] = []
     problems: list[Problem] = []
     for leaf, fits in choices(slot, origin).items():
@@ -354,7 +366,7 @@ def _open(matching: Matching) -> list[Problem]:
             unused = f"Not used: {listed}." if near else ""
             if shared and not near:
                 unused = f'Where it shares the weight of {shared[0]}, say names={{"{path}": "{shared[0]}"}}.'
-            problems.append(Problem("WPT102", f"nothing fills {what}", advice(slot) or unused))
+            problems.append(Problem("WPT102", f"nothing fills {what}", advice(slot) or wanted_parts(slot) or unused))
     for prefix in matching.open_origins():
         if prefix not in wanted:
             problems.append(Problem("WPT101", f"nothing uses {_describe(matching.origins[prefix])}",

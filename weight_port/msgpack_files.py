@@ -10,6 +10,7 @@ import msgpack
 import numpy as np
 
 from weight_port.msgpack_reading import CHUNKED
+from weight_port.names import parts_of
 from weight_port.outputs import Outputs
 from weight_port.regions import TensorInfo
 
@@ -20,7 +21,7 @@ def write_msgpack(file: IO[bytes], outputs: Outputs) -> None:
     """Write the tensors as one tree, in their order."""
     tree: dict[str, Any] = {}
     for name in (*outputs.infos, *outputs.empty):
-        *parents, last = name.split("/")
+        *parents, last = parts_of(name)
         node = tree
         for parent in parents:
             node = node.setdefault(parent, {})

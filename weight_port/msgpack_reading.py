@@ -14,6 +14,7 @@ import numpy as np
 
 from weight_port.dtypes import DTYPES
 from weight_port.errors import fail
+from weight_port.names import joined
 from weight_port.regions import Region, Stored, TensorInfo, contiguous, foreign, map_file, place
 from weight_port.room import room_for
 
@@ -187,7 +188,8 @@ def _arrays(node: Any, path: str) -> dict[str, Stored | Chunked | _Number]:
         return {path: _chunked(node)}
     found: dict[str, Stored | Chunked | _Number] = {}
     for key, child in node.items():
-        found |= _arrays(child, f"{path}/{key}" if path else key)
+        inner = joined((key,))
+        found |= _arrays(child, f"{path}/{inner}" if path else inner)
     return found
 
 

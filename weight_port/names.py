@@ -11,6 +11,21 @@ from migrate.manifest import WILDCARD
 Entry = TypeVar("Entry")
 
 
+def joined(parts: Iterable[object]) -> str:
+    """A path of the names of a tree's nodes. A slash in a name, as linen.WeightNorm's have, is written as in a JSON
+    pointer.
+
+    >>> joined(("params", "WeightNorm_0", "Dense_0/kernel/scale"))
+    'params/WeightNorm_0/Dense_0~1kernel~1scale'
+    """
+    return "/".join(str(part).replace("~", "~0").replace("/", "~1") for part in parts)
+
+
+def parts_of(path: str) -> tuple[str, ...]:
+    """The inverse of `joined`."""
+    return tuple(part.replace("~1", "/").replace("~0", "~") for part in path.split("/"))
+
+
 class Pattern:
     """A name in which ``{0}``, ``{1}`` stand for list indices: decimal digits, no leading zero.
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from weight_port.dtypes import DTYPES, is_extended
 from weight_port.errors import fail
+from weight_port.names import joined, parts_of
 from weight_port.outputs import Outputs, Window
 from weight_port.regions import Region, Stored, TensorInfo, foreign, map_file
 from weight_port.room import room_for
@@ -86,7 +87,7 @@ def write_orbax(stage: Stage, outputs: Outputs, mesh: Mesh | None) -> None:
             fail("WPT009", f"Orbax holds no empty tensors ({name} {info.shape})", "Write .safetensors or .msgpack.")
     for name, info in outputs.infos.items():
         chunks = mesh.chunks(name, info.shape) if mesh else info.shape
-        folder = name.replace("/", ".")
+        folder = _place(name)
         starts = [range(0, length, step) for length, step in zip(info.shape, chunks, strict=True)]
         for corner in itertools.product(*starts):
             window = None
@@ -100,6 +101,11 @@ def write_orbax(stage: Stage, outputs: Outputs, mesh: Mesh | None) -> None:
     for file_name, content in (("_METADATA", _metadata(outputs.infos)), ("_CHECKPOINT_METADATA", _checkpoint())):
         text = json.dumps(content)
         stage.file(file_name, lambda file, text=text: file.write(text.encode()), 0)
+
+
+def _place(name: str) -> str:
+    """The folder of an array, which has one level more where a name in the tree has a slash."""
+    return ".".join(parts_of(name))
 
 
 def _fill(file: Any, outputs: Outputs, name: str, window: Window | None) -> None:
@@ -125,7 +131,7 @@ def _zarray(info: TensorInfo, chunks: tuple[int, ...]) -> dict[str, Any]:
 def _metadata(infos: Mapping[str, TensorInfo]) -> dict[str, Any]:
     tree = {}
     for name in infos:
-        keys = tuple(name.split("/"))
+        keys = parts_of(name)
         tree[str(keys)] = {
             "key_metadata": [{"key": key, "key_type": _DICT_KEY} for key in keys],
             "value_metadata": {"value_type": "np.ndarray", "skip_deserialize": False},
@@ -169,18 +175,21 @@ def read_orbax(path: Path) -> tuple[dict[str, TensorInfo], Any]:
 
     try:
         metadata = json.loads((path / "_METADATA").read_text())
-        names = ["/".join(str(k["key"]) for k in e["key_metadata"]) for e in metadata["tree_metadata"].values()]
+        names = [joined(k["key"] for k in e["key_metadata"]) for e in metadata["tree_metadata"].values()]
         ocdbt, zarr3 = metadata.get("use_ocdbt", False), metadata.get("use_zarr3", False)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         fail("WPT003", f"{path} is damaged: its _METADATA cannot be read: {error}")
+    places = {name: _place(name) for name in names}
+    if outside := [name for name, place in places.items() if {"", ".", ".."} & {*place.split("/")}]:
+        fail("WPT003", f"{path} names an array {outside[0]!r}, which does not lie in it", "No other folder is read.")
     root = {"driver": "file", "path": f"{path.resolve()}/"}
     arrays: dict[str, Any] = {}
     infos: dict[str, TensorInfo] = {}
     for name in names:
-        if not (ocdbt or zarr3) and (stored := _mapped(path / name.replace("/", "."))) is not None:
+        if not (ocdbt or zarr3) and (stored := _mapped(path / places[name])) is not None:
             arrays[name], infos[name] = stored, stored.info
             continue
-        inner = name.replace("/", ".") + "/"
+        inner = f"{places[name]}/"
         store: dict[str, Any] = {**root, "path": f"{root['path']}{inner}"}
         if ocdbt:
             store = {"driver": "ocdbt", "base": root, "path": inner}

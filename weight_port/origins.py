@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
 
 from migrate.layers.moves import Part, Shape
-from weight_port.forms import ALONE, TORCH_LEAVES
+from weight_port.forms import ALONE, DIRECTION, LENGTH, TORCH_LEAVES
 from weight_port.recurrent import torch_leaf
 
 # what people call the same thing; the rest of a name has to be equal
@@ -44,11 +44,19 @@ class Ref:
 
 @dataclass(frozen=True)
 class Origin:
-    """A torch module: the tensors under one prefix. ``layer``: its class, "" where nobody said."""
+    """A torch module: the tensors under one prefix. ``layer``: its class, "" where nobody said. ``parts``: what torch
+    keeps in place of its weight (weight_norm), which is also there as if it were folded."""
 
     prefix: str
     tensors: Mapping[str, Ref]
     layer: str = ""
+    parts: Mapping[str, Ref] = field(default_factory=dict)
+
+    def kept_apart(self) -> Origin:
+        """With the parts in place of the weight; itself where there are none."""
+        if not self.parts:
+            return self
+        return replace(self, tensors={k: ref for k, ref in self.tensors.items() if k != "weight"} | {**self.parts})
 
     @property
     def signature(self) -> object:
@@ -60,8 +68,13 @@ class Origin:
         return words(self.prefix)
 
 
-def origins_of(shapes: Mapping[str, tuple[int, ...]], layers: Mapping[str, str]) -> dict[str, Origin]:
-    """The modules of a checkpoint. layers: their classes, by patterns of their names."""
+def origins_of(
+    shapes: Mapping[str, tuple[int, ...]],
+    layers: Mapping[str, str],
+    parts: Mapping[str, Mapping[str, tuple[int, ...]]],
+) -> dict[str, Origin]:
+    """The modules of a checkpoint. layers: their classes, by patterns of their names. parts: what folded weights are
+    made of, direction and length, by their names."""
     groups: dict[str, dict[str, Ref]] = {}
     projections: set[str] = set()
     for key, shape in shapes.items():
@@ -85,7 +98,9 @@ def origins_of(shapes: Mapping[str, tuple[int, ...]], layers: Mapping[str, str])
     found: dict[str, Origin] = {}
     for prefix, refs in groups.items():
         told = next((layer for pattern, layer in layers.items() if fnmatchcase(prefix, pattern)), "")
-        found[prefix] = Origin(prefix, refs, "Linear" if prefix in projections else told)
+        stored = [Ref(key, shape) for key, shape in parts.get(_joined(prefix, "weight"), {}).items()]
+        apart: dict[str, Ref] = dict(zip((DIRECTION, LENGTH), stored, strict=True)) if len(stored) == 2 else {}
+        found[prefix] = Origin(prefix, refs, "Linear" if prefix in projections else told, apart)
     return found
 
 

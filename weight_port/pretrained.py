@@ -92,9 +92,16 @@ def _match(
         return checkpoint[one] == checkpoint[other] and same_bits(checkpoint.read(one), checkpoint.read(other))
 
     model = match(
-        type(module).__name__, slots, checkpoint, names=names, layers=_classes(layers), unused=unused, same=same
+        type(module).__name__,
+        slots,
+        checkpoint,
+        names=names,
+        layers=_classes(layers),
+        unused=unused,
+        same=same,
+        parts=checkpoint.parts(),
     )
-    return checkpoint, model
+    return checkpoint.unfolded(leaf.torch for leaf in model.leaves), model
 
 
 def _described(module: Any, inputs: Sequence[Any] | None) -> tuple[list[Any], dict[str, Any]]:
