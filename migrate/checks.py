@@ -6,8 +6,8 @@ import ast
 from collections.abc import Collection, Sequence
 
 from migrate import kept, usage
+from migrate.apis import is_data_api
 from migrate.diagnostics import Diagnostic
-from migrate.lowering.scope import is_data_api
 from migrate.nodes import Statement
 from migrate.source import SourceFile
 from migrate.unbound import unbound

@@ -284,20 +284,22 @@ class _AttributesSet(cst.CSTVisitor):
         self.found: set[str] = set()
 
     def visit_AssignTarget(self, node: cst.AssignTarget) -> None:
-        self._target(node.target)
+        self.found.update(attributes_in(node.target))
 
     def visit_AnnAssign(self, node: cst.AnnAssign) -> None:
-        self._target(node.target)
+        self.found.update(attributes_in(node.target))
 
     def visit_AugAssign(self, node: cst.AugAssign) -> None:
-        self._target(node.target)
+        self.found.update(attributes_in(node.target))
 
-    def _target(self, target: cst.CSTNode) -> None:
-        if isinstance(target, cst.Attribute) and nodes.dotted(target.value) == "self":
-            self.found.add(target.attr.value)
-        elif isinstance(target, cst.Tuple | cst.List):
-            for element in target.elements:
-                self._target(element.value)
+
+def attributes_in(target: cst.CSTNode) -> list[str]:
+    """The attributes of self among the targets of an assignment."""
+    if isinstance(target, cst.Attribute) and nodes.dotted(target.value) == "self":
+        return [target.attr.value]
+    if isinstance(target, cst.Tuple | cst.List):
+        return [name for element in target.elements for name in attributes_in(element.value)]
+    return []
 
 
 def attributes_set(node: cst.CSTNode) -> set[str]:

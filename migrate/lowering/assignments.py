@@ -29,7 +29,6 @@ from migrate.kinds import (
 )
 from migrate.lowering.any_weight import listed_for_one
 from migrate.lowering.changed_in_place import ChangedInPlace
-from migrate.lowering.constructors import attributes_in
 from migrate.lowering.data_loading import DataLoading
 from migrate.lowering.elements import kinds_in, part_kind
 from migrate.lowering.finding import CLIPPING
@@ -196,7 +195,7 @@ class Assignments(InlineModels, HandedOver, Initialisation, DataLoading, Changed
         self.refuse_torch(value)
         if not all(isinstance(target, cst.Name) for target in targets):
             self.refuse_stateful(kind)
-        if self.context == "forward" and not self.has_no_module and any(map(attributes_in, targets)):
+        if self.context == "forward" and not self.has_no_module and any(map(usage.attributes_in, targets)):
             raise Unsupported("MIG201", f"{nodes.code(targets[0])} is set in a method: a Flax module is frozen there")
         if isinstance(kind, Items) and any(isinstance(p, Optimizer) and p.place == NOWHERE for p in kinds_in(kind)):
             raise Unsupported("MIG401", "an optimizer that has no name of its own")

@@ -12,7 +12,6 @@ from migrate.constructed import ChoiceNode, LayerNode, ListNode, Node, Passage
 from migrate.diagnostics import Unsupported
 from migrate.facts import ClassFacts
 from migrate.kinds import Items, Kind, Module, Never, SelfModule, Tied, join
-from migrate.lowering.constructors import attributes_in
 from migrate.lowering.elements import element_kind
 from migrate.lowering.module_lists import ModuleLists, bare_lambda
 from migrate.lowering.named_weights import NamedWeights
@@ -143,7 +142,7 @@ class Attributes(NamedWeights, ParameterLists, ModuleLists):
         """Attributes that are set together with others: `self.a, b = ...`, `self.a = b = ...`."""
         facts = self.script.classes[self.cls]
         for target in targets:
-            for name in attributes_in(target):
+            for name in usage.attributes_in(target):
                 plain = kind if isinstance(target, cst.Attribute) else self.kind_of_name(f"self.{name}")
                 if name in facts.fields:
                     facts.renamed[name] = f"{name}_value"

@@ -101,19 +101,10 @@ def _set_by(line: cst.SimpleStatementLine) -> list[str]:
     for small in line.body:
         if isinstance(small, cst.Assign):
             for target in small.targets:
-                found += attributes_in(target.target)
+                found += usage.attributes_in(target.target)
         elif isinstance(small, cst.AnnAssign) and small.value is not None:
-            found += attributes_in(small.target)
+            found += usage.attributes_in(small.target)
     return found
-
-
-def attributes_in(target: cst.CSTNode) -> list[str]:
-    """The attributes of self among the targets of an assignment."""
-    if isinstance(target, cst.Attribute) and nodes.dotted(target.value) == "self":
-        return [target.attr.value]
-    if isinstance(target, cst.Tuple | cst.List):
-        return [name for element in target.elements for name in attributes_in(element.value)]
-    return []
 
 
 def extras_handed_on(init: cst.FunctionDef) -> str:

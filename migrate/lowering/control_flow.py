@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import libcst as cst
 
 from migrate import layouts, nodes, suites, usage
+from migrate.apis import is_grad_mode
 from migrate.diagnostics import Unsupported
 from migrate.kinds import UNKNOWN, Autocast, Device, Items, Plain, Tensor
 from migrate.lowering.branches import Branches
@@ -17,7 +18,7 @@ from migrate.lowering.elements import loop_kind
 from migrate.lowering.optimizer_statements import OptimizerStatements
 from migrate.lowering.precision import Precision
 from migrate.lowering.scanned_loops import ScannedLoops
-from migrate.lowering.scope import HOST_CONTEXTS, NextTurn, is_grad_mode
+from migrate.lowering.scope import HOST_CONTEXTS, NextTurn
 from migrate.lowering.unit import Environment
 from migrate.machine import OUT_OF_MEMORY
 from migrate.nodes import Expr, Statement

@@ -45,7 +45,7 @@ class Cropping(WeightValues):
     def cut_part(self, target: cst.Attribute, value: Expr) -> list[Statement] | None:
         """`self.table.weight = nn.Parameter(self.table.weight[:n])`, `self.mask = self.mask[:n, :n]`; None for other
         assignments to a part of a model."""
-        found = self.model_and_path(target)
+        found = self.model_and_path(nodes.dotted(target))
         cut = None if found is None else self.cut(target, value, {})
         if found is None or cut is None:
             return None
@@ -65,7 +65,7 @@ class Cropping(WeightValues):
     def only_cuts_constants(self, node: cst.For) -> bool:
         """Whether a loop over modules of a model only cuts constants, which cut themselves:
         `for block in self.blocks: block.mask = block.mask[:n, :n]`."""
-        found = self.model_and_path(node.iter)
+        found = self.model_and_path(nodes.dotted(node.iter))
         if found is None or not isinstance(node.target, cst.Name) or node.orelse is not None:
             return False
         model, path = found
@@ -112,7 +112,7 @@ class Cropping(WeightValues):
         first, *rest = (nodes.dotted(node) or "").split(".")
         if first in walked:
             return (*walked[first], *rest)
-        found = self.model_and_path(node)
+        found = self.model_and_path(nodes.dotted(node))
         return () if found is None else tuple(found[1])
 
     def owner(self, model: Model, path: Sequence[str]) -> ClassFacts | None:

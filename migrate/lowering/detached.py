@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from migrate import nodes, usage
+from migrate.apis import stops_gradients
 from migrate.kinds import Items, Kind, Tensor
 from migrate.lowering.liveness import Liveness
-from migrate.lowering.scope import stops_gradients
 from migrate.nodes import Expr, Statement
 
 

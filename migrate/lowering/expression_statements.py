@@ -81,7 +81,7 @@ class ExpressionStatements(Setup, Calls, Checkpoints, Leaves, OptimizerStatement
             given = self.changed_variable(node)
             return self.set_variable(line, variable, self.without_gradient(layouts.first(given), given.kind))
         method = func.attr.value
-        if method == "flatten_parameters" and self.model_and_path(func.value) is not None:
+        if method == "flatten_parameters" and self.model_and_path(nodes.dotted(func.value)) is not None:
             return []  # how torch keeps the weights of a recurrent network in memory
         base = self.expr(func.value)
         if isinstance(base.kind, Module) and method == "flatten_parameters":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from migrate import layouts, nodes, suites, usage
+from migrate.apis import is_data_api, is_grad_mode
 from migrate.diagnostics import Unsupported
 from migrate.facts import FunctionFacts, merge
 from migrate.kept import kept
@@ -19,7 +20,7 @@ from migrate.kinds import (
 from migrate.lowering.handed_over import HandedOver
 from migrate.lowering.initialisation import Initialisation
 from migrate.lowering.initializers import Initializers
-from migrate.lowering.scope import Scope, is_data_api, is_grad_mode
+from migrate.lowering.scope import Scope
 from migrate.lowering.signatures import threaded_parameters, with_draws, with_mode
 from migrate.lowering.user_calls import UserCalls
 from migrate.machine import DECORATORS, REGISTRIES

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import libcst as cst
 
 from migrate import nodes, suites, usage
+from migrate.apis import stops_gradients
 from migrate.kinds import Function, Kind, Leaf, Model, Optimizer, Parameters, Place, Selection, Weight
 from migrate.lowering.region import method_call_of
-from migrate.lowering.scope import Scope, stops_gradients
+from migrate.lowering.scope import Scope
 from migrate.nodes import Statement
 from migrate.states import PARAMS
 from migrate.weights import weights_of
@@ -72,15 +73,12 @@ class GradientFlow(Scope):
 
     def model_of_weight(self, path: str) -> set[Place]:
         """The model that a dotted name takes a weight of, or all of them; none where it does not."""
-        parts = path.split(".")
-        for length in range(1, len(parts)):
-            kind = self.kind_of_name(".".join(parts[:length]))
-            if isinstance(kind, Model) and kind.place is not None:
-                rest = parts[length:]
-                names = {leaf.torch for leaf in weights_of(self.script, kind.cls)}
-                named = any(".".join(rest[: end + 1]) in names for end in range(len(rest)))
-                return {self.root(kind.place)} if named or set(rest) & set(_LISTING) else set()
-        return set()
+        kind, rest = self.model_and_path(path) or (None, [])
+        if kind is None or kind.place is None:
+            return set()
+        names = {leaf.torch for leaf in weights_of(self.script, kind.cls)}
+        named = any(".".join(rest[: end + 1]) in names for end in range(len(rest)))
+        return {self.root(kind.place)} if named or set(rest) & set(_LISTING) else set()
 
     def leaves_in(self, names: set[str]) -> set[Place]:
         """The tensors among some names that gradients are taken of."""

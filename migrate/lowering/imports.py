@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import libcst as cst
 
 from migrate import nodes
+from migrate.apis import is_data_api
 from migrate.diagnostics import Unsupported
 from migrate.imports import Written
 from migrate.kinds import UNKNOWN, Kind, Model, Optimizer, Plain, ProjectModule, Scheduler, TorchName
@@ -19,7 +20,6 @@ from migrate.lowering.borrowed_models import from_borrowed, import_borrowed
 from migrate.lowering.einops_calls import einops_kind
 from migrate.lowering.elements import kinds_in
 from migrate.lowering.registered_settings import only_in_module_classes
-from migrate.lowering.scope import is_data_api
 from migrate.machine import NO_OPS, REGISTRIES
 from migrate.nodes import Statement
 from migrate.qualified import is_module, path_of

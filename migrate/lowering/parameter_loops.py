@@ -11,12 +11,12 @@ from dataclasses import dataclass
 import libcst as cst
 
 from migrate import nodes, suites, usage
+from migrate.apis import stops_gradients
 from migrate.diagnostics import Unsupported
 from migrate.kinds import WEIGHT_NAME, Kind, Place, Tensor, Weight
 from migrate.lowering.accumulation import Accumulation
 from migrate.lowering.models import named_leaves
 from migrate.lowering.named_parameters import NamedParameters
-from migrate.lowering.scope import stops_gradients
 from migrate.lowering.selections import names_of_pair
 from migrate.nodes import Expr, Statement
 from migrate.states import GRADS, PARAMS, State

@@ -15,7 +15,6 @@ from migrate.diagnostics import Unsupported
 from migrate.facts import ClassFacts
 from migrate.kinds import Plain
 from migrate.library_modules import MIXIN, REGISTERS, role
-from migrate.lowering.constructors import attributes_in
 from migrate.lowering.inheritance import is_super_init
 from migrate.lowering.scope import Scope
 from migrate.nodes import Statement
@@ -93,6 +92,6 @@ class _Used(cst.CSTVisitor):
 
     def visit_Assign(self, node: cst.Assign) -> None:
         for target in node.targets:
-            names = set(attributes_in(target.target))
+            names = set(usage.attributes_in(target.target))
             plain = names == {nodes.dotted(node.value)}
             (self.plainly if plain else self.otherwise).update(names)

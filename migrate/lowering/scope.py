@@ -11,6 +11,7 @@ from typing import Self
 import libcst as cst
 
 from migrate import layouts, nodes, usage
+from migrate.apis import is_data_api
 from migrate.diagnostics import Unsupported
 from migrate.facts import FunctionFacts
 from migrate.kinds import (
@@ -19,6 +20,7 @@ from migrate.kinds import (
     Function,
     Host,
     Kind,
+    Model,
     ModuleClass,
     Never,
     Optimizer,
@@ -36,24 +38,7 @@ from migrate.nodes import Expr, Statement
 from migrate.qualified import file_of, spelled
 from migrate.rules.rule import Value
 
-_DATA = ("torch.utils.data", "torchvision", "torch.utils.tensorboard", "torchtext", "torchaudio")
-_NO_GRAD = ("torch.no_grad", "torch.inference_mode", "torch.enable_grad", "torch.set_grad_enabled")
 NOWHERE = Place("", "")  # of an optimizer that has not been assigned yet
-
-
-def is_data_api(name: str) -> bool:
-    """Whether a torch name belongs to data loading or logging, which stays torch."""
-    return name.startswith(_DATA)
-
-
-def is_grad_mode(name: str | None) -> bool:
-    """Whether a torch name switches gradients on or off, which says nothing in JAX."""
-    return name in _NO_GRAD
-
-
-def stops_gradients(name: str | None) -> bool:
-    """Whether a torch name is a context in which no gradients are recorded."""
-    return name in ("torch.no_grad", "torch.inference_mode")
 
 
 class NextTurn(tuple[cst.CSTNode, ...]):
@@ -269,6 +254,15 @@ class Scope(Parts):
             inner = self.script.submodules.get(file, {}).get(name)
             return UNKNOWN if inner is None else ProjectModule(inner)
         return Host(kind.what) if isinstance(kind, Host) else kind
+
+    def model_and_path(self, path: str | None) -> tuple[Model, list[str]] | None:
+        """The model that a dotted name starts with, and what follows it; None where it starts with none."""
+        parts = (path or "").split(".")
+        for length in range(1, len(parts) + 1):
+            kind = self.kind_of_name(".".join(parts[:length]))
+            if isinstance(kind, Model):
+                return kind, [part for part in parts[length:] if part != "module"]
+        return None
 
     def kind_of(self, node: Expr) -> Kind:
         """The kind of a plain name or an attribute of self, without lowering it."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 import libcst as cst
 
 from migrate import layouts, nodes, usage
+from migrate.apis import is_data_api
 from migrate.diagnostics import Unsupported
 from migrate.kinds import (
     UNKNOWN,
@@ -31,7 +32,6 @@ from migrate.lowering.elements import kinds_in
 from migrate.lowering.layers import FUNCTIONAL_LAYERS, Layers
 from migrate.lowering.losses import Losses
 from migrate.lowering.optimizers import Optimizers
-from migrate.lowering.scope import is_data_api
 from migrate.lowering.typed_tensors import TypedTensors, tensor_type
 from migrate.machine import DEVICES, QUERIES, WRAPPERS, splits_batches
 from migrate.nodes import Expr

@@ -25,7 +25,7 @@ class WeightValues(Selections):
         """`model.table.weight`, with the axes that it has in torch unless it may be `moved`; None where it is none."""
         if self.context not in (*HOST_CONTEXTS, "region"):
             return None
-        found = self.model_and_path(node)
+        found = self.model_and_path(nodes.dotted(node))
         if found is None:
             return None
         kind, parts = found
@@ -57,15 +57,6 @@ class WeightValues(Selections):
         if isinstance(kind, Parameters) and len(kind.models) == 1 and not kind.named:
             return Value(nodes.call("jax.tree.leaves", self.read(State(PARAMS, kind.models[0]))), kind)
         return None
-
-    def model_and_path(self, node: Expr) -> tuple[Model, list[str]] | None:
-        """The model that a dotted name starts with, and what follows; None where it starts with none."""
-        parts = (nodes.dotted(node) or "").split(".")
-        length = 2 if isinstance(self.kind_of_name(".".join(parts[:2])), Model) else 1
-        kind = self.kind_of_name(".".join(parts[:length]))
-        if not isinstance(kind, Model):
-            return None
-        return kind, [part for part in parts[length:] if part != "module"]
 
     def one_leaf(self, kind: Model, parts: Sequence[str]) -> Leaf | None:
         """The one parameter that a model has under a name of torch's."""

@@ -54,6 +54,11 @@ def _default_epsilon(call: Call, text: str) -> bool:
     return call.name in ("LayerNorm", "GroupNorm") and call.keyword("epsilon") is None
 
 
+def _fast_variance(call: Call, text: str) -> bool:
+    norms = ("LayerNorm", "GroupNorm", "InstanceNorm", "BatchNorm")
+    return call.dotted in (f"nn.{norm}" for norm in norms) and _literal(call.keyword("use_fast_variance")) is not False
+
+
 def _same(call: Call, text: str) -> bool:
     padding = call.keyword("padding")
     strides = call.keyword("strides") or call.keyword("window_strides")
@@ -85,6 +90,7 @@ LOOKED_FOR: dict[str, Callable[[Call, str], bool]] = {
     "gradient of an unused branch": _unsafe_root,
     "GELU's default": _approximate_gelu,
     "default epsilons": _default_epsilon,
+    "fast variance": _fast_variance,
     "SAME padding": _same,
     "schedules in float32": _schedule,
     "gradient clipping": lambda call, text: call.dotted == "optax.clip_by_global_norm",

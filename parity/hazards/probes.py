@@ -20,6 +20,7 @@ import torch.nn.functional as F
 
 Seen = tuple[bool, str]
 RANDOM = np.random.default_rng(0)
+KEY = jax.random.key(0)
 EXACT_ROUNDING = {"xla_allow_excess_precision": False}
 
 
@@ -126,6 +127,19 @@ def epsilons() -> Seen:
     )
 
 
+def fast_variance() -> Seen:
+    x = (RANDOM.normal(size=(8, 64)) + 30).astype(np.float32)
+    wide = x.astype(np.float64)
+    exact = (wide - wide.mean(-1, keepdims=True)) / np.sqrt(wide.var(-1, keepdims=True) + 1e-5)
+    off = [
+        float(np.abs(nn.LayerNorm(epsilon=1e-5, use_fast_variance=fast).init_with_output(KEY, x)[0] - exact).max())
+        for fast in (True, False)
+    ]
+    theirs = float(np.abs(F.layer_norm(torch.from_numpy(x), (64,)).numpy() - exact).max())
+    seen = f"a mean of 30 spreads: Flax's norms are {off[0]:.1e} off, {off[1]:.1e} in two passes, torch's {theirs:.1e}"
+    return off[0] > 4 * max(off[1], theirs), seen
+
+
 def same_padding() -> Seen:
     x, kernel = RANDOM.normal(size=(1, 1, 8, 8)).astype(np.float32), np.ones((1, 1, 3, 3), np.float32)
     theirs = F.conv2d(torch.from_numpy(x), torch.from_numpy(kernel), stride=2, padding=1).numpy()
@@ -193,6 +207,7 @@ PROBES: dict[str, Callable[[], Seen]] = {
     "gradient of an unused branch": unused_branch,
     "GELU's default": gelu_default,
     "default epsilons": epsilons,
+    "fast variance": fast_variance,
     "SAME padding": same_padding,
     "schedules in float32": schedules,
     "gradient clipping": clipping,

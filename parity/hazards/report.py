@@ -34,6 +34,8 @@ ADVICE = {
     "jnp.sqrt(jnp.where(x > 0, x, 1.0)) inside the where.",
     "GELU's default": "torch's F.gelu is exact: nn.gelu(x, approximate=False).",
     "default epsilons": "Write the epsilon: nn.LayerNorm(epsilon=1e-5).",
+    "fast variance": "Flax's norms take mean(x²) - mean(x)². Where the mean may be larger than the spread: "
+    "nn.LayerNorm(use_fast_variance=False).",
     "SAME padding": "Write torch's padding: padding=((1, 1), (1, 1)).",
     "schedules in float32": "Harmless in float32. To compare in float64 compute the schedule on the host.",
     "gradient clipping": "Harmless but visible in float64: scale by max_norm / (norm + 1e-6) to be torch's.",

@@ -49,7 +49,14 @@ def test_the_most_probable_token_is_dropped_on_a_cpu(hazards):
 
 
 def test_what_differs_between_the_frameworks_shows(hazards):
-    shown = ("excess precision", "gradients at ties", "GELU's default", "default epsilons", "SAME padding")
+    shown = (
+        "excess precision",
+        "gradients at ties",
+        "GELU's default",
+        "default epsilons",
+        "fast variance",
+        "SAME padding",
+    )
     assert all(hazards[name].present for name in (*shown, "schedules in float32", "gradient clipping", "denormals"))
     assert not hazards["approximate top-k"].present  # exact on the CPU
 
@@ -63,6 +70,7 @@ def test_a_source_is_looked_at():
         "gradient of an unused branch": [17],
         "GELU's default": [13],
         "default epsilons": [11],
+        "fast variance": [11, 12],
         "SAME padding": [9],
         "schedules in float32": [19],
         "gradient clipping": [19],
