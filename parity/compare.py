@@ -30,6 +30,10 @@ from parity.tensors import tensors
 
 TIMEOUT = 3600.0  # seconds for one run
 PERTURBED_RUNS = 3
+KINKS = (
+    "gradients differ by no more than those of torch where roundings decide a kink: the slope of a ReLU at zero, the "
+    "largest of two entries of a pooling window"
+)
 
 
 @dataclass(frozen=True)
@@ -176,7 +180,11 @@ class _Run:
         self._must_have_stepped(jax_side)
         wide, oracle, wide_sides = self._wide(sides) if self.float64 else (Ladder(), None, None)
         sides = replace(sides, exact=oracle)
-        result = self._judge(sides, started)
+        rungs = ladder.climb(sides)
+        if ladder.slopes_differ(rungs) and wide.differing is None:
+            sides = replace(sides, kinked=tuple(run for run in map(self._kinked, (1, -1)) if run.losses))
+            rungs = ladder.climb(sides)
+        result = self._judge(sides, rungs, started)
         if self.modes:
             result = self._in_modes(result, sides, wide_sides)
         if self.locate:
@@ -289,6 +297,11 @@ class _Run:
         config = self._config(f"torch-perturbed-{seed}", threads=2 - seed % 2, perturb=seed)
         return self._start(f"torch-perturbed-{seed}", config).recording(must=False)
 
+    def _kinked(self, sign: int) -> Recording:
+        """Torch again, with the kinks of its ReLUs and maxima taken the other way where roundings decide them."""
+        side = f"torch-kinks-{'up' if sign > 0 else 'down'}"
+        return self._start(side, replace(self._config(side), kinks=sign)).recording(must=False)
+
     def _check_inputs(self) -> manifests.Manifest:
         for path, what in ((self.script, "script"), (self.rewritten, "rewritten script"), (self.manifest, "manifest")):
             if not path.is_file():
@@ -354,9 +367,8 @@ class _Run:
             text = "no jax.value_and_grad or jax.grad was reached, so there is nothing to compare"
             raise ParityError("PAR207", f"{self.rewritten}: {text}")
 
-    def _judge(self, sides: Sides, started: float) -> ParityResult:
+    def _judge(self, sides: Sides, rungs: Sequence[Rung], started: float) -> ParityResult:
         theirs, ours = sides.torch, sides.jax
-        rungs = ladder.climb(sides)
         differing = next((rung for rung in rungs if rung.verdict is Verdict.DIFFERS), None)
         drawn = curves.curves(sides)
         outside = next((curve for curve in drawn if curve.first), None)
@@ -374,6 +386,8 @@ class _Run:
         notes += [f"PAR109: {rung.name}: not compared" for rung in rungs if rung.verdict is Verdict.NOT_COMPARED]
         if len(theirs.losses) == len(ours.losses) < self.steps and not errors:
             notes.append(f"PAR108: both scripts ended after {len(theirs.losses)} of {self.steps} steps")
+        if sides.kinked and not ladder.slopes_differ(rungs):
+            notes.append(KINKS)
         if len(sides.perturbed) < self.perturbed_runs:
             failed = self.perturbed_runs - len(sides.perturbed)
             notes.append(f"{failed} of the {self.perturbed_runs} runs that measure torch's own spread failed")

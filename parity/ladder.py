@@ -79,7 +79,8 @@ class Rung:
 
 @dataclass(frozen=True)
 class Sides:
-    """The recordings that a ladder climbs on. `exact`: torch in float64, which has none of the roundings."""
+    """The recordings that a ladder climbs on. `exact`: torch in float64, which has none of the roundings. `kinked`:
+    torch with its kinks taken the other way, where slopes differ without that."""
 
     torch: Recording
     jax: Recording
@@ -88,11 +89,17 @@ class Sides:
     precision: tolerance.Precision = tolerance.FLOAT32
     notes: list[str] = field(default_factory=list)
     exact: Recording | None = None
+    kinked: tuple[Recording, ...] = ()
 
     @property
     def reruns(self) -> tuple[Recording, ...]:
         """Torch with other roundings, or none: how far it is from itself."""
-        return self.perturbed if self.exact is None else (*self.perturbed, self.exact)
+        return (*self.perturbed, *self.kinked, *([] if self.exact is None else [self.exact]))
+
+
+def slopes_differ(rungs: Sequence[Rung]) -> bool:
+    """Whether gradients are the first that differs: outputs and the loss agree."""
+    return any(rung.code == "PAR103" for rung in rungs)
 
 
 def climb(sides: Sides) -> list[Rung]:

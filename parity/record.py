@@ -45,6 +45,8 @@ class RunConfig:
     seed: int = 0
     # torch only: move each initial weight by one unit in the last place, up or down, by this seed
     perturb: int | None = None
+    # torch only: 1 or -1, take the slopes of piecewise functions at points nearby: see `kinks_torch`
+    kinks: int = 0
     # compute in this type: "float32" is what the script says; "float64" and "bfloat16" take its place
     dtype: str = "float32"
     # round the operands of float32 products to this, of MANTISSA_BITS, as an accelerator does; "": as the CPU has them

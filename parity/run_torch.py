@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from parity import child, draws_torch, probe_torch, products_torch, retyped_torch
+from parity import child, draws_torch, kinks_torch, probe_torch, products_torch, retyped_torch
 from parity.perturb import Perturbation
 from parity.record import (
     DETAILED_STEPS,
@@ -294,6 +294,8 @@ def main(config_path: str) -> int:
         retyped_torch.install(config.dtype)
     if config.products:
         products_torch.install(config.products)
+    if config.kinks:
+        kinks_torch.install(config.kinks)
     draws_torch.install()
     watcher = Watcher(config)
     watcher.install()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -137,6 +138,16 @@ def test_in_float64_the_update_of_a_gradient_of_noise_may_have_any_sign(gradient
     sides = Sides(torch, jax, (copy.deepcopy(torch),), MANIFEST, tolerance.FLOAT64)
     rung = next(rung for rung in ladder.climb(sides) if rung.name == "state after one step")
     assert rung.verdict is verdict
+
+
+def test_a_slope_that_roundings_decide_is_no_difference() -> None:
+    torch, jax = _torch(), _jax()
+    jax.gradients[1]["Net|params/b/bias"] *= 1.01
+    sides = Sides(torch, jax, (copy.deepcopy(torch),), MANIFEST)
+    assert ladder.slopes_differ(ladder.climb(sides))
+    kinked = copy.deepcopy(torch)
+    kinked.gradients[1]["Net|b.bias"] *= 0.99
+    assert not ladder.slopes_differ(ladder.climb(replace(sides, kinked=(kinked,))))
 
 
 def test_a_later_loss() -> None:

@@ -7,6 +7,7 @@ import optax
 import pytest
 import torch
 
+from parity.kinks_torch import Kinks
 from parity.perturb import CONTRACTION, Perturbation, adam_in_float32
 
 
@@ -77,3 +78,40 @@ def test_the_factor_is_what_optax_does(betas: tuple[float, float]) -> None:
         ratio = float(updates[0]) / (weight.detach() - before).item()
         # both moments are sums in float32 too: some units in the last place
         assert ratio == pytest.approx(adam_in_float32(betas, step), abs=8 * 2**-23)
+
+
+AT_KINKS = {
+    "relu": (torch.relu, [1e-9, 1.0, -1.0], {(0.0, 1.0, 0.0), (1.0, 1.0, 0.0)}),
+    "relu in place": (lambda x: (x + 0).relu_(), [1e-9, 1.0, -1.0], {(0.0, 1.0, 0.0), (1.0, 1.0, 0.0)}),
+    "ReLU": (torch.nn.ReLU(), [1.0, 0.0, -1.0], {(1.0, 0.0, 0.0), (1.0, 1.0, 0.0)}),
+    "abs": (torch.abs, [-1e-9, -2.0], {(-1.0, -1.0), (1.0, -1.0)}),
+    "clamp": (lambda x: x.clamp(max=1.0), [1.0, 2.0, 0.5], {(1.0, 0.0, 1.0), (0.0, 0.0, 1.0)}),
+    "max_pool": (
+        lambda x: torch.nn.functional.max_pool1d(x[None], 2),
+        [1.0, 1.0 + 2.0**-23, 3.0, 1.0],
+        {(0.0, 1.0, 1.0, 0.0), (1.0, 0.0, 1.0, 0.0)},
+    ),
+    "sin": (torch.sin, [0.0], {(1.0,)}),
+}
+
+
+@pytest.mark.parametrize("name", AT_KINKS)
+def test_a_kink_is_taken_both_ways_and_what_is_no_kink_stays(name: str) -> None:
+    function, at, slopes = AT_KINKS[name]
+    found = set()
+    for sign in (1, -1):
+        x = torch.tensor(at, requires_grad=True)
+        with Kinks(sign):
+            y = function(x)
+        torch.testing.assert_close(y, function(x), rtol=0, atol=2.0**-23)
+        found.add(tuple(torch.autograd.grad(y.sum(), x)[0].tolist()))
+    assert found == slopes
+
+
+def test_kinks_leave_the_draws_of_a_script_alone() -> None:
+    torch.manual_seed(0)
+    expected = torch.rand(3)
+    torch.manual_seed(0)
+    with Kinks(1):
+        torch.relu(torch.ones(2, requires_grad=True))
+        assert torch.equal(torch.rand(3), expected)
