@@ -14,7 +14,7 @@ from parity.measures import rms
 from parity.record import Recording
 
 if TYPE_CHECKING:
-    from parity.compare import ParityResult
+    from parity.result import ParityResult
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from migrate.source import write_whole
 from parity import workdir
 
 if TYPE_CHECKING:
-    from parity.compare import ParityResult
+    from parity.result import ParityResult
 
 
 def compare(

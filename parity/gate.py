@@ -23,9 +23,10 @@ from migrate.diagnostics import Fatal
 from migrate.source import write_whole
 from parity import judge, tolerance, workdir
 from parity.codes import ParityError
-from parity.compare import ParityResult, compare_script
+from parity.compare import compare_script
 from parity.gate_config import GateConfig, GateSubject
 from parity.judge import Check
+from parity.result import ParityResult
 from parity.subject import compare_model
 
 SCHEMA_VERSION = 1

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from parity import judge
 
 if TYPE_CHECKING:
-    from parity.compare import ParityResult
     from parity.judge import Check, Tensors
+    from parity.result import ParityResult
 
 
 @dataclass(frozen=True)

@@ -21,12 +21,12 @@ from migrate.reporting.verdicts import digest
 from parity import tolerance
 from parity.answers import Answer
 from parity.codes import CODES
-from parity.compare import ParityResult
 from parity.curves import Point
 from parity.exact import Exact, ExactRow
 from parity.ladder import Rung, StepRow, Verdict
 from parity.modes import ModeRow
 from parity.page import filled
+from parity.result import ParityResult
 
 _MARKS = {
     Verdict.EQUAL: "green",

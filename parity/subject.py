@@ -20,7 +20,8 @@ from migrate.source import write_whole
 from parity import inputs as model_inputs
 from parity import workdir
 from parity.codes import ParityError
-from parity.compare import ParityResult, compare_script
+from parity.compare import compare_script
+from parity.result import ParityResult
 
 MODES = (False, True, True, False)  # training, at each step
 

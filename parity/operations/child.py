@@ -18,19 +18,18 @@ def main(side: str, config_path: str) -> None:
         arrays: dict[str, list[np.ndarray]] = {}
         for key in stored.files:
             arrays.setdefault(key.rpartition("/")[0], []).append(stored[key])
-    names, dtype = config["names"], config["dtype"]
     if side == "torch":
         from parity.operations.torch_side import evaluate as torch_evaluate
 
-        found = torch_evaluate(names, arrays, dtype)
+        found = torch_evaluate(config["in_torch"], arrays, config["dtype"])
     elif side == "jax":
         from parity.operations.jax_side import evaluate as jax_evaluate
 
-        found = jax_evaluate(names, arrays, dtype)
+        found = jax_evaluate(config["in_jax"], arrays, config["dtype"])
     else:
         from parity.operations.exact_side import evaluate as exact_evaluate
 
-        found = exact_evaluate(names, arrays, config["oracle"])
+        found = exact_evaluate(config["in_jax"], arrays, config["oracle"])
     np.savez(config[side], **found)  # pyright: ignore[reportArgumentType]
 
 

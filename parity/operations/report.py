@@ -9,13 +9,16 @@ from dataclasses import asdict
 from rich.console import Console
 from rich.table import Table
 
-from parity.operations.study import EDGES, LIMIT, OperationResult, Tensor
+from parity.operations.study import EDGES, LIMIT, OperationResult, Point, Tensor
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 def render(results: Sequence[OperationResult], console: Console) -> None:
     """A table of all; for a single operation its histogram and special values too."""
+    if len(results) == 1:
+        for side, program in zip(("torch", "JAX"), results[0].programs, strict=True):
+            console.print(f"{side:5}  {program}", highlight=False, markup=False, soft_wrap=True)
     table = _table(f"{results[0].dtype}, against the oracle")
     table.add_column("operation", overflow="fold", min_width=13)
     table.add_column("of", no_wrap=True)
@@ -38,9 +41,7 @@ def render(results: Sequence[OperationResult], console: Console) -> None:
     console.print(table)
     if len(results) == 1:
         _histogram(results[0], console)
-    for result in results:
-        for at, (torch, jax) in result.special.items():
-            console.print(f"{result.name} at {at}: torch gives {torch:g}, JAX {jax:g}", highlight=False)
+    _points(results, console)
     _foot(results, console)
 
 
@@ -71,6 +72,43 @@ def _histogram(result: OperationResult, console: Console) -> None:
         for side, accuracy in (("torch", tensor.torch), ("jax", tensor.jax)):
             table.add_row(tensor.name, side, *map(str, accuracy.histogram))
     console.print(table)
+
+
+def _points(results: Sequence[OperationResult], console: Console) -> None:
+    """Where the frameworks differ at special values and ties; of several operations only where the oracle gives a
+    number, equal rows as one, and denormals in a line."""
+    table = _table("special values and ties where the frameworks differ")
+    for heading in ("operation", "at", "of"):
+        table.add_column(heading, overflow="fold")
+    for heading in ("torch", "JAX", "oracle"):
+        table.add_column(heading, justify="right", overflow="fold")
+    flushed = []
+    for result in results:
+        points = [point for point in result.points if point.differs]
+        if len(results) > 1:
+            flushed += [result.name] if any(point.denormal for point in points) else []
+            points = [point for point in points if point.telling and not point.denormal]
+        rows: dict[tuple[str, ...], list[str]] = {}
+        for point in points:
+            cells = (point.of, _numbers(point.torch), _numbers(point.jax), _exact(point))
+            rows.setdefault(cells if len(results) > 1 else (*cells, point.at), []).append(point.at)
+        for number, ((of, torch, jax, exact, *_), places) in enumerate(rows.items()):
+            more = f" and {len(places) - 1} more" if len(places) > 1 else ""
+            table.add_row("" if number else result.name, places[0] + more, of, torch, jax, exact)
+    if table.row_count:
+        console.print(table)
+    if flushed:
+        console.print(f"one side flushes denormals to zero: {', '.join(flushed)}", highlight=False)
+
+
+def _numbers(values: Sequence[float]) -> str:
+    return " ".join(f"{value:.4g}" for value in values)
+
+
+def _exact(point: Point) -> str:
+    """One number, or the ends of what is right; nothing where the definition gives none."""
+    ends = [(f"{low:.4g}", f"{high:.4g}") for low, high in point.exact]
+    return " ".join("–" if "nan" in pair else pair[0] if len(set(pair)) == 1 else "…".join(pair) for pair in ends)
 
 
 def _foot(results: Sequence[OperationResult], console: Console) -> None:

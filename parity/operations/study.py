@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
 import ml_dtypes
 import numpy as np
 
+from migrate.pipeline import convert
+from migrate.source import parse
 from parity.codes import ParityError
 from parity.exact import ORACLES
-from parity.operations.table import OPERATIONS, SPECIAL, inputs
+from parity.operations.programs import in_torch, returned
+from parity.operations.table import OPERATIONS, inputs, points
 from parity.processes import running
 from parity.reference import units_in_last_place
 
@@ -56,16 +59,47 @@ class Tensor:
 
 
 @dataclass(frozen=True)
+class Point:
+    """A special value or a tie: what either framework gives there, element by element, and what the oracle does.
+
+    `of` is "value" or the slope by an input. The oracle gives both ends of what is right: the slopes on either side;
+    NaN where the definition gives nothing.
+    """
+
+    at: str
+    of: str
+    torch: tuple[float, ...]
+    jax: tuple[float, ...]
+    exact: tuple[tuple[float, float], ...]
+
+    @property
+    def differs(self) -> bool:
+        """Whether the two are apart; the sign of a zero counts in a value, not in a slope."""
+        signed = self.of == "value"
+        return not all(_same(one, other, signed) for one, other in zip(self.torch, self.jax, strict=True))
+
+    @property
+    def telling(self) -> bool:
+        """Whether the oracle gives a number here: a tie or an end, and no NaN or infinity that was put in."""
+        return bool(np.isfinite(self.exact).all())
+
+    @property
+    def denormal(self) -> bool:
+        return "denormal" in self.at
+
+
+@dataclass(frozen=True)
 class OperationResult:
-    """`agreement`: how far the two oracles are apart, None where only one was asked. `special`: for each special value
-    on which the frameworks differ, what torch and what JAX give."""
+    """`programs`: what is called in torch and in JAX. `agreement`: how far the two oracles are apart, None where only
+    one was asked."""
 
     name: str
+    programs: tuple[str, str]
     dtype: str
     seed: int
     tensors: tuple[Tensor, ...]
     agreement: float | None
-    special: dict[str, tuple[float, float]] = field(default_factory=dict)
+    points: tuple[Point, ...] = ()
 
     @property
     def finding(self) -> bool:
@@ -77,10 +111,32 @@ def run(
 ) -> list[OperationResult]:
     """Compares operations. Raises ParityError for names that are not known and for sides that fail."""
     _check(names, dtype, oracle)
+    torch = in_torch(names)
+    jax = rewritten(torch)
     with tempfile.TemporaryDirectory(prefix="parity-") as folder:
         arrays = _drawn(names, dtype, seed, samples)
-        found = _sides(names, arrays, dtype, oracle, Path(folder))
-    return [_result(name, dtype, seed, found) for name in names]
+        config = {"dtype": dtype, "oracle": oracle, "in_torch": torch, "in_jax": jax}
+        found = _sides(config, arrays, Path(folder))
+    return [
+        OperationResult(
+            name,
+            (returned(torch, name), OPERATIONS[name].flax or returned(jax, name)),
+            dtype,
+            seed,
+            tuple(_tensors(name, dtype, found)),
+            _agreement(name, found),
+            tuple(_points(name, found)),
+        )
+        for name in names
+    ]
+
+
+def rewritten(torch: str) -> str:
+    """The operations as the rewriter writes them. Raises ParityError PAR211 where one is not rewritten."""
+    made = convert(parse("operations.py", torch))
+    if made.report.exit_code:
+        raise ParityError("PAR211", made.report.as_text())
+    return made.text
 
 
 def _check(names: Sequence[str], dtype: str, oracle: str) -> None:
@@ -99,49 +155,65 @@ def _drawn(names: Sequence[str], dtype: str, seed: int, samples: int) -> dict[st
     """The inputs, rounded to the type, as float64; whole numbers as they are."""
     arrays: dict[str, np.ndarray] = {}
     for name in names:
-        for i, array in enumerate(inputs(OPERATIONS[name], samples, seed)):
-            rounded = array.astype(DTYPES[dtype]).astype(np.float64) if array.dtype.kind == "f" else array
-            arrays[f"{name}/{i}"] = rounded
-        if OPERATIONS[name].elementwise:
-            with np.errstate(over="ignore"):
-                special = np.array(list(SPECIAL.values())).astype(DTYPES[dtype]).astype(np.float64)
-            arrays[f"{name}/special/0"] = special
+        operation = OPERATIONS[name]
+        given = {name: inputs(operation, samples, seed)}
+        given |= {f"{name}@{at}": values for at, values in points(operation).items()}
+        for key, values in given.items():
+            arrays |= {f"{key}/{i}": _rounded(value, dtype) for i, value in enumerate(values)}
     return arrays
 
 
-def _sides(
-    names: Sequence[str], arrays: dict[str, np.ndarray], dtype: str, oracle: str, folder: Path
-) -> dict[str, np.ndarray]:
-    config = {"names": list(names), "dtype": dtype, "oracle": oracle, "inputs": str(folder / "inputs.npz")}
-    config |= {side: str(folder / f"{side}.npz") for side in ("torch", "jax", "exact")}
+def _rounded(array: np.ndarray, dtype: str) -> np.ndarray:
+    with np.errstate(over="ignore"):
+        return array.astype(DTYPES[dtype]).astype(np.float64) if array.dtype.kind == "f" else array
+
+
+def _sides(config: dict[str, str], arrays: dict[str, np.ndarray], folder: Path) -> dict[str, np.ndarray]:
+    places = {side: str(folder / f"{side}.npz") for side in ("torch", "jax", "exact")}
     np.savez(folder / "inputs.npz", **arrays)  # pyright: ignore[reportArgumentType]
-    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "config.json").write_text(json.dumps({**config, **places, "inputs": str(folder / "inputs.npz")}))
+    modules = {f"the {side} side": ["parity.operations.child", side, str(folder / "config.json")] for side in places}
+    with running(modules) as children:
+        for child in children:
+            child.output(TIMEOUT)
     found: dict[str, np.ndarray] = {}
-    for side in ("torch", "jax", "exact"):
-        command = ["parity.operations.child", side, str(folder / "config.json")]
-        with running({f"the {side} side": command}) as children:
-            children[0].output(TIMEOUT)
-        with np.load(folder / f"{side}.npz") as stored:
+    for place in places.values():
+        with np.load(place) as stored:
             found |= {key: stored[key] for key in stored.files}
     return found
 
 
-def _result(name: str, dtype: str, seed: int, found: dict[str, np.ndarray]) -> OperationResult:
-    parts = [key.rpartition("/")[2] for key in found if key.startswith(f"{name}/exact/")]
-    tensors = tuple(_tensor(name, part, dtype, found) for part in parts if part != "agreement")
+def _agreement(name: str, found: dict[str, np.ndarray]) -> float | None:
     agreement = float(found[f"{name}/exact/agreement"])
-    special: dict[str, tuple[float, float]] = {}
-    if OPERATIONS[name].elementwise:
-        pairs = zip(SPECIAL, found[f"{name}/torch/special"], found[f"{name}/jit/special"], strict=True)
-        special = {at: (float(t), float(j)) for at, t, j in pairs if not _same_special(t, j)}
-    return OperationResult(name, dtype, seed, tensors, None if np.isnan(agreement) else agreement, special)
+    return None if np.isnan(agreement) else agreement
 
 
-def _same_special(one: float, other: float) -> bool:
+def _points(name: str, found: dict[str, np.ndarray]) -> Iterator[Point]:
+    operation = OPERATIONS[name]
+    for at in operation.points:
+        theirs, ours, exact = (f"{name}@{at}/{side}/" for side in ("torch", "jit", "exact"))
+        differentiable = [key.removeprefix(theirs) for key in found if key.startswith(f"{theirs}grad")]
+        for part in ("value", *differentiable):
+            ends = found[exact + part] if part != "value" else np.stack([found[exact + part]] * 2)
+            of = part if part == "value" else f"slope by {operation.inputs[int(part.removeprefix('grad'))]}"
+            torch, jax, low, high = (_flat(a) for a in (found[theirs + part], found[ours + part], *ends))
+            yield Point(at, of, torch, jax, tuple(zip(low, high, strict=True)))
+
+
+def _flat(array: np.ndarray) -> tuple[float, ...]:
+    return tuple(array.reshape(-1).tolist())
+
+
+def _same(one: float, other: float, signed: bool) -> bool:
     """Equal, to rounding: a special value is about infinities, signs of zeros, and what is flushed to zero."""
     if np.isnan(one) or np.isnan(other):
         return bool(np.isnan(one) and np.isnan(other))
-    return bool(np.isclose(one, other, rtol=1e-2, atol=0.0) and np.signbit(one) == np.signbit(other))
+    return bool(np.isclose(one, other, rtol=1e-2, atol=0.0) and (not signed or np.signbit(one) == np.signbit(other)))
+
+
+def _tensors(name: str, dtype: str, found: dict[str, np.ndarray]) -> Iterator[Tensor]:
+    parts = [key.rpartition("/")[2] for key in found if key.startswith(f"{name}/exact/")]
+    return (_tensor(name, part, dtype, found) for part in parts if part != "agreement")
 
 
 def _tensor(name: str, part: str, dtype: str, found: dict[str, np.ndarray]) -> Tensor:

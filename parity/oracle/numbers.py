@@ -110,6 +110,7 @@ class Mpmath(Numbers):
             "square": lambda x: x * x,
             "lgamma": lambda x: mp.log(abs(mp.gamma(x))),
             "digamma": mp.digamma,
+            "polygamma": lambda n, x: mp.polygamma(int(n), x),
             "erf_inv": mp.erfinv,
             "add": lambda x, y: x + y,
             "sub": lambda x, y: x - y,
@@ -177,6 +178,8 @@ class Arb(Numbers):
             "square": lambda x: x * x,
             "lgamma": lambda x: x.lgamma(),
             "digamma": lambda x: x.digamma(),
+            "polygamma": self._polygamma,
+            "erf_inv": lambda x: x.erfinv(),
             "add": lambda x, y: x + y,
             "sub": lambda x, y: x - y,
             "mul": lambda x, y: x * y,
@@ -190,6 +193,11 @@ class Arb(Numbers):
 
     def _method(self, name: str) -> Callable[[Any], Any]:
         return lambda x: getattr(x, name)()
+
+    def _polygamma(self, n: Any, x: Any) -> Any:
+        """By Hurwitz's zeta function."""
+        order = int(float(n))
+        return (-1) ** (order + 1) * math.factorial(order) * self.flint.arb(order + 1).zeta(x)
 
     def number(self, value: float) -> Any:
         return self.flint.arb(value)

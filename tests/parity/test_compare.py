@@ -15,9 +15,10 @@ import pytest
 from rich.console import Console
 
 from parity import processes, report
-from parity.compare import ParityResult, compare_script
+from parity.compare import compare_script
 from parity.ladder import Verdict
 from parity.record import Recording, RunConfig
+from parity.result import ParityResult
 
 SCRIPTS = Path(__file__).parent / "scripts"
 

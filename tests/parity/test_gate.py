@@ -16,10 +16,10 @@ from typer.testing import CliRunner
 from migrate.cli import app
 from parity import gate, gate_cli, gate_config, gate_formats, gate_page, judge, tolerance
 from parity.codes import ParityError
-from parity.compare import ParityResult
 from parity.gate import GateResult, Judged
 from parity.judge import Check
 from parity.modes import with_modes
+from parity.result import ParityResult
 from tests.sarif import run_of
 
 SCRIPTS = Path(__file__).parent / "scripts"

@@ -10,13 +10,15 @@ from typer.testing import CliRunner
 
 from migrate.cli import app
 from parity.codes import ParityError
-from parity.operations.study import OperationResult, accuracy, run
+from parity.operations.definitions import DEFINITIONS
+from parity.operations.programs import in_torch, returned
+from parity.operations.study import OperationResult, Point, accuracy, rewritten, run
 from parity.operations.table import OPERATIONS
 
 
 @pytest.fixture(scope="module")
 def results() -> dict[str, OperationResult]:
-    names = ["gelu", "log", "softmax", "cross_entropy", "layer_norm", "sum", "conv2d"]
+    names = ["gelu", "log", "relu6", "fmax", "softmax", "max", "cross_entropy", "huber_loss", "GroupNorm", "conv2d"]
     return {result.name: result for result in run(names, samples=300, oracle="flint")}
 
 
@@ -35,9 +37,29 @@ def test_torch_has_no_digit_left_in_the_tail_of_gelu(results):
     assert value.torch.max_ulp > 1e6 > 1e3 > value.jax.max_ulp
 
 
+def point(result: OperationResult, at: str, of: str) -> Point:
+    return next(point for point in result.points if (point.at, point.of) == (at, of))
+
+
 def test_what_is_flushed_to_zero_is_said(results):
-    torch, jax = results["log"].special["denormal"]
-    assert torch == pytest.approx(-92.1, abs=0.1) and jax == -np.inf
+    found = point(results["log"], "denormal", "value")
+    assert found.torch == (pytest.approx(-92.1, abs=0.1),) and found.jax == (-np.inf,)
+    assert found.exact == ((pytest.approx(-92.1, abs=0.1),) * 2,) and found.differs
+
+
+def test_where_a_function_bends_the_oracle_gives_the_slopes_on_either_side(results):
+    for at, ends in (("0", (0.0, 1.0)), ("6", (1.0, 0.0)), ("1", (1.0, 1.0))):
+        found = point(results["relu6"], at, "slope by x")
+        assert found.exact == (ends,) and found.torch == found.jax == (min(ends),)
+    tie = point(results["fmax"], "1, 1", "slope by x")
+    assert tie.exact == ((0.0, 1.0),) and (tie.torch, tie.jax) == ((1.0,), (0.0,)) and tie.differs
+    assert point(results["max"], "ties", "slope by x").jax == (0.5, 0.5, 0.0)
+    assert not point(results["huber_loss"], "at delta", "slope by x").differs
+
+
+def test_what_the_definition_does_not_give_is_not_made_up(results):
+    assert np.isnan(point(results["gelu"], "nan", "value").exact).all()
+    assert np.isnan(point(results["gelu"], "nan", "slope by x").exact).all()
 
 
 def test_an_error_is_counted_in_units_in_the_last_place():
@@ -52,6 +74,7 @@ def test_the_command(tmp_path):
     report = tmp_path / "ops.json"
     done = CliRunner().invoke(app, ["parity", "--op", "mse_loss", "--report", str(report)])
     assert done.exit_code == 0, done.output
+    assert "torch  F.mse_loss(x, y)" in done.output and "JAX    jnp.square(x - y).mean()" in done.output
     assert "entries by error" in done.output and "no operation is much less accurate" in done.output
     (found,) = json.loads(report.read_text())["operations"]
     assert found["name"] == "mse_loss" and len(found["tensors"]) == 3
@@ -60,4 +83,10 @@ def test_the_command(tmp_path):
 def test_a_name_that_is_not_known_gets_its_neighbours():
     with pytest.raises(ParityError, match="did you mean softmax"):
         run(["sofmax"])
-    assert len(OPERATIONS) > 40
+
+
+def test_every_operation_is_rewritten():
+    """And named once; `migrate parity --all-ops` runs each, within some minutes."""
+    text = rewritten(in_torch(OPERATIONS))
+    assert len(OPERATIONS) > 130 and all(returned(text, name) for name in OPERATIONS)
+    assert set(DEFINITIONS) <= set(OPERATIONS)
