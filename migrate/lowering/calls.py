@@ -325,6 +325,8 @@ class Calls(
             return Value(node.with_changes(args=self.array_args(node.args)), UNKNOWN)
         if isinstance(kind, Loss):
             return self.loss_call(node, callee, kind)
+        if isinstance(kind, Instance) and f"{kind.cls}.__call__" in self.script.functions:
+            return self.user_call(node, callee, Function(f"{kind.cls}.__call__"))
         self.refuse_foreign(node, kind)
         name = nodes.dotted(node.func)
         if isinstance(node.func, cst.Name) and self.env.lookup(node.func.value) is None:

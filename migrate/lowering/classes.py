@@ -69,7 +69,7 @@ class Classes(LayerSubclasses, WeightMethods, CustomGradients, RegisteredSetting
         if any(isinstance(kind, TorchName) for kind in kinds):
             raise Unsupported("MIG201", f"{node.name.value} inherits from {nodes.code(node.bases[0].value)}")
         plain = all(nodes.dotted(arg.value) == "object" for arg in node.bases)
-        ours = plain and (self.uses_torch(node) or _touches_models(node))
+        ours = plain and self.may_work_on_tensors(node)
         other = _FOREIGN if _FOREIGN in kinds or Plain(MIXIN) in kinds else Plain("class")
         own = HostClass(inside(self.unit.scope, node.name.value))
         self.env.kinds[node.name.value] = own if ours else other
@@ -85,7 +85,7 @@ class Classes(LayerSubclasses, WeightMethods, CustomGradients, RegisteredSetting
 
     def host_class(self, node: cst.ClassDef) -> cst.ClassDef:
         """A class of the user's own: its methods run on the host."""
-        if not self.uses_torch(node) and not _touches_models(node) and not self.annotates_torch(node):
+        if not self.may_work_on_tensors(node) and not self.annotates_torch(node):
             return node
         inner = self.class_scope(inside(self.unit.scope, node.name.value))
         body: list[Statement] = []
@@ -95,6 +95,13 @@ class Classes(LayerSubclasses, WeightMethods, CustomGradients, RegisteredSetting
             elif isinstance(statement, cst.SimpleStatementLine | cst.BaseCompoundStatement):
                 body += inner.guarded(statement)
         return node.with_changes(body=suites.block_of(node.body, body))
+
+    def may_work_on_tensors(self, node: cst.ClassDef) -> bool:
+        """Whether a class names torch, works on models, or has methods that take more than the object: tensors, as in
+        `(a - b).abs()`."""
+        methods = [part for part in suites.suite_of(node.body.body) if isinstance(part, cst.FunctionDef)]
+        taking = any(len(method.params.params) > 1 for method in methods if method.name.value != "__init__")
+        return self.uses_torch(node) or _touches_models(node) or (taking and self.unit.imports_torch)
 
     def annotates_torch(self, node: cst.ClassDef) -> bool:
         """Whether a class names types of torch's in annotations of its own: the fields of a dataclass."""

@@ -217,13 +217,13 @@ class StepFunctions(LossFunctions, Clipping):
         arguments: list[Expr] = [*statics.values(), *(self.read(found) for found in step.states), *inputs.values()]
         if step.draws:
             arguments.append(self.fresh_key())
+        written: dict[str, Expr] = {}
         for found in step.states:
             if self.state_name(found) in step.outputs:
-                self.write(found)
+                written[self.state_name(found)] = self.write(found)
                 self.script.updated.add((self.scope, self.root(found.place)))
         metrics = "metrics" if "metrics" not in self.unit.taken else "step_metrics"
-        by_name = {self.state_name(found): self.state_expr(found) for found in step.states}
-        results = [*(by_name.get(output, nodes.name(output)) for output in step.outputs), nodes.name(metrics)]
+        results = [*(written.get(output, nodes.name(output)) for output in step.outputs), nodes.name(metrics)]
         targets = nodes.tuple_of(results, parentheses=False)
         made: list[Statement] = [
             nodes.statement("{targets} = {call}", targets=targets, call=nodes.call(name, *arguments))
