@@ -30,6 +30,7 @@ _STANDARD = {
     "Mapping": "from collections.abc import Mapping",
     "os": "import os",
     "dataclass": "from dataclasses import dataclass",
+    "dataclasses": "import dataclasses",
     "Sequence": "from collections.abc import Sequence",
     "partial": "from functools import partial",
     "Path": "from pathlib import Path",

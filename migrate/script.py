@@ -75,6 +75,7 @@ class Script:
     # model -> the variables that hold an object which has taken its weights over, and the attributes of that
     holders: dict[Place, set[tuple[Place, Place]]] = field(default_factory=dict)
     objects: dict[str, set[Place]] = field(default_factory=dict)  # class that is no module -> variables with one of it
+    hashed: set[str] = field(default_factory=set)  # module classes whose models are static arguments of jit
     by_value: set[str] = field(default_factory=set)  # functions that need state, and are used as values
     value_calls: set[tuple[Kind, ...]] = field(
         default_factory=set
@@ -149,6 +150,10 @@ class Script:
     def trains(self, cls: str) -> bool:
         """Whether a module of the class behaves differently in train mode."""
         return self._any(cls, "own_trains")
+
+    def never_read(self, attribute: str) -> bool:
+        """Whether nothing in the project asks for an attribute: Flax makes no weights for a module that it holds."""
+        return bool(attribute) and self.attributes_read is not None and attribute not in self.attributes_read
 
     def has_stats(self, cls: str) -> bool:
         """Whether a module of the class keeps batch statistics."""

@@ -8,6 +8,8 @@ from migrate.kinds import Place
 
 PARAMS, BATCH_STATS, OPT_STATE, GRADS, COUNT, KEY = "params", "batch_stats", "opt_state", "grads", "count", "key"
 MODE = "training"  # the mode of a model, for a function that is called in both
+MODES = ("train", "eval")  # the methods that set it
+MODE_IS_A_FIELD = "a part of a Flax module has the mode that the whole is applied in"
 STATE_WORDS = {PARAMS, BATCH_STATS, OPT_STATE, GRADS, KEY}  # the variables that hold it
 KEY_PLACE = Place("", "key")
 

@@ -95,8 +95,7 @@ class _Collected:
     def uncalled(self, attribute: str, node: Node, torch: str) -> bool:
         """Whether nothing ever asks for a module that is made: Flax then makes no weights for it, and torch's are
         unused."""
-        read = self.script.attributes_read
-        if read is None or not attribute or attribute in read:
+        if not self.script.never_read(attribute):
             return False
         inner = _Collected(self.script)
         inner.node(node, torch, "", 0, False)

@@ -25,7 +25,9 @@ from migrate.kinds import (
     Scaler,
     Scheduler,
     Selection,
+    Tensor,
     TorchName,
+    Weight,
 )
 from migrate.lowering.any_weight import listed_for_one
 from migrate.lowering.changed_in_place import ChangedInPlace
@@ -195,6 +197,9 @@ class Assignments(InlineModels, HandedOver, Initialisation, DataLoading, Changed
         self.refuse_torch(value)
         if not all(isinstance(target, cst.Name) for target in targets):
             self.refuse_stateful(kind)
+        for target in targets:
+            if isinstance(target, cst.Attribute) and isinstance(self.kind_of(target.value), Tensor | Weight):
+                raise Unsupported("MIG303", f"{nodes.code(target)} is set: an array of JAX's never changes")
         if self.context == "forward" and not self.has_no_module and any(map(usage.attributes_in, targets)):
             raise Unsupported("MIG201", f"{nodes.code(targets[0])} is set in a method: a Flax module is frozen there")
         if isinstance(kind, Items) and any(isinstance(p, Optimizer) and p.place == NOWHERE for p in kinds_in(kind)):
@@ -225,7 +230,7 @@ class Assignments(InlineModels, HandedOver, Initialisation, DataLoading, Changed
                 return []
             return suites.rebuilt(line, small, small.with_changes(value=nodes.expression("jax.default_backend()")))
         if isinstance(kind, Module) and self.context in HOST_CONTEXTS and not self.building:
-            value = self.inline_model(kind, value, targets[0])
+            value = self.inline_model(kind, value, targets[0], small.value)
             kind, node = value.kind, value.node
         if (
             isinstance(kind, Model)

@@ -155,12 +155,24 @@ class Binding(Scope):
 
     def available_name(self, name: str) -> bool:
         """Whether a name is bound by now: here, further out, by Python, or by what the output imports."""
-        if name in self.env.kinds or hasattr(builtins, name) or name in _GENERATED:
+        if hasattr(builtins, name) or name in _GENERATED:
             return True
+        if name in self.env.kinds:
+            return not self.heads or name in self.heads[0].kinds or self.bound_in_this_turn(name)
         if self.facts is not None and name in usage.stores(self.facts.node.body):
             return False  # a variable of this function, which is bound further down
         outer = self.env.outer
         return outer is not None and outer.lookup(name) is not None
+
+    def bound_in_this_turn(self, name: str) -> bool:
+        """Whether a name that no statement before the loops binds is bound by now in their first turn as well."""
+        bound: set[str] = set()
+        for block in self.blocks:
+            around = block.statements[block.index]
+            if isinstance(around, cst.For | cst.With) and block is not self.blocks[-1]:
+                around = around.with_changes(body=cst.SimpleStatementSuite([cst.Pass()]))
+            bound |= set(usage.stores([*block.statements[: block.index], around]))
+        return name in bound
 
 
 def _followed(definition: Expr) -> Expr | None:

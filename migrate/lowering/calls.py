@@ -43,6 +43,7 @@ from migrate.kinds import (
     Weight,
     join,
 )
+from migrate.layers.table import TABLE
 from migrate.lowering.arguments import placed
 from migrate.lowering.borrowed_models import borrowed_value
 from migrate.lowering.builtin_calls import BuiltinCalls
@@ -59,6 +60,8 @@ from migrate.lowering.torch_calls import TorchCalls, in_place_rule
 from migrate.lowering.user_calls import UserCalls
 from migrate.rules.catalogue import RULES
 from migrate.rules.rule import Value
+from migrate.script import classes_in, layers_in
+from migrate.states import MODE_IS_A_FIELD, MODES
 
 # Methods of torch's tensors, modules and optimizers that nothing else in common use has.
 _TORCH_ONLY = frozenset(
@@ -228,6 +231,11 @@ class Calls(
             self.cast_model(node, None)
             return base
         if isinstance(kind, Loss | Module) and method in _PLACING:
+            if method in MODES and isinstance(kind, Module) and self.differs_in_training(kind):
+                raise Unsupported("MIG201", f"{nodes.code(node)}: {MODE_IS_A_FIELD}")
+            off = method == "requires_grad_" and not (not node.args or nodes.is_literal(node.args[0].value, True))
+            if off and isinstance(kind, Module):
+                raise Unsupported("MIG204", f"{nodes.code(node)}: freeze it where the model is made")
             return base
         if isinstance(kind, Module):
             attribute = self.submodule_attribute(func, base, kind, method)
@@ -273,6 +281,12 @@ class Calls(
             return
         if self.context == "forward" or any(isinstance(self.expr(arg.value).kind, Tensor) for arg in node.args):
             raise Unsupported("MIG202", f"{nodes.code(node.func)}, which another package makes, is not converted")
+
+    def differs_in_training(self, kind: Module) -> bool:
+        """Whether a submodule computes something else in train mode."""
+        layers = [layer.torch for option in kind.options for layer in layers_in(option)]
+        classes = [cls for option in kind.options for cls in classes_in(option)]
+        return any(map(self.script.trains, classes)) or any(name in TABLE and TABLE[name].trains for name in layers)
 
     def suspect(self, node: cst.Call, method: str, kind: Kind) -> None:
         """Reports a method that only torch has, of an object of which nothing is known; the call stays as it is."""

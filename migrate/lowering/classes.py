@@ -35,8 +35,9 @@ from migrate.lowering.setup import own_fields
 from migrate.lowering.signatures import with_draws
 from migrate.lowering.weight_methods import WeightMethods
 from migrate.nodes import Expr, Statement
-from migrate.qualified import inside
+from migrate.qualified import inside, spelled
 from migrate.rules.catalogue import RULES
+from migrate.states import MODE_IS_A_FIELD, MODES
 
 _FOREIGN = Plain("imported")  # of another package, or a class that inherits from one of those
 
@@ -145,6 +146,8 @@ class Classes(LayerSubclasses, WeightMethods, CustomGradients, RegisteredSetting
                     constructor, report = self.reported(facts, statement)
                     body += self.setup(facts, constructor)
                     body += [self.report_method(facts, report)] if report is not None else []
+                elif statement.name.value in MODES:
+                    body += self.own_modes(facts, statement)
                 elif statement.name.value in facts.host_methods:
                     body.append(self.lowered_outside(facts, statement))
                 else:
@@ -162,6 +165,16 @@ class Classes(LayerSubclasses, WeightMethods, CustomGradients, RegisteredSetting
         body = [_apart(statement) if number else statement for number, statement in enumerate(body)]
         keywords = () if mixed else node.keywords
         return node.with_changes(bases=bases, keywords=keywords, body=suites.block_of(node.body, body))
+
+    def own_modes(self, facts: ClassFacts, node: cst.FunctionDef) -> list[Statement]:
+        """A `train()` of the user's own, which says what keeps another mode than the whole; it goes where no layer
+        cares."""
+        if not self.script.trains(facts.name):
+            return []
+        told = Unsupported("MIG201", f"{spelled(facts.name)}.{node.name.value}() is its own: {MODE_IS_A_FIELD}")
+        self.unit.report(told, node)
+        refused = suites.refusal(told.code, told.message, suites.suite_of(node.body.body))
+        return [node.with_changes(body=suites.block_of(node.body, [refused]))]
 
     @staticmethod
     def begin_class(facts: ClassFacts, methods: Mapping[str, cst.FunctionDef]) -> None:

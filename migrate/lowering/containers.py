@@ -17,7 +17,7 @@ from migrate.kinds import (
 )
 from migrate.lowering.binding import Binding
 from migrate.lowering.chosen_weights import ChosenWeights
-from migrate.lowering.elements import item_kind, loop_kind, part_kind, refuse_elements
+from migrate.lowering.elements import dict_kind, item_kind, loop_kind, part_kind, refuse_elements
 from migrate.lowering.parameter_groups import ParameterGroups
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.nodes import Expr
@@ -60,13 +60,15 @@ class Containers(ChosenWeights, ParameterGroups, Binding):
         group = self.written_group(node) if self.context in HOST_CONTEXTS else None
         if group is not None:
             return Value(node, group)
-        made = []
+        made, kinds = [], list[Kind]()
         for element in node.elements:
-            changes = {"value": self.node(element.value)}
+            value = self.expr(element.value)
+            kinds.append(value.kind)
+            changes = {"value": layouts.first(value)}
             if isinstance(element, cst.DictElement):
                 changes["key"] = self.node(element.key)
             made.append(element.with_changes(**changes))
-        return Value(node.with_changes(elements=made), Plain("dict"))
+        return Value(node.with_changes(elements=made), dict_kind(kinds))
 
     def expr_FormattedString(self, node: cst.FormattedString) -> Value:
         parts = []
@@ -163,10 +165,9 @@ class Containers(ChosenWeights, ParameterGroups, Binding):
         inner = self.inner({})
         made_for = inner.over_chosen_in(node) or inner.comp_for(node.for_in)
         if isinstance(node, cst.DictComp):
-            return Value(
-                node.with_changes(key=inner.node(node.key), value=inner.node(node.value), for_in=made_for),
-                Plain("dict"),
-            )
+            value = inner.expr(node.value)
+            made = node.with_changes(key=inner.node(node.key), value=layouts.first(value), for_in=made_for)
+            return Value(made, dict_kind([value.kind]))
         assert isinstance(node, cst.ListComp | cst.GeneratorExp | cst.SetComp)
         element = inner.expr(node.elt)
         made = node.with_changes(elt=layouts.first(element), for_in=made_for)

@@ -41,6 +41,14 @@ class WeightsByName(Items):
     past: bool = False
 
 
+def dict_kind(values: Sequence[Kind]) -> Kind:
+    """The kind of a dict with values of such kinds: jit takes one of arrays alone."""
+    arrays = [kind for kind in values if isinstance(kind, Tensor)]
+    if not arrays or len(arrays) < len(values):
+        return Plain("dict")
+    return Items(None, Items(tuple(arrays)).joined(), DICT)
+
+
 def part_kind(kind: Kind, number: int, count: int) -> Kind:
     """The kind of one element of an unpacked value."""
     if isinstance(kind, Items):

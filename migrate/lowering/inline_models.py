@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import re
+from dataclasses import replace
 
 import libcst as cst
 
@@ -24,6 +25,7 @@ from migrate.nodes import Expr, Statement
 from migrate.qualified import inside, is_module
 from migrate.rules.rule import Value
 from migrate.script import INLINE
+from migrate.states import MODES
 
 _CHAINED = ("to", "cuda", "cpu", "float", "double", "train", "eval", "requires_grad_")
 
@@ -47,14 +49,14 @@ class InlineModels(Setup, Binding):
         inner = copy.copy(self)
         inner.cls = self.inline_name(self.place_of(target))
         self.script.classes[inner.cls] = ClassFacts(inner.cls)
-        return inner.expr(node)
+        return inner.expr(_without_modes(node))
 
     def inline_name(self, place: Place) -> str:
         """The name that a model made in place has among the classes."""
         words = re.split(r"[_\W]+", place.short)
         return inside(self.unit.scope, "".join(word[:1].upper() + word[1:] for word in words) + INLINE + place.short)
 
-    def inline_model(self, kind: Module, value: Value, target: cst.CSTNode) -> Value:
+    def inline_model(self, kind: Module, value: Value, target: cst.CSTNode, written: Expr) -> Value:
         """`model = nn.Sequential(...)` outside a class: a model without a class of its own; a layer without weights is
         a function."""
         place = self.place_of(target)
@@ -73,7 +75,8 @@ class InlineModels(Setup, Binding):
         inline = [found for key, found in self.script.classes.items() if INLINE in key and key != name]
         several = any(found.output_name == flax for found in inline)  # of one class, two could not be told apart
         if self.script.trains(name) or several or not flax:
-            return self.own_class(facts, kind, value.node)
+            made = self.own_class(facts, kind, value.node)
+            return replace(made, kind=Model(name, mode=_mode_of(written)))
         facts.inline = kind
         facts.output_name = flax
         handed_on = not self.is_global(place) or place in self.script.parameters_of.values()
@@ -132,6 +135,24 @@ def _hashable(node: Expr) -> Expr:
     left = [cst.LeftParen(layers.lbracket.whitespace_after)]
     made = cst.Tuple(layers.elements, left, [cst.RightParen(layers.rbracket.whitespace_before)])
     return node.with_changes(args=[node.args[0].with_changes(value=made)])
+
+
+def _without_modes(node: Expr) -> Expr:
+    """`nn.Sequential(...)` for `nn.Sequential(...).eval()`: its model is put in that mode, not its layers."""
+    if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
+        return node
+    if node.func.attr.value in MODES:
+        return _without_modes(node.func.value)
+    return node.with_changes(func=node.func.with_changes(value=_without_modes(node.func.value)))
+
+
+def _mode_of(node: Expr) -> str:
+    """ "eval" where a model is made as in `nn.Sequential(...).eval()`."""
+    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+        if node.func.attr.value in MODES:
+            return node.func.attr.value
+        node = node.func.value
+    return ""
 
 
 class _Fields(cst.CSTTransformer):

@@ -76,7 +76,8 @@ class Layers(Arguments, Builders):
             facts.own_trains |= trains
             assert isinstance(value.kind, Module)
             weights = [weight for node in value.kind.options for made in layers_in(node) for weight in made.weights]
-            facts.own_stats |= any(weight.collection == "batch_stats" for weight in weights)
+            kept = any(weight.collection == "batch_stats" for weight in weights)
+            facts.own_stats |= kept and not self.script.never_read(self.making.partition(".")[0])
             if layer.draws and trains:
                 facts.own_draws.add("dropout")
             value = self.in_precision(value)

@@ -197,7 +197,7 @@ class Models(Precision, HostDraws):
         """The jitted forward pass that also returns the batch statistics: its name, and what comes before its
         inputs."""
         assert kind.place is not None
-        shared = self.is_global(kind.place)
+        shared = self.shares(kind)
         model = kind.place.name if shared else "model"
         applied = nodes.code(_in_mode(nodes.name(model), mode))
         several = shared and len({found.name for found in self.script.places}) > 1
@@ -251,13 +251,21 @@ class Models(Precision, HostDraws):
                 self.region.constants |= self.constants_of_precision()
         return nodes.call(cst.Attribute(node, cst.Name("clone")), **changes) if changes else node
 
+    def shares(self, model: Model) -> bool:
+        """Whether functions reach a model by its name; else it is a static argument of jit, which hashes it."""
+        assert model.place is not None
+        if self.is_global(model.place):
+            return True
+        self.script.hashed.add(model.cls)
+        return False
+
     def eval_step(self, node: Expr, kind: Model, mode: str) -> tuple[str, list[Expr]]:
         """The jitted forward pass of a model: its name, and the arguments that come before the inputs."""
         assert kind.place is not None
         stats = self.stats_of(kind)
         state = [State(PARAMS, kind.place)] + ([State(BATCH_STATS, kind.place)] if stats else [])
         params = ["params", *(["batch_stats"] if stats else [])]
-        shared = self.is_global(kind.place) and self.precision is None
+        shared = self.precision is None and self.shares(kind)
         if self.precision is not None:
             node = self.applied(node, kind, "eval")
         model = kind.place.name if shared else "model"

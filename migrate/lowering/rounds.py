@@ -336,7 +336,7 @@ def _fingerprint(script: Script, written: frozenset[int]) -> str:
                 sorted(script.given_up),
                 sorted(script.perhaps_loaded),
                 sorted(script.foreign_models),
-                sorted(script.by_value),
+                sorted(script.by_value | script.hashed),
                 sorted((model, sorted(found)) for model, found in script.holders.items()),
                 script.parallel,
                 script.distributed,

@@ -379,7 +379,7 @@ class Scope(Parts):
             return Value(self.taken_in(value.node), Tensor())
         return value
 
-    def taken_in(self, node: Expr) -> Expr:
+    def taken_in(self, node: Expr) -> cst.Call:
         """A batch of torch's as an array: split over the devices where the script uses them all."""
         if not self.script.parallel or self.sampling:
             return nodes.call("jnp.asarray", node)

@@ -12,6 +12,8 @@ from migrate.facts import ClassFacts, merge
 from migrate.kinds import (
     UNKNOWN,
     Function,
+    Host,
+    Instance,
     Items,
     Kind,
     ModuleClass,
@@ -92,6 +94,9 @@ class Setup(Attributes, MakerValues):
         default = None if parameter.default is None else inner.node(parameter.default)
         if isinstance(default, cst.List):
             default = nodes.tuple_of([element.value for element in default.elements])
+        if self.is_settings(facts, parameter.name.value, kind):
+            given = {} if default is None else {"default": default}
+            default = nodes.call("dataclasses.field", **given, hash=nodes.name("False"))
         made = cst.AnnAssign(
             parameter.name,
             cst.Annotation(annotation, cst.SimpleWhitespace(""), cst.SimpleWhitespace(" ")),
@@ -99,6 +104,15 @@ class Setup(Attributes, MakerValues):
             cst.AssignEqual() if default is not None else cst.MaybeSentinel.DEFAULT,
         )
         return cst.SimpleStatementLine([made])
+
+    def is_settings(self, facts: ClassFacts, name: str, kind: Kind) -> bool:
+        """Whether a field of a module that jit hashes holds an object with settings, such as parsed arguments or a
+        dataclass: most of those have no hash of their own."""
+        known = type(kind) is not Kind and not isinstance(kind, Never | Instance | Host)
+        if known or facts.name not in self.script.hashed:
+            return False
+        paths = usage.paths(facts.node)
+        return any(path.startswith((f"{name}.", f"self.{name}.")) for path in paths)
 
     def setup_call(self, node: cst.Call) -> list[Statement] | None:
         """Calls in `__init__` that are about weights: `self.apply(f)`, `self.register_buffer(...)`."""

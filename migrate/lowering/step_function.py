@@ -10,7 +10,21 @@ import libcst as cst
 
 from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
-from migrate.kinds import UNKNOWN, Autocast, DType, Function, Kind, Loss, Model, Number, Optimizer, Plain, Tensor
+from migrate.kinds import (
+    UNKNOWN,
+    Autocast,
+    DType,
+    Function,
+    Host,
+    Instance,
+    Kind,
+    Loss,
+    Model,
+    Number,
+    Optimizer,
+    Plain,
+    Tensor,
+)
 from migrate.lowering.clipping import Clipping
 from migrate.lowering.gradients import Gradients
 from migrate.lowering.loss_function import LossFunctions, TracedLoss, reads_first
@@ -18,8 +32,9 @@ from migrate.lowering.region import Region, Tracing
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
 from migrate.states import GRADS, OPT_STATE, PARAMS, State
+from migrate.walking import walk
 
-_STATIC = (Loss, Function, Plain, Model, Optimizer, Autocast, DType)
+_STATIC = (Loss, Function, Instance, Plain, Model, Optimizer, Autocast, DType)
 _MADE_BY_STEP = {"updates", "keys", "mutated"}
 _SHAPE_FUNCTIONS = ("reshape", "range", "arange", "zeros", "ones", "split", "broadcast_to", "tile")
 
@@ -244,7 +259,9 @@ class StepFunctions(LossFunctions, Clipping):
             for found in step.states
             if found.what in (PARAMS, OPT_STATE) and found.place not in self.script.leaves
         ]
-        statics = {place.short: nodes.expression(place.name) for place in objects if not self.is_global(place)}
+        passed = [place for place in objects if not self.is_global(place)]
+        self.script.hashed |= {self.script.places.get(self.root(place), "") for place in passed}
+        statics = {place.short: nodes.expression(place.name) for place in passed}
         inputs: dict[str, Expr] = {}
         bound = set(usage.stores(step.body)) | set(usage.stores(_with_loss_in_place(step.body))) | _MADE_BY_STEP
         for name in dict.fromkeys(usage.loads(step.body)):
@@ -258,14 +275,51 @@ class StepFunctions(LossFunctions, Clipping):
                 continue
             elif name not in bound:
                 kind = self.kind_of_name(name)
-                static = isinstance(kind, _STATIC) or name in step.constants
+                self.refuse_mixed(name, kind)
+                static = (isinstance(kind, _STATIC) and kind != Plain("dict")) or name in step.constants
                 if static or (isinstance(kind, Number) and _makes_shapes(step.body, name)):
                     statics[name] = nodes.name(name)
+                elif isinstance(kind, Host) and kind.what == "batch" and self.taken_apart(step.body, name):
+                    inputs[name] = nodes.call("jax.tree.map", self.taken_in(nodes.name(name)).func, nodes.name(name))
                 else:
                     inputs[name] = self.as_array(Value(nodes.name(name), kind)).node
             elif reads_first(_with_loss_in_place(step.body), name):
                 inputs[name] = self.as_array(Value(nodes.name(name), self.kind_of_name(name))).node
         return statics, inputs
+
+    def refuse_mixed(self, name: str, kind: Kind) -> None:
+        """Declines a dict that a loss reads unless it holds arrays or numbers alone: jit takes no other, and cannot
+        hash a dict."""
+        written = self.env.definitions.get(name)
+        values = [element.value for element in written.elements] if isinstance(written, cst.Dict) else []
+        numbers = [
+            isinstance(nodes.literal(one), int | float) or isinstance(self.kind_of(one), Number) for one in values
+        ]
+        if kind == Plain("dict") and not (numbers and all(numbers)):
+            raise Unsupported("MIG401", f"the loss reads {name}, a dict of more than arrays: jit takes no such dict")
+
+    def taken_apart(self, body: Sequence[Statement], name: str) -> bool:
+        """Whether a batch is more than one array: a step takes parts of it, or hands it on to a function."""
+        visitor = _Parts(name)
+        walk(cst.Module(list(body)), visitor)
+        return visitor.taken or any(isinstance(self.kind_of(function), Function) for function in visitor.given_to)
+
+
+class _Parts(cst.CSTVisitor):
+    """What is done with a name: whether parts of it are taken, and the functions that it is given to."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+        self.taken = False
+        self.given_to: list[Expr] = []
+
+    def visit_Subscript(self, node: cst.Subscript) -> None:
+        self.taken |= nodes.dotted(node.value) == self.name
+
+    def visit_Call(self, node: cst.Call) -> None:
+        if any(nodes.dotted(arg.value) == self.name for arg in node.args):
+            self.given_to.append(node.func)
 
 
 def _joined(tracings: Sequence[Tracing]) -> Tracing:

@@ -1,6 +1,7 @@
 """Functions that a trainer calls back: they reach a model of the file, whose weights the trainer has, and draw. Settings
 that a constructor changes."""
 import copy
+import dataclasses
 from typing import Any
 
 import flax.linen as nn
@@ -19,7 +20,7 @@ class Settings:
 
 
 class Net(nn.Module):
-    settings: Any
+    settings: Any = dataclasses.field(hash=False)
 
     def setup(self):
         settings = copy.deepcopy(self.settings)

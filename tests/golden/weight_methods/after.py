@@ -1,6 +1,7 @@
 """Methods of a module that work on its weights, initial weights by name through several classes, what a constructor
 tells of its weights; a model that another branch makes of a file, and methods that are refused whole."""
 import math
+import dataclasses
 from typing import Any
 
 import flax.linen as nn
@@ -63,7 +64,7 @@ class Block(nn.Module):
 
 
 class Model(nn.Module):
-    config: Any
+    config: Any = dataclasses.field(hash=False)
     training: bool = False
 
     def setup(self):

@@ -1,0 +1,180 @@
+"""What a step in a function takes beside weights and arrays: settings, dicts, batches, objects that are called. Weights
+start as constants, so that both frameworks train the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from migrate.pipeline import convert
+from migrate.source import parse
+from tests.conformance import rewritten
+
+HEAD = """import argparse
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+class Net(nn.Module):
+    def __init__(self, args):
+        super().__init__()
+        self.args = args
+        self.fc = nn.Linear(3, args.width)
+        self.unused = nn.BatchNorm1d(args.width)
+        self.drop = nn.Dropout(0.0)
+        nn.init.constant_(self.fc.weight, 0.3)
+        nn.init.constant_(self.fc.bias, -0.1)
+
+    def forward(self, x):
+        return self.drop(self.fc(x)) * self.args.scale
+
+
+class Distance:
+    def __init__(self, power):
+        self.power = power
+
+    def __call__(self, a, b):
+        return ((a - b).abs().clamp(max=3) ** self.power).mean(1).sum()
+
+
+class Rows(torch.utils.data.Dataset):
+    def __len__(self):
+        return 6
+
+    def __getitem__(self, i):
+        return {"x": torch.full((3,), i / 6), "y": torch.full((2,), 1.0 - i)}
+
+
+def weighed(net, batch, weights):
+    return weights["first"] * F.mse_loss(net(batch["x"]), batch["y"])
+
+
+losses = []
+x, y = torch.linspace(-2, 3, 12).reshape(4, 3), torch.linspace(0, 5, 8).reshape(4, 2)
+"""
+MAIN = """
+
+def main(args):
+    net = Net(args)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.05)
+    distance, factors, named = Distance(2), {{"first": 0.7}}, {{"first": 0.7, "name": "run"}}
+    for batch in {batches}:
+        {before}
+        for turn in range(2):
+            optimizer.zero_grad()
+            loss = {loss}
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+
+
+main(argparse.Namespace(width=2, scale=0.5))
+"""
+FLOAT32 = 1e-6  # the type of a loader's batches and of `linspace`
+LOADER = "torch.utils.data.DataLoader(Rows(), batch_size=2)"
+DICT = "a dict of arrays"
+FORMS = {
+    "settings that have no hash": ("range(3)", "F.mse_loss(net(x), y)"),
+    "an object that is called": ("range(3)", "distance(net(x), y)"),
+    "a batch of torch's that is a dict": (LOADER, "weighed(net, batch, factors)"),
+    DICT: (LOADER, "F.mse_loss(net(batch['x']), batch['y'])"),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_equal_losses(name: str, float64: None) -> None:
+    batches, loss = FORMS[name]
+    before = "batch = {k: v.to('cpu') for k, v in batch.items()}" if name == DICT else ""
+    text = HEAD + MAIN.format(batches=batches, before=before, loss=loss)
+    theirs, ours = rewritten.executed(text), rewritten.executed(rewritten.clean(text).text)
+    np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=FLOAT32)
+    assert len(set(theirs["losses"])) > 1
+
+
+HELD = """
+class Keeper:
+    def __init__(self, net):
+        self.net = net
+
+    def halve(self):
+        for p in self.net.parameters():
+            p.data = p.data / 2
+
+
+net = Net(argparse.Namespace(width=2, scale=0.5))
+optimizer = torch.optim.SGD(net.parameters(), lr=0.05)
+keeper = Keeper(net)
+for step in range(4):
+    optimizer.zero_grad()
+    loss = F.mse_loss(net(x), y)
+    loss.backward()
+    optimizer.step()
+    keeper.halve()
+    losses.append(loss.item())
+"""
+
+
+def test_weights_that_an_object_holds(float64: None) -> None:
+    """A step reads them from the object, and leaves them there."""
+    theirs, ours = rewritten.executed(HEAD + HELD), rewritten.executed(rewritten.clean(HEAD + HELD).text)
+    np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=FLOAT32)
+
+
+FOLDS = """
+data = torch.utils.data.TensorDataset(x, y)
+for fold in range(2):
+    net = Net(argparse.Namespace(width=2, scale=0.5))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.05)
+    for a, b in torch.utils.data.DataLoader(data, batch_size=2):
+        optimizer.zero_grad()
+        loss = F.mse_loss(net(a), b)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+"""
+
+
+def test_a_model_in_each_turn(float64: None) -> None:
+    """Its example is not what a later statement of the turn before has bound."""
+    theirs, ours = rewritten.executed(HEAD + FOLDS), rewritten.executed(rewritten.clean(HEAD + FOLDS).text)
+    np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=FLOAT32)
+
+
+REFUSED = {
+    "a part in eval mode": (
+        HEAD.replace(
+            "        nn.init.constant_(self.fc.bias",
+            "        self.drop.eval()\n        nn.init.constant_(self.fc.bias",
+        ),
+        "a part of a Flax module has the mode",
+    ),
+    "a mode of its own": (
+        HEAD.replace(
+            "    def forward", "    def train(self, mode=True):\n        super().train(False)\n\n    def forward"
+        ),
+        "Net.train() is its own",
+    ),
+    "a frozen part": (
+        HEAD.replace("nn.Linear(3, args.width)", "nn.Linear(3, args.width).requires_grad_(False)"),
+        "freeze it where the model is made",
+    ),
+    "data that are set": (HEAD + "for a in [x]:\n    a.data = y\n", "an array of JAX's never changes"),
+    "a dict of names": (
+        HEAD + MAIN.format(batches="range(3)", before="", loss="distance(net(x), y) * named['first']"),
+        "a dict of more than arrays",
+    ),
+    "an object that counts": (
+        HEAD.replace("        return ((a - b)", "        self.power += 1\n        return ((a - b)")
+        + MAIN.format(batches="range(3)", before="", loss="distance(net(x), y)"),
+        "which changes in training",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused(name: str) -> None:
+    """Each would be left out, or fail as it runs."""
+    text, said = REFUSED[name]
+    assert said in convert(parse("train.py", text)).report.as_text()
