@@ -77,7 +77,7 @@ class Layers(Arguments, Builders):
             assert isinstance(value.kind, Module)
             weights = [weight for node in value.kind.options for made in layers_in(node) for weight in made.weights]
             kept = any(weight.collection == "batch_stats" for weight in weights)
-            facts.own_stats |= kept and not self.script.never_read(self.making.partition(".")[0])
+            facts.own_stats |= kept and not self.script.never_read(self.making.removeprefix("self.").partition(".")[0])
             if layer.draws and trains:
                 facts.own_draws.add("dropout")
             value = self.in_precision(value)
