@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import libcst as cst
 
 from migrate import nodes, snippet_files, usage
+from migrate.folding import folded
 from migrate.kept import imported_from
 from migrate.line_breaks import parenthesised
 from migrate.lowering import Lowered
@@ -62,7 +63,8 @@ def emit(source: SourceFile, lowered: Lowered) -> str:
     body = _with_imports(body, lowered.wanted, lowered.rebound)
     inserted = {id(statement) for helper in lowered.helpers for statement in helper.code} | set(map(id, snippets))
     module = source.module.with_changes(body=_spaced(body, inserted))
-    return parenthesised(module).code
+    written = map(snippet_files.text, snippet_files.with_needs(tuple(lowered.snippets.values())))
+    return folded(parenthesised(module).code, source, written)
 
 
 def _unchanged(source: SourceFile, lowered: Lowered) -> bool:

@@ -15,9 +15,14 @@ FOLDER = Path(__file__).parent / "snippets"
 _PACKAGE = "migrate.snippets."
 
 
+def text(file: str) -> str:
+    """A snippet as it stands in its file."""
+    return (FOLDER / f"{file}.py").read_text(encoding="utf-8")
+
+
 @functools.cache
 def _module(file: str) -> cst.Module:
-    return cst.parse_module((FOLDER / f"{file}.py").read_text(encoding="utf-8"))
+    return cst.parse_module(text(file))
 
 
 @functools.cache

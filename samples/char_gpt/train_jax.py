@@ -69,7 +69,9 @@ class CausalSelfAttention(nn.Module):
         self.proj = nn.Dense(self.n_embd, kernel_init=nn.initializers.normal(0.02))
         self.attn_dropout = nn.Dropout(self.dropout, deterministic=not self.training)
         self.resid_dropout = nn.Dropout(self.dropout, deterministic=not self.training)
-        self.mask = jnp.tril(jnp.ones((self.block_size, self.block_size))).reshape(1, 1, self.block_size, self.block_size)
+        self.mask = jnp.tril(jnp.ones((self.block_size, self.block_size))).reshape(
+            1, 1, self.block_size, self.block_size
+        )
 
     def __call__(self, x):
         B, T, C = x.shape
@@ -111,7 +113,9 @@ class Block(nn.Module):
 
     def setup(self):
         self.ln_1 = nn.LayerNorm(epsilon=1e-5)
-        self.attn = CausalSelfAttention(self.n_embd, self.n_head, self.block_size, self.dropout, training=self.training)
+        self.attn = CausalSelfAttention(
+            self.n_embd, self.n_head, self.block_size, self.dropout, training=self.training
+        )
         self.ln_2 = nn.LayerNorm(epsilon=1e-5)
         self.mlp = MLP(self.n_embd, self.dropout, training=self.training)
 
@@ -134,7 +138,10 @@ class GPT(nn.Module):
         self.tok_emb = nn.Embed(self.vocab_size, self.n_embd, embedding_init=nn.initializers.normal(0.02))
         self.pos_emb = nn.Embed(self.block_size, self.n_embd, embedding_init=nn.initializers.normal(0.02))
         self.drop = nn.Dropout(self.dropout, deterministic=not self.training)
-        self.blocks = [Block(self.n_embd, self.n_head, self.block_size, self.dropout, training=self.training) for _ in range(self.n_layer)]
+        self.blocks = [
+            Block(self.n_embd, self.n_head, self.block_size, self.dropout, training=self.training)
+            for _ in range(self.n_layer)
+        ]
         self.ln_f = nn.LayerNorm(epsilon=1e-5)
 
     def __call__(self, idx, targets=None):
@@ -242,7 +249,14 @@ def main():
     print(f"{sum(p.size for p in jax.tree.leaves(params))} parameters, {vocab_size} characters")
 
     # weight decay for matrices and embeddings, none for biases and layer norms
-    optimizer = optax.inject_hyperparams(lambda learning_rate: optax.adamw(learning_rate, b2=0.95, weight_decay=args.weight_decay, mask=lambda params: jax.tree.map(lambda p: p.ndim >= 2, params)))(learning_rate=args.lr)
+    optimizer = optax.inject_hyperparams(
+        lambda learning_rate: optax.adamw(
+            learning_rate,
+            b2=0.95,
+            weight_decay=args.weight_decay,
+            mask=lambda params: jax.tree.map(lambda p: p.ndim >= 2, params),
+        )
+    )(learning_rate=args.lr)
     opt_state = optimizer.init(params)
 
     def get_lr(step):
@@ -301,7 +315,9 @@ def main():
         # the model goes on from the start of the validation text
         context = jnp.expand_dims(val_data[: args.block_size], 0)
         key, subkey = jax.random.split(key)
-        sample = model.apply({"params": params}, context, max_new_tokens=args.sample_tokens, method="generate", rngs={"sample": subkey})[0].tolist()
+        sample = model.apply(
+            {"params": params}, context, max_new_tokens=args.sample_tokens, method="generate", rngs={"sample": subkey}
+        )[0].tolist()
         print("".join(itos[i] for i in sample))
 
 

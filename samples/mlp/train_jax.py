@@ -109,7 +109,9 @@ def main():
             xb, yb = X_train[idx], y_train[idx]
 
             key, subkey = jax.random.split(key)
-            params, opt_state, metrics = train_step(model, optimizer, criterion, params, opt_state, xb, yb, subkey)
+            params, opt_state, metrics = train_step(
+                model, optimizer, criterion, params, opt_state, xb, yb, subkey
+            )
             loss = metrics["loss"]
 
             total_loss += loss.item() * len(idx)

@@ -151,7 +151,9 @@ def main():
     key, subkey = jax.random.split(key)
     example = train_loader.collate_fn([train_loader.dataset[0]])
     params = model.init(subkey, jnp.asarray(example[0]))["params"]
-    optimizer = optax.inject_hyperparams(lambda learning_rate: optax.adadelta(learning_rate))(learning_rate=args.lr)
+    optimizer = optax.inject_hyperparams(lambda learning_rate: optax.adadelta(learning_rate))(
+        learning_rate=args.lr
+    )
     opt_state = optimizer.init(params)
     scheduler = optax.exponential_decay(args.lr, transition_steps=1, decay_rate=args.gamma, staircase=True)
     scheduler_steps = 0

@@ -34,7 +34,9 @@ class Net(nn.Module):
         return self.fc(x)
 
 
-@jax.jit(static_argnames=("model", "optimizer", "criterion"), donate_argnames=("params", "opt_state"))
+@jax.jit(
+    static_argnames=("model", "optimizer", "criterion"), donate_argnames=("params", "opt_state")
+)
 def train_step(model, optimizer, criterion, params, opt_state, x, y):
     def loss_fn(params):
         loss = criterion(model.apply({"params": params}, x), y)
@@ -62,7 +64,9 @@ def main():
     for epoch in range(2):
         for x, y in loader:
             x, y = jnp.asarray(x), jnp.asarray(y)
-            params, opt_state, metrics = train_step(model, optimizer, criterion, params, opt_state, x, y)
+            params, opt_state, metrics = train_step(
+                model, optimizer, criterion, params, opt_state, x, y
+            )
             loss = metrics["loss"]
         print(f"{epoch}: {loss.item():.4f}")
     if jax.process_index() == 0:

@@ -17,7 +17,9 @@ class Attention(nn.Module):
 
     def __call__(self, x):
         B, T, C = x.shape
-        q, k, v = [y.reshape(B, T, self.heads, C // self.heads).swapaxes(1, 2) for y in jnp.split(self.qkv(x), 3, axis=-1)]
+        q, k, v = [
+            y.reshape(B, T, self.heads, C // self.heads).swapaxes(1, 2) for y in jnp.split(self.qkv(x), 3, axis=-1)
+        ]
         scores = q @ k.swapaxes(-2, -1) / math.sqrt(k.shape[-1])
         scores = jnp.where(self.mask[:T, :T] == 0, -1e9, scores)
         return (nn.softmax(scores, axis=-1) @ v).swapaxes(1, 2).reshape(B, T, C)

@@ -88,22 +88,40 @@ def torch_init(fan_in, **initializers):
 
 
 def conv_bn(inputs, outputs, stride=1, training=False):
-    return nn.Sequential([
-        nn.Conv(outputs, (3, 3), strides=(stride, stride), padding=1, use_bias=False, kernel_init=nn.initializers.variance_scaling(2.0, "fan_out", "normal")),
-        BatchNorm(use_running_average=not training),
-        nn.relu6,
-    ])
+    return nn.Sequential(
+        [
+            nn.Conv(
+                outputs,
+                (3, 3),
+                strides=(stride, stride),
+                padding=1,
+                use_bias=False,
+                kernel_init=nn.initializers.variance_scaling(2.0, "fan_out", "normal"),
+            ),
+            BatchNorm(use_running_average=not training),
+            nn.relu6,
+        ]
+    )
 
 
 def feed_forward(dim, mult=4, dropout=0.0, training=False):
     hidden = dim * mult
-    layers = [nn.Dense(hidden, **torch_init(fan_in=dim)), partial(nn.gelu, approximate=False), nn.Dropout(dropout, deterministic=not training)]
+    layers = [
+        nn.Dense(hidden, **torch_init(fan_in=dim)),
+        partial(nn.gelu, approximate=False),
+        nn.Dropout(dropout, deterministic=not training),
+    ]
     layers.append(nn.Dense(dim, **torch_init(fan_in=hidden)))
     return nn.Sequential(layers)
 
 
 def make_stage(inputs, outputs, blocks, training=False):
-    stage = nn.Sequential([conv_bn(inputs, outputs, 2, training=training), *[conv_bn(outputs, outputs, training=training) for _ in range(blocks - 1)]])
+    stage = nn.Sequential(
+        [
+            conv_bn(inputs, outputs, 2, training=training),
+            *[conv_bn(outputs, outputs, training=training) for _ in range(blocks - 1)],
+        ]
+    )
     return stage
 
 
@@ -129,9 +147,18 @@ class Up(nn.Module):
 
     def setup(self):
         if self.bilinear:
-            self.up = lambda x: interpolate(x.transpose(0, 3, 1, 2), scale_factor=2, mode="bilinear", align_corners=True).transpose(0, 2, 3, 1)
+            self.up = lambda x: interpolate(
+                x.transpose(0, 3, 1, 2), scale_factor=2, mode="bilinear", align_corners=True
+            ).transpose(0, 2, 3, 1)
         else:
-            self.up = nn.ConvTranspose(self.width, (2, 2), strides=(2, 2), padding=((1, 1), (1, 1)), transpose_kernel=True, **torch_init(fan_in=self.width * 2 * 2))
+            self.up = nn.ConvTranspose(
+                self.width,
+                (2, 2),
+                strides=(2, 2),
+                padding=((1, 1), (1, 1)),
+                transpose_kernel=True,
+                **torch_init(fan_in=self.width * 2 * 2)
+            )
 
     def __call__(self, x):
         return self.up(x.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)

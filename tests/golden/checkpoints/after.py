@@ -75,7 +75,9 @@ def main():
     model = Net()
     key, subkey, subkey2 = jax.random.split(key, 3)
     params = model.init(subkey2, jax.random.normal(subkey, (64, 4)))["params"]
-    optimizer = optax.inject_hyperparams(lambda learning_rate: optax.sgd(learning_rate, momentum=0.9))(learning_rate=0.1)
+    optimizer = optax.inject_hyperparams(
+        lambda learning_rate: optax.sgd(learning_rate, momentum=0.9)
+    )(learning_rate=0.1)
     opt_state = optimizer.init(params)
     scheduler = optax.exponential_decay(0.1, transition_steps=2, decay_rate=0.1, staircase=True)
     scheduler_steps = 0
@@ -98,7 +100,9 @@ def main():
         loss = metrics["loss"]
         output = metrics["output"]
         scheduler_steps += 1
-        opt_state = optax.tree_utils.tree_set(opt_state, learning_rate=np.asarray(scheduler(scheduler_steps)))
+        opt_state = optax.tree_utils.tree_set(
+            opt_state, learning_rate=np.asarray(scheduler(scheduler_steps))
+        )
         acc = (output.argmax(axis=1) == y).astype(jnp.float32).mean().item()
         is_best = acc > best
         best = max(acc, best)

@@ -162,7 +162,9 @@ for step in range(args.steps):
         print("evaluated", loss.item())
         return model_grads, loss
 
-    model_params, optimizer_state, model_grads, _ = optimizer.step(evaluated, model_params, optimizer_state, model_grads)
+    model_params, optimizer_state, model_grads, _ = optimizer.step(
+        evaluated, model_params, optimizer_state, model_grads
+    )
     other_grads, loss = closure(other_params, other_grads)
     other_params, descent_state = optimizer_update(other_params, descent_state, other_grads)
     print(step, loss.item())

@@ -116,10 +116,14 @@ def setup(rank, world_size):
     join_hosts()
 
 
-@jax.jit(static_argnames=("model", "optimizer"), donate_argnames=("params", "batch_stats", "opt_state"))
+@jax.jit(
+    static_argnames=("model", "optimizer"), donate_argnames=("params", "batch_stats", "opt_state")
+)
 def train_step(model, optimizer, params, batch_stats, opt_state, x, y):
     def loss_fn(params, batch_stats):
-        output, mutated = model.clone(training=True).apply({"params": params, "batch_stats": batch_stats}, x, mutable=["batch_stats"])
+        output, mutated = model.clone(training=True).apply(
+            {"params": params, "batch_stats": batch_stats}, x, mutable=["batch_stats"]
+        )
         batch_stats = mutated["batch_stats"]
         loss = cross_entropy(output, y)
         return loss, batch_stats
@@ -154,16 +158,23 @@ def train(rank, world_size, args):
         sampler.set_epoch(epoch)
         for x, y in loader:
             x, y = split_batch(x), split_batch(y)
-            params, batch_stats, opt_state, metrics = train_step(model, optimizer, params, batch_stats, opt_state, x, y)
+            params, batch_stats, opt_state, metrics = train_step(
+                model, optimizer, params, batch_stats, opt_state, x, y
+            )
             loss = metrics["loss"]
         total = jax.lax.stop_gradient(loss)
         if rank == 0:
             print(epoch, total.item() / world_size)
-    correct = (eval_step(model, params, batch_stats, split_batch(inputs)).argmax(axis=1) == jnp.arange(24) % 3).sum()
+    correct = (
+        eval_step(model, params, batch_stats, split_batch(inputs)).argmax(axis=1)
+        == jnp.arange(24) % 3
+    ).sum()
     if jax.process_index() == 0:
         print(correct.item() / 24)
         if args.save:
-            Path(args.save).write_bytes(serialization.to_bytes({"params": params, "batch_stats": batch_stats}))
+            Path(args.save).write_bytes(
+                serialization.to_bytes({"params": params, "batch_stats": batch_stats})
+            )
 
 
 if __name__ == "__main__":

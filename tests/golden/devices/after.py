@@ -15,7 +15,9 @@ elif jax.default_backend() == "METAL":
     device = jax.default_backend()
 else:
     device = jax.default_backend()
-print(f"Using {device} device, {jax.devices()[0].device_kind if jax.default_backend() == 'gpu' else 'cpu'}")
+print(
+    f"Using {device} device, {jax.devices()[0].device_kind if jax.default_backend() == 'gpu' else 'cpu'}"
+)
 use_cuda = jax.default_backend() == "gpu"
 
 
@@ -111,4 +113,7 @@ except jax.errors.JaxRuntimeError as error:
     if "RESOURCE_EXHAUSTED" not in str(error):
         raise
     print("smaller, please")
-print(evaluate(model, params, x, y), (jax.local_devices()[0].memory_stats() or {}).get("peak_bytes_in_use", 0) // 2**20)
+print(
+    evaluate(model, params, x, y),
+    (jax.local_devices()[0].memory_stats() or {}).get("peak_bytes_in_use", 0) // 2**20,
+)

@@ -100,7 +100,9 @@ def train_epoch(model, params, loader, criterion, optimizer, opt_state, epoch, k
     for i, (inputs, targets) in enumerate(tqdm(loader, desc=f"epoch {epoch}")):
         inputs, targets = jnp.asarray(inputs), jnp.asarray(targets)
         key, subkey = jax.random.split(key)
-        params, opt_state, metrics = train_step(model, optimizer, criterion, params, opt_state, inputs, targets, subkey)
+        params, opt_state, metrics = train_step(
+            model, optimizer, criterion, params, opt_state, inputs, targets, subkey
+        )
         loss = metrics["loss"]
         losses.update(loss.item(), inputs.shape[0])
         running += loss.item() * inputs.shape[0]
@@ -149,7 +151,9 @@ def main():
     best = 0
     for epoch in range(3):
         key, subkey = jax.random.split(key)
-        params, opt_state, result = train_epoch(model, params, train_loader, criterion, optimizer, opt_state, epoch, subkey)
+        params, opt_state, result = train_epoch(
+            model, params, train_loader, criterion, optimizer, opt_state, epoch, subkey
+        )
         print(result)
         acc = evaluate(model, params, test_loader, criterion)
         scheduler_steps += 1

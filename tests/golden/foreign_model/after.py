@@ -44,7 +44,9 @@ class Head(nn.Module):
 
 def main(arch="resnet18"):
     # model = models.__dict__[arch](num_classes=10)
-    raise NotImplementedError("MIG202: `models.__dict__[arch](num_classes=10)` makes a model of another package, which is trained here")
+    raise NotImplementedError(
+        "MIG202: `models.__dict__[arch](num_classes=10)` makes a model of another package, which is trained here"
+    )
     # model = nn.DataParallel(model).to(device)
     # criterion = nn.CrossEntropyLoss().to(device)
     # optimizer = torch.optim.SGD(model.parameters(), 0.1)

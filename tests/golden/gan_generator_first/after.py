@@ -82,7 +82,9 @@ def train_step_g(generator_params, discriminator_params, optimizer_G_state, z, v
 def train_step_d(discriminator_params, optimizer_D_state, samples, valid, gen, fake):
     def loss_fn(discriminator_params):
         real_loss = adversarial_loss(discriminator.apply({"params": discriminator_params}, samples), valid)
-        fake_loss = adversarial_loss(discriminator.apply({"params": discriminator_params}, jax.lax.stop_gradient(gen)), fake)
+        fake_loss = adversarial_loss(
+            discriminator.apply({"params": discriminator_params}, jax.lax.stop_gradient(gen)), fake
+        )
         d_loss = 0.5 * (real_loss + fake_loss)
         return d_loss
 
@@ -112,15 +114,21 @@ for i in range(opt.steps):
     key, subkey = jax.random.split(key)
     z = jax.random.normal(subkey, (16, 6))
     key, subkey = jax.random.split(key)
-    generator_params, optimizer_G_state, metrics = train_step_g(generator_params, discriminator_params, optimizer_G_state, z, valid, subkey)
+    generator_params, optimizer_G_state, metrics = train_step_g(
+        generator_params, discriminator_params, optimizer_G_state, z, valid, subkey
+    )
     g_loss = metrics["loss"]
     gen = metrics["gen"]
 
-    discriminator_params, optimizer_D_state, metrics = train_step_d(discriminator_params, optimizer_D_state, samples, valid, gen, fake)
+    discriminator_params, optimizer_D_state, metrics = train_step_d(
+        discriminator_params, optimizer_D_state, samples, valid, gen, fake
+    )
     d_loss = metrics["loss"]
 
     if i % opt.n_critic == 0:
         key, subkey = jax.random.split(key)
-        generator_params, optimizer_G_state, metrics = train_step_g_2(generator_params, discriminator_params, optimizer_G_state, z, subkey)
+        generator_params, optimizer_G_state, metrics = train_step_g_2(
+            generator_params, discriminator_params, optimizer_G_state, z, subkey
+        )
         h_loss = metrics["loss"]
         print(i, d_loss.item(), g_loss.item(), h_loss.item())

@@ -93,7 +93,9 @@ class Discriminator(nn.Module):
 key = jax.random.key(0)
 netG = Generator(4)
 key, subkey, subkey2, subkey3 = jax.random.split(key, 4)
-variables = netG.init(subkey3, jax.random.normal(subkey2, ((jax.random.normal(subkey, (5, 32, 2)) + 2)[0 % 5].shape[0], 4)))
+variables = netG.init(
+    subkey3, jax.random.normal(subkey2, ((jax.random.normal(subkey, (5, 32, 2)) + 2)[0 % 5].shape[0], 4))
+)
 netG_params, netG_batch_stats = variables["params"], variables["batch_stats"]
 netD = Discriminator()
 key, subkey, subkey2 = jax.random.split(key, 3)
@@ -111,35 +113,65 @@ blobs = jax.random.normal(subkey, (5, 32, 2)) + 2
 @jax.jit(donate_argnames=("netD_params", "netD_batch_stats", "netG_batch_stats", "optimizerD_state"))
 def train_step_d(netD_params, netD_batch_stats, netG_params, netG_batch_stats, optimizerD_state, real, label, noise):
     def errD_real_fn(netD_params, netD_batch_stats):
-        output, mutated = netD.clone(training=True).apply({"params": netD_params, "batch_stats": netD_batch_stats}, real, mutable=["batch_stats"])
+        output, mutated = netD.clone(training=True).apply(
+            {"params": netD_params, "batch_stats": netD_batch_stats}, real, mutable=["batch_stats"]
+        )
         netD_batch_stats = mutated["batch_stats"]
         errD_real = criterion(output, label)
         return errD_real, (netD_batch_stats, output)
 
-    (errD_real, (netD_batch_stats, output)), grads = jax.value_and_grad(errD_real_fn, has_aux=True)(netD_params, netD_batch_stats)
+    (errD_real, (netD_batch_stats, output)), grads = jax.value_and_grad(errD_real_fn, has_aux=True)(
+        netD_params, netD_batch_stats
+    )
     first_output = output
 
     def errD_fake_fn(netD_params, netG_batch_stats, netD_batch_stats, label):
-        fake, mutated = netG.clone(training=True).apply({"params": netG_params, "batch_stats": netG_batch_stats}, noise, mutable=["batch_stats"])
+        fake, mutated = netG.clone(training=True).apply(
+            {"params": netG_params, "batch_stats": netG_batch_stats}, noise, mutable=["batch_stats"]
+        )
         netG_batch_stats = mutated["batch_stats"]
         label = jnp.full_like(label, 0.0)
-        output, mutated = netD.clone(training=True).apply({"params": netD_params, "batch_stats": netD_batch_stats}, jax.lax.stop_gradient(fake), mutable=["batch_stats"])
+        output, mutated = netD.clone(training=True).apply(
+            {"params": netD_params, "batch_stats": netD_batch_stats},
+            jax.lax.stop_gradient(fake),
+            mutable=["batch_stats"],
+        )
         netD_batch_stats = mutated["batch_stats"]
         errD_fake = criterion(output, label)
         return errD_fake, (netG_batch_stats, netD_batch_stats, fake, output, label)
 
-    (errD_fake, (netG_batch_stats, netD_batch_stats, fake, output, label)), new_grads = jax.value_and_grad(errD_fake_fn, has_aux=True)(netD_params, netG_batch_stats, netD_batch_stats, label)
+    (errD_fake, (netG_batch_stats, netD_batch_stats, fake, output, label)), new_grads = jax.value_and_grad(
+        errD_fake_fn, has_aux=True
+    )(netD_params, netG_batch_stats, netD_batch_stats, label)
     grads = jax.tree.map(jnp.add, grads, new_grads)
     updates, optimizerD_state = optimizerD.update(grads, optimizerD_state, netD_params)
     netD_params = optax.apply_updates(netD_params, updates)
-    return netD_params, netD_batch_stats, netG_batch_stats, optimizerD_state, {"loss": errD_real + errD_fake, "errD_real": errD_real, "output": first_output, "errD_fake": errD_fake, "fake": fake, "output_2": output, "label": label}
+    return (
+        netD_params,
+        netD_batch_stats,
+        netG_batch_stats,
+        optimizerD_state,
+        {
+            "loss": errD_real + errD_fake,
+            "errD_real": errD_real,
+            "output": first_output,
+            "errD_fake": errD_fake,
+            "fake": fake,
+            "output_2": output,
+            "label": label,
+        },
+    )
 
 
 @jax.jit(donate_argnames=("netG_params", "netD_batch_stats", "optimizerG_state"))
 def train_step_g(netG_params, netG_batch_stats, netD_params, netD_batch_stats, optimizerG_state, noise, label):
     def loss_fn(netG_params, netD_batch_stats):
-        fake, _ = netG.clone(training=True).apply({"params": netG_params, "batch_stats": netG_batch_stats}, noise, mutable=["batch_stats"])
-        output, mutated = netD.clone(training=True).apply({"params": netD_params, "batch_stats": netD_batch_stats}, fake, mutable=["batch_stats"])
+        fake, _ = netG.clone(training=True).apply(
+            {"params": netG_params, "batch_stats": netG_batch_stats}, noise, mutable=["batch_stats"]
+        )
+        output, mutated = netD.clone(training=True).apply(
+            {"params": netD_params, "batch_stats": netD_batch_stats}, fake, mutable=["batch_stats"]
+        )
         netD_batch_stats = mutated["batch_stats"]
         errG = criterion(output, label)
         return errG, (netD_batch_stats, output)
@@ -155,7 +187,9 @@ for i in range(10):
     label = jnp.full((real.shape[0],), 1.0)
     key, subkey = jax.random.split(key)
     noise = jax.random.normal(subkey, (real.shape[0], 4))
-    netD_params, netD_batch_stats, netG_batch_stats, optimizerD_state, metrics = train_step_d(netD_params, netD_batch_stats, netG_params, netG_batch_stats, optimizerD_state, real, label, noise)
+    netD_params, netD_batch_stats, netG_batch_stats, optimizerD_state, metrics = train_step_d(
+        netD_params, netD_batch_stats, netG_params, netG_batch_stats, optimizerD_state, real, label, noise
+    )
     errD_real = metrics["errD_real"]
     output = metrics["output"]
     D_x = output.mean().item()
@@ -167,7 +201,9 @@ for i in range(10):
     errD = errD_real + errD_fake
 
     label = jnp.full_like(label, 1.0)
-    netG_params, netD_batch_stats, optimizerG_state, metrics = train_step_g(netG_params, netG_batch_stats, netD_params, netD_batch_stats, optimizerG_state, noise, label)
+    netG_params, netD_batch_stats, optimizerG_state, metrics = train_step_g(
+        netG_params, netG_batch_stats, netD_params, netD_batch_stats, optimizerG_state, noise, label
+    )
     errG = metrics["loss"]
     output = metrics["output"]
     D_G_z2 = output.mean().item()

@@ -39,7 +39,9 @@ def torch_init(fan_in, **initializers):
 model = nn.Dense(2, **torch_init(fan_in=3))
 key = jax.random.key(0)
 key, subkey = jax.random.split(key)
-example = DataLoader(val_set, batch_size=4).collate_fn([DataLoader(val_set, batch_size=4).dataset[0]])
+example = DataLoader(val_set, batch_size=4).collate_fn(
+    [DataLoader(val_set, batch_size=4).dataset[0]]
+)
 params = model.init(subkey, jnp.asarray(example[0]))["params"]
 weights = jnp.ones(2)
 

@@ -33,14 +33,25 @@ class Net(nn.Module):
 
     def setup(self):
         self.pos = self.param("pos", nn.initializers.normal(0.02), (1, 4, self.dim))
-        self.emb = nn.Embed(10, self.dim, embedding_init=nn.initializers.xavier_uniform(in_axis=1, out_axis=0))
+        self.emb = nn.Embed(
+            10, self.dim, embedding_init=nn.initializers.xavier_uniform(in_axis=1, out_axis=0)
+        )
         self.blocks = [Block(self.dim) for _ in range(self.depth)]
-        self.head = nn.Dense(3, kernel_init=lambda key, shape, dtype=jnp.float32: jax.random.uniform(key, shape, dtype, -0.1, 0.1))
-        self.mix = nn.Sequential([
-            nn.Dense(self.dim, **torch_init(fan_in=self.dim, kernel_init=nn.initializers.normal(0.1))),
-            nn.relu,
-            nn.Dense(self.dim, **torch_init(fan_in=self.dim, bias_init=nn.initializers.zeros)),
-        ])
+        self.head = nn.Dense(
+            3,
+            kernel_init=lambda key, shape, dtype=jnp.float32: jax.random.uniform(
+                key, shape, dtype, -0.1, 0.1
+            ),
+        )
+        self.mix = nn.Sequential(
+            [
+                nn.Dense(
+                    self.dim, **torch_init(fan_in=self.dim, kernel_init=nn.initializers.normal(0.1))
+                ),
+                nn.relu,
+                nn.Dense(self.dim, **torch_init(fan_in=self.dim, bias_init=nn.initializers.zeros)),
+            ]
+        )
 
     def __call__(self, ids):
         x = self.emb(ids) + self.pos
@@ -53,8 +64,15 @@ class Other(nn.Module):
     dim: int
 
     def setup(self):
-        self.fc = nn.Dense(self.dim, kernel_init=nn.initializers.variance_scaling(2.0, "fan_out", "normal"))
-        self.conv = nn.Conv(self.dim, (3,), padding="VALID", kernel_init=nn.initializers.variance_scaling(2.0, "fan_out", "normal"))
+        self.fc = nn.Dense(
+            self.dim, kernel_init=nn.initializers.variance_scaling(2.0, "fan_out", "normal")
+        )
+        self.conv = nn.Conv(
+            self.dim,
+            (3,),
+            padding="VALID",
+            kernel_init=nn.initializers.variance_scaling(2.0, "fan_out", "normal"),
+        )
         if self.dim > 3:
             # nn.init.zeros_(self.fc.bias)
             raise NotImplementedError("MIG204: `nn.init.zeros_(self.fc.bias)` depends on `dim > 3`")

@@ -60,8 +60,24 @@ class Plain(nn.Module):
     training: bool = False
 
     def setup(self):
-        self.conv = nn.Conv(self.width, (3, 3), padding=1, **torch_init(fan_in=self.width * 3 * 3, kernel_init=nn.initializers.variance_scaling(2.0, "fan_out", "normal")))
-        self.last = self.norm(self.width, scale_init=nn.initializers.zeros if self.start_as_identity else lambda key, shape, dtype=jnp.float32: 1.0 + (0.02 * jax.random.normal(key, shape, dtype)), training=self.training)
+        self.conv = nn.Conv(
+            self.width,
+            (3, 3),
+            padding=1,
+            **torch_init(
+                fan_in=self.width * 3 * 3,
+                kernel_init=nn.initializers.variance_scaling(2.0, "fan_out", "normal"),
+            )
+        )
+        self.last = self.norm(
+            self.width,
+            scale_init=(
+                nn.initializers.zeros
+                if self.start_as_identity
+                else lambda key, shape, dtype=jnp.float32: 1.0 + (0.02 * jax.random.normal(key, shape, dtype))
+            ),
+            training=self.training,
+        )
 
     def __call__(self, x):
         return x + self.last(self.conv(x.transpose(0, 2, 3, 1))).transpose(0, 3, 1, 2)
@@ -74,10 +90,42 @@ class Narrow(nn.Module):
     training: bool = False
 
     def setup(self):
-        self.down = nn.Conv(self.width // 2, (1, 1), padding="VALID", **torch_init(fan_in=self.width, kernel_init=nn.initializers.variance_scaling(2.0, "fan_out", "normal")))
-        self.between = self.norm(self.width // 2, scale_init=lambda key, shape, dtype=jnp.float32: 1.0 + (0.02 * jax.random.normal(key, shape, dtype)), training=self.training)
-        self.up = nn.Conv(self.width, (1, 1), padding="VALID", **torch_init(fan_in=(self.width // 2), kernel_init=nn.initializers.zeros if self.start_as_identity else nn.initializers.variance_scaling(2.0, "fan_out", "normal")))
-        self.last = self.norm(self.width, scale_init=nn.initializers.zeros if self.start_as_identity else lambda key, shape, dtype=jnp.float32: 1.0 + (0.02 * jax.random.normal(key, shape, dtype)), training=self.training)
+        self.down = nn.Conv(
+            self.width // 2,
+            (1, 1),
+            padding="VALID",
+            **torch_init(
+                fan_in=self.width, kernel_init=nn.initializers.variance_scaling(2.0, "fan_out", "normal")
+            )
+        )
+        self.between = self.norm(
+            self.width // 2,
+            scale_init=lambda key, shape, dtype=jnp.float32: 1.0
+            + (0.02 * jax.random.normal(key, shape, dtype)),
+            training=self.training,
+        )
+        self.up = nn.Conv(
+            self.width,
+            (1, 1),
+            padding="VALID",
+            **torch_init(
+                fan_in=(self.width // 2),
+                kernel_init=(
+                    nn.initializers.zeros
+                    if self.start_as_identity
+                    else nn.initializers.variance_scaling(2.0, "fan_out", "normal")
+                ),
+            )
+        )
+        self.last = self.norm(
+            self.width,
+            scale_init=(
+                nn.initializers.zeros
+                if self.start_as_identity
+                else lambda key, shape, dtype=jnp.float32: 1.0 + (0.02 * jax.random.normal(key, shape, dtype))
+            ),
+            training=self.training,
+        )
 
     def __call__(self, x):
         return x + self.last(self.up(self.between(self.down(x.transpose(0, 2, 3, 1))))).transpose(0, 3, 1, 2)
@@ -92,7 +140,14 @@ class Stage(nn.Module):
     training: bool = False
 
     def setup(self):
-        self.blocks = nn.Sequential([self.block(self.width, self.norm, start_as_identity=self.start_as_identity, training=self.training) for _ in range(self.depth)])
+        self.blocks = nn.Sequential(
+            [
+                self.block(
+                    self.width, self.norm, start_as_identity=self.start_as_identity, training=self.training
+                )
+                for _ in range(self.depth)
+            ]
+        )
 
     def __call__(self, x):
         return self.blocks(x)
@@ -114,7 +169,14 @@ class Net(nn.Module):
         norm = self.norm
         if norm is None:
             norm = make_batch_norm2d
-        self.stage = Stage(self.block, self.width, self.depth, norm, start_as_identity=self.start_as_identity, training=self.training)
+        self.stage = Stage(
+            self.block,
+            self.width,
+            self.depth,
+            norm,
+            start_as_identity=self.start_as_identity,
+            training=self.training,
+        )
 
     def __call__(self, x):
         return self.stage(x)

@@ -91,11 +91,18 @@ def torch_init(fan_in, **initializers):
 class Block(nn.Module):
     width: int
     attention_in_proj_init: nn.initializers.Initializer = nn.initializers.xavier_uniform()
-    attention_out_proj_init: nn.initializers.Initializer = nn.initializers.variance_scaling(1 / 3, "fan_in", "uniform")
+    attention_out_proj_init: nn.initializers.Initializer = nn.initializers.variance_scaling(
+        1 / 3, "fan_in", "uniform"
+    )
     mlp_2_init: nn.initializers.Initializer = nn.initializers.variance_scaling(1 / 3, "fan_in", "uniform")
 
     def setup(self):
-        self.attention = MultiheadAttention(self.width, 2, in_proj_init=self.attention_in_proj_init, out_proj_init=self.attention_out_proj_init)
+        self.attention = MultiheadAttention(
+            self.width,
+            2,
+            in_proj_init=self.attention_in_proj_init,
+            out_proj_init=self.attention_out_proj_init,
+        )
         self.mlp = nn.Sequential([
             nn.Dense(2 * self.width, **torch_init(fan_in=self.width)),
             nn.relu,
@@ -110,11 +117,23 @@ class Stack(nn.Module):
     width: int
     depth: int
     blocks_attention_in_proj_init: nn.initializers.Initializer = nn.initializers.xavier_uniform()
-    blocks_attention_out_proj_init: nn.initializers.Initializer = nn.initializers.variance_scaling(1 / 3, "fan_in", "uniform")
-    blocks_mlp_2_init: nn.initializers.Initializer = nn.initializers.variance_scaling(1 / 3, "fan_in", "uniform")
+    blocks_attention_out_proj_init: nn.initializers.Initializer = nn.initializers.variance_scaling(
+        1 / 3, "fan_in", "uniform"
+    )
+    blocks_mlp_2_init: nn.initializers.Initializer = nn.initializers.variance_scaling(
+        1 / 3, "fan_in", "uniform"
+    )
 
     def setup(self):
-        self.blocks = [Block(self.width, attention_in_proj_init=self.blocks_attention_in_proj_init, attention_out_proj_init=self.blocks_attention_out_proj_init, mlp_2_init=self.blocks_mlp_2_init) for _ in range(self.depth)]
+        self.blocks = [
+            Block(
+                self.width,
+                attention_in_proj_init=self.blocks_attention_in_proj_init,
+                attention_out_proj_init=self.blocks_attention_out_proj_init,
+                mlp_2_init=self.blocks_mlp_2_init,
+            )
+            for _ in range(self.depth)
+        ]
 
     def __call__(self, x):
         for block in self.blocks:
@@ -128,7 +147,15 @@ class Model(nn.Module):
 
     def setup(self):
         self.left = Stack(self.width, self.depth)
-        self.right = Stack(self.width, self.depth, blocks_attention_in_proj_init=nn.initializers.normal(self.width**-0.5), blocks_attention_out_proj_init=nn.initializers.normal((self.width**-0.5) * (2 * self.depth) ** -0.5), blocks_mlp_2_init=nn.initializers.zeros)
+        self.right = Stack(
+            self.width,
+            self.depth,
+            blocks_attention_in_proj_init=nn.initializers.normal(self.width**-0.5),
+            blocks_attention_out_proj_init=nn.initializers.normal(
+                (self.width**-0.5) * (2 * self.depth) ** -0.5
+            ),
+            blocks_mlp_2_init=nn.initializers.zeros,
+        )
 
     def __call__(self, x):
         return self.left(x) + self.right(x)

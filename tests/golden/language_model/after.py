@@ -66,7 +66,11 @@ class Attention(nn.Module):
 
     def setup(self):
         self.width = self.config.width
-        self.qkv = nn.Dense(3 * self.config.width, use_bias=self.config.bias, **torch_init(fan_in=self.config.width, kernel_init=nn.initializers.normal(0.02)))
+        self.qkv = nn.Dense(
+            3 * self.config.width,
+            use_bias=self.config.bias,
+            **torch_init(fan_in=self.config.width, kernel_init=nn.initializers.normal(0.02))
+        )
         self.fused = True
         if not self.fused:
             self.mask = jnp.tril(jnp.ones((16, 16)))

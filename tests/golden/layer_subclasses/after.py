@@ -122,7 +122,9 @@ class Stem(nn.Module):
     width: int
 
     def setup(self):
-        self.conv = ScaledConv(self.width, (2, 2), strides=(2, 2), padding="VALID", **torch_init(fan_in=3 * 2 * 2))
+        self.conv = ScaledConv(
+            self.width, (2, 2), strides=(2, 2), padding="VALID", **torch_init(fan_in=3 * 2 * 2)
+        )
 
 
 class Model(nn.Module):
@@ -132,8 +134,12 @@ class Model(nn.Module):
     def setup(self):
         self.stem = Stem(self.width)
         self.block = Attention(self.width, self.causal())
-        self.place = self.param("place", nn.initializers.normal(1 / (self.width**0.5)), (self.length, self.width))
-        self.fixed = jax.lax.stop_gradient(self.param("fixed", lambda key: jnp.linspace(0, 1, self.width)))
+        self.place = self.param(
+            "place", nn.initializers.normal(1 / (self.width**0.5)), (self.length, self.width)
+        )
+        self.fixed = jax.lax.stop_gradient(
+            self.param("fixed", lambda key: jnp.linspace(0, 1, self.width))
+        )
         self.scale = self.param("scale", nn.initializers.constant(math.log(1 / 0.07)), ())
 
     def causal(self):

@@ -58,7 +58,9 @@ class Straight(nn.Module):
     def setup(self):
         self.conv1 = nn.Conv(8, (3, 3), padding=1, **torch_init(fan_in=3 * 3 * 3))
         self.bn1 = BatchNorm(use_running_average=not self.training)
-        self.conv2 = nn.Conv(8, (3, 3), strides=(2, 2), padding=1, use_bias=False, **torch_init(fan_in=8 * 3 * 3))
+        self.conv2 = nn.Conv(
+            8, (3, 3), strides=(2, 2), padding=1, use_bias=False, **torch_init(fan_in=8 * 3 * 3)
+        )
         self.pool = partial(nn.avg_pool, window_shape=(2, 2), strides=(2, 2))
         self.fc = nn.Dense(10, **torch_init(fan_in=8 * 4 * 4))
 
@@ -77,7 +79,9 @@ class Residual(nn.Module):
             nn.Conv(self.channels, (3, 3), padding=1, **torch_init(fan_in=self.channels * 3 * 3)),
             nn.relu,
         ])
-        self.skip = nn.Conv(self.channels, (1, 1), padding="VALID", **torch_init(fan_in=self.channels))
+        self.skip = nn.Conv(
+            self.channels, (1, 1), padding="VALID", **torch_init(fan_in=self.channels)
+        )
 
     def __call__(self, x):
         out = self.body(x.transpose(0, 2, 3, 1))

@@ -45,5 +45,7 @@ for epoch in range(3):
     # optimizer.zero_grad()
     # loss.backward()
     # optimizer.step()
-    raise NotImplementedError("MIG403: model is in train mode in one run of this line and in eval mode in another")
+    raise NotImplementedError(
+        "MIG403: model is in train mode in one run of this line and in eval mode in another"
+    )
     print(eval_step(params, x))

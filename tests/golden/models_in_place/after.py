@@ -105,7 +105,12 @@ y = jnp.array([0, 1, 2, 0, 1])
 @jax.jit(donate_argnames=("model_params", "model_batch_stats", "opt_state"))
 def train_step(model_params, model_batch_stats, opt_state, x, y, key):
     def loss_fn(model_params, model_batch_stats):
-        output, mutated = model.clone(training=True).apply({"params": model_params, "batch_stats": model_batch_stats}, x, rngs={"dropout": key}, mutable=["batch_stats"])
+        output, mutated = model.clone(training=True).apply(
+            {"params": model_params, "batch_stats": model_batch_stats},
+            x,
+            rngs={"dropout": key},
+            mutable=["batch_stats"],
+        )
         model_batch_stats = mutated["batch_stats"]
         loss = criterion(output, y)
         return loss, model_batch_stats
@@ -118,7 +123,9 @@ def train_step(model_params, model_batch_stats, opt_state, x, y, key):
 
 for step in range(3):
     key, subkey = jax.random.split(key)
-    model_params, model_batch_stats, opt_state, metrics = train_step(model_params, model_batch_stats, opt_state, x, y, subkey)
+    model_params, model_batch_stats, opt_state, metrics = train_step(
+        model_params, model_batch_stats, opt_state, x, y, subkey
+    )
 
 
 @jax.jit

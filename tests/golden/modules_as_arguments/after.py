@@ -59,7 +59,9 @@ class Block(nn.Module):
     training: bool = False
 
     def setup(self):
-        self.conv = nn.Conv(self.after, (3, 3), padding=1, kernel_init=nn.initializers.variance_scaling(2.0, "fan_out", "normal"))
+        self.conv = nn.Conv(
+            self.after, (3, 3), padding=1, kernel_init=nn.initializers.variance_scaling(2.0, "fan_out", "normal")
+        )
         self.norm = BatchNorm(use_running_average=not self.training)
 
     def __call__(self, x):
@@ -82,7 +84,12 @@ class Tree(nn.Module):
         if self.level == 1:
             shortcut = None
             if self.before != self.after:
-                shortcut = nn.Conv(self.after, (1, 1), padding="VALID", kernel_init=nn.initializers.variance_scaling(2.0, "fan_out", "normal"))
+                shortcut = nn.Conv(
+                    self.after,
+                    (1, 1),
+                    padding="VALID",
+                    kernel_init=nn.initializers.variance_scaling(2.0, "fan_out", "normal"),
+                )
             self.left = self.block(self.before, self.after, shortcut, training=self.training)
             self.right = self.block(self.after, self.after, training=self.training)
         else:

@@ -246,12 +246,21 @@ class Recurrent(nn.Module):
 
     def setup(self):
         self.drop = nn.Dropout(self.dropout, deterministic=not self.training)
-        self.encoder = nn.Embed(self.words, self.width, embedding_init=lambda key, shape, dtype=jnp.float32: jax.random.uniform(key, shape, dtype, -0.1, 0.1))
+        self.encoder = nn.Embed(
+            self.words,
+            self.width,
+            embedding_init=lambda key, shape, dtype=jnp.float32: jax.random.uniform(key, shape, dtype, -0.1, 0.1),
+        )
         if self.kind in ["LSTM", "GRU"]:
-            self.rnn = {"LSTM": make_lstm, "GRU": make_gru}[self.kind](self.width, self.hidden, self.layers, dropout=self.dropout, training=self.training)
+            self.rnn = {"LSTM": make_lstm, "GRU": make_gru}[self.kind](
+                self.width, self.hidden, self.layers, dropout=self.dropout, training=self.training
+            )
         else:
             self.rnn = RNN(self.hidden, num_layers=self.layers, dropout=self.dropout, training=self.training)
-        self.decoder = nn.Dense(self.words, kernel_init=lambda key, shape, dtype=jnp.float32: jax.random.uniform(key, shape, dtype, -0.1, 0.1))
+        self.decoder = nn.Dense(
+            self.words,
+            kernel_init=lambda key, shape, dtype=jnp.float32: jax.random.uniform(key, shape, dtype, -0.1, 0.1),
+        )
 
     def __call__(self, tokens, hidden):
         x = self.drop(self.encoder(tokens))

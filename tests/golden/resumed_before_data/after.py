@@ -87,7 +87,11 @@ class Net(nn.Module):
         return self._classified(x)
 
     def _classified(self, x):
-        return self.fc(jax.lax.collapse(self.pool(self.features(x.transpose(0, 2, 3, 1))).transpose(0, 3, 1, 2), 1))
+        return self.fc(
+            jax.lax.collapse(
+                self.pool(self.features(x.transpose(0, 2, 3, 1))).transpose(0, 3, 1, 2), 1
+            )
+        )
 
 
 parser = argparse.ArgumentParser()

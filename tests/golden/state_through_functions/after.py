@@ -72,12 +72,16 @@ def train(model, params, loader, optimizer, opt_state, epoch, key, log_interval=
     for batch, (data, target) in enumerate(loader):
         data, target = jnp.asarray(data), jnp.asarray(target)
         key, subkey = jax.random.split(key)
-        params, opt_state, metrics = train_step(model, optimizer, params, opt_state, data, target, subkey)
+        params, opt_state, metrics = train_step(
+            model, optimizer, params, opt_state, data, target, subkey
+        )
         loss = metrics["loss"]
         output = metrics["output"]
         total += loss.item()
         if batch % log_interval == 0:
-            print(epoch, batch, loss.item(), output.argmax(axis=1).astype(jnp.float32).mean().item())
+            print(
+                epoch, batch, loss.item(), output.argmax(axis=1).astype(jnp.float32).mean().item()
+            )
     return params, opt_state, total / len(loader)
 
 
@@ -106,7 +110,11 @@ def main():
     key, subkey = jax.random.split(key)
     example = loader.collate_fn([loader.dataset[0]])
     params = model.init(subkey, jnp.asarray(example[0]))["params"]
-    optimizer = optax.inject_hyperparams(lambda learning_rate: optax.chain(optax.add_decayed_weights(1e-4), optax.sgd(learning_rate, momentum=0.9)))(learning_rate=0.1)
+    optimizer = optax.inject_hyperparams(
+        lambda learning_rate: optax.chain(
+            optax.add_decayed_weights(1e-4), optax.sgd(learning_rate, momentum=0.9)
+        )
+    )(learning_rate=0.1)
     opt_state = optimizer.init(params)
     scheduler = optax.exponential_decay(0.1, transition_steps=1, decay_rate=0.5, staircase=True)
     scheduler_steps = 0
@@ -114,7 +122,9 @@ def main():
         key, subkey = jax.random.split(key)
         params, opt_state, loss = train(model, params, loader, optimizer, opt_state, epoch, subkey)
         scheduler_steps += 1
-        opt_state = optax.tree_utils.tree_set(opt_state, learning_rate=np.asarray(scheduler(scheduler_steps)))
+        opt_state = optax.tree_utils.tree_set(
+            opt_state, learning_rate=np.asarray(scheduler(scheduler_steps))
+        )
         print(loss, test(model, params, loader), [float(scheduler(scheduler_steps))])
     Path("net.pt").write_bytes(serialization.to_bytes(params))
 

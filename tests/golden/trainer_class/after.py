@@ -71,10 +71,18 @@ class Net(nn.Module):
         return self.fc2(self.drop(jnp.tanh(self.norm(self.fc1(x)))))
 
 
-@jax.jit(static_argnames=("model", "optimizer", "criterion"), donate_argnames=("params", "batch_stats", "opt_state"))
+@jax.jit(
+    static_argnames=("model", "optimizer", "criterion"),
+    donate_argnames=("params", "batch_stats", "opt_state"),
+)
 def train_step(model, optimizer, criterion, params, batch_stats, opt_state, x, y, key):
     def loss_fn(params, batch_stats):
-        output, mutated = model.clone(training=True).apply({"params": params, "batch_stats": batch_stats}, x, rngs={"dropout": key}, mutable=["batch_stats"])
+        output, mutated = model.clone(training=True).apply(
+            {"params": params, "batch_stats": batch_stats},
+            x,
+            rngs={"dropout": key},
+            mutable=["batch_stats"],
+        )
         batch_stats = mutated["batch_stats"]
         loss = criterion(output, y)
         return loss, batch_stats
@@ -96,15 +104,29 @@ class Trainer:
         self.params = params
         self.batch_stats = batch_stats
         self.criterion = lambda outputs, targets: jnp.square(outputs - targets).mean()
-        self.optimizer = optax.inject_hyperparams(lambda learning_rate: optax.adam(learning_rate))(learning_rate=lr)
+        self.optimizer = optax.inject_hyperparams(lambda learning_rate: optax.adam(learning_rate))(
+            learning_rate=lr
+        )
         self.opt_state = self.optimizer.init(self.params)
-        self.scheduler = optax.exponential_decay(lr, transition_steps=2, decay_rate=0.5, staircase=True)
+        self.scheduler = optax.exponential_decay(
+            lr, transition_steps=2, decay_rate=0.5, staircase=True
+        )
         self.scheduler_steps = 0
         self.history = []
 
     def step(self, x, y, key):
         x, y = jnp.asarray(x), jnp.asarray(y)
-        self.params, self.batch_stats, self.opt_state, metrics = train_step(self.model, self.optimizer, self.criterion, self.params, self.batch_stats, self.opt_state, x, y, key)
+        self.params, self.batch_stats, self.opt_state, metrics = train_step(
+            self.model,
+            self.optimizer,
+            self.criterion,
+            self.params,
+            self.batch_stats,
+            self.opt_state,
+            x,
+            y,
+            key,
+        )
         loss = metrics["loss"]
         return loss.item()
 
@@ -114,14 +136,23 @@ class Trainer:
             key, subkey = jax.random.split(key)
             total += self.step(x, y, subkey)
         self.scheduler_steps += 1
-        self.opt_state = optax.tree_utils.tree_set(self.opt_state, learning_rate=np.asarray(self.scheduler(self.scheduler_steps)))
+        self.opt_state = optax.tree_utils.tree_set(
+            self.opt_state, learning_rate=np.asarray(self.scheduler(self.scheduler_steps))
+        )
         self.history.append(total / len(loader))
 
     def evaluate(self, loader):
-        return sum(self.criterion(eval_step(self.model, self.params, self.batch_stats, jnp.asarray(x)), jnp.asarray(y)).item() for x, y in loader) / len(loader)
+        return sum(
+            self.criterion(
+                eval_step(self.model, self.params, self.batch_stats, jnp.asarray(x)), jnp.asarray(y)
+            ).item()
+            for x, y in loader
+        ) / len(loader)
 
     def save(self, path):
-        Path(path).write_bytes(serialization.to_bytes({"params": self.params, "batch_stats": self.batch_stats}))
+        Path(path).write_bytes(
+            serialization.to_bytes({"params": self.params, "batch_stats": self.batch_stats})
+        )
 
 
 torch.manual_seed(0)

@@ -85,11 +85,26 @@ class Generator(nn.Module):
         def block(width, out, normalize=True, training=False):
             layers = [nn.Dense(out, **torch_init(fan_in=width))]
             if normalize:
-                layers.append(BatchNorm(use_running_average=not training, epsilon=0.8, axis=1, scale_init=lambda key, shape, dtype=jnp.float32: 1.0 + (0.02 * jax.random.normal(key, shape, dtype))))
+                layers.append(
+                    BatchNorm(
+                        use_running_average=not training,
+                        epsilon=0.8,
+                        axis=1,
+                        scale_init=lambda key, shape, dtype=jnp.float32: 1.0
+                        + (0.02 * jax.random.normal(key, shape, dtype)),
+                    )
+                )
             layers.append(partial(nn.leaky_relu, negative_slope=0.2))
             return layers
 
-        self.model = nn.Sequential([*block(latent, 8, normalize=False, training=self.training), *block(8, 12, training=self.training), nn.Dense(int(np.prod(image_shape)), **torch_init(fan_in=12)), nn.tanh])
+        self.model = nn.Sequential(
+            [
+                *block(latent, 8, normalize=False, training=self.training),
+                *block(8, 12, training=self.training),
+                nn.Dense(int(np.prod(image_shape)), **torch_init(fan_in=12)),
+                nn.tanh,
+            ]
+        )
 
     def __call__(self, z):
         return self.model(z).reshape(z.shape[0], *image_shape)
@@ -99,13 +114,20 @@ class Discriminator(nn.Module):
     training: bool = False
 
     def setup(self):
-        self.model = nn.Sequential([
-            nn.Dense(8, **torch_init(fan_in=16)),
-            BatchNorm(use_running_average=not self.training, axis=1, scale_init=lambda key, shape, dtype=jnp.float32: 1.0 + (0.02 * jax.random.normal(key, shape, dtype))),
-            partial(nn.leaky_relu, negative_slope=0.2),
-            nn.Dense(1, **torch_init(fan_in=8)),
-            nn.sigmoid,
-        ])
+        self.model = nn.Sequential(
+            [
+                nn.Dense(8, **torch_init(fan_in=16)),
+                BatchNorm(
+                    use_running_average=not self.training,
+                    axis=1,
+                    scale_init=lambda key, shape, dtype=jnp.float32: 1.0
+                    + (0.02 * jax.random.normal(key, shape, dtype)),
+                ),
+                partial(nn.leaky_relu, negative_slope=0.2),
+                nn.Dense(1, **torch_init(fan_in=8)),
+                nn.sigmoid,
+            ]
+        )
 
     def __call__(self, image):
         flat = image.reshape(image.shape[0], -1)
@@ -133,35 +155,65 @@ optimizer_G_state = optimizer_G.init(generator_params)
 optimizer_D_state = optimizer_D.init(discriminator_params)
 
 
-@jax.jit(donate_argnames=("generator_params", "generator_batch_stats", "discriminator_batch_stats", "optimizer_G_state"))
-def train_step_g(generator_params, generator_batch_stats, discriminator_params, discriminator_batch_stats, optimizer_G_state, z, valid):
+@jax.jit(
+    donate_argnames=("generator_params", "generator_batch_stats", "discriminator_batch_stats", "optimizer_G_state")
+)
+def train_step_g(
+    generator_params,
+    generator_batch_stats,
+    discriminator_params,
+    discriminator_batch_stats,
+    optimizer_G_state,
+    z,
+    valid,
+):
     def loss_fn(generator_params, generator_batch_stats, discriminator_batch_stats):
-        made, mutated = generator.clone(training=True).apply({"params": generator_params, "batch_stats": generator_batch_stats}, z, mutable=["batch_stats"])
+        made, mutated = generator.clone(training=True).apply(
+            {"params": generator_params, "batch_stats": generator_batch_stats}, z, mutable=["batch_stats"]
+        )
         generator_batch_stats = mutated["batch_stats"]
-        output, mutated = discriminator.clone(training=True).apply({"params": discriminator_params, "batch_stats": discriminator_batch_stats}, made, mutable=["batch_stats"])
+        output, mutated = discriminator.clone(training=True).apply(
+            {"params": discriminator_params, "batch_stats": discriminator_batch_stats}, made, mutable=["batch_stats"]
+        )
         discriminator_batch_stats = mutated["batch_stats"]
         g_loss = adversarial_loss(output, valid)
         return g_loss, (generator_batch_stats, discriminator_batch_stats, made)
 
-    (loss, (generator_batch_stats, discriminator_batch_stats, made)), grads = jax.value_and_grad(loss_fn, has_aux=True)(generator_params, generator_batch_stats, discriminator_batch_stats)
+    (loss, (generator_batch_stats, discriminator_batch_stats, made)), grads = jax.value_and_grad(loss_fn, has_aux=True)(
+        generator_params, generator_batch_stats, discriminator_batch_stats
+    )
     updates, optimizer_G_state = optimizer_G.update(grads, optimizer_G_state, generator_params)
     generator_params = optax.apply_updates(generator_params, updates)
-    return generator_params, generator_batch_stats, discriminator_batch_stats, optimizer_G_state, {"loss": loss, "made": made}
+    return (
+        generator_params,
+        generator_batch_stats,
+        discriminator_batch_stats,
+        optimizer_G_state,
+        {"loss": loss, "made": made},
+    )
 
 
 @jax.jit(donate_argnames=("discriminator_params", "discriminator_batch_stats", "optimizer_D_state"))
 def train_step_d(discriminator_params, discriminator_batch_stats, optimizer_D_state, real, made, valid, fake):
     def loss_fn(discriminator_params, discriminator_batch_stats):
-        output, mutated = discriminator.clone(training=True).apply({"params": discriminator_params, "batch_stats": discriminator_batch_stats}, real, mutable=["batch_stats"])
+        output, mutated = discriminator.clone(training=True).apply(
+            {"params": discriminator_params, "batch_stats": discriminator_batch_stats}, real, mutable=["batch_stats"]
+        )
         discriminator_batch_stats = mutated["batch_stats"]
-        output_2, mutated = discriminator.clone(training=True).apply({"params": discriminator_params, "batch_stats": discriminator_batch_stats}, jax.lax.stop_gradient(made), mutable=["batch_stats"])
+        output_2, mutated = discriminator.clone(training=True).apply(
+            {"params": discriminator_params, "batch_stats": discriminator_batch_stats},
+            jax.lax.stop_gradient(made),
+            mutable=["batch_stats"],
+        )
         discriminator_batch_stats = mutated["batch_stats"]
         d_loss = (
             adversarial_loss(output, valid) + adversarial_loss(output_2, fake)
         ) / 2
         return d_loss, discriminator_batch_stats
 
-    (loss, discriminator_batch_stats), grads = jax.value_and_grad(loss_fn, has_aux=True)(discriminator_params, discriminator_batch_stats)
+    (loss, discriminator_batch_stats), grads = jax.value_and_grad(loss_fn, has_aux=True)(
+        discriminator_params, discriminator_batch_stats
+    )
     updates, optimizer_D_state = optimizer_D.update(grads, optimizer_D_state, discriminator_params)
     discriminator_params = optax.apply_updates(discriminator_params, updates)
     return discriminator_params, discriminator_batch_stats, optimizer_D_state, {"loss": loss}
@@ -174,10 +226,20 @@ for epoch in range(2):
         real = jnp.asarray(images).astype(jnp.float32)
 
         z = jnp.asarray(np.random.normal(0, 1, (images.shape[0], latent)), jnp.float32)
-        generator_params, generator_batch_stats, discriminator_batch_stats, optimizer_G_state, metrics = train_step_g(generator_params, generator_batch_stats, discriminator_params, discriminator_batch_stats, optimizer_G_state, z, valid)
+        generator_params, generator_batch_stats, discriminator_batch_stats, optimizer_G_state, metrics = train_step_g(
+            generator_params,
+            generator_batch_stats,
+            discriminator_params,
+            discriminator_batch_stats,
+            optimizer_G_state,
+            z,
+            valid,
+        )
         g_loss = metrics["loss"]
         made = metrics["made"]
 
-        discriminator_params, discriminator_batch_stats, optimizer_D_state, metrics = train_step_d(discriminator_params, discriminator_batch_stats, optimizer_D_state, real, made, valid, fake)
+        discriminator_params, discriminator_batch_stats, optimizer_D_state, metrics = train_step_d(
+            discriminator_params, discriminator_batch_stats, optimizer_D_state, real, made, valid, fake
+        )
         d_loss = metrics["loss"]
         print(f"{d_loss.item():.4f} {g_loss.item():.4f}")

@@ -13,7 +13,11 @@ class Mix(nn.Module):
     bias: bool = False
 
     def setup(self):
-        self.kernel = self.param("kernel", nn.initializers.variance_scaling(1.0, "fan_avg", "normal", in_axis=1, out_axis=0), (self.width, self.out))
+        self.kernel = self.param(
+            "kernel",
+            nn.initializers.variance_scaling(1.0, "fan_avg", "normal", in_axis=1, out_axis=0),
+            (self.width, self.out),
+        )
         self.bias_value = None
         if self.bias:
             self.bias_value = self.param("bias_value", nn.initializers.constant(0.1), (self.out,))
@@ -70,5 +74,7 @@ optimizer = optax.adam(1e-3)
 opt_state = optimizer.init(params)
 for step in range(3):
     key, subkey = jax.random.split(key)
-    params, opt_state, result = train(model, params, optimizer, opt_state, (jax.random.normal(subkey, (4, 5)), jnp.eye(4)), labels)
+    params, opt_state, result = train(
+        model, params, optimizer, opt_state, (jax.random.normal(subkey, (4, 5)), jnp.eye(4)), labels
+    )
     print(result)

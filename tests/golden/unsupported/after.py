@@ -18,7 +18,9 @@ class Net(nn.Module):
     def setup(self):
         self.fc = nn.Dense(3, **torch_init(fan_in=3))
         # self.odd = nn.FractionalMaxPool2d(2, output_size=2)
-        raise NotImplementedError("MIG202: torch.nn.FractionalMaxPool2d: its windows are drawn at random, by torch's generator")
+        raise NotImplementedError(
+            "MIG202: torch.nn.FractionalMaxPool2d: its windows are drawn at random, by torch's generator"
+        )
 
     def __call__(self, x):
         x = self.fc(x)

@@ -43,7 +43,13 @@ class Feedforward(nn.Module):
 
     def setup(self):
         self.up = nn.Dense(4 * self.settings.width, **torch_init(fan_in=self.settings.width))
-        self.down = nn.Dense(self.settings.width, **torch_init(fan_in=4 * self.settings.width, kernel_init=nn.initializers.normal(0.02 / math.sqrt(2 * self.settings.layers))))
+        self.down = nn.Dense(
+            self.settings.width,
+            **torch_init(
+                fan_in=4 * self.settings.width,
+                kernel_init=nn.initializers.normal(0.02 / math.sqrt(2 * self.settings.layers)),
+            )
+        )
 
     def __call__(self, x):
         return self.down(nn.relu(self.up(x)))
@@ -69,12 +75,16 @@ class Model(nn.Module):
 
     def setup(self):
         self.table = nn.Embed(self.config.vocabulary, self.config.width, embedding_init=nn.initializers.normal(1.0))
-        self.blocks = [Block(self.config, self.config.dropout, training=self.training) for _ in range(self.config.layers)]
+        self.blocks = [
+            Block(self.config, self.config.dropout, training=self.training) for _ in range(self.config.layers)
+        ]
         self.head = nn.Dense(self.config.vocabulary, **torch_init(fan_in=self.config.width))
 
     def report(self, params):
         # how large it is
-        count = sum(p.size for p in jax.tree.leaves({name: params[name] for name in params if name.startswith("blocks_")}))
+        count = sum(
+            p.size for p in jax.tree.leaves({name: params[name] for name in params if name.startswith("blocks_")})
+        )
         print(f"{self.size(params):,} weights, {count:,} of them in {self.config.layers} blocks")
 
     def size(self, params, with_table=True):
@@ -88,12 +98,18 @@ class Model(nn.Module):
         decayed = [p for p in jax.tree.leaves(params) if p.ndim >= 2]
         others = [p for p in jax.tree.leaves(params) if p.ndim < 2]
         print(f"{len(decayed)} decayed, {sum(p.size for p in others)} others")
-        optimizer = optax.inject_hyperparams(lambda learning_rate: optax.adamw(learning_rate, weight_decay=decay, mask=lambda params: jax.tree.map(lambda p: p.ndim >= 2, params)))(learning_rate=rate)
+        optimizer = optax.inject_hyperparams(
+            lambda learning_rate: optax.adamw(
+                learning_rate, weight_decay=decay, mask=lambda params: jax.tree.map(lambda p: p.ndim >= 2, params)
+            )
+        )(learning_rate=rate)
         return optimizer
 
     def shortened(self, length):
         # self.table.weight = nn.Parameter(self.table.weight[:length])
-        raise NotImplementedError("MIG204: Model.shortened: self.table.weight is cut to length, and no setting of self that makes it says so")
+        raise NotImplementedError(
+            "MIG204: Model.shortened: self.table.weight is cut to length, and no setting of self that makes it says so"
+        )
 
     @classmethod
     def of_another(cls, config, weights, key):
@@ -101,7 +117,9 @@ class Model(nn.Module):
         # for name, value in model.state_dict().items():
         #     value.copy_(weights[name].t())
         # return model
-        raise NotImplementedError("MIG303: Model.of_another: value is changed in place, and may be seen under another name")
+        raise NotImplementedError(
+            "MIG303: Model.of_another: value is changed in place, and may be seen under another name"
+        )
 
     def __call__(self, tokens):
         x = self.table(tokens)
@@ -118,7 +136,12 @@ def batch(key):
 @jax.jit(static_argnames=("model", "optimizer"), donate_argnames=("params", "opt_state"))
 def train_step(model, optimizer, params, opt_state, tokens, targets, key):
     def loss_fn(params):
-        loss = cross_entropy(jax.lax.collapse(model.clone(training=True).apply({"params": params}, tokens, rngs={"dropout": key}), 0, 2), targets.reshape(-1))
+        loss = cross_entropy(
+            jax.lax.collapse(
+                model.clone(training=True).apply({"params": params}, tokens, rngs={"dropout": key}), 0, 2
+            ),
+            targets.reshape(-1),
+        )
         return loss
 
     loss, grads = jax.value_and_grad(loss_fn)(params)

@@ -107,7 +107,9 @@ class Mixer(nn.Module):
         self.linear = nn.Dense(self.config.width, use_bias=False, **torch_init(fan_in=self.config.width))
         self.fused = True
         if not self.fused:
-            self.mask = jnp.tril(jnp.ones((self.config.length, self.config.length))).reshape(1, self.config.length, self.config.length)
+            self.mask = jnp.tril(jnp.ones((self.config.length, self.config.length))).reshape(
+                1, self.config.length, self.config.length
+            )
 
     def __call__(self, x):
         return x + jnp.cumsum(self.linear(self.norm(x)), axis=1)

@@ -7,10 +7,18 @@ import optax
 from tools.metrics import Mean, accuracy
 
 
-@jax.jit(static_argnames=("model", "optimizer", "criterion"), donate_argnames=("params", "batch_stats", "opt_state"))
+@jax.jit(
+    static_argnames=("model", "optimizer", "criterion"),
+    donate_argnames=("params", "batch_stats", "opt_state"),
+)
 def train_step(model, optimizer, criterion, params, batch_stats, opt_state, inputs, targets, key):
     def loss_fn(params, batch_stats):
-        output, mutated = model.clone(training=True).apply({"params": params, "batch_stats": batch_stats}, inputs, rngs={"dropout": key}, mutable=["batch_stats"])
+        output, mutated = model.clone(training=True).apply(
+            {"params": params, "batch_stats": batch_stats},
+            inputs,
+            rngs={"dropout": key},
+            mutable=["batch_stats"],
+        )
         batch_stats = mutated["batch_stats"]
         loss = criterion(output, targets)
         return loss, batch_stats
@@ -26,7 +34,9 @@ def train_one_epoch(model, params, batch_stats, loader, criterion, optimizer, op
     for inputs, targets in loader:
         inputs, targets = jnp.asarray(inputs), jnp.asarray(targets)
         key, subkey = jax.random.split(key)
-        params, batch_stats, opt_state, metrics = train_step(model, optimizer, criterion, params, batch_stats, opt_state, inputs, targets, subkey)
+        params, batch_stats, opt_state, metrics = train_step(
+            model, optimizer, criterion, params, batch_stats, opt_state, inputs, targets, subkey
+        )
         loss = metrics["loss"]
         mean.add(loss.item(), len(targets))
     return params, batch_stats, opt_state, mean.value()

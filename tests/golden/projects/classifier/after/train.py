@@ -49,7 +49,9 @@ def main():
     criterion = cross_entropy
     for epoch in range(args.epochs):
         key, subkey = jax.random.split(key)
-        params, batch_stats, opt_state, loss = engine.train_one_epoch(model, params, batch_stats, loader, criterion, optimizer, opt_state, subkey)
+        params, batch_stats, opt_state, loss = engine.train_one_epoch(
+            model, params, batch_stats, loader, criterion, optimizer, opt_state, subkey
+        )
         accuracy = engine.evaluate(model, params, batch_stats, loader)
         print(f"epoch {epoch} loss {loss:.4f} accuracy {accuracy:.3f}")
 

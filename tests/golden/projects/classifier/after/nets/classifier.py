@@ -10,9 +10,13 @@ class Classifier(nn.Module):
     training: bool = False
 
     def setup(self):
-        self.stem = nn.Dense(self.hidden, kernel_init=nn.initializers.variance_scaling(2.0, "fan_in", "normal"))
+        self.stem = nn.Dense(
+            self.hidden, kernel_init=nn.initializers.variance_scaling(2.0, "fan_in", "normal")
+        )
         self.block = Block(self.hidden, training=self.training)
-        self.head = nn.Dense(self.classes, kernel_init=nn.initializers.variance_scaling(2.0, "fan_in", "normal"))
+        self.head = nn.Dense(
+            self.classes, kernel_init=nn.initializers.variance_scaling(2.0, "fan_in", "normal")
+        )
 
     def __call__(self, x):
         x = nn.relu(self.stem(x))

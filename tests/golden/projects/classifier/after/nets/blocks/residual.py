@@ -46,7 +46,9 @@ class Block(nn.Module):
 
     def setup(self):
         self.norm = BatchNorm(use_running_average=not self.training, axis=1)
-        self.linear = nn.Dense(self.width, kernel_init=nn.initializers.variance_scaling(2.0, "fan_in", "normal"))
+        self.linear = nn.Dense(
+            self.width, kernel_init=nn.initializers.variance_scaling(2.0, "fan_in", "normal")
+        )
         self.drop = nn.Dropout(self.rate, deterministic=not self.training)
 
     def __call__(self, x):
