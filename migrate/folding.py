@@ -1,4 +1,4 @@
-"""Lines of the output that have become too long to read are broken as black breaks them; all others stay as they are."""
+"""Lines of the output that have become too long are broken as black breaks them; all others stay as they are."""
 
 from __future__ import annotations
 
