@@ -21,17 +21,19 @@ ANY = "*"  # in the place of a name that is only known as the program runs
 
 @dataclass(frozen=True)
 class Borrowed:
-    """A `name` of a file of an installed package, and the `module` that the file becomes beside the script."""
+    """A `name` of a file of an installed package, and the `module` that the file becomes beside the script. `parts`:
+    the text of that file where it is cut out of several."""
 
     path: Path
     package: str
     module: str
     name: str
+    parts: str = ""
 
     @property
     def shown(self) -> str:
         """Where it is in its package."""
-        return f"{self.package.replace('.', '/')}/{self.path.name}"
+        return f"parts of {self.package}" if self.parts else f"{self.package.replace('.', '/')}/{self.path.name}"
 
 
 def borrowed_names(text: str) -> dict[str, Borrowed]:

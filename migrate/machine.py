@@ -22,6 +22,7 @@ NO_OPS = frozenset(
         "torch.backends.cuda.enable_math_sdp",
         "torch.backends.cuda.enable_mem_efficient_sdp",
         "torch.backends.cuda.enable_cudnn_sdp",
+        "torch.fx.wrap",
         "torch.jit.set_fusion_strategy",
         "torchvision.utils._log_api_usage_once",
         *(
@@ -96,9 +97,10 @@ MODULES = (
     "torch.special",
 )
 
-# What compilers of torch's own are told by decorators.
+# What compilers and tracers of torch's own are told by decorators.
 DECORATORS = (
     "torch.compile",
+    "torch.fx.wrap",
     "torch.compiler.disable",
     *(f"torch.jit.{name}" for name in ("script", "script_if_tracing", "ignore", "unused", "export")),
 )

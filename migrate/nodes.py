@@ -157,6 +157,14 @@ def call(function: Expr | str, *nodes: Expr, **keywords: Expr) -> cst.Call:
     return cst.Call(parenthesized(func), arguments(nodes, keywords))
 
 
+def with_some(call: cst.Call, args: Sequence[cst.Arg]) -> cst.Call:
+    """A call with some of its arguments alone."""
+    if len(args) == len(call.args):
+        return call
+    last = [arg.with_changes(comma=cst.MaybeSentinel.DEFAULT) for arg in args[-1:]]
+    return call.with_changes(args=[*args[:-1], *last])
+
+
 def tuple_of(nodes: Sequence[Expr], parentheses: bool = True) -> cst.Tuple:
     """A tuple, with a trailing comma where it has one element."""
     made = cst.Tuple([_element(node) for node in nodes])

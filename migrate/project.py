@@ -9,21 +9,28 @@ neither import nor are imported by one that does, are copied as they are.
 from __future__ import annotations
 
 import os
+import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from pathlib import Path
 
 from migrate import notebook
-from migrate.borrowed import Borrowed
+from migrate.borrowed import Borrowed, installed
 from migrate.diagnostics import Diagnostic, Fatal
+from migrate.extracted import extracted
 from migrate.imports import SUFFIX, Written
+from migrate.library_modules import role
 from migrate.lowering import Input
 from migrate.qualified import FILE
 from migrate.reached_files import Found, absolute, converted_files, imported_first, reached_files, shown, used_files
 from migrate.source import SourceFile, decode_source, parse, read_bytes
 
 SUFFIXES = (SUFFIX, notebook.SUFFIX)
+
+# Packages of which the rewriter knows what their parts mean, or that have nothing to do with torch.
+KNOWN = frozenset({"torch", "torchvision", "torchaudio", "torchtext", "einops", "accelerate", "numpy", "tqdm", "rich"})
 
 # Folders that hold no code of a project's own.
 LEFT_OUT = frozenset(
@@ -197,16 +204,36 @@ def _borrowed_files(found: Mapping[Path, Found], lowered: set[Path]) -> list[Mem
     file of its own borrows nothing."""
     made: dict[Path, Member] = {}
     own = {path.stem for path in found}
+    parts = extracted_parts({path: file for path, file in found.items() if path in lowered})
     for path, file in found.items():
+        file.borrowed |= {f"{module}.{name}": parts[module, name] for module, name in file.foreign & parts.keys()}
         file.borrowed = {q: one for q, one in file.borrowed.items() if path in lowered and one.module not in own}
         for one in file.borrowed.values():
             if one.path not in made:
-                data = read_bytes(one.path)
+                data = one.parts.encode() if one.parts else read_bytes(one.path)
                 text, encoding, _ = decode_source(one.shown, data)
                 source = parse(one.shown, text, encoding)
                 place = f"{one.module}{SUFFIX}"
                 made[one.path] = Member(one.path, place, data, source, one.module + FILE, library=one.package)
     return list(made.values())
+
+
+def extracted_parts(found: Mapping[Path, Found]) -> dict[tuple[str, str], Borrowed]:
+    """What files take from installed packages that are written with torch, cut out of them: (module, name) -> where it
+    is now."""
+    wanted = {pair for file in found.values() if file.torch for pair in file.foreign}
+    named = {word for file in found.values() for word in re.findall(r"\w+", file.text)}
+    made: dict[tuple[str, str], Borrowed] = {}
+    for root in sorted({module.partition(".")[0] for module, _ in wanted} - sys.stdlib_module_names - KNOWN):
+        pairs = {
+            (module, name) for module, name in wanted if module.partition(".")[0] == root and not role(f"{root}.{name}")
+        }
+        parts = next((p for folder in installed(root) if (p := extracted(root, Path(folder), pairs, named))), None)
+        if parts is not None:
+            module = f"{root}_modules"
+            path = Path(f"{module}{SUFFIX}")
+            made |= {pair: Borrowed(path, root, module, pair[1], parts.text) for pair in parts.names}
+    return made
 
 
 def _run_by_name(found: Mapping[Path, Found], root: Path) -> list[Member]:

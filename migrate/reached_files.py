@@ -31,6 +31,7 @@ class Found:
     reached: dict[Written, dict[str, Path]] = field(default_factory=dict)  # import -> module as written -> its place
     passed: dict[Written, str] = field(default_factory=dict)  # imports of which nothing is used -> the file
     borrowed: dict[str, Borrowed] = field(default_factory=dict)  # names of installed packages -> where they are now
+    foreign: set[tuple[str, str]] = field(default_factory=set)  # names of other packages: the module, the name
     names: set[str] = field(default_factory=set)  # Python files that it names in strings
     library: str = ""  # the package that it is part of, where it was named alone and that is an installed library
     torch: bool = False
@@ -126,6 +127,9 @@ def _read(path: Path, scripts: Sequence[Path], added: Sequence[Path], alone: boo
             made.reached[written] = {t: other for t, other in reached(path, written, scripts, added) if other != path}
         made.names = named_files(text)
         made.borrowed = borrowed_names(text)
+        made.foreign = {
+            (w.module, name) for w, ways in made.reached.items() if not ways and not w.dots for name in w.names
+        }
     except (SyntaxError, ValueError, RecursionError):
         pass  # LibCST says where
     return made

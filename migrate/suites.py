@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 import libcst as cst
 
@@ -102,16 +102,21 @@ def commented(made: cst.SimpleStatementLine, original: Statement | None) -> cst.
     return made if original is None else made.with_changes(leading_lines=comments(original))
 
 
-def without_unread(made: Sequence[Statement], original: cst.BaseSuite) -> list[Statement]:
-    """What became of a block, without the names that only what disappeared has read."""
+def without_unread(
+    made: Sequence[Statement], original: cst.BaseSuite, restated: Set[str] = frozenset()
+) -> list[Statement]:
+    """What became of a block, without the names that only what disappeared has read: those that call nothing, or whose
+    value is `restated` elsewhere."""
     body = list(made)
     for statement in reversed(made):
         small = (
             statement.body[0] if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1 else None
         )
-        if not isinstance(small, cst.Assign) or usage.calls(small.value):
+        if not isinstance(small, cst.Assign):
             continue
         names = [target.target.value for target in small.targets if isinstance(target.target, cst.Name)]
+        if usage.calls(small.value) and not set(names) <= restated:
+            continue
         read = set(usage.loads([one for one in body if one is not statement]))
         if len(names) == len(small.targets) and not read & set(names) and set(names) <= set(usage.loads(original)):
             body = [one for one in body if one is not statement]

@@ -64,6 +64,8 @@ class Assignments(InlineModels, HandedOver, Initialisation, DataLoading, Changed
             return self.item_assignment(line, small, targets[0])
         if all((self.torch_name(target) or "").startswith(SETTINGS) for target in targets):
             return []
+        if self.collects_options(small):
+            return []
         if len(targets) == 1 and isinstance(targets[0], cst.Attribute):
             tied = self.attribute_assignment(line, targets[0], small.value)
             if tied is not None:

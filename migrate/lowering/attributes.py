@@ -90,7 +90,8 @@ class Attributes(NamedWeights, ParameterLists, ModuleLists):
             return suites.assigned(line, nodes.name(facts.held[name]), node)
         if name in facts.fields and (nodes.dotted(value) != name or name in facts.rebinds):
             facts.renamed[name] = f"{name}_layer" if isinstance(kind, Module) else f"{name}_value"
-        self.note_attribute(facts, name, kind, passed=isinstance(value, cst.Name) and value.value in facts.fields)
+        passed = isinstance(value, cst.Name) and value.value in facts.fields
+        self.note_attribute(facts, name, kind, perhaps=passed or _or_none(value))
         flag = nodes.literal(node)
         if isinstance(flag, bool) and name in facts.certain - facts.rebound:
             facts.flags[name] = flag
@@ -120,9 +121,9 @@ class Attributes(NamedWeights, ParameterLists, ModuleLists):
         renamed = facts.renamed.get(target.attr.value)
         return target.with_changes(attr=cst.Name(renamed)) if renamed else target
 
-    def note_attribute(self, facts: ClassFacts, name: str, kind: Kind, passed: bool = False) -> None:
-        """Remembers what an attribute is, over all that it may be set to, and its modules. `passed`: it is an argument
-        of the constructor, which may also be None."""
+    def note_attribute(self, facts: ClassFacts, name: str, kind: Kind, perhaps: bool = False) -> None:
+        """Remembers what an attribute is, over all that it may be set to, and its modules. `perhaps`: it may also be
+        None."""
         if isinstance(kind, Items) and kind.type != "modules" and isinstance(kind.joined(), Module):
             raise Unsupported(
                 "MIG201", f"self.{name} is a plain list of modules, which torch does not register; use nn.ModuleList"
@@ -133,7 +134,7 @@ class Attributes(NamedWeights, ParameterLists, ModuleLists):
         whole = join(before, kind)
         facts.seen[name] = whole
         if isinstance(whole, Module):
-            sure = name in facts.certain and len(whole.options) == 1 and not passed
+            sure = name in facts.certain and len(whole.options) == 1 and not perhaps
             facts.children[name] = whole.options[0] if sure else ChoiceNode(whole.options)
         elif isinstance(kind, Module) or isinstance(before, Module):
             raise Unsupported("MIG201", f"self.{name} is a module in one case and something else in another")
@@ -221,11 +222,15 @@ def _other_name(name: str, kind: Kind) -> str:
     return f"{name}_list" if isinstance(kind, Items) else f"{name}_layer"
 
 
+def _or_none(value: Expr) -> bool:
+    """Whether an expression is None in one of two cases."""
+    return isinstance(value, cst.IfExp) and any(nodes.is_literal(side, None) for side in (value.body, value.orelse))
+
+
 def _moved(value: Expr, path: str) -> bool:
     """Whether a value is an attribute on another device or of another type, or None where that is None."""
     if isinstance(value, cst.IfExp):
-        sides = [value.body, value.orelse]
-        return any(nodes.is_literal(side, None) for side in sides) and any(_moved(side, path) for side in sides)
+        return _or_none(value) and any(_moved(side, path) for side in (value.body, value.orelse))
     func = value.func if isinstance(value, cst.Call) else None
     return isinstance(func, cst.Attribute) and func.attr.value in _MOVES and nodes.dotted(func.value) == path
 

@@ -54,18 +54,29 @@ def import_borrowed(scope: Scope, line: cst.SimpleStatementLine, known: Sequence
     return made
 
 
-def from_borrowed(scope: Scope, line: cst.SimpleStatementLine, alias: cst.ImportAlias, file: Borrowed) -> Statement:
-    """`from torchvision.models import resnet18`, from the file beside the script."""
-    scope.env.kinds[alias.evaluated_alias or alias.evaluated_name] = _kind(scope, file)
-    report_borrowed(scope, file, line)
-    return nodes.statement(
-        f"from {file.module} import {nodes.code(alias.with_changes(comma=cst.MaybeSentinel.DEFAULT))}"
-    )
+def from_borrowed(
+    scope: Scope, line: cst.SimpleStatementLine, module: str, names: Sequence[cst.ImportAlias]
+) -> list[Statement]:
+    """`from torchvision.models import resnet18, resnet34`, of the names that are borrowed: from files beside the
+    script."""
+    taken: dict[str, list[str]] = {}
+    for alias in names:
+        file = scope.unit.borrowed.get(f"{module}.{alias.evaluated_name}")
+        if file is not None:
+            kind = _kind(scope, file)
+            scope.env.kinds[alias.evaluated_alias or alias.evaluated_name] = kind
+            text = nodes.code(alias.with_changes(comma=cst.MaybeSentinel.DEFAULT))
+            report_borrowed(scope, file, line)
+            if file.name not in scope.script.gone.get(file.module + FILE, ()):
+                taken.setdefault(file.module, []).append(text)
+    return [nodes.statement(f"from {file} import {', '.join(texts)}") for file, texts in taken.items()]
 
 
 def report_borrowed(scope: Scope, file: Borrowed, line: cst.SimpleStatementLine) -> None:
     """Says that a file of a package is rewritten."""
-    scope.unit.report(Unsupported("MIG103", f"{file.shown} as {file.module}.py"), line)
+    said = f"{file.shown} as {file.module}.py"
+    if all(found.message != said for found in scope.unit.diagnostics):
+        scope.unit.report(Unsupported("MIG103", said), line)
 
 
 def _kind(scope: Scope, file: Borrowed) -> Kind:

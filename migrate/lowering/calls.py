@@ -124,7 +124,7 @@ class Calls(
     """Where a call goes."""
 
     def expr_Call(self, node: cst.Call) -> Value:
-        node = self.without_extras(node)
+        node = self.without_extras(self.options_written_out(node))
         func = node.func
         if self.is_contextlib(node):
             return self.torch_contextlib_nullcontext(node)
@@ -172,11 +172,7 @@ class Calls(
     def without_extras(self, node: cst.Call) -> cst.Call:
         """A call in a constructor without the `**kwargs` that nobody gives it."""
         facts = self.script.classes.get(self.cls) if self.context == "setup" else None
-        args = [arg for arg in node.args if facts is None or not is_extras(arg, facts.extras)]
-        if len(args) == len(node.args):
-            return node
-        last = [arg.with_changes(comma=cst.MaybeSentinel.DEFAULT) for arg in args[-1:]]
-        return node.with_changes(args=[*args[:-1], *last])
+        return nodes.with_some(node, [arg for arg in node.args if facts is None or not is_extras(arg, facts.extras)])
 
     def method_call(self, node: cst.Call, func: cst.Attribute, base: Value) -> Value:
         """A call `base.method(...)`."""
@@ -341,6 +337,8 @@ class Calls(
             return self.loss_call(node, callee, kind)
         if isinstance(kind, Instance) and f"{kind.cls}.__call__" in self.script.functions:
             return self.user_call(node, callee, Function(f"{kind.cls}.__call__"))
+        if self.is_always_none(node.func):
+            return Value(node.with_changes(args=self.plain_args(node.args)), Never())
         self.refuse_foreign(node, kind)
         name = nodes.dotted(node.func)
         if isinstance(node.func, cst.Name) and self.env.lookup(node.func.value) is None:

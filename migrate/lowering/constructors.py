@@ -34,6 +34,15 @@ def repeated(body: Sequence[cst.CSTNode]) -> set[str]:
     return {name for name, times in _times(body).items() if times > 1}
 
 
+def set_before(body: Sequence[cst.CSTNode], name: str) -> set[str]:
+    """The attributes of self that a block has surely set, once and for all, where it sets `name`; none where it may
+    not set that."""
+    for number, statement in enumerate(body):
+        if name in certain([statement]):
+            return certain(body[:number]) - repeated(body)
+    return set()
+
+
 # Methods that a parameter of a constructor has if it is a module or a logger: its settings stay as they are.
 _OF_OTHERS = frozenset(
     {"train", "eval", "to", "cuda", "cpu", "half", "float", "double", "apply", "compile", "requires_grad_", "zero_grad"}

@@ -235,6 +235,8 @@ class ControlFlow(ChosenWeights, Branches, Precision, DataLoading, OptimizerStat
         return [node.with_changes(items=items, body=suites.block_of(node.body, body))]
 
     def statement_Try(self, node: cst.Try) -> list[Statement]:
+        if self.takes_from_torch(node):
+            return suites.with_comments(self.suite(node.body.body), node)
         start = self.env.copy()
         body = self.suite(node.body.body)
         if self.ended([], self.env.copy(), start):
@@ -266,6 +268,18 @@ class ControlFlow(ChosenWeights, Branches, Precision, DataLoading, OptimizerStat
             final = self.suite(node.finalbody.body.body)
             changes["finalbody"] = node.finalbody.with_changes(body=suites.block_of(node.finalbody.body, final))
         return [node.with_changes(**changes)]
+
+    @staticmethod
+    def takes_from_torch(node: cst.Try) -> bool:
+        """Whether a block only imports from torch, and says what to do where an older torch has no such name."""
+        lines = suites.suite_of(node.body.body)
+        inside = [
+            small for line in lines for small in (line.body if isinstance(line, cst.SimpleStatementLine) else [line])
+        ]
+        sources = [nodes.dotted(one.module) or "" for one in inside if isinstance(one, cst.ImportFrom) and one.module]
+        missing = all(nodes.code(h.type or nodes.name("_")) in _MISSING for h in node.handlers)
+        from_torch = len(sources) == len(inside) and all(s.partition(".")[0] == "torch" for s in sources)
+        return from_torch and missing and bool(node.handlers) and node.orelse is None and node.finalbody is None
 
     def handler(self, node: cst.ExceptHandler, body: list[Statement]) -> cst.ExceptHandler:
         """One `except` with its lowered body. XLA has one exception for all that goes wrong on a device, whose text
@@ -299,6 +313,9 @@ class ControlFlow(ChosenWeights, Branches, Precision, DataLoading, OptimizerStat
             cases.append(case.with_changes(body=suites.block_of(case.body, body)))
             self.env.last = dict(start.last)
         return [*settled, node.with_changes(subject=self.node(node.subject), cases=cases)]
+
+
+_MISSING = ("ImportError", "ModuleNotFoundError")
 
 
 def _caught(node: Expr) -> list[Expr]:

@@ -76,14 +76,16 @@ class Imports(Binding):
                 self.import_all(scope, line)
             return [line]
         if scope is None:
-            for alias in small.names:
+            made = from_borrowed(self, line, module, small.names)
+            left = [alias for alias in small.names if f"{module}.{alias.evaluated_name}" not in self.unit.borrowed]
+            for alias in left:
                 name = f"{module}.{alias.evaluated_name}"
                 if name in _PROGRESS:
                     self.env.kinds[alias.evaluated_alias or alias.evaluated_name] = Plain("progress")
                     continue
                 self.unit.imported[alias.evaluated_alias or alias.evaluated_name] = name
                 self.env.kinds[alias.evaluated_alias or alias.evaluated_name] = self.foreign_kind(name)
-            return self.taking(line, small, [alias for alias in small.names if not self.is_left_out(alias)])
+            return [*self.taking(line, small, [alias for alias in left if not self.is_left_out(alias)]), *made]
         for alias in small.names:
             self.report_unread(line, f"{module}{'' if module.endswith('.') else '.'}{alias.evaluated_name}")
         return self.from_project(line, small, small.names, scope)
@@ -107,11 +109,11 @@ class Imports(Binding):
         """`from torch import nn`. What has no counterpart is not imported from a library that stays."""
         if isinstance(small.names, cst.ImportStar):
             return [line]
-        kept, known, made = [], [], list[Statement]()
+        kept, known = [], []
+        made = from_borrowed(self, line, module, small.names)
         for alias in small.names:
             name = f"{module}.{alias.evaluated_name}"
             if name in self.unit.borrowed:
-                made.append(from_borrowed(self, line, alias, self.unit.borrowed[name]))
                 continue
             known.append(TorchName(name))
             self.env.kinds[alias.evaluated_alias or alias.evaluated_name] = known[-1]

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
+from migrate import layouts, nodes, suites, usage
 from migrate.constructed import ClassNode, LayerNode, ListNode
 from migrate.diagnostics import Unsupported
-from migrate.kinds import UNKNOWN, Module, SelfModule
+from migrate.facts import ClassFacts
+from migrate.kinds import UNKNOWN, Module, SelfModule, Tensor
+from migrate.lowering.constructors import set_before
 from migrate.lowering.elements import children_of, named_child, only_option
 from migrate.lowering.initializers_handed_down import HandedDown, Way
-from migrate.lowering.initializing_functions import IN_ANY_CLASS, IN_PLACE, initializer_of
+from migrate.lowering.initializing_functions import IN_ANY_CLASS, IN_PLACE, initializer_of, of_matrix
 from migrate.nodes import Expr, Statement
 
 _DEEP = 8  # how many variables may be written in terms of one another
@@ -39,11 +41,40 @@ class InitialWeights(HandedDown):
 
     def ask(self, name: str, call: cst.Call, target: Expr) -> list[Statement]:
         """Notes the initialiser of a weight under its path."""
-        weight = _without_data(target)
-        way, path = self.weight_path(weight)
+        named = self.meaning(target.value) if isinstance(target, cst.Name) and self.is_defined(target) else target
+        matrix = self.seen_as_matrix(named)
+        way, path = self.weight_path(_without_data(matrix or named))
         made = self.in_terms_of_fields(initializer_of(self, name, call, target), call)
+        if matrix is not None:
+            made = of_matrix(made, self.rank_of(way, call))
         self.note_asked(way, path, made, call)
         return []
+
+    def is_defined(self, name: cst.Name) -> bool:
+        """Whether a name of this method stands for an expression that is known."""
+        return name.value in self.env.definitions and name.value not in self.walked
+
+    def seen_as_matrix(self, node: Expr) -> Expr | None:
+        """The weight `w` of `w.view(w.shape[0], -1)` and its like, a row for each output; None for anything else."""
+        if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
+            return None
+        weight, method = node.func.value, node.func.attr.value
+        given = [arg.value for arg in node.args]
+        sizes = nodes.elements(given[0]) if len(given) == 1 and isinstance(given[0], cst.List | cst.Tuple) else given
+        text, of = [nodes.code(size) for size in sizes], nodes.code(weight)
+        rows = method in ("view", "reshape") and text in ([f"{of}.shape[0]", "-1"], [f"{of}.size(0)", "-1"])
+        if not rows and (method, text) != ("flatten", ["1"]):
+            return None
+        return self.meaning(weight.value) if isinstance(weight, cst.Name) and self.is_defined(weight) else weight
+
+    @staticmethod
+    def rank_of(way: Way, call: cst.Call) -> int:
+        """How many axes the weight of a convolution has."""
+        option = only_option(way.kind)
+        name = option.torch if isinstance(option, LayerNode) else ""
+        if name.startswith("torch.nn.Conv") and name[-2:] in ("1d", "2d", "3d") and "Transpose" not in name:
+            return int(name[-2]) + 2
+        raise Unsupported("MIG204", f"`{nodes.code(call)}`: a view of what is no weight of a convolution")
 
     def in_terms_of_fields(self, made: Expr, call: cst.Call) -> Expr:
         """An initialiser without the variables of this method, which the layer's constructor does not see."""
@@ -93,10 +124,31 @@ class InitialWeights(HandedDown):
         path = nodes.dotted(target) or ""
         facts = self.script.classes[self.cls]
         name = path.removeprefix("self.")
-        lowered = self.array(value)
         if name in facts.buffers and not self.conditions:
-            return [nodes.statement(f"self.{name} = {{v}}", v=lowered.node)]
-        raise Unsupported("MIG204", f"`{nodes.code(node)}`")
+            return [nodes.statement(f"self.{name} = {{v}}", v=self.array(value).node)]
+        made = self.starting_value(facts, name, value) if name in facts.parameters else None
+        if made is None:
+            raise Unsupported("MIG204", f"`{nodes.code(node)}`")
+        self.note_asked(Way(facts, "self", UNKNOWN), path, made, node)
+        return []
+
+    def starting_value(self, facts: ClassFacts, name: str, value: Expr) -> Expr | None:
+        """The initialiser of a parameter that starts as an array, in terms of what the constructor has made before it;
+        None where it is made of anything else."""
+        meant = {name: self.meaning(name) for name in usage.loads(value) if name in self.env.definitions}
+        whole = nodes.substituted(value, meant)
+        if _OF_INITIALIZERS & set(usage.loads(whole)):
+            return None
+        lowered = self.array(nodes.visited(whole, _OwnShape(name)))
+        made = layouts.first(lowered)
+        init, method = facts.method("__init__"), facts.method(self.scope.rpartition(".")[2])
+        before = set_before(suites.suite_of(init.body.body), name) if init is not None else set()
+        local = set(usage.stores(method.body)) if method is not None and method is not init else set()
+        if set(usage.loads(made)) & local or not {p.split(".")[1] for p in own_paths(made)} <= {*before, *facts.fields}:
+            return None
+        self.restated |= meant.keys()
+        cast = "" if isinstance(lowered.kind, Tensor) and lowered.kind.dtype == "float" else ".astype(dtype)"
+        return nodes.expression(f"lambda key, shape, dtype=jnp.float32: jnp.broadcast_to({{v}}, shape){cast}", v=made)
 
     def weight_path(self, node: Expr) -> tuple[Way, str]:
         """Where the layer of a weight is made, and the path of the weight in the class that makes it."""
@@ -178,6 +230,25 @@ class InitialWeights(HandedDown):
         if len(tests) != 1 or name not in facts.fields:
             raise Unsupported("MIG204", f"initial weights depend on `{nodes.code(self.conditions[-1])}`")
         return name
+
+
+_OF_INITIALIZERS = {"key", "shape", "dtype"}  # their arguments
+
+
+class _OwnShape(cst.CSTTransformer):
+    """`shape` for the shape of a parameter, as its initialiser has it."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.path = f"self.{name}.shape"
+
+    def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> Expr:
+        return cst.Name("shape") if nodes.dotted(original_node) == self.path else updated_node
+
+
+def own_paths(node: Expr) -> list[str]:
+    """The attributes of `self` that an expression reads, as "self.fc"."""
+    return [path for path in usage.paths(node) if path.startswith("self.")]
 
 
 def _without_data(node: Expr) -> Expr:

@@ -265,15 +265,31 @@ def completed(asked: Expr, otherwise: Expr | str) -> Expr:
     return asked.with_changes(orelse=nodes.expression(otherwise) if isinstance(otherwise, str) else otherwise)
 
 
+_BY_FANS = ("nn.initializers.xavier_uniform", "nn.initializers.variance_scaling")
+
+
 def in_torch_order(made: Expr) -> Expr:
     """An initialiser that goes by fans, for a weight that keeps torch's order of axes: outputs first."""
     name = (nodes.dotted(made.func) or "") if isinstance(made, cst.Call) else ""
     own: list[cst.Arg] = []
-    if name in ("nn.initializers.xavier_uniform", "nn.initializers.variance_scaling"):
+    if name in _BY_FANS:
         own = nodes.arguments([], {"in_axis": cst.Integer("1"), "out_axis": cst.Integer("0")})
     if name == "nn.initializers.orthogonal":
         own = nodes.arguments([], {"column_axis": cst.Integer("0")})
     return made.with_changes(args=[*made.args, *own]) if isinstance(made, cst.Call) else made
+
+
+def of_matrix(made: Expr, rank: int) -> Expr:
+    """An initialiser of a convolution that sees its weight as a matrix, outputs by all that goes into each."""
+    name = (nodes.dotted(made.func) or "") if isinstance(made, cst.Call) else ""
+    if name == "nn.initializers.orthogonal":
+        raise Unsupported("MIG204", "orthogonal weights of a view")
+    if not isinstance(made, cst.Call) or name not in _BY_FANS:
+        return made
+    inputs = nodes.tuple_of([cst.Integer(str(axis)) for axis in range(rank - 1)])
+    return made.with_changes(
+        args=[*made.args, *nodes.arguments([], {"in_axis": inputs, "out_axis": nodes.expression("-1")})]
+    )
 
 
 def _never_cut(bound: Call) -> bool:

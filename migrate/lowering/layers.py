@@ -27,9 +27,10 @@ from migrate.kinds import (
 )
 from migrate.layers.layer import Layer
 from migrate.layers.table import TABLE
-from migrate.lowering.arguments import Arguments, argument_names, placed
+from migrate.lowering.arguments import argument_names, placed
 from migrate.lowering.builders import Builders
 from migrate.lowering.initializing_functions import completed
+from migrate.lowering.options_by_name import OptionsByName
 from migrate.lowering.precision import CASTING
 from migrate.nodes import Expr
 from migrate.qualified import spelled
@@ -49,12 +50,12 @@ FUNCTIONAL_LAYERS = {
 }
 
 
-class Layers(Arguments, Builders):
+class Layers(OptionsByName, Builders):
     """Layers and modules of the user's: constructors and calls."""
 
     def construct_layer(self, name: str, node: cst.Call) -> Value:
         """A torch layer: its Flax constructor, its weights, its layout."""
-        layer = TABLE[name]
+        layer, node = TABLE[name], self.without_defaults(node)
         path, self.making = self.making, "" if layer.wraps else self.making
         call = self.bind_call(name, linen.layer_signature(layer), node.args)
         self.making = path

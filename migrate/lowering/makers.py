@@ -46,7 +46,10 @@ class MakerValues(Layers):
             for p in linen.layer_signature(layer)
             if p.name in bound
         ]
-        written += [f"{keyword}={linen.initializer_default(keyword, layer)}" for keyword in initial.values()]
+        defaults = {keyword: linen.initializer_default(keyword, layer) for keyword in initial.values()}
+        always = [keyword for keyword, default in defaults.items() if not default]
+        written += [*(["*"] if always else []), *always]
+        written += [f"{keyword}={default}" for keyword, default in defaults.items() if default]
         training = ["training=False"] if layer.trains or "training" in wanted else []
         text = f"({', '.join([*written, *training])}): {nodes.code(node)}"
 
@@ -93,6 +96,8 @@ class MakerValues(Layers):
 
     def construct_made(self, node: cst.Call, callee: Value, kind: Makers) -> Value:
         """`norm_layer(width)`: one of the layers and classes that the value may be."""
+        if all(isinstance(option, TorchName) for option in kind.options):
+            node = self.without_defaults(node)
         trains = any(self.option_trains(option) for option in kind.options)
         result: Kind = Never()
         args: list[cst.Arg] = []
@@ -131,11 +136,15 @@ class MakerValues(Layers):
         """The initialisers that are asked for a torch layer made by a value, by the keywords of its function."""
         layer = TABLE[name]
         keywords = {weight.torch: weight.initializer for weight in layer.weights}
+        keys = {keyword for keyword in keywords.values() if keyword}
         own = {keywords[weight]: made for weight, made in self.asked_for(layer).items()}
         own = {key: made for key, made in own.items() if nodes.code(made) != linen.initializer_default(key, layer)}
-        if not all(linen.initializer_default(keyword, layer) for keyword in own):
+        made_with = self.script.made_with.setdefault(name, set())
+        made_with.update(own or [_AS_IT_IS])
+        if _AS_IT_IS in made_with and not all(
+            linen.initializer_default(keyword, layer) for keyword in made_with & keys
+        ):
             raise Unsupported("MIG204", f"initial weights of a {name} that is given as a value")
-        self.script.made_with.setdefault(name, set()).update(own)
         return own
 
     def passed_by_value(self, kind: Makers) -> dict[str, Expr]:
@@ -202,6 +211,9 @@ class MakerValues(Layers):
             if isinstance(kind, ModuleClass):
                 found = join(found, kind)
         return found
+
+
+_AS_IT_IS = "as it is"  # among what a layer is made with: by some call with torch's initial weights
 
 
 def _snake(name: str) -> str:

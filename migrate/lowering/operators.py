@@ -26,6 +26,7 @@ from migrate.kinds import (
     join,
 )
 from migrate.lowering.branches import Branches
+from migrate.lowering.settings_given import never_taken
 from migrate.lowering.typed_tensors import tensor_type
 from migrate.nodes import Expr
 from migrate.optimizers import OPTIMIZERS, RUNNING
@@ -170,6 +171,9 @@ class Operators(Branches):
             and nodes.code(made.body) == nodes.code(made.orelse)
         ):
             return body  # model.module if distributed else model
+        both = not any(nodes.is_literal(side, None) for side in (node.body, node.orelse))
+        if both and self.context == "setup" and never_taken(self.script, self.cls, [node.test]):
+            return Value(made, orelse.kind)
         return Value(made, join(body.kind, orelse.kind))
 
 

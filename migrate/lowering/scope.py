@@ -111,6 +111,7 @@ class Scope(Parts):
         self.moved: dict[str, str] = {}  # attributes of a module that a forward pass casts -> the variable for that
         self.bound_attributes: set[str] = set()  # attributes of self that this method sets
         self.changed_by_name: dict[Place, str] = {}  # models with weights copied into a dict of them -> its name
+        self.restated: set[str] = set()  # variables whose value the initialiser of a weight works out itself
         self.captured: set[Place] = set()  # models whose weights an object has taken over
         self.precision: Expr | None = None  # the dtype that an autocast around gives to layers
         self.last_reads: frozenset[str] = frozenset()  # names that the statement at hand is the last to read

@@ -63,7 +63,7 @@ class Setup(Attributes, MakerValues):
         ]
         fields: list[Statement] = [self.field(facts, parameter, inner) for parameter in parameters]
         fields += own_fields(self.script, facts.name)
-        return _with_setup(init, fields, [*rebinds, *made])
+        return _with_setup(init, fields, suites.after_docstring(made, rebinds))
 
     def changed_settings(self, facts: ClassFacts, init: cst.FunctionDef) -> set[str]:
         """Arguments of a constructor whose objects it changes. A Flax module runs its setup whenever it is used, and

@@ -9,10 +9,11 @@ import libcst as cst
 from migrate import nodes
 from migrate.constructed import ClassNode
 from migrate.diagnostics import Unsupported
-from migrate.kinds import UNKNOWN, Device, DType, Kind, Module, Never, join
+from migrate.kinds import UNKNOWN, Device, DType, Kind, Module, Never, Number, join
 from migrate.lowering.arguments import Arguments, placed
 from migrate.lowering.unit import known
 from migrate.rules.rule import Value
+from migrate.targets import linen
 
 
 class Submodules(Arguments):
@@ -22,6 +23,9 @@ class Submodules(Arguments):
         """`self.encoder.norm`: what all classes that the module may be have under this name."""
         facts = [self.script.classes.get(one.cls) for one in owner.options if isinstance(one, ClassNode)]
         known_to = [one for one in facts if one is not None and not one.extends]
+        field = linen.field_of(owner, attribute)
+        if field:
+            return Value(node.with_changes(value=base.node, attr=cst.Name(field)), Number())
         if not known_to or len(known_to) < len(owner.options):
             return Value(node.with_changes(value=nodes.parenthesized(base.node)), UNKNOWN)
         kinds = [known(one.seen.get(attribute, one.attributes.get(attribute))) for one in known_to]

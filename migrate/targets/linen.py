@@ -179,3 +179,12 @@ def channels_first(node: Expr, rank: int) -> Expr:
             "{x}.transpose(" + ", ".join(map(str, (0, rank - 1, *range(1, rank - 1)))) + ")", x=node
         )
     return nodes.expression("jnp.moveaxis({x}, -1, 1)", x=node)
+
+
+def field_of(kind: Module, attribute: str) -> str:
+    """The field of a Flax layer that holds what torch's layer calls `attribute`; "" where none is known to."""
+    fields = {_FIELDS.get((getattr(option, "torch", ""), attribute), "") for option in kind.options}
+    return fields.pop() if len(fields) == 1 else ""
+
+
+_FIELDS = {("torch.nn.Dropout", "p"): "rate", ("torch.nn.Linear", "out_features"): "features"}

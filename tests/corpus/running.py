@@ -102,9 +102,8 @@ def _compared_model(
 ) -> Outcome:
     """`whole`: nothing is left for a person, though there may be notes."""
     report = work / "report.json"
-    command = ["parity", "--model", f"{script}:{entry.model}", "--report", str(report), "--no-float64"]
-    if entry.setup or entry.repository.startswith("pypi/"):
-        command += ["--prelude", str(_prelude(entry, work))]
+    command = ["parity", "--model", f"{script}:{entry.model}", "--report", str(report)]
+    command += ["--prelude", str(_prelude(entry, work))]
     if entry.recipe:
         command += ["--recipe", str(RECIPES / entry.recipe)]
     else:

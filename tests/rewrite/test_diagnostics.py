@@ -234,7 +234,7 @@ def test_a_layer_that_a_call_changes_in_place() -> None:
 
 
 def test_a_decorator_of_torch() -> None:
-    assert diagnostics(HEAD + "@torch.fx.wrap\ndef f():\n    pass\n")
+    assert diagnostics(HEAD + "@torch.autograd.profiler.record_function\ndef f():\n    pass\n")
 
 
 @pytest.mark.parametrize("attribute", ["values", "indices"])

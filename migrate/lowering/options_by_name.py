@@ -1,0 +1,81 @@
+"""Arguments that a constructor collects once and gives to several layers: `dd = {"device": device, "dtype": dtype}`,
+`nn.Linear(4, 8, **dd)`. Each call is read with the arguments written out, and the dict goes."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from migrate import nodes, usage
+from migrate.lowering.arguments import Arguments
+from migrate.lowering.settings_given import settings
+
+_PLACING = ("device", "dtype")  # where and as what torch makes the weights of a layer
+
+
+class OptionsByName(Arguments):
+    """Dicts of arguments, and arguments that say nothing."""
+
+    def options_written_out(self, node: cst.Call) -> cst.Call:
+        """A call in a constructor with the arguments of such a dict as arguments of its own."""
+        if self.context != "setup" or not any(arg.star == "**" for arg in node.args):
+            return node
+        args: list[cst.Arg] = []
+        for arg in node.args:
+            options = self.collected_options(nodes.dotted(arg.value) or "") if arg.star == "**" else None
+            args += [arg] if options is None else nodes.arguments([], options)
+        return node.with_changes(args=args)
+
+    def collects_options(self, small: cst.Assign) -> bool:
+        """Whether an assignment makes a dict that every call has written out."""
+        if self.context != "setup" or not isinstance(small.value, cst.Dict):
+            return False
+        return self.collected_options(nodes.dotted(small.targets[0].target) or "") is not None
+
+    def collected_options(self, name: str) -> dict[str, cst.BaseExpression] | None:
+        """The arguments in a dict of the method at hand that nothing but calls with `**name` reads, where each of them
+        is a constant or a name that keeps its value; None for other names."""
+        facts = self.script.classes.get(self.cls)
+        method = facts.method(self.scope.rpartition(".")[2]) if facts is not None else None
+        if method is None or not name:
+            return None
+        stored, calls = usage.stores(method.body), usage.calls(method.body)
+        given = [arg for call in calls for arg in call.args if arg.star == "**" and nodes.dotted(arg.value) == name]
+        if stored.count(name) != 1 or usage.loads(method.body).count(name) != len(given):
+            return None
+        found = _made(method, name)
+        if not isinstance(found, cst.Dict):
+            return None
+        options: dict[str, cst.BaseExpression] = {}
+        for element in found.elements:
+            key = nodes.literal(element.key) if isinstance(element, cst.DictElement) else ...
+            if not isinstance(key, str) or set(usage.loads(element.value)) & set(stored):
+                return None
+            if nodes.dotted(element.value) is None and nodes.literal(element.value) is ...:
+                return None
+            options[key] = element.value
+        return options
+
+    def without_defaults(self, node: cst.Call) -> cst.Call:
+        """The call of a torch layer without the device and type of its weights, where the program never sets them."""
+        return nodes.with_some(node, [arg for arg in node.args if not self._says_nothing(arg)])
+
+    def _says_nothing(self, arg: cst.Arg) -> bool:
+        return arg.keyword is not None and arg.keyword.value in _PLACING and self.is_always_none(arg.value)
+
+    def is_always_none(self, node: cst.BaseExpression) -> bool:
+        """Whether an argument of the constructor at hand is None in every module that the program makes."""
+        facts, field = self.script.classes.get(self.cls), nodes.dotted(node) or ""
+        if facts is None or self.context != "setup" or field not in facts.fields:
+            return False
+        open_yet = not facts.given and self.script.still_open()
+        return open_yet or settings(self.script, self.cls, field) == {None}
+
+
+def _made(method: cst.FunctionDef, name: str) -> cst.BaseExpression | None:
+    """The value of the statement of a method that binds a name."""
+    for statement in method.body.body:
+        if isinstance(statement, cst.SimpleStatementLine):
+            for small in statement.body:
+                if isinstance(small, cst.Assign) and nodes.dotted(small.targets[0].target) == name:
+                    return small.value
+    return None
