@@ -72,14 +72,14 @@ LAYERS = (
     ),
     _activation(
         "Threshold",
-        "(lambda x: jnp.where(x > {threshold}, x, {value}))",
+        "(lambda x: jnp.where(x <= {threshold}, {value}, x))",
         "Keeps what is above the threshold.",
         signature="threshold, value, inplace=False",
         samples=("0.1, 20", "-0.5, 0.25"),
     ),
     _activation(
         "Hardshrink",
-        "(lambda x: jnp.where(jnp.abs(x) > {lambd}, x, 0))",
+        "(lambda x: jnp.where(jnp.abs(x) <= {lambd}, 0, x))",
         signature="lambd=0.5",
         samples=("", "0.8"),
     ),

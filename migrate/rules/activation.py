@@ -169,15 +169,15 @@ def _simple(name: str, parameters: str, template: str, note: str, text: str, exp
 register(
     _simple(
         "softshrink", "input, lambd=0.5",
-        "jnp.where(jnp.abs({input}) > {lambd}, {input} - jnp.sign({input}) * {lambd}, 0)",
-        "Towards 0 by lambd.", "F.softshrink(x)",
-        "jnp.where(jnp.abs(x) > 0.5, x - (jnp.sign(x) * 0.5), 0)",
+        "jnp.where(jnp.abs({input}) <= {lambd}, 0, {input} - jnp.sign({input}) * {lambd})",
+        "Towards 0 by lambd; NaN stays NaN.", "F.softshrink(x)",
+        "jnp.where(jnp.abs(x) <= 0.5, 0, x - (jnp.sign(x) * 0.5))",
     )
 )  # fmt: skip
 register(
     _simple(
-        "hardshrink", "input, lambd=0.5", "jnp.where(jnp.abs({input}) > {lambd}, {input}, 0)",
-        "0 where it is small.", "F.hardshrink(x, 0.3)", "jnp.where(jnp.abs(x) > 0.3, x, 0)",
+        "hardshrink", "input, lambd=0.5", "jnp.where(jnp.abs({input}) <= {lambd}, 0, {input})",
+        "0 where it is small; NaN stays NaN.", "F.hardshrink(x, 0.3)", "jnp.where(jnp.abs(x) <= 0.3, 0, x)",
     )
 )  # fmt: skip
 register(
@@ -187,8 +187,9 @@ register(
 )
 register(
     _simple(
-        "threshold", "input, threshold, value, inplace=False", "jnp.where({input} > {threshold}, {input}, {value})",
-        "Another value up to the threshold.", "F.threshold(x, 0.1, -2.0)", "jnp.where(x > 0.1, x, -2.0)",
+        "threshold", "input, threshold, value, inplace=False", "jnp.where({input} <= {threshold}, {value}, {input})",
+        "Another value up to the threshold; NaN stays NaN.", "F.threshold(x, 0.1, -2.0)",
+        "jnp.where(x <= 0.1, -2.0, x)",
     )
 )  # fmt: skip
 register(
