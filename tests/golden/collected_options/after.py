@@ -22,7 +22,13 @@ class Patches(nn.Module):
 
     def setup(self):
         self.count = 16 // self.patch**2
-        self.proj = nn.Conv(self.width, (self.patch, self.patch), strides=(self.patch, self.patch), padding="VALID", kernel_init=nn.initializers.xavier_uniform(in_axis=(0, 1, 2), out_axis=-1))
+        self.proj = nn.Conv(
+            self.width,
+            (self.patch, self.patch),
+            strides=(self.patch, self.patch),
+            padding="VALID",
+            kernel_init=nn.initializers.xavier_uniform(in_axis=(0, 1, 2), out_axis=-1),
+        )
 
     def __call__(self, x):
         assert x.shape[2] == 4, "four rows are expected"
@@ -35,12 +41,14 @@ def cross_entropy(logits, labels, ignore_index=-100, reduction="mean", label_smo
     log_probs = jax.nn.log_softmax(logits, axis)
     if labels.shape == logits.shape:  # probabilities
         losses = -(labels * log_probs).sum(axis)
-        kept = jnp.ones_like(losses)
+        kept = jnp.ones_like(losses, bool)
     else:
         kept = labels != ignore_index
         index = jnp.expand_dims(jnp.where(kept, labels, 0), axis)
         losses = -jnp.take_along_axis(log_probs, index, axis).squeeze(axis)
-    losses = ((1 - label_smoothing) * losses - label_smoothing * log_probs.mean(axis)) * kept
+    if label_smoothing:  # not 0 times the mean, which may be infinite
+        losses = (1 - label_smoothing) * losses - label_smoothing * log_probs.mean(axis)
+    losses = jnp.where(kept, losses, 0)
     if reduction == "none":
         return losses
     return losses.sum() / kept.sum() if reduction == "mean" else losses.sum()
@@ -57,7 +65,12 @@ def torch_init(fan_in, **initializers):
 
 
 def make_conv2d(in_channels, out_channels, kernel_size):
-    return nn.Conv(out_channels, (kernel_size, kernel_size), padding="VALID", **torch_init(fan_in=in_channels * kernel_size * kernel_size))
+    return nn.Conv(
+        out_channels,
+        (kernel_size, kernel_size),
+        padding="VALID",
+        **torch_init(fan_in=in_channels * kernel_size * kernel_size)
+    )
 
 
 def make_linear(in_features, out_features):
@@ -81,7 +94,11 @@ class Mixer(nn.Module):
         width = width or 1
         made = partial(make_conv2d, kernel_size=1) if self.wide else make_linear
         self.fc1 = made(width, hidden)
-        self.norm = self.norm_layer(hidden, device=self.device, dtype=self.dtype) if self.norm_layer is not None else (lambda x: x)
+        self.norm = (
+            self.norm_layer(hidden, device=self.device, dtype=self.dtype)
+            if self.norm_layer is not None
+            else (lambda x: x)
+        )
         self.gate = nn.Dense(hidden, use_bias=False, **torch_init(fan_in=hidden)) if self.gated else None
         self.fc2 = nn.Dense(width, **torch_init(fan_in=hidden))
         self.drop_layer = nn.Dropout(self.drop, deterministic=not self.training)
@@ -100,7 +117,15 @@ class Net(nn.Module):
 
     def setup(self):
         self.patches = Patches(2, 3, self.width)
-        self.places = jax.lax.stop_gradient(self.param("places", lambda key, shape, dtype=jnp.float32: jnp.broadcast_to(jnp.expand_dims(table(shape[-1], self.patches.count), 0), shape), (1, self.patches.count, self.width)))
+        self.places = jax.lax.stop_gradient(
+            self.param(
+                "places",
+                lambda key, shape, dtype=jnp.float32: jnp.broadcast_to(
+                    jnp.expand_dims(table(shape[-1], self.patches.count), 0), shape
+                ),
+                (1, self.patches.count, self.width),
+            )
+        )
         self.mixer = Mixer(self.width, training=self.training)
         self.head = nn.Dense(2, **torch_init(fan_in=self.width))
 
