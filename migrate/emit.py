@@ -120,6 +120,7 @@ def _with_imports(body: list[Statement], wanted: frozenset[str], rebound: frozen
     ]
     code = [statement for statement in body if not is_import(statement)]
     used = set(usage.loads(code)) | _annotations(code) | _reexported(body, wanted)
+    paths = {path for statement in code for path in usage.paths(statement)}
     first = next((i for i, s in enumerate(body) if is_import(s) and "torch" in _roots(s)), None)
     kept: list[Statement] = []
     imported: set[str] = set()
@@ -128,7 +129,7 @@ def _with_imports(body: list[Statement], wanted: frozenset[str], rebound: frozen
         if number == first:
             position = len(kept)
         if is_import(statement) and _REPLACED & _roots(statement):
-            left = _still_used(statement, used - rebound)
+            left = _still_used(statement, used - rebound, paths)
             if left is None:
                 continue
             statement = left
@@ -199,8 +200,9 @@ def _annotations(statements: Sequence[Statement]) -> set[str]:
     return found
 
 
-def _still_used(statement: Statement, used: set[str]) -> Statement | None:
-    """A torch import with the names that the output still uses; None where there are none left."""
+def _still_used(statement: Statement, used: set[str], paths: set[str] | None = None) -> Statement | None:
+    """A torch import with the names that the output still uses; None where there are none left. `paths`: the dotted
+    names that it uses, where they are known: `import torch.optim` alone serves nothing else."""
     assert isinstance(statement, cst.SimpleStatementLine)
     small = statement.body[0]
     assert isinstance(small, cst.Import | cst.ImportFrom)
@@ -209,7 +211,9 @@ def _still_used(statement: Statement, used: set[str]) -> Statement | None:
     kept = []
     for alias in small.names:
         bound = alias.evaluated_alias or alias.evaluated_name.split(".")[0]
-        if bound in used and bound not in THIRD_PARTY:
+        module = alias.evaluated_name if isinstance(small, cst.Import) and alias.asname is None else bound
+        served = paths is None or "." not in module or module in paths
+        if bound in used and bound not in THIRD_PARTY and served:
             kept.append(alias)
     if not kept:
         return None

@@ -148,6 +148,7 @@ class ClassFacts:
     given: dict[str, dict[str, set[str]]] = field(default_factory=dict)  # class that makes it -> field -> what it gets
     own_draws: set[str] = field(default_factory=set)  # "dropout", "sample"
     own_stats: bool = False
+    concrete: set[str] = field(default_factory=set)  # variables of the constructor of which it reads values
     own_always: bool = False  # it changes buffers in eval mode, too
     # torch layer -> weight -> initialiser, as `apply(init_fn)` gives them to the layers of this class
     initializers: dict[str, dict[str, cst.BaseExpression]] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What classes of other packages add to a module that inherits from them, where that is nothing of what it computes."""
+"""Names of other packages that are torch's own under another name, or add nothing to what a module computes."""
 
 from __future__ import annotations
 
@@ -17,13 +17,24 @@ _MIXINS = frozenset(
 # A decorator of constructors, by which `self.config` holds their arguments.
 _REGISTERS = frozenset({("diffusers", "register_to_config")})
 
+# Functions that were copied from torch before all had them there.
+_SAME = {("timm", "trunc_normal_"): "torch.nn.init.trunc_normal_"}
+
 MODULE, MIXIN, REGISTERS = "torch.nn.Module", "mixin", "registers"
+
+
+def is_torch(name: str) -> bool:
+    """Whether a name of torch's is what some name of another package stands for."""
+    return name == MODULE or name in _SAME.values()
 
 
 def role(name: str) -> str:
     """What a name of another package is to a module class: its base, a MIXIN beside it, a decorator that REGISTERS
-    the arguments of its constructor; "" for other names. Packages offer a name in several of their modules."""
+    the arguments of its constructor, the function of torch's that it is; "" for other names. Packages offer a name in
+    several of their modules."""
     whole = (name.partition(".")[0], name.rpartition(".")[2])
+    if whole in _SAME:
+        return _SAME[whole]
     for names, found in ((_MODULES, MODULE), (_MIXINS, MIXIN), (_REGISTERS, REGISTERS)):
         if whole in names:
             return found

@@ -57,6 +57,7 @@ class BuiltinCalls(Distributed):
         first = values[0].kind if values else UNKNOWN
         if name in ("float", "int", "bool") and isinstance(first, Tensor) and self.under_jit:
             raise Unsupported("MIG307", f"{name}() of a tensor whose values jit does not know")
+        self.unit.reads_values |= name in ("float", "int", "bool") and isinstance(first, Tensor)
         if name in _NUMBER_BUILTINS:
             return Value(made, Number())
         if name == "range":

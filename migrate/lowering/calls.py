@@ -254,6 +254,8 @@ class Calls(
         weights = self.foreign_state(node, func) if type(kind) is Kind else None
         if weights is not None:
             return weights
+        if self.is_moved_array(node):
+            return base
         self.refuse_foreign(node, kind)
         self.suspect(node, method, kind)
         made_func = func.with_changes(value=nodes.parenthesized(layouts.first(base)))

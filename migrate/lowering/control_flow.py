@@ -109,6 +109,9 @@ class ControlFlow(ChosenWeights, Branches, Precision, DataLoading, OptimizerStat
             self.env.join(after_body)
         if not body and orelse is None and _pure(node.test):
             return settled
+        alike = isinstance(orelse, cst.Else) and nodes.code(cst.Module(body)) == nodes.code(cst.Module(rest))
+        if body and alike and _pure(node.test):  # device = ... on either side
+            return [*settled, *suites.with_comments(body, node)]
         if not body and isinstance(orelse, cst.Else):
             negated = nodes.expression("not {test}", test=layouts.first(test))
             return [*settled, node.with_changes(test=negated, body=orelse.body, orelse=None)]
@@ -323,9 +326,13 @@ def _caught(node: Expr) -> list[Expr]:
 
 
 def _pure(node: Expr) -> bool:
-    """Whether evaluating an expression changes nothing: names, attributes, literals, comparisons of them."""
-    text = nodes.code(node)
-    return "(" not in text or "is_available" in text or "device_count" in text
+    """Whether evaluating an expression changes nothing: names, attributes, literals, comparisons of them, questions."""
+    return all((nodes.dotted(call.func) or "").rpartition(".")[2] in _QUESTIONS for call in usage.calls(node))
+
+
+_QUESTIONS = frozenset(
+    {"is_available", "device_count", "default_backend", "startswith", "endswith", "isinstance", "hasattr", "len"}
+)
 
 
 def _held(node: Expr) -> bool:

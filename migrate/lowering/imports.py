@@ -14,7 +14,7 @@ from migrate.apis import is_data_api
 from migrate.diagnostics import Unsupported
 from migrate.imports import Written
 from migrate.kinds import UNKNOWN, Kind, Model, Optimizer, Plain, ProjectModule, Scheduler, TorchName
-from migrate.library_modules import MIXIN, MODULE, REGISTERS, role
+from migrate.library_modules import MIXIN, REGISTERS, is_torch, role
 from migrate.lowering.binding import Binding
 from migrate.lowering.borrowed_models import from_borrowed, import_borrowed
 from migrate.lowering.einops_calls import einops_kind
@@ -101,7 +101,7 @@ class Imports(Binding):
         """Whether a name of another package is nothing but what module classes do without."""
         name = alias.evaluated_alias or alias.evaluated_name
         kind = self.kind_of_name(name)
-        return kind == TorchName(MODULE) or (
+        return (isinstance(kind, TorchName) and is_torch(kind.name)) or (
             kind in (Plain(MIXIN), Plain(REGISTERS)) and only_in_module_classes(name, self.blocks[0].statements)
         )
 

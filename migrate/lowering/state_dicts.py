@@ -13,7 +13,7 @@ import libcst as cst
 
 from migrate import layouts, nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Items, Model, Place, Plain, StateDict, Tensor
+from migrate.kinds import DType, Items, Model, Place, Plain, StateDict, Tensor, TorchName
 from migrate.layers.moves import Permute
 from migrate.lowering.binding import Binding
 from migrate.lowering.elements import DICT, WeightsByName
@@ -33,6 +33,15 @@ _LOOKS = ("keys", "values", "items", "get", "copy", *_CHANGES)
 
 class StateDicts(Models, Binding):
     """Dicts of weights that scripts look into."""
+
+    def is_moved_array(self, node: cst.Call) -> bool:
+        """Whether a call moves what a checkpoint holds to a device: `checkpoint["best"].to(device)`."""
+        func = node.func
+        if not isinstance(func, cst.Attribute) or func.attr.value not in ("to", "cuda", "cpu"):
+            return False
+        saved = self.env.definitions.get(func.value.value) if isinstance(func.value, cst.Name) else func.value
+        cast = any(isinstance(self.kind_of(arg.value), TorchName | DType) for arg in node.args)
+        return isinstance(saved, cst.Subscript) and self.kind_of(saved.value) == Plain("checkpoint") and not cast
 
     def named_state(self, line: cst.SimpleStatementLine, target: Expr, value: Expr) -> list[Statement] | None:
         """`weights = model.state_dict()` where the script looks into them; None for other assignments."""

@@ -78,10 +78,14 @@ class Statements(
         """One statement, or the update region that starts there; what cannot be lowered stays as a comment above an
         exception that names the code."""
         outer, self.before = self.before, []
+        reads_values, self.unit.reads_values = self.unit.reads_values, False
         precision = self.precision
         self.precision = self.unit.precisions.get(original, precision)
         try:
+            arrays = [name for name in usage.loads(original) if isinstance(self.env.kinds.get(name), Tensor)]
             made = self.statement(original) if region is None else self.lower_region(region)
+            if self.context == "setup":
+                made = self.concretely(original, made, arrays)
             if self.before and made and made[0].leading_lines == original.leading_lines:
                 made = [made[0].with_changes(leading_lines=[]), *made[1:]]
             made = merged_outputs([*self.before, *made]) if self.before else made
@@ -97,9 +101,23 @@ class Statements(
                 self.env.kinds[name] = Unreached() if foreign else Never()  # nothing follows the exception
                 self.env.definitions.pop(name, None)
         finally:
-            self.before, self.precision = outer, precision
+            self.before, self.precision, self.unit.reads_values = outer, precision, reads_values
         refused = bool(made) and suites.comments(made[0]) != suites.comments(original)
         return made if refused else suites.with_comments(made, original)
+
+    def concretely(self, original: Statement, made: list[Statement], arrays: Sequence[str]) -> list[Statement]:
+        """What a constructor reads the values of is worked out at once, since jit traces the setup of a module as well.
+        `arrays`: the variables that it goes by, which were to be worked out so, too."""
+        facts = self.script.classes.get(self.cls)
+        if facts is None or not (self.unit.reads_values or set(usage.stores(original)) & facts.concrete):
+            return made
+        if not isinstance(original, cst.SimpleStatementLine):
+            raise Unsupported(
+                "MIG307", "a constructor that branches by the values of a tensor, which jit does not know"
+            )
+        facts.concrete.update(arrays)
+        head = cst.WithItem(nodes.expression("jax.ensure_compile_time_eval()"))
+        return [cst.With([head], suites.block(made))] if made else made
 
     def where_reached(self, error: Unsupported) -> Unsupported:
         """A finding in a branch that no module of the program takes is worth a note alone."""

@@ -222,6 +222,7 @@ class TorchCalls(Losses, Layers, Optimizers, Distributed, DataLoading, TypedTens
             if method == "item" and isinstance(base.kind, Tensor) and base.kind.dtype == "float":
                 return Value(nodes.call("jax.lax.stop_gradient", layouts.first(base)), Tensor("float", 0))
             raise Unsupported("MIG307", f".{method}() of a tensor whose values jit does not know")
+        self.unit.reads_values |= method in ("item", "tolist", "numpy")
         if method == "item":
             return Value(nodes.call(nodes.expression("{x}.item", x=layouts.first(base))), Number())
         if method == "tolist":

@@ -1,9 +1,11 @@
-"""What libraries of layers write: device and type collected once, layers that may be None, weights filled as matrices."""
+"""What libraries of layers write: device and type collected once, layers that may be None, weights filled as matrices,
+rates read out of a tensor."""
 
 from functools import partial
 
 import torch
 import torch.nn as nn
+from timm.layers import trunc_normal_
 
 try:
     from torch import _assert
@@ -57,7 +59,9 @@ class Net(nn.Module):
         super().__init__()
         self.patches = Patches(2, 3, width)
         self.places = nn.Parameter(torch.zeros(1, self.patches.count, width), requires_grad=False)
-        self.mixer = Mixer(width)
+        spread = torch.linspace(0, 0.2, 2)
+        rates = [rate.item() for rate in spread]
+        self.mixer = Mixer(width, drop=rates[0])
         self.head = nn.Linear(width, 2)
         self.initialize()
 
@@ -67,6 +71,7 @@ class Net(nn.Module):
         w = self.patches.proj.weight.data
         nn.init.xavier_uniform_(w.view([w.shape[0], -1]))
         nn.init.zeros_(self.patches.proj.bias)
+        trunc_normal_(self.head.weight, std=0.02)
 
     def forward(self, x):
         x = self.patches(x) + self.places

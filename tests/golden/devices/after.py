@@ -9,12 +9,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 os.environ["CUDA_VISIBLE_DEVICES"] = "0"
 
-if jax.default_backend() == "gpu":
-    device = jax.default_backend()
-elif jax.default_backend() == "METAL":
-    device = jax.default_backend()
-else:
-    device = jax.default_backend()
+device = jax.default_backend()
 print(
     f"Using {device} device, {jax.devices()[0].device_kind if jax.default_backend() == 'gpu' else 'cpu'}"
 )
