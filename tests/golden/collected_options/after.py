@@ -1,4 +1,5 @@
-"""What libraries of layers write: device and type collected once, layers that may be None, weights filled as matrices."""
+"""What libraries of layers write: device and type collected once, layers that may be None, weights filled as matrices,
+rates read out of a tensor."""
 
 from functools import partial
 from typing import Any
@@ -126,8 +127,12 @@ class Net(nn.Module):
                 (1, self.patches.count, self.width),
             )
         )
-        self.mixer = Mixer(self.width, training=self.training)
-        self.head = nn.Dense(2, **torch_init(fan_in=self.width))
+        with jax.ensure_compile_time_eval():
+            spread = jnp.linspace(0, 0.2, 2)
+        with jax.ensure_compile_time_eval():
+            rates = [rate.item() for rate in spread]
+        self.mixer = Mixer(self.width, drop=rates[0], training=self.training)
+        self.head = nn.Dense(2, **torch_init(fan_in=self.width, kernel_init=nn.initializers.normal(0.02)))
 
     def __call__(self, x):
         x = self.patches(x) + self.places
