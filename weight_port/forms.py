@@ -22,6 +22,8 @@ NORMS = ("LayerNorm", "GroupNorm", "RMSNorm", "InstanceNorm", "BatchNorm")
 TORCH_LEAVES = ("weight", "bias", "gamma", "beta", "running_mean", "running_var")
 FLAX_LEAVES = ("kernel", "scale", "bias", "weight", "gamma", "beta")
 ALONE = ""
+# parameters of a module of one's own that are called as Flax calls those of its layers, and torch's layers
+_NAMED_AS = {"embedding": "Embedding", "negative_slope": "PReLU"}
 # what WeightNorm keeps of a kernel beside its direction; torch stores weight_v and weight_g of the two
 SCALE = "kernel/scale"
 DIRECTION: str = "weight_v"
@@ -163,7 +165,7 @@ def _plain(slot: Slot, leaf: str) -> Iterator[Form]:
     elif not kind.name and leaf == "kernel" and len(shape) == 2:
         yield Form("weight", "Linear", _moves("Linear"))
         yield Form("weight", "Conv1D")
-    elif not kind.name and leaf in ("scale", "gamma", "weight") and len(shape) == 1:  # a norm of one's own
+    elif not kind.name and (leaf in ("scale", "gamma") or (leaf == "weight" and len(shape) == 1)):  # one's own norm
         yield Form("weight", "")
         yield Form("gamma", "")
     elif not kind.name and leaf == "beta":
@@ -171,6 +173,8 @@ def _plain(slot: Slot, leaf: str) -> Iterator[Form]:
         yield Form("bias", "")
     else:  # a bias, or ALONE
         yield Form(leaf, "")
+        if leaf == ALONE and (layer := _NAMED_AS.get(slot.path.rpartition("/")[2])):
+            yield Form("weight", layer)
 
 
 @cache

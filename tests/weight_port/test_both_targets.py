@@ -17,6 +17,8 @@ import torch
 from flax import nnx
 from torch import nn as tnn
 
+from migrate.snippets.Bilinear import Bilinear
+from migrate.snippets.PReLU import PReLU
 from weight_port import PortError, from_pretrained, match_module, port_weights, unport_tree
 from weight_port.apply import nest
 
@@ -175,6 +177,88 @@ class MixedNnx(nnx.Module):
         return self.attention(x[..., :8], x[..., 8:])
 
 
+class Pair(tnn.Module):
+    """A layer of two inputs, given side by side."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bilinear = tnn.Bilinear(3, 4, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.bilinear(x[..., :3], x[..., 3:])
+
+
+class PairLinen(nn.Module):
+    """By what `migrate rewrite` writes."""
+
+    @nn.compact
+    def __call__(self, x: Any) -> Any:
+        return Bilinear(5, name="bilinear")(x[..., :3], x[..., 3:])
+
+
+class PairNnx(nnx.Module):
+    def __init__(self) -> None:
+        self.bilinear = nnx.Module()
+        self.bilinear.weight, self.bilinear.bias = nnx.Param(jnp.zeros((5, 3, 4))), nnx.Param(jnp.zeros(5))
+
+    def __call__(self, x: Any) -> Any:
+        weight, bias = self.bilinear.weight[...], self.bilinear.bias[...]
+        return jnp.einsum("...i,oij,...j->...o", x[..., :3], weight, x[..., 3:]) + bias
+
+
+class SlopesNnx(nnx.Module):
+    """A slope for each channel, the last axis; Flax's own PReLU has one for all."""
+
+    def __init__(self, channels: int) -> None:
+        self.negative_slope = nnx.Param(jnp.zeros(channels))
+
+    def __call__(self, x: Any) -> Any:
+        return jnp.where(x >= 0, x, self.negative_slope[...] * x)
+
+
+class ImagesNnx(nnx.Module):
+    """The mean and the variance over all axes but the first; Flax's own has one axis of features."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.scale, self.bias = nnx.Param(jnp.zeros(shape)), nnx.Param(jnp.zeros(shape))
+
+    def __call__(self, x: Any) -> Any:
+        return jax.nn.standardize(x, axis=(1, 2), epsilon=1e-5) * self.scale[...] + self.bias[...]
+
+
+class Three(tnn.Module):
+    """Attention whose keys and values have widths of their own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention = tnn.MultiheadAttention(8, 2, kdim=12, vdim=6, batch_first=True)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.attention(x[..., :8], x[..., 8:20], x[..., 20:], need_weights=False)[0]
+
+
+class ThreeLinen(nn.Module):
+    @nn.compact
+    def __call__(self, x: Any) -> Any:
+        attention = nn.MultiHeadDotProductAttention(2, out_features=8, qkv_features=8, name="attention", **F64)
+        return attention(x[..., :8], x[..., 8:20], x[..., 20:])
+
+
+class ThreeNnx(nnx.Module):
+    """Flax's own has one width for keys and values."""
+
+    def __init__(self, rngs: nnx.Rngs) -> None:
+        self.attention = nnx.Module()
+        for name, width in (("query", 8), ("key", 12), ("value", 6)):
+            setattr(self.attention, name, nnx.LinearGeneral(width, (2, 4), rngs=rngs, **F64))
+        self.attention.out = nnx.LinearGeneral((2, 4), 8, axis=(-2, -1), rngs=rngs, **F64)
+
+    def __call__(self, x: Any) -> Any:
+        inputs = zip(("query", "key", "value"), (x[..., :8], x[..., 8:20], x[..., 20:]), strict=True)
+        heads = [getattr(self.attention, name)(given) for name, given in inputs]
+        return self.attention.out(nn.dot_product_attention(*heads))
+
+
 def normalizations() -> dict[str, Case]:
     cases = {}
     for n, kind in enumerate((tnn.BatchNorm1d, tnn.BatchNorm2d, tnn.BatchNorm3d), 1):
@@ -189,8 +273,16 @@ def normalizations() -> dict[str, Case]:
     return cases
 
 
-def mean(x: Any) -> Any:
-    return x.mean(1)
+def bag(mode: str) -> Case:
+    """Flax's own layer has no bags: its embeddings are reduced."""
+
+    def reduce(x: Any) -> Any:
+        return getattr(x, mode)(1)
+
+    return Case(
+        lambda: tnn.EmbeddingBag(7, 4, mode=mode), lambda: nn.Sequential([nn.Embed(7, 4, **F64), reduce]),
+        lambda rngs: nnx.Sequential(nnx.Embed(7, 4, rngs=rngs, **F64), reduce), (3, 5), integers=7,
+    )  # fmt: skip
 
 
 CASES: dict[str, Case] = convolutions() | transposed() | normalizations() | {
@@ -216,9 +308,22 @@ CASES: dict[str, Case] = convolutions() | transposed() | normalizations() | {
     "MultiheadAttention, other widths, no bias": Case(
         lambda: Mixed(False), lambda: MixedLinen(False), lambda rngs: MixedNnx(False, rngs), (3, 5, 20),
     ),
-    "EmbeddingBag": Case(
-        lambda: tnn.EmbeddingBag(7, 4, mode="mean"), lambda: nn.Sequential([nn.Embed(7, 4, **F64), mean]),
-        lambda rngs: nnx.Sequential(nnx.Embed(7, 4, rngs=rngs, **F64), mean), (3, 5), integers=7,
+    "MultiheadAttention, three widths": Case(Three, ThreeLinen, ThreeNnx, (3, 5, 26)),
+    **{f"EmbeddingBag, {mode}": bag(mode) for mode in ("mean", "sum", "max")},
+    "Bilinear": Case(Pair, PairLinen, lambda rngs: PairNnx(), (3, 7)),
+    "PReLU, one for each channel": Case(
+        lambda: tnn.PReLU(6), lambda: PReLU(num_parameters=6), lambda rngs: SlopesNnx(6), (3, 6),
+    ),
+    "LayerNorm, two axes": Case(
+        lambda: tnn.LayerNorm((5, 6)),
+        lambda: nn.LayerNorm(epsilon=1e-5, reduction_axes=(-2, -1), feature_axes=(-2, -1), **F64),
+        lambda rngs: ImagesNnx((5, 6)), (3, 5, 6),
+    ),
+    "InstanceNorm2d, running statistics": Case(  # outside of training it is a batch norm
+        lambda: tnn.InstanceNorm2d(6, affine=True, track_running_stats=True),
+        lambda: nn.BatchNorm(use_running_average=True, epsilon=1e-5, **F64),
+        lambda rngs: nnx.BatchNorm(6, use_running_average=True, epsilon=1e-5, rngs=rngs, **F64),
+        (3, 6, 4, 5), channels=True,
     ),
     "LayerNorm": Case(
         lambda: tnn.LayerNorm(6), lambda: nn.LayerNorm(epsilon=1e-5, **F64),
