@@ -172,10 +172,10 @@ def nest(flat: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, np.ndarray]:
-    """The inverse of `nest`."""
+    """The inverse of `nest`; names at the top may be paths already."""
     flat: dict[str, np.ndarray] = {}
     for name, value in tree.items():
-        path = prefix + joined((name,))
+        path = prefix + joined((name,)) if prefix else str(name)
         if isinstance(value, Mapping):
             flat |= flatten(value, f"{path}/")
         else:

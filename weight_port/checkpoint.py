@@ -34,7 +34,7 @@ _STRANGERS = (  # how files begin that people take for checkpoints
     (b"\x89HDF", "an HDF5 file (Keras)", ""),
     (b"\x93NUMPY", "a single NumPy array", ""),
     (b"\x1f\x8b", "a gzip archive", "Unpack it first."),
-    (b"GGUF", "a GGUF file", ""),
+    (b"GGUF", "a GGUF file, whose tensors are quantised", "Port the safetensors that it was made from."),
 )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import count
@@ -21,6 +21,7 @@ from weight_port import store
 from weight_port.checkpoint import open_checkpoint
 from weight_port.errors import fail
 from weight_port.family_layouts import layout_leaves
+from weight_port.names import Lookup
 
 _DATA = Path(__file__).with_name("families.toml")
 
@@ -80,20 +81,31 @@ def family_manifest(
         fail("WPT001", f"cannot open {source}: there is no such file or folder")
     config = read_config(source)
     name = family or family_of(config)
+    if not reverse:
+        keys = list(open_checkpoint(source, key=key, allow_expanded=True))  # first, since it may be no checkpoint
+    else:
+        keys = [".".join(name.split("/")[1:]) for name in store.read(source)[0]]
     if name is None:
         kind = config.get("model_type") or config.get("_class_name")
+        fits = [] if reverse else [family for family in table() if _fits(family, keys)]
         found = f"its config.json says {kind!r}" if kind else "no config.json is there that would say"
         fail(
             "WPT008",
             f"which model {source} holds is not known: {found}",
-            "Give --manifest weights.json, draft one by --init-map FILE, or give --family, one of: "
-            f"{', '.join(table())}.",
+            "Give --manifest weights.json, draft one by --init-map FILE, or give --family, "
+            + (f"whose keys these are: {' or '.join(fits)}." if fits else f"one of: {', '.join(table())}."),
         )
-    if reverse:
-        keys = [".".join(name.split("/")[1:]) for name in store.read(source)[0]]
-    else:
-        keys = list(open_checkpoint(source, key=key, allow_expanded=True))
     return Manifest(source.name, "linen", (family_weights(name, keys, config=config, layout=layout),))
+
+
+def _fits(family: str, keys: Sequence[str]) -> bool:
+    """Whether a family uses every key, and the keys fill every leaf that it has to have."""
+    weights = family_weights(family, keys)
+    wanted = [(leaf.torch, leaf.optional) for leaf in weights.leaves]
+    wanted += [(name, True) for name in (*(tie.torch for tie in weights.ties), *(one.torch for one in weights.unused))]
+    known = Lookup((name, name) for name, _ in wanted)
+    found = [{name for name, _ in known.find(key)} for key in keys]
+    return all(found) and {name for name, optional in wanted if not optional} <= set().union(*found)
 
 
 def read_config(source: Path) -> dict[str, Any]:

@@ -60,7 +60,7 @@ def port_state(options: OptimizerOptions, weights: Checkpoint, plan: Plan, model
     import jax
     from flax import serialization
 
-    state = read_optimizer_state(options.source or weights.path, options.key)
+    state = read_optimizer_state(options.source or _holder(weights), options.key)
     names = _names(options, model, weights)
     groups = named(state, names)
     chain = chain_of(options.chain, groups, {kind for entry in state["state"].values() for kind in entry})
@@ -85,6 +85,16 @@ def port_state(options: OptimizerOptions, weights: Checkpoint, plan: Plan, model
             steps.append(_constant(path, np.asarray(value), sources))
     empty = tuple(path for path, value in found.items() if value is None)
     return Ported(tuple(steps), sources, empty, (f"the optimizer is {chain.text}", *filled.notes))
+
+
+def _holder(weights: Checkpoint) -> Path:
+    """The file of the weights, where it can hold an optimizer's state too. Raises PortError WPT120."""
+    if "safetensors" not in weights.format and weights.format != "npz":
+        return weights.path
+    # as Accelerate and transformers' Trainer call it in a folder
+    beside = [path for name in ("optimizer.bin", "optimizer.pt") if (path := weights.path.parent / name).is_file()]
+    where = str(beside[0]) if beside else "FILE, what torch saved it to"
+    fail("WPT120", f"{weights.path} holds weights alone", f"Say --optimizer-from {where}.")
 
 
 def _shapes(weights: Mapping[str, TensorInfo]) -> Any:

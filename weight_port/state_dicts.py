@@ -9,6 +9,7 @@ from typing import Any
 
 from weight_port.dtypes import DTYPES, is_float
 from weight_port.errors import SeveralStateDicts, fail
+from weight_port.names import Lookup
 from weight_port.pickles import Opaque, TensorRef
 
 DEPTH = 5  # containers within containers that are searched
@@ -75,8 +76,7 @@ def _search(node: Any, path: str = "", depth: int = 0, seen: set[int] | None = N
     ]
     yield from inner
     # a counter or a random state beside the state dict does not make its wrapper one
-    own = any(is_float(DTYPES[tensor.dtype]) and tensor.shape for tensor in _tensors(children).values())
-    if _tensors(children) and (own or not any(_is_weights(node) for _, node in inner)):
+    if _tensors(children) and (_is_weights(children) or not any(_is_weights(node) for _, node in inner)):
         yield path, children
 
 
@@ -117,7 +117,8 @@ def _tensors(node: Mapping[Any, Any]) -> dict[str, TensorRef]:
 
 
 def _is_weights(node: Mapping[Any, Any]) -> bool:
-    return any(is_float(DTYPES[tensor.dtype]) for tensor in _tensors(node).values())
+    """Best scores, as Lightning's callbacks keep them, have no axes."""
+    return any(is_float(DTYPES[tensor.dtype]) and tensor.shape for tensor in _tensors(node).values())
 
 
 def _state_dict(path: str, node: Mapping[Any, Any]) -> StateDict:
@@ -160,8 +161,9 @@ def averages_count(keys: Collection[str]) -> str | None:
 def common_prefixes(keys: Iterable[str], expected: Iterable[str] = ()) -> tuple[str, ...]:
     """What wrappers of torch put before and into the keys, in the order in which `strip` takes it off.
 
-    ``module.`` and ``model.`` go only where every key has it and no expected name does: a model may have an
-    attribute of that name. Without names to expect ``model.`` stays.
+    ``module.`` goes only where every key has it and no expected name does: a model may have an attribute of that name.
+    ``model.`` stays without names to expect, and goes where no key without it is expected: a module that holds the
+    model may have weights of its own.
 
     >>> common_prefixes(["module._orig_mod.fc.weight", "module._orig_mod.fc.bias"])
     ('_orig_mod.', 'module.')
@@ -173,7 +175,9 @@ def common_prefixes(keys: Iterable[str], expected: Iterable[str] = ()) -> tuple[
         while names and all(name.startswith(PARALLEL) for name in names):
             names = [name.removeprefix(PARALLEL) for name in names]
             taken += (PARALLEL,)
-    held = bool(expected and names) and all(name.startswith(HOLDER) for name in names)
+    wanted = Lookup((name, name) for name in expected)
+    own = [name for name in names if not name.startswith(HOLDER)]
+    held = bool(expected) and len(own) < len(names) and not any(any(wanted.find(name)) for name in own)
     if held and not any(name.startswith(HOLDER) for name in expected):
         names = [name.removeprefix(HOLDER) for name in names]
         taken += (HOLDER,)

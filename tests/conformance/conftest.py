@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import jax
 import pytest
 import torch
 
+from tests.compiling import compile_by_llvm_alone, soon_compiled
 from tests.conformance.precision import floats_are
+
+__all__ = ["float64", "one_thread", "precision", "soon_compiled"]
+
+compile_by_llvm_alone()
 
 
 @pytest.fixture(params=["float64", "float32"])
@@ -27,11 +31,3 @@ def float64() -> Iterator[None]:
 @pytest.fixture(autouse=True, scope="session")
 def one_thread() -> None:
     torch.set_num_threads(1)
-
-
-@pytest.fixture(autouse=True)
-def soon_compiled() -> Iterator[None]:
-    """XLA's passes that make programs faster, not other ones, take longer here than the programs do."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)

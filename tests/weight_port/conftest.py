@@ -1,24 +1,20 @@
 """Fixtures: torch state dicts of every kind, as the bytes that torch itself writes."""
 
 from collections import OrderedDict
-from collections.abc import Iterator
 
-import jax
 import pytest
 import torch
+
+from tests.compiling import compile_by_llvm_alone, soon_compiled
+
+__all__ = ["soon_compiled", "tensors"]
+
+compile_by_llvm_alone()
 
 DTYPES = [
     torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16, torch.int8,
     torch.uint8, torch.bool, torch.complex64, torch.complex128, torch.float8_e4m3fn, torch.float8_e5m2, torch.uint16,
 ]  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def soon_compiled() -> Iterator[None]:
-    """XLA's passes that make programs faster, not other ones, take longer here than the programs do."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
 
 
 @pytest.fixture

@@ -26,6 +26,7 @@ import transformers as hf
 from flax import linen as nn
 
 from migrate.manifest import ModelWeights
+from tests.compiling import compile_by_llvm_alone
 from tests.weight_port.layout_models import BigVisionViT, maxtext_logits
 from weight_port import family_of, family_weights, open_checkpoint, port_state_dict, unport_tree
 
@@ -194,6 +195,7 @@ def main() -> None:
     hf.logging.set_verbosity_error()
     diffusers.logging.set_verbosity_error()
     vars(jnp)["clip"] = old_clip(jnp.clip)
+    compile_by_llvm_alone()
     jax.config.update("jax_enable_x64", True)
     jax.config.update("jax_disable_most_optimizations", True)  # compiling takes longer than running
     found = {name: compared(*MODELS[name]) for name in MODELS}

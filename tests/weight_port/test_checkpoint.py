@@ -145,7 +145,7 @@ def net() -> torch.nn.Module:
 
 
 def training(net: torch.nn.Module) -> dict:
-    """What a training script saves: optimizer, scheduler, scaler, random states and a best score beside the model."""
+    """What a training script saves: optimizer, scheduler, random states and best scores beside the model."""
     optimizer = torch.optim.Adam(net.parameters())
     net(torch.ones(4, 2)).sum().backward()
     optimizer.step()
@@ -156,6 +156,7 @@ def training(net: torch.nn.Module) -> dict:
         "scheduler": schedule.state_dict(),
         "epoch": 3,
         "best": torch.tensor(0.5),
+        "callbacks": {"ModelCheckpoint{'monitor': 'loss'}": {"best_model_score": torch.tensor(0.5)}},
         "rng": torch.get_rng_state(),
         "states": {"python": (1, 2), "torch": torch.get_rng_state()},
     }

@@ -130,6 +130,17 @@ def test_one_of_several_state_dicts_of_a_family(tmp_path):
     assert CliRunner().invoke(app, [*arguments, "--key", "ema"]).exit_code == 0
 
 
+def test_a_checkpoint_without_a_configuration(tmp_path):
+    """What it is comes first; then, by its keys, which families it may be of."""
+    theirs = rewritten.executed(PUBLISHED["torchvision_resnet"][0])[PUBLISHED["torchvision_resnet"][1]]()
+    torch.save({f"module.{key}": tensor for key, tensor in theirs.state_dict().items()}, tmp_path / "m.pt")
+    with pytest.raises(PortError, match=r"WPT008(.|\n)*--family, whose keys these are: torchvision_resnet"):
+        family_manifest(tmp_path / "m.pt")
+    (tmp_path / "m.gguf").write_bytes(b"GGUF\3\0\0\0")
+    with pytest.raises(PortError, match=r"WPT002: .*GGUF"):
+        family_manifest(tmp_path / "m.gguf")
+
+
 def test_a_source_that_is_not_there(tmp_path):
     with pytest.raises(PortError, match="WPT001: cannot open"):
         family_manifest(tmp_path / "gpt2")

@@ -145,6 +145,14 @@ def test_the_prefix_of_a_module_that_holds_the_model(tmp_path):
     assert list(open_checkpoint(tmp_path / "m.ckpt", expected=["model.fc.weight"])) == ["model.fc.weight"]
 
 
+def test_a_module_that_holds_the_model_may_have_weights_of_its_own(tmp_path):
+    torch.save({"model.fc.weight": torch.ones(1), "weight_of_the_loss": torch.ones(1)}, tmp_path / "m.ckpt")
+    found = open_checkpoint(tmp_path / "m.ckpt", expected=["fc.{0}", "fc.weight"])
+    assert list(found) == ["fc.weight", "weight_of_the_loss"] and found.stripped == ("model.",)
+    both = open_checkpoint(tmp_path / "m.ckpt", expected=["fc.weight", "weight_of_the_loss"])
+    assert list(both) == ["model.fc.weight", "weight_of_the_loss"]  # one of the model's own is of that name
+
+
 def test_a_moving_average_is_chosen_by_name(tmp_path):
     state = {"w": torch.ones(2)}
     torch.save({"model": state, "ema": {"w": torch.zeros(2)}, "epoch": 1}, tmp_path / "m.pt")

@@ -12,7 +12,7 @@ import optax
 import pytest
 import torch
 from flax import serialization
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save_file
 
 from migrate.manifest import Manifest
 from tests.weight_port.test_optimizer_state import RELATIVE, STEPS, WEIGHTS, Optax, Torch, as_arrays
@@ -136,11 +136,21 @@ def test_refused(options: dict[str, Any], make: Make, code: str, said: str, tmp_
 
 
 def test_a_file_that_does_not_keep_the_order_of_the_parameters(tmp_path: Path) -> None:
-    from safetensors.torch import save_file
-
     run = Torch(lambda p: torch.optim.Adam(p))
     saved(run, tmp_path / "last.pt")
-    save_file(run.model.state_dict(), tmp_path / "m.safetensors")
+    save_file(as_arrays(run.model.state_dict()), tmp_path / "m.safetensors")
     asked = OptimizerOptions("auto", tmp_path / "last.pt", names=ALL)
     with pytest.raises(PortError, match="does not keep the order"):
         port_weights(tmp_path / "m.safetensors", MANIFEST, tmp_path / "o", optimizer=asked)
+
+
+@pytest.mark.parametrize("name", ["optimizer.bin", None])
+def test_weights_alone_have_no_optimizer(name: str | None, tmp_path: Path) -> None:
+    """Accelerate and transformers' Trainer save it beside them."""
+    save_file({key: value.numpy() for key, value in Torch(OPTIMIZERS["AdamW"]).model.state_dict().items()},
+              tmp_path / "model.safetensors")  # fmt: skip
+    if name:
+        (tmp_path / name).touch()
+    said = str(tmp_path / name) if name else "FILE"
+    with pytest.raises(PortError, match=f"WPT120: .* holds weights alone\n.*--optimizer-from {said}"):
+        port_weights(tmp_path, MANIFEST, tmp_path / "o", optimizer=AUTO)
