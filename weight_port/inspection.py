@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,9 +13,10 @@ from migrate.layers.moves import show
 from weight_port import store
 from weight_port.checkpoint import Checkpoint, open_checkpoint
 from weight_port.dcp_files import Pieced
-from weight_port.errors import SeveralStateDicts
+from weight_port.errors import PortError, SeveralStateDicts
 from weight_port.msgpack_reading import is_msgpack
 from weight_port.npz_files import Inflated
+from weight_port.optimizer_state import list_optimizers
 from weight_port.orbax_files import orbax_folder
 from weight_port.regions import Stored, TensorInfo, contiguous
 from weight_port.report import size
@@ -52,11 +54,12 @@ class Part:
 
 @dataclass(frozen=True)
 class Inspection:
-    """All state dicts of a checkpoint."""
+    """All state dicts of a checkpoint, and those of its optimizers."""
 
     path: str
     format: str
     parts: tuple[Part, ...]
+    optimizers: tuple[Part, ...] = ()
 
     def as_json(self) -> str:
         """Everything, for programs."""
@@ -67,9 +70,10 @@ class Inspection:
         from rich.table import Table
 
         console.print(f"{self.path}: {self.format}", markup=False, highlight=False)
-        for part in self.parts:
-            if part.key:
-                console.print(f"\n--key {part.key}", markup=False, highlight=False)
+        for part in (*self.parts, *self.optimizers):
+            if part.key or part in self.optimizers:
+                option = "--optimizer-key" if part in self.optimizers else "--key"
+                console.print(f"\n{option} {part.key or repr('')}", markup=False, highlight=False)
             table = Table(box=None, pad_edge=False)
             for heading in ("key", "shape", "type", "bytes", ""):
                 table.add_column(heading, justify="right" if heading == "bytes" else "left", overflow="fold")
@@ -99,7 +103,20 @@ def inspect(path: str | Path, key: str | None = None) -> Inspection:
         if key is not None:
             raise
         found = [open_checkpoint(path, key=one, allow_expanded=True) for one in several.keys]
-    return Inspection(str(path), found[0].format, tuple(_part(checkpoint) for checkpoint in found))
+    except PortError as error:
+        with suppress(PortError):  # as Accelerate saves it, in a file of its own
+            if key is None and error.code == "WPT002" and (optimizers := _optimizers(path)):
+                return Inspection(str(path), "torch.save", (), optimizers)
+        raise
+    optimizers = _optimizers(path) if key is None and found[0].format.startswith("torch") else ()
+    return Inspection(str(path), found[0].format, tuple(_part(checkpoint) for checkpoint in found), optimizers)
+
+
+def _optimizers(path: Path) -> tuple[Part, ...]:
+    return tuple(
+        Part(key, tuple(_plain(name, info) for name, info in tensors.items()), {}, groups)
+        for key, (tensors, groups) in list_optimizers(path).items()
+    )
 
 
 def _part(checkpoint: Checkpoint) -> Part:

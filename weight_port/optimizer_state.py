@@ -19,8 +19,10 @@ import numpy as np
 
 from migrate.manifest import ModelWeights
 from weight_port.dcp_files import is_dcp, read_dcp
+from weight_port.dtypes import DTYPES
 from weight_port.errors import fail
 from weight_port.pickles import TensorRef
+from weight_port.regions import TensorInfo
 from weight_port.torch_files import locate, read_torch
 
 Names = Sequence[str] | Sequence[Sequence[str]]
@@ -96,6 +98,32 @@ def read_optimizer_state(path: str | Path, key: str | None = None) -> dict[str, 
     return arrays(found[key], key)
 
 
+def list_optimizers(path: Path) -> dict[str, tuple[dict[str, TensorInfo], tuple[str, ...]]]:
+    """The optimizers' states in a torch checkpoint by where they are: their tensors, unread, and their groups in words.
+
+    Raises PortError WPT001 to WPT003.
+    """
+    saved, _ = _opened(path)
+    return {key: (dict(_tensors(state["state"])), tuple(_groups(state))) for key, state in _optimizers(saved)}
+
+
+def _tensors(node: Any, path: str = "") -> Iterator[tuple[str, TensorInfo]]:
+    if isinstance(node, TensorRef):
+        yield path, TensorInfo(node.shape, DTYPES[node.dtype])
+    elif isinstance(node, Mapping) and path.count(".") < 2:  # parameter, entry
+        for name, child in node.items():
+            yield from _tensors(child, f"{path}.{name}" if path else str(name))
+
+
+def _groups(state: Mapping[str, Any]) -> Iterator[str]:
+    groups: Any = state["param_groups"]
+    for number, group in enumerate(groups if isinstance(groups, list) else []):
+        if isinstance(group, Mapping):
+            plain = {name: value for name, value in group.items() if isinstance(value, int | float | str | tuple)}
+            count = len(group["params"]) if isinstance(group.get("params"), list) else 0
+            yield f"group {number}: {count} parameters, {', '.join(f'{name}={plain[name]}' for name in plain)}"
+
+
 def _opened(path: Path) -> tuple[Any, Callable[[str, TensorRef], np.ndarray]]:
     """What was saved, and a function that reads one of its tensors."""
     if path.is_dir() and is_dcp(path):
@@ -108,15 +136,20 @@ def _opened(path: Path) -> tuple[Any, Callable[[str, TensorRef], np.ndarray]]:
     return saved, lambda where, tensor: locate(where, tensor, regions).read()
 
 
-def _optimizers(node: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    if not isinstance(node, (Mapping, list, tuple)) or depth > 5:
+def _optimizers(
+    node: Any, path: str = "", depth: int = 0, seen: set[int] | None = None
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Each object is looked at once: there may be exponentially many ways to it."""
+    seen = set() if seen is None else seen
+    if not isinstance(node, (Mapping, list, tuple)) or depth > 5 or id(node) in seen:
         return
+    seen.add(id(node))
     if isinstance(node, Mapping) and {"state", "param_groups"} <= node.keys():
         yield path, node
         return
     children = node.items() if isinstance(node, Mapping) else enumerate(node)
     for name, child in children:
-        yield from _optimizers(child, f"{path}.{name}" if path else str(name), depth + 1)
+        yield from _optimizers(child, f"{path}.{name}" if path else str(name), depth + 1, seen)
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,8 @@ def nested(tmp_path):
             "half": torch.ones(2, dtype=torch.bfloat16), "args": object,
         },
         "ema": {"fc.weight": torch.zeros(3, 4)},
-        "optimizer": {"state": {}, "param_groups": []},
+        "optimizer": {"state": {0: {"step": torch.tensor(1.0), "exp_avg": weight.clone()}},
+                      "param_groups": [{"params": [0], "lr": 0.1, "betas": (0.9, 0.99)}]},
     }  # fmt: skip
     torch.save(saved, tmp_path / "m.pt")
     return tmp_path / "m.pt"
@@ -44,6 +45,15 @@ def test_every_state_dict_is_listed(nested):
     assert entries["half"].dtype == "bfloat16" and entries["scalar"].shape == () and entries["empty"].nbytes == 0
     assert list(model.other) == ["args"]
     assert model.nbytes == 48 + 24 + 20 + 8 + 0 + 4  # what is shared counts once
+
+
+def test_an_optimizers_state_is_listed(nested, tmp_path):
+    (state,) = inspect(nested).optimizers
+    assert [(entry.key, entry.shape) for entry in state.tensors] == [("0.step", ()), ("0.exp_avg", (3, 4))]
+    assert state.notes == ("group 0: 1 parameters, lr=0.1, betas=(0.9, 0.99)",)
+    torch.save(torch.load(nested, weights_only=False)["optimizer"], tmp_path / "optimizer.bin")
+    alone = inspect(tmp_path / "optimizer.bin")
+    assert alone.parts == () and alone.optimizers[0].tensors == state.tensors
 
 
 def test_one_state_dict_is_chosen(nested):
