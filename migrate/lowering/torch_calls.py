@@ -157,8 +157,7 @@ class TorchCalls(Losses, Layers, Optimizers, Distributed, DataLoading, TypedTens
         }
         snippets: list[str] = []
         call.use_snippet = snippets.append
-        at_zero = self.smooth_at_zero(api, call) if weights and self.under_jit else None
-        made = at_zero or rule.function(call)
+        made = rule.function(call)
         if not isinstance(made, Value):
             made = Value(made, result_kind(rule, call.bound))
         if snippets:
@@ -169,22 +168,6 @@ class TorchCalls(Losses, Layers, Optimizers, Distributed, DataLoading, TypedTens
                 origins |= kind.origins
         kind = replace(made.kind, origins=frozenset(origins)) if isinstance(made.kind, Tensor) else made.kind
         return Value(made.node, Weight() if moved and not whole else kind, layout)
-
-    @staticmethod
-    def smooth_at_zero(api: str, call: Call) -> Expr | None:
-        """A weight may start at exactly zero, where torch's gradients of the absolute value and of a norm are zero, and
-        JAX's are 1 and NaN. None for other calls."""
-        method, weight = api.rpartition(".")[2], layouts.first(next(iter(call.bound.values())))
-        orders = [call.bound[name].node for name in ("p", "ord") if name in call.bound]
-        order = nodes.literal(orders[0]) if orders else 2
-        if method == "abs":
-            return nodes.expression("{x} * jnp.sign({x})", x=weight)
-        if method in ("norm", "vector_norm") and not {"dim", "keepdim", "dtype"} & set(call.bound):
-            if order in (2, "fro", None):
-                return nodes.call("optax.safe_norm", weight, cst.Float("0.0"))
-            if order == 1:
-                return nodes.expression("({x} * jnp.sign({x})).sum()", x=weight)
-        return None
 
     @staticmethod
     def of_all_elements(rule: Rule, api: str, node: cst.Call, call: Call) -> bool:

@@ -12,7 +12,7 @@ _plain = partial(plain, family="complex_numbers", dtype="")
 
 _plain(
     "torch.complex", "real, imag", "jax.lax.complex({real}, {imag})", "From its two parts.",
-    "torch.complex(x, y).abs()  # x: f32[2, 3]; y: f32[2, 3] -> jnp.abs(jax.lax.complex(x, y))",
+    "torch.complex(x, y).abs()  # x: f32[2, 3]; y: f32[2, 3] -> absolute(jax.lax.complex(x, y))",
 )  # fmt: skip
 _plain(
     "torch.polar", "abs, angle", "{abs} * jnp.exp(1j * {angle})", "From size and angle.",
@@ -49,9 +49,9 @@ def view_as_complex(call: Call) -> Value:
     """Pairs on the last axis become complex numbers.
 
     >>> torch.view_as_complex(x).abs()  # x: f32[3, 2]
-    jnp.abs(jax.lax.complex(x[..., 0], x[..., 1]))
+    absolute(jax.lax.complex(x[..., 0], x[..., 1]))
     >>> torch.view_as_complex(x.reshape(3, 2, 2)).abs()  # x: f32[3, 4]
-    jnp.abs(jax.lax.complex(*jnp.moveaxis(x.reshape(3, 2, 2), -1, 0)))
+    absolute(jax.lax.complex(*jnp.moveaxis(x.reshape(3, 2, 2), -1, 0)))
     """
     short = isinstance(call.node("input"), cst.Name)
     text = "jax.lax.complex({input}[..., 0], {input}[..., 1])"

@@ -1,12 +1,12 @@
 """Functions of one tensor that jax.numpy has under its own name with the same meaning."""
 
 from migrate import nodes
+from migrate.kinds import Tensor
 from migrate.nodes import Expr
 from migrate.rules.rule import Call, Rule, register, rule, signature
 
 # torch name: (expression of the target, dtype of the result, an input that it is defined for)
 ONE_TO_ONE: dict[str, tuple[str, str, str]] = {
-    "abs": ("jnp.abs({input})", "like", "f32[2, 3]"),
     "exp": ("jnp.exp({input})", "float", "f32[2, 3]"),
     "expm1": ("jnp.expm1({input})", "float", "f32[2, 3]"),
     "log": ("jnp.log({input})", "float", "pos[2, 3]"),
@@ -56,7 +56,6 @@ ONE_TO_ONE: dict[str, tuple[str, str, str]] = {
     "deg2rad": ("jnp.deg2rad({input})", "float", "f32[2, 3]"),
     "rad2deg": ("jnp.rad2deg({input})", "float", "f32[2, 3]"),
     "frac": ("{input} - jnp.trunc({input})", "float", "f32[2, 3]"),
-    "absolute": ("jnp.abs({input})", "like", "f32[2, 3]"),
     "negative": ("-{input}", "like", "f32[2, 3]"),
     "signbit": ("jnp.signbit({input})", "bool", "f32[2, 3]"),
     "isposinf": ("jnp.isposinf({input})", "bool", "f32[2, 3]"),
@@ -65,23 +64,32 @@ ONE_TO_ONE: dict[str, tuple[str, str, str]] = {
     "logical_not": ("jnp.logical_not({input})", "bool", "bool[2, 3]"),
 }
 
-NOTES = {
-    "abs": "The gradient at exactly 0 is 0 in torch and 1 in JAX.",
-    "absolute": "The gradient at exactly 0 is 0 in torch and 1 in JAX.",
-}
-
 
 def _one_to_one(name: str, template: str, dtype: str, example: str) -> Rule:
     def function(call: Call) -> Expr:
         return call.make(template)
 
     shown = template.replace("{input}", "x")
-    doc = f"{NOTES.get(name, 'The same in JAX.')}\n\n    >>> torch.{name}(x)  # x: {example}\n    {shown}\n"
+    doc = f"The same in JAX.\n\n    >>> torch.{name}(x)  # x: {example}\n    {shown}\n"
     return Rule((f"torch.{name}", f"Tensor.{name}"), signature("input"), function, True, dtype, doc, "elementwise")
 
 
 for _name, (_template, _dtype, _example) in ONE_TO_ONE.items():
     register(_one_to_one(_name, _template, _dtype, _example))
+
+
+@rule("torch.abs", "Tensor.abs", "torch.absolute", "Tensor.absolute", signature="input", elementwise=True)
+def absolute_value(call: Call) -> Expr:
+    """The gradient at exactly 0 is 0 in torch and 1 in JAX, unless that is told.
+
+    >>> torch.abs(x)  # x: f32[2, 3]
+    absolute(x)
+    >>> torch.abs(x)  # x: f32[2, 3]; on the host
+    jnp.abs(x)
+    """
+    kind = call.kind("input")
+    smooth = call.traced and not (isinstance(kind, Tensor) and kind.dtype in ("int", "bool"))
+    return call.make(f"{call.snippet('absolute') if smooth else 'jnp.abs'}({{input}})")
 
 
 @rule("torch.pow", "Tensor.pow", signature="input, exponent", elementwise=True)

@@ -56,12 +56,12 @@ def mse_loss(call: Call) -> Value:
 
 @rule("torch.nn.functional.l1_loss", signature=f"input, target, {LOSS}")
 def l1_loss(call: Call) -> Value:
-    """The mean over all elements. The gradient where both are equal is 0 in torch and 1 in JAX, before the mean.
+    """The mean over all elements. The gradient where both are equal is 0.
 
     >>> F.l1_loss(x, y)  # x: f32[2, 3]; y: f32[2, 3]
-    jnp.abs(x - y).mean()
+    absolute(x - y).mean()
     """
-    return reduced(call, call.make("jnp.abs({input} - {target})"))
+    return reduced(call, call.make(f"{call.snippet('absolute')}({{input}} - {{target}})"))
 
 
 @rule("torch.nn.functional.smooth_l1_loss", signature=f"input, target, {LOSS}, beta=1.0")

@@ -1,4 +1,6 @@
-"""Norms. The gradient of a norm of 0 is 0 in torch and NaN in JAX."""
+"""Norms. The gradient of a norm of 0 is 0 in torch and NaN in JAX, unless that is told."""
+
+import libcst as cst
 
 from migrate import nodes
 from migrate.diagnostics import Unsupported
@@ -13,18 +15,36 @@ def _given(call: Call, *names: str) -> dict[str, Expr]:
     return found | ({"axis": axes(call, "dim")} if "axis" in found else {})
 
 
+def _euclidean(call: Call, x: Expr, function: str = "norm", **given: Expr) -> Expr:
+    """A norm of order 2, with torch's gradient where jit may take one."""
+    over = given.get("axis")
+    several = len(over.elements) if isinstance(over, cst.Tuple) else 1
+    if call.traced and several <= 2:
+        return nodes.call("optax.safe_norm", x, cst.Float("0.0"), **given)
+    return nodes.call(f"jnp.linalg.{function}", x, **given)
+
+
+def _of_order_one(call: Call, x: Expr, **given: Expr) -> Expr:
+    """The sum of the absolute values, likewise."""
+    if not call.traced:
+        return nodes.call("jnp.linalg.vector_norm", x, ord=cst.Integer("1"), **given)
+    return nodes.call(nodes.expression(f"{call.snippet('absolute')}({{x}}).sum", x=x), **given)
+
+
 @rule("torch.norm", "Tensor.norm", signature="input, p='fro', dim=None, keepdim=False, dtype=None", dtype="float")
 def norm(call: Call) -> Expr:
     """Of the flattened tensor without `dim`, whatever p is; over several axes a norm of vectors too.
 
     >>> x.norm(2, dim=1)  # x: f32[2, 3]
-    jnp.linalg.norm(x, axis=1)
+    optax.safe_norm(x, 0.0, axis=1)
     >>> torch.norm(x, dim=1, keepdim=True)  # x: f32[2, 3]
-    jnp.linalg.norm(x, axis=1, keepdims=True)
+    optax.safe_norm(x, 0.0, axis=1, keepdims=True)
     >>> x.norm()  # x: f32[2, 3, 4]
+    optax.safe_norm(x, 0.0)
+    >>> x.norm()  # x: f32[2, 3, 4]; on the host
     jnp.linalg.norm(x)
     >>> x.norm(p=1)  # x: f32[2, 3]
-    jnp.linalg.vector_norm(x, ord=1)
+    absolute(x).sum()
     >>> torch.norm(x, p=torch.inf, dim=(0, 2))  # x: f32[2, 3, 4]
     jnp.linalg.vector_norm(x, ord=jnp.inf, axis=(0, 2))
     """
@@ -37,7 +57,9 @@ def norm(call: Call) -> Expr:
         if call.has("keepdim") and not call.has("dim"):
             several = True
         name = "vector_norm" if several else "norm"
-        return nodes.call(f"jnp.linalg.{name}", call.node("input"), **_given(call, "dim", "keepdim"))
+        return _euclidean(call, call.node("input"), name, **_given(call, "dim", "keepdim"))
+    if p == 1:
+        return _of_order_one(call, call.node("input"), **_given(call, "dim", "keepdim"))
     if isinstance(p, str):
         raise Unsupported("MIG302", f"{call.api}: there is no norm {p!r}")
     return nodes.call("jnp.linalg.vector_norm", call.node("input"), **_given(call, "p", "dim", "keepdim"))
@@ -48,13 +70,15 @@ def linalg_norm(call: Call) -> Expr:
     """Of the flattened tensor without `dim` and `ord`; two axes are those of matrices.
 
     >>> torch.linalg.norm(x)  # x: f32[2, 3]
-    jnp.linalg.norm(x)
+    optax.safe_norm(x, 0.0)
     >>> torch.linalg.norm(x, dim=-1, keepdim=True)  # x: f32[2, 3]
-    jnp.linalg.norm(x, axis=-1, keepdims=True)
+    optax.safe_norm(x, 0.0, axis=-1, keepdims=True)
     >>> torch.linalg.norm(x, ord=1, dim=(1, 2))  # x: f32[2, 3, 4]
     jnp.linalg.norm(x, ord=1, axis=(1, 2))
     """
     call.only("dtype", None)
+    if not call.has("ord"):
+        return _euclidean(call, call.node("input"), **_given(call, "dim", "keepdim"))
     return nodes.call("jnp.linalg.norm", call.node("input"), **_given(call, "ord", "dim", "keepdim"))
 
 
@@ -63,12 +87,17 @@ def vector_norm(call: Call) -> Expr:
     """Of the flattened tensor without `dim`.
 
     >>> torch.linalg.vector_norm(x, dim=-1)  # x: f32[2, 3]
-    jnp.linalg.vector_norm(x, axis=-1)
+    optax.safe_norm(x, 0.0, axis=-1)
     >>> torch.linalg.vector_norm(x, ord=3)  # x: f32[2, 3]
     jnp.linalg.vector_norm(x, ord=3)
     """
     call.only("dtype", None)
-    return nodes.call("jnp.linalg.vector_norm", call.node("x"), **_given(call, "ord", "dim", "keepdim"))
+    given = _given(call, "dim", "keepdim")
+    if not call.has("ord"):
+        return _euclidean(call, call.node("x"), "vector_norm", **given)
+    if nodes.is_literal(call.node("ord"), 1):
+        return _of_order_one(call, call.node("x"), **given)
+    return nodes.call("jnp.linalg.vector_norm", call.node("x"), **_given(call, "ord"), **given)
 
 
 @rule("torch.linalg.matrix_norm", signature="A, ord='fro', dim=(-2, -1), keepdim=False, *, dtype=None", dtype="float")
@@ -90,13 +119,15 @@ def dist(call: Call) -> Expr:
     """The norm of the difference, of all elements.
 
     >>> torch.dist(x, y)  # x: f32[2, 3]; y: f32[2, 3]
-    jnp.linalg.norm(x - y)
+    optax.safe_norm(x - y, 0.0)
     >>> torch.dist(x, y, p=1)  # x: f32[2, 3]; y: f32[3]
-    jnp.linalg.vector_norm(x - y, ord=1)
+    absolute(x - y).sum()
     """
     difference = call.make("{input} - {other}")
     if not call.has("p"):
-        return nodes.call("jnp.linalg.norm", difference)
+        return _euclidean(call, difference)
+    if nodes.is_literal(call.node("p"), 1):
+        return _of_order_one(call, difference)
     return nodes.call("jnp.linalg.vector_norm", difference, ord=call.node("p"))
 
 

@@ -71,12 +71,13 @@ def _spread(call: Call, function: str) -> Expr:
         correction = 1 if call.literal("unbiased") else 0
     elif call.has("correction"):
         correction = 1 if call.literal("correction") is None else call.literal("correction")
-    if correction == 0:
-        return node
-    extra = nodes.arguments([], {"ddof": nodes.expression(str(correction))})
+    extra = nodes.arguments([], {"ddof": nodes.expression(str(correction))} if correction else {})
     import libcst as cst
 
-    assert isinstance(node, cst.Call)
+    assert isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute)
+    if function == "std" and call.traced:
+        smooth = nodes.name(call.snippet("standard_deviation"))
+        return cst.Call(smooth, [*nodes.arguments([call.node("input")]), *node.args, *extra])
     return node.with_changes(args=[*node.args, *extra])
 
 
@@ -98,12 +99,15 @@ def var(call: Call) -> Expr:
     "torch.std", "Tensor.std", signature="input, dim=None, unbiased=True, keepdim=False, *, correction=1", dtype="float"
 )
 def std(call: Call) -> Expr:
-    """Divides by N - 1 by default, numpy by N.
+    """Divides by N - 1 by default, numpy by N. The gradient where all are equal is 0 in torch and NaN in JAX, unless
+    that is told.
 
     >>> torch.std(x, dim=1)  # x: f32[2, 3]
-    x.std(axis=1, ddof=1)
+    standard_deviation(x, axis=1, ddof=1)
     >>> x.std(False)  # x: f32[2, 3]
-    x.std()
+    standard_deviation(x)
+    >>> x.std()  # x: f32[2, 3]; on the host
+    x.std(ddof=1)
     """
     return _spread(call, "std")
 
@@ -244,11 +248,12 @@ def _spread_and_mean(name: str) -> Rule:
         mean = nodes.call(call.make("{input}.mean"), **axis)
         return Value(nodes.tuple_of([_spread(call, name), mean]), Items((Tensor("float"),) * 2, type="tuple"))
 
+    made = "x.var(" if name == "var" else "standard_deviation(x, "
     doc = (
         f"Divides by N - 1 by default, numpy by N.\n\n    >>> torch.{name}_mean(x, dim=1)  # x: f32[2, 3]\n"
-        f"    (x.{name}(axis=1, ddof=1), x.mean(axis=1))\n"
+        f"    ({made}axis=1, ddof=1), x.mean(axis=1))\n"
         f"    >>> torch.{name}_mean(x, dim=-1, unbiased=False, keepdim=True)  # x: f32[2, 3]\n"
-        f"    (x.{name}(axis=-1, keepdims=True), x.mean(axis=-1, keepdims=True))\n"
+        f"    ({made}axis=-1, keepdims=True), x.mean(axis=-1, keepdims=True))\n"
     )
     parameters = signature("input, dim=None, unbiased=True, keepdim=False, *, correction=1")
     return Rule((f"torch.{name}_mean",), parameters, function, False, "", doc, "reductions")

@@ -38,6 +38,10 @@ EQUAL: list[tuple[str, np.ndarray]] = [
     ("F.log_softmax(x, dim=1)", MASKED),
     ("torch.logsumexp(x, dim=1)", MASKED),
     ("x.prod(dim=1)", ZEROS),
+    *[(call, ZEROS) for call in ("x.norm(dim=1)", "x.norm(p=1)", "torch.linalg.vector_norm(x)", "torch.abs(x)")],
+    ("torch.dist(x, x.detach())", HALVES),
+    ("F.l1_loss(x, x.detach())", HALVES),
+    ("x.std(dim=1)", ZEROS),
     ("x.cumsum(dim=1)", ODD),
     ("F.normalize(x, dim=1)", ZEROS),
     ("F.cosine_similarity(x, x + 1, dim=1)", ZEROS),
@@ -54,8 +58,6 @@ EQUAL: list[tuple[str, np.ndarray]] = [
 DIFFERENT: list[tuple[str, np.ndarray, str]] = [
     ("x.max(dim=1)", TIES, "gradient"),
     ("torch.clamp(x, 0.0, 2.0)", TIES, "gradient"),
-    ("x.norm(dim=1)", ZEROS, "gradient"),
-    ("torch.abs(x)", ZEROS, "gradient"),
     ("F.leaky_relu(x)", ZEROS, "gradient"),
     ("F.binary_cross_entropy(x, x.detach(), reduction='none')", ENDS, "gradient"),
 ]
