@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from parity import child, draws_torch, kinks_torch, probe_torch, products_torch, retyped_torch
+from parity.passes_torch import Passes
 from parity.perturb import Perturbation
 from parity.record import (
     DETAILED_STEPS,
@@ -125,6 +126,7 @@ class Watcher:
         self._watched: set[int] = set()
         self._start_weights: dict[str, dict[str, Tensor]] = {}
         self._in_backward = False
+        self.passes = Passes()
         self.probe = probe_torch.Probe(config.probe, self.recording)
 
     @property
@@ -163,7 +165,7 @@ class Watcher:
         name = self.models.name(model)
         self._note_distance(name, model)
         if wanted(self.recording.states, name, self.step, STATE_STEPS):
-            self.recording.states.setdefault(self.step, {}).update(_state(name, model))
+            self.passes.begin(name, model, lambda: _state(name, model))
 
     def _note_distance(self, name: str, model: nn.Module) -> None:
         """How far the weights have come since the model's first step, whole and one by one."""
@@ -188,6 +190,8 @@ class Watcher:
         if isinstance(module, _WRAPPERS) or not self._stack:
             return
         self._stack.pop()
+        if not self._stack:
+            self.passes.end(_leaves(output))
         if self.step > DETAILED_STEPS or not torch.is_grad_enabled():
             return
         path = self._path(module)
@@ -226,6 +230,9 @@ class Watcher:
 
     def _differentiate(self, original: Any, loss: Tensor, args: Any, kwargs: Any) -> None:
         value, step = float(loss.detach().double().sum()), self.step
+        states = self.passes.before(loss)
+        if states:
+            self.recording.states[step] = states
         owners = {id(p): self.models.name(model) for model in self.models.all() for p in model.parameters()}
         parameters = [p for model in self.models.all() for p in model.parameters()]
         before = {id(p): p.grad for p in parameters}

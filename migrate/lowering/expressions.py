@@ -124,6 +124,7 @@ class Expressions(AnyWeights, Submodules, Accelerated, Cropping, NamedParameters
             self.script.listed.add((self.scope, node.value))
         if isinstance(kind, Leaf):
             return Value(self.leaf(kind), kind)
+        self.refuse_stale(node.value, kind)
         anew = self.read_anew(node.value, kind)
         if anew is not None:
             return anew
@@ -133,6 +134,18 @@ class Expressions(AnyWeights, Submodules, Accelerated, Cropping, NamedParameters
             return Value(nodes.expression("jax.default_backend()"), kind)  # no call passes it
         layout = "last" if node.value in self.env.last else "first"
         return Value(node, kind, layout)
+
+    def refuse_stale(self, path: str, kind: Kind) -> None:
+        """Declines to read, in a function that jit traces, what the file's top level has and training changes."""
+        data = isinstance(kind, Tensor | Number | Items) or kind == Plain("dict") or type(kind) is Kind
+        if path not in self.unit.changing or not data or isinstance(kind, Leaf) or not self.under_jit:
+            return
+        scope = self.env
+        while scope.outer is not None and path.partition(".")[0] not in scope.kinds:
+            scope = scope.outer
+        if scope.outer is None and self.region is None:
+            told = f"{path}, which changes in training, is read where jit traces"
+            raise Unsupported("MIG401", f"{told}: jit keeps its first value, unless it is an argument")
 
     def leaf(self, kind: Leaf) -> Expr:
         """A tensor that gradients are taken of is a piece of state, which no module can hold."""
@@ -162,6 +175,7 @@ class Expressions(AnyWeights, Submodules, Accelerated, Cropping, NamedParameters
         if borrowed is not None:
             return borrowed
         attribute = node.attr.value
+        self.refuse_stale(nodes.dotted(node) or "", UNKNOWN)
         settings = self.settings_of(node.value)
         if settings is not node.value:
             node = node.with_changes(value=settings)

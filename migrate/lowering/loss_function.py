@@ -146,7 +146,7 @@ class LossFunctions(Models):
             return False
         if isinstance(kind, Model | Optimizer) and kind.place is not None:
             return self.is_global(kind.place)
-        return name in self.unit.constants
+        return name in self.unit.constants and name not in self.unit.changing
 
     # -- the function and its gradient --------------------------------------------------------------------------------
 

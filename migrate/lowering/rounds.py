@@ -11,6 +11,7 @@ import libcst as cst
 
 from migrate import nodes, suites, usage
 from migrate.borrowed import Borrowed
+from migrate.changing import changing
 from migrate.diagnostics import Diagnostic, Fatal, our_fault
 from migrate.imports import Written
 from migrate.kept import names_of_kept
@@ -102,6 +103,7 @@ def lower_project(
         unit.own_methods = own_methods
         unit.taken = names | state_words
         unit.constants = _constants(unit.source.module)
+        unit.changing = changing(unit.source.module)
         unit.settled = _settled(unit.source.module)
         unit.key = "rng_key" if "key" in state_words else "key"
         unit.imports_torch = bool(_TORCH.search(unit.source.text))

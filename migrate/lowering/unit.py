@@ -95,6 +95,7 @@ class Unit:
     silent: int = 0
     trials: int = 0  # loops around that are lowered for what they make known
     taken: set[str] = field(default_factory=set)
+    changing: frozenset[str] = frozenset()  # names and attributes that the file's training changes
     constants: set[str] = field(default_factory=set)
     settled: dict[str, int] = field(
         default_factory=dict

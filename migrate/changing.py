@@ -1,0 +1,114 @@
+"""What a script changes while it trains: a jitted function that reads such a name, and is not given it, would go by its
+first value for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import libcst as cst
+
+from migrate import nodes, suites, usage
+from migrate.walking import walk
+
+_GROWING = frozenset(
+    {"append", "extend", "insert", "pop", "popleft", "appendleft", "update", "clear", "add", "remove", "setdefault"}
+)
+
+
+def changing(module: cst.Module) -> frozenset[str]:
+    """The names of a file's top level, and attributes of theirs ("config.beta"), that its training loops, or functions
+    that run in them, bind again or change in place."""
+    functions = {function.name.value: function for function in _functions(module.body)}
+    loops = list(_loops(module.body))
+    training = {name for name, function in functions.items() if _differentiates(function)}
+    while True:
+        more = {name for name, one in functions.items() if training & _called(one)} - training
+        if not more:
+            break
+        training |= more
+    loops = [loop for loop in loops if _differentiates(loop) or training & _called(loop)]
+    running = set(training)
+    waiting: list[cst.CSTNode] = [*loops, *(functions[name] for name in training)]
+    while waiting:
+        called = _called(waiting.pop()) & functions.keys() - running
+        running |= called
+        waiting += [functions[name] for name in called]
+    found = {path for loop in loops for path in [*usage.stores(loop), *_in_place(loop)]}
+    for name in running:
+        found |= _of_function(functions[name])
+    return frozenset(found)
+
+
+def _functions(body: Iterable[cst.CSTNode]) -> Iterator[cst.FunctionDef]:
+    for statement in body:
+        if isinstance(statement, cst.FunctionDef):
+            yield statement
+        elif isinstance(statement, cst.ClassDef | cst.If):
+            yield from _functions(suites.suite_of(statement.body.body))
+
+
+def _loops(body: Iterable[cst.CSTNode]) -> Iterator[cst.For | cst.While]:
+    for statement in body:
+        if isinstance(statement, cst.For | cst.While):
+            yield statement
+        elif isinstance(statement, cst.If | cst.With | cst.Try):
+            yield from _loops(suites.suite_of(statement.body.body))
+
+
+def _differentiates(node: cst.CSTNode) -> bool:
+    return "backward" in _called(node)
+
+
+def _called(node: cst.CSTNode) -> set[str]:
+    return {nodes.code(call.func).rpartition(".")[2] for call in usage.calls(node)}
+
+
+def _of_function(function: cst.FunctionDef) -> set[str]:
+    """What a function changes of what it does not bind itself."""
+    shared = _Globals()
+    walk(function.body, shared)
+    bound = {*usage.stores(function.body), *(p.name.value for p in function.params.params)} - shared.found
+    outer = {path for path in _in_place(function.body) if path.partition(".")[0] not in bound}
+    return outer | (shared.found & set(usage.stores(function.body)))
+
+
+def _in_place(node: cst.CSTNode) -> set[str]:
+    visitor = _InPlace()
+    walk(node, visitor)
+    return visitor.found - {""}
+
+
+class _Globals(cst.CSTVisitor):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: set[str] = set()
+
+    def visit_Global(self, node: cst.Global) -> None:
+        self.found |= {item.name.value for item in node.names}
+
+
+class _InPlace(cst.CSTVisitor):
+    """`x[i] = y`, `config.beta = y`, `seen.append(y)`, `x.add_(y)`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: set[str] = set()
+
+    def visit_AssignTarget(self, node: cst.AssignTarget) -> None:
+        self._target(node.target)
+
+    def visit_AugAssign(self, node: cst.AugAssign) -> None:
+        self._target(node.target)
+
+    def visit_Call(self, node: cst.Call) -> None:
+        if isinstance(node.func, cst.Attribute):
+            method = node.func.attr.value
+            if method in _GROWING or (method.endswith("_") and not method.startswith("_")):
+                self.found.add(nodes.dotted(node.func.value) or "")
+
+    def _target(self, node: cst.BaseExpression) -> None:
+        part = node
+        while isinstance(part, cst.Subscript):
+            part = part.value
+        if isinstance(node, cst.Subscript | cst.Attribute):
+            self.found.add(nodes.dotted(part) or "")
