@@ -15,7 +15,7 @@ def _given(call: Call, *names: str) -> dict[str, Expr]:
     return found | ({"axis": axes(call, "dim")} if "axis" in found else {})
 
 
-def _euclidean(call: Call, x: Expr, function: str = "norm", **given: Expr) -> Expr:
+def _euclidean(call: Call, x: Expr, given: dict[str, Expr], function: str = "norm") -> Expr:
     """A norm of order 2, with torch's gradient where jit may take one."""
     over = given.get("axis")
     several = len(over.elements) if isinstance(over, cst.Tuple) else 1
@@ -57,7 +57,7 @@ def norm(call: Call) -> Expr:
         if call.has("keepdim") and not call.has("dim"):
             several = True
         name = "vector_norm" if several else "norm"
-        return _euclidean(call, call.node("input"), name, **_given(call, "dim", "keepdim"))
+        return _euclidean(call, call.node("input"), _given(call, "dim", "keepdim"), name)
     if p == 1:
         return _of_order_one(call, call.node("input"), **_given(call, "dim", "keepdim"))
     if isinstance(p, str):
@@ -78,7 +78,7 @@ def linalg_norm(call: Call) -> Expr:
     """
     call.only("dtype", None)
     if not call.has("ord"):
-        return _euclidean(call, call.node("input"), **_given(call, "dim", "keepdim"))
+        return _euclidean(call, call.node("input"), _given(call, "dim", "keepdim"))
     return nodes.call("jnp.linalg.norm", call.node("input"), **_given(call, "ord", "dim", "keepdim"))
 
 
@@ -94,7 +94,7 @@ def vector_norm(call: Call) -> Expr:
     call.only("dtype", None)
     given = _given(call, "dim", "keepdim")
     if not call.has("ord"):
-        return _euclidean(call, call.node("x"), "vector_norm", **given)
+        return _euclidean(call, call.node("x"), given, "vector_norm")
     if nodes.is_literal(call.node("ord"), 1):
         return _of_order_one(call, call.node("x"), **given)
     return nodes.call("jnp.linalg.vector_norm", call.node("x"), **_given(call, "ord"), **given)
@@ -125,7 +125,7 @@ def dist(call: Call) -> Expr:
     """
     difference = call.make("{input} - {other}")
     if not call.has("p"):
-        return _euclidean(call, difference)
+        return _euclidean(call, difference, {})
     if nodes.is_literal(call.node("p"), 1):
         return _of_order_one(call, difference)
     return nodes.call("jnp.linalg.vector_norm", difference, ord=call.node("p"))
