@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from parity import answers, curves, divergence, exact, ladder, tolerance
+from parity import answers, curves, divergence, exact, ladder, processes, tolerance
 from parity.answers import Ladder
 from parity.codes import ParityError
 from parity.divergence import Origin
@@ -70,7 +70,7 @@ def compare_script(
     pythons = {"torch": torch_python or sys.executable, "jax": jax_python or sys.executable}
     asked = _Asked(perturbed_runs, float64, tuple(modes), locate, oracle)
     try:
-        with ExitStack() as stack:
+        with processes.unwinding(), ExitStack() as stack:
             if workdir is None:
                 base = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="parity-")))
             else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +24,6 @@ def gate(
     path: Path | None, only: list[str], out: Path | None, update_baseline: bool, timeout: float | None = None
 ) -> int:
     """Holds every subject against its budgets; prints, writes and returns the exit code."""
-    signal.signal(signal.SIGTERM, _terminated)
     try:
         if out is not None:
             _clear(out)
@@ -63,11 +61,6 @@ def _held(config: gate_config.GateConfig, out: Path | None, update_baseline: boo
     if out is not None:
         print(f"report: {out / 'gate.html'}")
     return result.exit_code
-
-
-def _terminated(*_: object) -> None:
-    """A cancelled job: unwind, so that the processes of both sides end too."""
-    sys.exit(128 + signal.SIGTERM)
 
 
 def _clear(out: Path) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -14,6 +16,7 @@ from pathlib import Path
 from parity.codes import ParityError
 from parity.record import Recording
 
+FULL = 2**20  # bytes left on a disk that is as good as full: the smallest recording is larger
 PACKAGES = Path(__file__).resolve().parent.parent
 
 
@@ -43,23 +46,41 @@ class Child:
             return Recording.load(self.folder / "recording")
         if not must:
             return Recording(error="no recording")
+        if shutil.disk_usage(self.folder).free < FULL:
+            raise ParityError(
+                "PAR213", f"{self.folder}: no space left for the {self.side} run (TMPDIR may name another)"
+            )
         tail = (self.folder / "stderr.txt").read_text(errors="replace").strip().splitlines()[-15:]
         text = f"the {self.side} run ended with status {self.process.returncode}"
         raise ParityError("PAR210", "\n".join([text, *tail]))
+
+
+@contextmanager
+def unwinding() -> Iterator[None]:
+    """A job that is cancelled (SIGTERM) unwinds like one that is interrupted, so that what it started ends with it."""
+    handled = threading.current_thread() is not threading.main_thread()
+    if handled or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def start(
     side: str, command: Sequence[str], folder: Path, cwd: str, variables: Mapping[str, str], timeout: float
 ) -> Child:
     """Raises ParityError PAR211 where the interpreter cannot be started."""
-    with open(folder / "stdout.txt", "wb") as out, open(folder / "stderr.txt", "wb") as err:
+    with open(folder / "stderr.txt", "wb") as err:
         try:
             process = subprocess.Popen(
                 command,
                 cwd=cwd,
                 env=dict(variables),
                 stdin=subprocess.DEVNULL,
-                stdout=out,
+                stdout=subprocess.DEVNULL,  # a script may print for hours
                 stderr=err,
                 start_new_session=True,  # so that what it starts ends with it
             )
@@ -93,13 +114,14 @@ def running(modules: Mapping[str, Sequence[str]]) -> Iterator[list[Running]]:
     block."""
     started: list[Running] = []
     try:
-        for what, command in modules.items():
-            arguments = [sys.executable, "-m", *command]
-            process = subprocess.Popen(
-                arguments, env=environment(1), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-            )
-            started.append(Running(what, process))
-        yield started
+        with unwinding():
+            for what, command in modules.items():
+                arguments = [sys.executable, "-m", *command]
+                process = subprocess.Popen(
+                    arguments, env=environment(1), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+                )
+                started.append(Running(what, process))
+            yield started
     finally:
         for child in started:
             if child.process.poll() is None:

@@ -11,6 +11,8 @@ import pytest
 from parity import gate, gate_config, judge
 from parity.gate import GateResult
 
+pytestmark = pytest.mark.usefixtures("runs_are_forked")
+
 SAMPLES = Path(__file__).parents[2] / "samples"
 CLEAN, BROKEN = "char_gpt", "mnist_cnn"
 RIGHT, WRONG = "x = nn.relu(self.fc1(x))", "x = nn.leaky_relu(self.fc1(x))"

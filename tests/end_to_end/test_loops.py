@@ -14,6 +14,8 @@ import torch
 
 from parity.compare import compare_script
 
+pytestmark = pytest.mark.usefixtures("runs_are_forked")
+
 GOLDEN = Path(__file__).parents[1] / "golden"
 STEPS = 4
 

@@ -13,6 +13,8 @@ from migrate.pipeline import Conversion, convert
 from migrate.source import load, parse
 from parity.compare import compare_script
 
+pytestmark = pytest.mark.usefixtures("runs_are_forked")
+
 SAMPLES = Path(__file__).parents[2] / "samples"
 NAMES = ("mlp", "mnist_cnn", "introyt", "char_gpt")
 LOSSES = 200

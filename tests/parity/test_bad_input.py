@@ -8,10 +8,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace as Usage
 
 import pytest
 
-from parity import gate
+from parity import gate, processes
+from parity.codes import ParityError
 from parity.compare import compare_script
 from parity.gate_config import GateConfig, subject
 
@@ -100,6 +102,15 @@ def test_a_temporary_folder_that_cannot_be_written(tmp_path: Path, monkeypatch: 
     result = compared(project(tmp_path, ""))
     assert (result.exit_code, result.code) == (2, "PAR213")
     assert "Not a directory" in result.errors[0]
+
+
+def test_a_disk_that_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a run has to say is lost then too."""
+    monkeypatch.setattr(processes.shutil, "disk_usage", lambda _: Usage(free=0))
+    child = processes.start("torch", [sys.executable, "-c", "exit(1)"], tmp_path, str(tmp_path), os.environ, 60)
+    with pytest.raises(ParityError, match="no space left for the torch run") as raised:
+        child.recording()
+    assert (raised.value.code, raised.value.exit_code) == ("PAR213", 2)
 
 
 def test_an_interpreter_that_is_not_there(tmp_path: Path) -> None:

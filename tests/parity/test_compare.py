@@ -37,7 +37,7 @@ class Remembered:
 
 
 @pytest.fixture(autouse=True, scope="module")
-def torch_runs_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def torch_runs_once(tmp_path_factory: pytest.TempPathFactory, runs_are_forked: None) -> Iterator[None]:
     """Torch repeats itself to the last bit: what the same script did with the same configuration is not run again."""
     original, kept = processes.start, tmp_path_factory.mktemp("torch")
 

@@ -22,6 +22,8 @@ from parity.modes import with_modes
 from parity.result import ParityResult
 from tests.sarif import run_of
 
+pytestmark = pytest.mark.usefixtures("runs_are_forked")
+
 SCRIPTS = Path(__file__).parent / "scripts"
 CONFIG = """
 timeout = 300
@@ -276,7 +278,6 @@ def test_the_table_of_a_pyproject(tmp_path: Path) -> None:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(gate_cli.signal, "signal", lambda *_: None)
     yield tmp_path
 
 

@@ -14,6 +14,8 @@ from parity.compare import compare_script
 from parity.ladder import Verdict
 from parity.subject import compare_model
 
+pytestmark = pytest.mark.usefixtures("runs_are_forked")
+
 MODELS = Path(__file__).parent / "models"
 SCRIPTS = Path(__file__).parent / "scripts"
 NET = {"arguments": "3, classes=7", "inputs": "float32[4, 3, 8, 8]", "perturbed_runs": 1}
