@@ -28,10 +28,7 @@ class Point:
     drift: float
     limit: float
     decides: bool
-
-    @property
-    def noise(self) -> float:
-        return self.limit / tolerance.NOISE_FACTOR
+    noise: float  # torch's own spread, as measured
 
     @property
     def differs(self) -> bool:
@@ -63,7 +60,7 @@ class Curve:
             return f"{self.name} within {worst:.1e}"
         figures = f"{point.torch:.9g} in torch, {point.jax:.9g} in JAX, relative {point.drift:.1e}"
         tail = f"; furthest outside: {self.culprit}" if self.culprit else ""
-        return f"{self.name} at step {point.step}: {figures}, ten times torch's own spread is {point.limit:.1e}{tail}"
+        return f"{self.name} at step {point.step}: {figures}, the limit is {point.limit:.1e}{tail}"
 
 
 def curves(sides: Sides) -> tuple[Curve, ...]:
@@ -100,10 +97,13 @@ def _points(sides: Sides, theirs: str, ours: str, floor: tolerance.Floor) -> tup
         for run in sides.perturbed
         if (values := _values(run, theirs))
     ]
-    limits = tolerance.curve_limits(reference, runs, floor)
+    figures = zip(
+        steps, tolerance.curve_limits(reference, runs, floor), tolerance.spreads(reference, runs), strict=True
+    )
     return tuple(
-        Point(step, one[step], other[step], relative_scalar(one[step], other[step]), limit.relative, limit.decides)
-        for step, limit in zip(steps, limits, strict=True)
+        Point(step, a, b, relative_scalar(a, b), limit.relative, limit.decides, noise)
+        for step, limit, noise in figures
+        for a, b in [(one[step], other[step])]
     )
 
 
