@@ -44,6 +44,8 @@ def test_a_port_within_the_envelope() -> None:
     found = drawn(run(True, 5e-5))
     assert list(found) == ["norm of the gradient", "distance of the weights"]
     assert all(curve.first is None and len(curve.points) == STEPS for curve in found.values())
+    noise = [point.noise for point in found["norm of the gradient"].points]
+    assert noise == pytest.approx([1e-6] * STEPS)  # as measured; the limit has a floor
 
 
 @pytest.mark.parametrize(("shift", "outside"), [(9e-4, False), (11e-4, True)])
