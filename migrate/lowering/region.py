@@ -11,15 +11,17 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from migrate import nodes, usage
+from migrate import nodes
 from migrate.diagnostics import Unsupported
 from migrate.facts import Draw
 from migrate.kinds import Place
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
 from migrate.states import State
+from migrate.walking import walk
 
-_HOST_METHODS = {"item", "tolist", "numpy", "cpu", "append", "add_scalar", "update", "write", "log", "set_postfix"}
+_TAKING = {"item", "tolist", "numpy", "cpu"}
+_TELLING = {"append", "add_scalar", "update", "write", "log", "set_postfix"}  # whose results nobody uses
 _HOST_FUNCTIONS = {"print", "float", "int", "open", "input"}
 
 
@@ -126,10 +128,20 @@ def method_call_of(statement: Statement, method: str) -> cst.Attribute | None:
 
 def has_host_effects(statement: cst.CSTNode) -> bool:
     """Whether a statement takes values out of JAX or prints: it must not run inside a jitted function."""
-    for call in usage.calls(statement):
-        if isinstance(call.func, cst.Attribute):
-            if call.func.attr.value in _HOST_METHODS:
-                return True
-        elif nodes.dotted(call.func) in _HOST_FUNCTIONS:
-            return True
-    return False
+    effects = _Effects()
+    walk(statement, effects)
+    return effects.found
+
+
+class _Effects(cst.CSTVisitor):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found = False
+
+    def visit_Call(self, node: cst.Call) -> None:
+        taking = isinstance(node.func, cst.Attribute) and node.func.attr.value in _TAKING
+        self.found |= taking or nodes.dotted(node.func) in _HOST_FUNCTIONS
+
+    def visit_Expr(self, node: cst.Expr) -> None:
+        func = node.value.func if isinstance(node.value, cst.Call) else None
+        self.found |= isinstance(func, cst.Attribute) and func.attr.value in _TELLING
