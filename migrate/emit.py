@@ -30,6 +30,7 @@ _STANDARD = {
     "Callable": "from collections.abc import Callable",
     "Mapping": "from collections.abc import Mapping",
     "os": "import os",
+    "random": "import random",
     "dataclass": "from dataclasses import dataclass",
     "dataclasses": "import dataclasses",
     "Sequence": "from collections.abc import Sequence",

@@ -20,6 +20,12 @@ from migrate.nodes import Expr
 from migrate.script import layers_in
 
 _CONVOLUTIONS = {f"torch.nn.Conv{rank}d": rank for rank in (1, 2, 3)}
+_DENSE = ("torch.nn.Linear", "torch.nn.LayerNorm", "torch.nn.RMSNorm")
+# Layers that tell what a model takes: the axes beside the channels or features, and the argument that says how many.
+_FIRST = {
+    **{name: (rank, "in_channels") for name, rank in _CONVOLUTIONS.items()},
+    "torch.nn.Linear": (0, "in_features"),
+}
 _OF_ANY_SIZE = (
     *_CONVOLUTIONS,
     *(f"torch.nn.{name}{rank}d" for name in ("ConvTranspose", "BatchNorm", "InstanceNorm") for rank in (1, 2, 3)),
@@ -39,15 +45,30 @@ class ExampleShapes(Binding):
         """`jnp.zeros((1, 3, 64, 64))` for a model that `made` makes; None where its weights go by the size of its
         input, or where that cannot be told. `pooled`: dense layers in a model that pools to a fixed size are taken to
         come after that; Flax refuses the others as soon as they meet a real input."""
-        if not isinstance(made, cst.Call) or not self._takes_any_size(cls, pooled):
-            return None
-        direct = isinstance(self.kind_of(made.func), ModuleClass)
-        found = self._first_convolution(cls, self._given_to_constructor(cls, made.args, {}) if direct else {})
-        if found is None or not self.available(found[1]):
+        found = self._first_layer(cls, made) if self._takes_any_size(cls, pooled) else None
+        if found is None or found[0] == 0:
             return None
         rank, channels = found
         size = [cst.Integer(str(_SIZE))] * rank
         return nodes.call("jnp.zeros", nodes.tuple_of([cst.Integer("1"), channels, *size]))
+
+    def example_of_features(self, cls: str, made: Expr) -> Expr | None:
+        """`jnp.zeros((1, 784))` for a model of dense layers that `made` makes; None for other models."""
+        found = self._first_layer(cls, made) if self._weights_are_of(cls, _DENSE) else None
+        if found is None:
+            return None
+        return nodes.call("jnp.zeros", nodes.tuple_of([cst.Integer("1"), found[1]]))
+
+    def _first_layer(self, cls: str, made: Expr) -> tuple[int, Expr] | None:
+        """The rank, and the channels or features, of what the model takes that `made` makes."""
+        if not isinstance(made, cst.Call):
+            return None
+        direct = isinstance(self.kind_of(made.func), ModuleClass)
+        if self.torch_name(made.func) == "torch.nn.Sequential":
+            found = self._taken_by(cls, made, {})
+        else:
+            found = self._taken_by_method(cls, self._given_to_constructor(cls, made.args, {}) if direct else {})
+        return found if found is not None and self.available(found[1]) else None
 
     def example_of_tokens(self, cls: str) -> Expr | None:
         """`jnp.zeros((1, 1), jnp.int32)` for a model that looks its one input up in a table, where it is known how many
@@ -85,8 +106,14 @@ class ExampleShapes(Binding):
         inside = [self.script.classes[name] for name in self.script.with_submodules(cls)]
         layers = [layer for facts in inside for node in facts.children.values() for layer in layers_in(node)]
         after = ("torch.nn.Linear",) if pooled and any(layer.torch in _POOLING for layer in layers) else ()
-        known = all(not layer.weights or layer.torch in (*_OF_ANY_SIZE, *after) for layer in layers)
-        return known and not any(facts.parameters for facts in inside)
+        return self._weights_are_of(cls, (*_OF_ANY_SIZE, *after))
+
+    def _weights_are_of(self, cls: str, known: Sequence[str]) -> bool:
+        """Whether a model has no weights but those of such layers."""
+        inside = [self.script.classes[name] for name in self.script.with_submodules(cls)]
+        layers = [layer for facts in inside for node in facts.children.values() for layer in layers_in(node)]
+        plain = not any(facts.parameters for facts in inside)
+        return plain and all(not layer.weights or layer.torch in known for layer in layers)
 
     def _given_to_constructor(self, cls: str, args: Sequence[cst.Arg], outer: _Bound) -> _Bound:
         """The arguments of a constructor in terms of the scope that makes the model, with its defaults."""
@@ -100,8 +127,8 @@ class ExampleShapes(Binding):
                 bound[name] = nodes.substituted(arg.value, outer)
         return bound
 
-    def _first_convolution(self, cls: str, bound: _Bound, method: str = "forward") -> tuple[int, Expr] | None:
-        """The rank and the channels of the convolution that takes the input of a module, or of another method of it."""
+    def _taken_by_method(self, cls: str, bound: _Bound, method: str = "forward") -> tuple[int, Expr] | None:
+        """The same of the layer that takes the input of a module, or of another method of it."""
         forward = self.script.classes[cls].method(method)
         needed = _needed(forward)
         if forward is None or len(needed) != 1:
@@ -112,7 +139,7 @@ class ExampleShapes(Binding):
                 if path.startswith("self.") and [nodes.code(arg.value) for arg in call.args] == needed:
                     own = path.removeprefix("self.")
                     if self.script.classes[cls].method(own) is not None and own != method:
-                        return self._first_convolution(cls, bound, own)
+                        return self._taken_by_method(cls, bound, own)
                     made = self._set_in_constructor(cls, path)
                     return None if made is None else self._taken_by(cls, made, bound)
             if needed[0] in usage.stores(statement):
@@ -137,15 +164,15 @@ class ExampleShapes(Binding):
         reader = self.in_file_of(cls)
         name, kind = reader.torch_name(made.func), reader.kind_of(made.func)
         if isinstance(kind, ModuleClass):
-            return self._first_convolution(kind.cls, self._given_to_constructor(kind.cls, made.args, bound))
+            return self._taken_by_method(kind.cls, self._given_to_constructor(kind.cls, made.args, bound))
         if name == "torch.nn.Sequential":
             return self._taken_by(cls, made.args[0].value, bound)
-        if name not in _CONVOLUTIONS:
+        if name not in _FIRST:
             return None
-        given = dict(zip(argument_names(made.args, ["in_channels"]), made.args, strict=True))
-        channels = nodes.substituted(given["in_channels"].value, bound) if "in_channels" in given else None
-        free = channels is not None and "self" not in usage.loads(channels)
-        return (_CONVOLUTIONS[name], channels) if free and channels is not None else None
+        rank, argument = _FIRST[name]
+        given = dict(zip(argument_names(made.args, [argument]), made.args, strict=True))
+        size = nodes.substituted(given[argument].value, bound) if argument in given else None
+        return None if size is None or "self" in usage.loads(size) else (rank, size)
 
 
 def _needed(forward: cst.FunctionDef | None) -> list[str]:

@@ -116,7 +116,7 @@ class Examples(StateAccess, HostDraws, Binding):
             if node is None:
                 raise Unsupported("MIG402", f"the first element of {nodes.code(source)}")
             bound[name] = kind
-            prepared.append(nodes.statement(f"{name} = {{node}}", node=node))
+            prepared.append(nodes.statement(f"{name} = {{node}}", node=self.undisturbed(source, node)))
         inner = self.inner(bound)
         inner.nested, inner.sampling = False, True
         made: list[Expr] = []
@@ -124,8 +124,15 @@ class Examples(StateAccess, HostDraws, Binding):
             assert isinstance(argument, cst.BaseExpression)
             if not all(name in bound or self.available_name(name) for name in usage.loads(argument)):
                 return [], None
-            made.append(inner.array(self.sample(argument)).node)
+            made.append(self.undisturbed(argument, inner.array(self.sample(argument)).node))
         return prepared, made
+
+    def undisturbed(self, source: Expr, node: Expr) -> Expr:
+        """An example that leaves the generators as they are which the functions in its source draw from."""
+        if not self.draws_inside(source):
+            return node
+        self.unit.use_snippet("without_drawing")
+        return nodes.expression("without_drawing(lambda: {node})", node=node)
 
     def sample(self, argument: Expr) -> Expr:
         """One row of a tensor at hand serves as well as the rows that an index would pick."""

@@ -13,7 +13,7 @@ import libcst as cst
 from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
 from migrate.facts import Draw, FunctionFacts
-from migrate.kinds import Kind, Number, Plain, Tensor
+from migrate.kinds import Function, Kind, Number, Plain, Tensor
 from migrate.lowering.arguments import argument_names
 from migrate.lowering.region import Region
 from migrate.lowering.scope import Scope
@@ -157,6 +157,16 @@ class HostDraws(Scope):
         before = [order[id(s)] for s in region.before if self.draws_on_host(s)]
         after = [order[id(s)] for part in region.parts for s in part.after if self.draws_on_host(s)]
         return any(number > min(traced) for number in before) or any(number < max(traced) for number in after)
+
+    def draws_inside(self, node: cst.CSTNode) -> bool:
+        """Whether functions of the project that code calls draw with Python or numpy."""
+        seen, waiting = set[str](), [node]
+        while waiting:
+            kinds = [self.kind_of(call.func) for call in usage.calls(waiting.pop())]
+            names = {kind.name for kind in kinds if isinstance(kind, Function)} - seen
+            seen |= names
+            waiting += [self.script.functions[name].node.body for name in names]
+        return any(self.draws_on_host(self.script.functions[name].node.body) for name in seen)
 
     def draws_on_host(self, statement: cst.CSTNode) -> bool:
         """Whether a statement draws with Python or numpy."""

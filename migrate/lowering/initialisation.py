@@ -116,7 +116,9 @@ class Initialisation(ExampleShapes, Examples):
         if early or waits or not resolved:
             zeros = self.example_of_zeros(cls, self.made_by(place), pooled=early)
         if not resolved and zeros is None and place in self.script.unfed:
-            zeros = self.example_of_tokens(cls)
+            zeros = self.example_of_tokens(cls) or self.example_of_features(cls, self.made_by(place))
+        if any(map(self.draws_inside, resolved)):
+            zeros = zeros or self.example_of_features(cls, self.made_by(place))
         if not resolved and zeros is None:
             return None
         outer, self.before = self.before, []

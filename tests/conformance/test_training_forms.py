@@ -74,6 +74,13 @@ FORMS = {
     "a closure that is evaluated once": SGD + CLOSURE,
     "a closure that is evaluated again and again": "optimizer = optim.LBFGS(model.parameters(), lr=0.5, max_iter=2, "
     "history_size=5)\n" + CLOSURE,
+    "logarithms, of what a function draws": "import numpy as np\n" + SGD + "np.random.seed(3)\n"
+    "def real():\n    return torch.from_numpy(np.random.uniform(-1, 1, (8, 3)))\n"
+    + LOOP.replace(
+        "    loss = criterion(model(x), y)\n",
+        "    inputs = real()\n    prob = torch.sigmoid(model(inputs))\n"
+        "    loss = -torch.mean(torch.log(prob) + y * (1 - prob).log())\n",
+    ),
     STEERED: SGD + "random.seed(3)\n" + LOOP,
     "tensors in the place of a model": "scale = torch.full((2,), 0.5, requires_grad=True)\n"
     "shift = torch.zeros(2).requires_grad_()\noptimizer = optim.SGD([scale, shift], lr=0.1, momentum=0.9)\n"

@@ -1,7 +1,10 @@
 """Numbers that Python or numpy draws: on the host only, never inside what jit traces."""
 
+import numpy as np
+
 from migrate.pipeline import convert
 from migrate.source import parse
+from tests.conformance import rewritten
 
 SCRIPT = """\
 import numpy as np
@@ -107,3 +110,34 @@ def test_an_example_draws_nothing_from_numpy() -> None:
     output = convert(parse("train.py", head + rest[rest.index("for _") :])).text
     assert "net.init(subkey, jnp.asarray(np.zeros((4, 3)), jnp.float32))" in output
     assert output.count("np.random.normal") == 1
+
+
+PEEKED = """\
+import numpy as np
+import torch
+from torch import nn
+
+np.random.seed(5)
+
+
+def batch(size):
+    return torch.from_numpy(np.random.rand(size, 2, 4)).float()
+
+
+net = nn.Sequential(nn.Conv1d(2, 3, 3), nn.Flatten(), nn.Linear(6, 1))
+for _ in range(2):
+    inputs = batch(3)
+    print(net(inputs).shape)
+"""
+
+
+def test_an_example_takes_no_draws_of_the_functions_that_make_it() -> None:
+    text = rewritten.clean(PEEKED).text
+    assert "without_drawing(lambda: batch(3))" in str(text)
+    drawn = np.random.RandomState(5).rand(2, 3, 2, 4)
+    np.testing.assert_array_equal(rewritten.executed(str(text))["inputs"], drawn[1].astype(np.float32))
+
+
+def test_a_model_of_dense_layers_needs_no_draws_for_its_example() -> None:
+    script = PEEKED.replace("nn.Conv1d(2, 3, 3), nn.Flatten(), nn.Linear(6, 1)", "nn.Linear(4, 3), nn.ReLU()")
+    assert "net.init(subkey, jnp.zeros((1, 4)))" in str(rewritten.clean(script).text)
