@@ -38,6 +38,15 @@ def with_comments(made: list[Statement], original: Statement) -> list[Statement]
     return [head.with_changes(leading_lines=lines), *made[1:]]
 
 
+def continued(first: Statement, second: Statement) -> Statement:
+    """Two `with` blocks of one context as one."""
+    assert isinstance(first, cst.With) and isinstance(second, cst.With)
+    head, *rest = suite_of(second.body.body)
+    lines = [line for line in second.leading_lines if line.comment is not None]
+    following = [head.with_changes(leading_lines=lines), *rest]
+    return first.with_changes(body=block_of(first.body, [*suite_of(first.body.body), *following]))
+
+
 def after_dropped(dropped: list[cst.EmptyLine], made: list[Statement], first: bool) -> list[Statement]:
     """The statements that follow ones that disappeared, with the comments and the paragraph break of those."""
     head = made[0]

@@ -42,7 +42,9 @@ class Statements(
         dropped: list[cst.EmptyLine] = []
         outer, self.opened = self.opened, []
         for _, original, lowered in self.lowered_each(suites.suite_of(body), cyclic=cyclic):
-            if lowered:
+            if lowered and made and not dropped and _AT_ONCE == _context(lowered[0]) == _context(made[-1]):
+                made = [*made[:-1], suites.continued(made[-1], lowered[0]), *lowered[1:]]
+            elif lowered:
                 made += suites.after_dropped(dropped, lowered, first=not made)
                 dropped = []
             else:
@@ -116,7 +118,7 @@ class Statements(
                 "MIG307", "a constructor that branches by the values of a tensor, which jit does not know"
             )
         facts.concrete.update(arrays)
-        head = cst.WithItem(nodes.expression("jax.ensure_compile_time_eval()"))
+        head = cst.WithItem(nodes.expression(_AT_ONCE))
         return [cst.With([head], suites.block(made))] if made else made
 
     def where_reached(self, error: Unsupported) -> Unsupported:
@@ -171,6 +173,15 @@ class Statements(
 
     def small_Raise(self, line: cst.SimpleStatementLine, small: cst.Raise) -> list[Statement]:
         return suites.rebuilt(line, small, small.with_changes(exc=small.exc and self.node(small.exc)))
+
+
+_AT_ONCE = "jax.ensure_compile_time_eval()"
+
+
+def _context(statement: Statement) -> str:
+    """The only context that a `with` block enters; "" for other statements."""
+    items = statement.items if isinstance(statement, cst.With) else ()
+    return nodes.code(items[0].item) if len(items) == 1 else ""
 
 
 def _last_reads(small: cst.BaseSmallStatement) -> frozenset[str]:

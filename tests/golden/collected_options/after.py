@@ -129,7 +129,6 @@ class Net(nn.Module):
         )
         with jax.ensure_compile_time_eval():
             spread = jnp.linspace(0, 0.2, 2)
-        with jax.ensure_compile_time_eval():
             rates = [rate.item() for rate in spread]
         self.mixer = Mixer(self.width, drop=rates[0], training=self.training)
         self.head = nn.Dense(2, **torch_init(fan_in=self.width, kernel_init=nn.initializers.normal(0.02)))
