@@ -10,6 +10,7 @@ import libcst as cst
 from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
 from migrate.kinds import (
+    Host,
     Kind,
     Leaf,
     Place,
@@ -162,7 +163,10 @@ class Binding(Scope):
         if self.facts is not None and name in usage.stores(self.facts.node.body):
             return False  # a variable of this function, which is bound further down
         outer = self.env.outer
-        return outer is not None and outer.lookup(name) is not None
+        while outer is not None and name not in outer.kinds:
+            outer = outer.outer
+        looped = outer is not None and outer.outer is None and name not in self.unit.settled
+        return outer is not None and not (looped and isinstance(outer.kinds[name], Tensor | Host))
 
     def bound_in_this_turn(self, name: str) -> bool:
         """Whether a name that no statement before the loops binds is bound by now in their first turn as well."""

@@ -43,7 +43,8 @@ class Losses(Precision):
             if len(body.args) == count:
                 return Value(body.func, kind)
             bound = nodes.call("partial", body.func)
-            return Value(bound.with_changes(args=[*bound.args, *body.args[count:]]), kind)
+            if all(arg.keyword for arg in body.args[count:]):
+                return Value(bound.with_changes(args=[*bound.args, *body.args[count:]]), kind)
         return Value(nodes.expression(f"lambda {', '.join(names)}: {{body}}", body=body), kind)
 
     def loss_call(self, node: cst.Call, callee: Value, kind: Loss) -> Value:

@@ -277,7 +277,8 @@ class StepFunctions(LossFunctions, Clipping):
                 kind = self.kind_of_name(name)
                 self.refuse_mixed(name, kind)
                 static = (isinstance(kind, _STATIC) and kind != Plain("dict")) or name in step.constants
-                if static or (isinstance(kind, Number) and _makes_shapes(step.body, name)):
+                told = _makes_shapes(step.body, name) or _decides(step.body, name)
+                if static or (isinstance(kind, Number) and told):
                     statics[name] = nodes.name(name)
                 elif isinstance(kind, Host) and kind.what == "batch" and self.taken_apart(step.body, name):
                     inputs[name] = nodes.call("jax.tree.map", self.taken_in(nodes.name(name)).func, nodes.name(name))
@@ -359,6 +360,25 @@ def _makes_shapes(body: Sequence[Statement], name: str) -> bool:
         if nodes.code(call.func).rpartition(".")[2] in _SHAPE_FUNCTIONS and name in usage.loads(call):
             return True
     return False
+
+
+def _decides(body: Sequence[Statement], name: str) -> bool:
+    """Whether a number is read by a test of Python's: jit compiles the step for each value of it."""
+    visitor = _Tests()
+    walk(cst.Module(list(body)), visitor)
+    return name in usage.loads(visitor.found)
+
+
+class _Tests(cst.CSTVisitor):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[Expr] = []
+
+    def visit_If(self, node: cst.If) -> None:
+        self.found.append(node.test)
+
+    def visit_IfExp(self, node: cst.IfExp) -> None:
+        self.found.append(node.test)
 
 
 def _with_loss_in_place(body: Sequence[Statement]) -> list[cst.CSTNode]:

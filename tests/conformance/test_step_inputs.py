@@ -59,6 +59,7 @@ MAIN = """
 def main(args):
     net = Net(args)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.05)
+    weighted = nn.NLLLoss(torch.tensor([1.0, 2.0]), ignore_index=5)
     distance, factors, named = Distance(2), {{"first": 0.7}}, {{"first": 0.7, "name": "run"}}
     for batch in {batches}:
         {before}
@@ -79,6 +80,11 @@ FORMS = {
     "settings that have no hash": ("range(3)", "F.mse_loss(net(x), y)"),
     "an object that is called": ("range(3)", "distance(net(x), y)"),
     "a batch of torch's that is a dict": (LOADER, "weighed(net, batch, factors)"),
+    "a number that a test reads": ("range(3)", "F.mse_loss(net(x), y) * 2 if turn > 0 else F.mse_loss(net(x), y)"),
+    "a loss with weights of classes": (
+        "range(3)",
+        "weighted(F.log_softmax(net(x), dim=1), torch.tensor([0, 1, 1, 0]))",
+    ),
     DICT: (LOADER, "F.mse_loss(net(batch['x']), batch['y'])"),
 }
 
