@@ -43,7 +43,7 @@ SAME_RANK = tuple(range(7))  # see LayerNode: of an input of up to six axes
 @dataclass(frozen=True)
 class LayerNode:
     """A constructed torch layer. `returns`: what it gives, as the layer table writes it. `ranks`: how many axes that
-    has, by the number of axes of its input; -1 where that is not known."""
+    has, by the number of axes of its input; -1 where that is not known. `in_place`: it changes its input."""
 
     torch: str
     weights: tuple[BoundWeight, ...] = ()
@@ -51,6 +51,7 @@ class LayerNode:
     passage: Passage = Passage()
     returns: str = "tensor"
     ranks: tuple[int, ...] = SAME_RANK
+    in_place: bool = False
 
     def rank_after(self, rank: int) -> int:
         """How many axes its output has, of an input of `rank` axes; -1 where either is not known."""
@@ -123,6 +124,15 @@ def rank_after(nodes: tuple[Node, ...], rank: int) -> int:
     """How many axes the output of one of several modules has, of an input of `rank` axes; -1 where not known."""
     found = {node.rank_after(rank) for node in nodes}
     return found.pop() if len(found) == 1 else -1
+
+
+def changes_input(node: Node) -> bool:
+    """Whether a module changes its input in place: a layer does, or the first of several in a row."""
+    if isinstance(node, ListNode):
+        return node.infix.startswith("/") and bool(node.children) and changes_input(node.children[0])
+    if isinstance(node, ChoiceNode):
+        return any(map(changes_input, node.children))
+    return isinstance(node, LayerNode) and node.in_place
 
 
 def _layout(one: str, other: str) -> str:

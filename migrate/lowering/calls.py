@@ -47,6 +47,7 @@ from migrate.layers.table import TABLE
 from migrate.lowering.arguments import placed
 from migrate.lowering.borrowed_models import borrowed_value
 from migrate.lowering.builtin_calls import BuiltinCalls
+from migrate.lowering.changed_inputs import ChangedInputs
 from migrate.lowering.constructors import is_extras
 from migrate.lowering.derivatives import Derivatives
 from migrate.lowering.einops_calls import EinopsCalls
@@ -120,12 +121,14 @@ class Calls(
     Expressions,
     FunctionTransforms,
     UserCalls,
+    ChangedInputs,
 ):
     """Where a call goes."""
 
     def expr_Call(self, node: cst.Call) -> Value:
         node = self.without_extras(self.options_written_out(node))
         func = node.func
+        self.refuse_changed_input(node)
         if self.is_contextlib(node):
             return self.torch_contextlib_nullcontext(node)
         drawing = self.host_only(nodes.dotted(func) or "") if self.under_jit else ""

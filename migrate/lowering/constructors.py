@@ -116,6 +116,17 @@ def _set_by(line: cst.SimpleStatementLine) -> list[str]:
     return found
 
 
+def given_once(init: cst.FunctionDef, path: str) -> cst.BaseExpression | None:
+    """The one value that a constructor gives an attribute, `self.conv`; None where there is not exactly one."""
+    found = [
+        small.value
+        for statement in suites.suite_of(init.body.body)
+        for small in (statement.body if isinstance(statement, cst.SimpleStatementLine) else [])
+        if isinstance(small, cst.Assign) and nodes.dotted(small.targets[0].target) == path
+    ]
+    return found[0] if len(found) == 1 else None
+
+
 def extras_handed_on(init: cst.FunctionDef) -> str:
     """The name of `**kwargs` where a constructor does no more than hand them on; "" where it has none, or uses them."""
     name = init.params.star_kwarg.name.value if init.params.star_kwarg is not None else ""

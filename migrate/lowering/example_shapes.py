@@ -13,6 +13,7 @@ import libcst as cst
 from migrate import nodes, suites, usage
 from migrate.constructed import ClassNode, LayerNode
 from migrate.kinds import ModuleClass, Tensor
+from migrate.lowering import constructors
 from migrate.lowering.arguments import argument_names
 from migrate.lowering.binding import Binding
 from migrate.lowering.elements import module_at, only_option
@@ -140,22 +141,12 @@ class ExampleShapes(Binding):
                     own = path.removeprefix("self.")
                     if self.script.classes[cls].method(own) is not None and own != method:
                         return self._taken_by_method(cls, bound, own)
-                    made = self._set_in_constructor(cls, path)
+                    init = self.script.classes[cls].method("__init__")
+                    made = init and constructors.given_once(init, path)
                     return None if made is None else self._taken_by(cls, made, bound)
             if needed[0] in usage.stores(statement):
                 return None
         return None
-
-    def _set_in_constructor(self, cls: str, path: str) -> Expr | None:
-        """The one value that the constructor gives an attribute."""
-        init = self.script.classes[cls].method("__init__")
-        found = [
-            small.value
-            for statement in (suites.suite_of(init.body.body) if init is not None else [])
-            for small in (statement.body if isinstance(statement, cst.SimpleStatementLine) else [])
-            if isinstance(small, cst.Assign) and nodes.dotted(small.targets[0].target) == path
-        ]
-        return found[0] if len(found) == 1 else None
 
     def _taken_by(self, cls: str, made: Expr, bound: _Bound) -> tuple[int, Expr] | None:
         """The same of the module that an expression of a constructor makes."""

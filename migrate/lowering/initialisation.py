@@ -16,6 +16,7 @@ from migrate.lowering.examples import Examples
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
 from migrate.states import BATCH_STATS, GRADS, OPT_STATE, PARAMS, State
+from migrate.weights import weights_of
 
 
 class Initialisation(ExampleShapes, Examples):
@@ -143,9 +144,12 @@ class Initialisation(ExampleShapes, Examples):
         if self.script.has_stats(cls):
             stats = self.write(State(BATCH_STATS, place))
             made.append(nodes.statement("variables = {call}", call=call))
-            made.append(nodes.statement('{p}, {s} = variables["params"], variables["batch_stats"]', p=params, s=stats))
+            taken = self.taken_weights(cls, nodes.name("variables"))
+            kept = nodes.expression('variables["batch_stats"]')
+            made.append(nodes.statement("{p}, {s} = {taken}, {kept}", p=params, s=stats, taken=taken, kept=kept))
         else:
-            made.append(nodes.statement('{p} = {call}["params"]', p=params, call=call))
+            taken = self.taken_weights(cls, call)
+            made.append(nodes.statement("{p} = {taken}", p=params, taken=taken))
         if place in self.script.doubled:
             made.append(nodes.statement("{p} = jax.tree.map(lambda x: x.astype(jnp.float64), {p})", p=params))
         if place in self.script.accumulated - self.script.zeroed_first - self.trained_roots():
@@ -155,6 +159,13 @@ class Initialisation(ExampleShapes, Examples):
             made = [cst.If(nodes.expression("{p} is None", p=params), cst.IndentedBlock(made))]
         self.ready.add(place)
         return [*made, *self.report(place, cls, params)]
+
+    def taken_weights(self, cls: str, variables: Expr) -> Expr:
+        """The parameters among the variables of a model. Flax gives a model without any no such collection."""
+        learnt = any(leaf.flax.startswith("params/") for leaf in weights_of(self.script, cls))
+        if learnt or self.script.classes[cls].extends:
+            return nodes.expression('{x}["params"]', x=variables)
+        return nodes.call(cst.Attribute(variables, cst.Name("get")), cst.SimpleString('"params"'), cst.Dict([]))
 
     def report(self, place: Place, cls: str, params: Expr) -> list[Statement]:
         """What the constructor said of its weights, now that there are some."""

@@ -14,6 +14,7 @@ from migrate.kinds import (
     Unreached,
 )
 from migrate.lowering.assignments import Assignments
+from migrate.lowering.changed_inputs import ChangedInputs
 from migrate.lowering.classes import Classes
 from migrate.lowering.control_flow import ControlFlow
 from migrate.lowering.expression_statements import ExpressionStatements
@@ -31,7 +32,15 @@ from migrate.nodes import Statement
 
 
 class Statements(
-    Failing, PlainTerms, ExpressionStatements, Classes, Assignments, StepFunctions, ControlFlow, RegionFinding
+    Failing,
+    PlainTerms,
+    ExpressionStatements,
+    Classes,
+    Assignments,
+    StepFunctions,
+    ControlFlow,
+    RegionFinding,
+    ChangedInputs,
 ):
     """Blocks, and the statements in them."""
 
@@ -149,7 +158,8 @@ class Statements(
         failing = self.failing(original)
         if failing is not None:
             return failing
-        self.last_reads = frozenset()  # of its head, which has no say in what is read later
+        self.last_reads, self.rebound = frozenset(), frozenset()  # its head has no say in what is read later
+        self.reads = []
         handler = getattr(self, f"statement_{type(original).__name__}")
         return handler(original)
 
@@ -158,7 +168,14 @@ class Statements(
         failing = self.failing(line)
         if failing is not None:
             return failing
+        parts = self.with_input_bound(small)
+        if parts:
+            lines = [cst.SimpleStatementLine([part], leading_lines=line.leading_lines) for part in parts[:1]]
+            lines += [line.with_changes(body=[part], leading_lines=[]) for part in parts[1:]]
+            pairs = zip(lines, parts, strict=True)
+            return [made for one, part in pairs for made in self.small(one, part)]
         self.last_reads = _last_reads(small)
+        self.reads, self.rebound = usage.loads(small), frozenset(usage.stores(small))
         handler = getattr(self, f"small_{type(small).__name__}", None)
         return [line] if handler is None else handler(line, small)
 

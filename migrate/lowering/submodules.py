@@ -7,13 +7,17 @@ import functools
 import libcst as cst
 
 from migrate import nodes
-from migrate.constructed import ClassNode
+from migrate.constructed import ClassNode, LayerNode
 from migrate.diagnostics import Unsupported
-from migrate.kinds import UNKNOWN, Device, DType, Kind, Module, Never, Number, join
-from migrate.lowering.arguments import Arguments, placed
+from migrate.kinds import UNKNOWN, Device, DType, Items, Kind, Module, Never, Number, join
+from migrate.layers.table import TABLE
+from migrate.lowering import constructors
+from migrate.lowering.arguments import Arguments, argument_names, placed
 from migrate.lowering.unit import known
-from migrate.rules.rule import Value
+from migrate.rules.rule import Value, signature
 from migrate.targets import linen
+
+_BY_AXIS = ("kernel_size", "stride", "padding", "dilation", "output_padding")  # convolutions keep one for each axis
 
 
 class Submodules(Arguments):
@@ -26,6 +30,8 @@ class Submodules(Arguments):
         field = linen.field_of(owner, attribute)
         if field:
             return Value(node.with_changes(value=base.node, attr=cst.Name(field)), Number())
+        if any(isinstance(one, LayerNode) and attribute in _settings(one.torch) for one in owner.options):
+            return self.setting_of_layer(node)
         if not known_to or len(known_to) < len(owner.options):
             return Value(node.with_changes(value=nodes.parenthesized(base.node)), UNKNOWN)
         kinds = [known(one.seen.get(attribute, one.attributes.get(attribute))) for one in known_to]
@@ -36,6 +42,20 @@ class Submodules(Arguments):
             )
         made = node.with_changes(value=base.node, attr=cst.Name(names.pop()))
         return Value(made, functools.reduce(join, kinds))
+
+    def setting_of_layer(self, node: cst.Attribute) -> Value:
+        """`self.fc.in_features`, which Flax's layers do not keep: the number that the constructor gave."""
+        init = self.script.classes[self.cls].method("__init__") if self.cls else None
+        made = None if init is None else constructors.given_once(init, nodes.dotted(node.value) or "")
+        layer = TABLE.get(self.torch_name(made.func) or "") if isinstance(made, cst.Call) else None
+        if isinstance(made, cst.Call) and layer is not None:
+            names = argument_names(made.args, [parameter.name for parameter in signature(layer.signature)])
+            given = dict(zip(names, made.args, strict=True)).get(node.attr.value)
+            if given is not None and isinstance(nodes.literal(given.value), int | float):
+                axes = layer.rank - 2 if "Conv" in layer.torch and node.attr.value in _BY_AXIS else 0
+                kept = nodes.parenthesized(nodes.tuple_of([given.value] * axes)) if axes else given.value
+                return Value(kept, Items(None, Number(), "tuple") if axes else Number())
+        raise Unsupported("MIG301", f"{nodes.code(node)}: a setting that Flax's layer does not keep")
 
     def submodule_method(self, node: cst.Call, func: Value, owner: Module, name: str) -> Value | None:
         """A method of the user's, `self.encoder.encode(x)`; None for anything else."""
@@ -63,3 +83,11 @@ class Submodules(Arguments):
         if node.attr.value == "device":
             return Value(nodes.expression("jax.default_backend()"), Device())
         return Value(nodes.expression("jnp.float32"), DType())
+
+
+@functools.cache
+def _settings(torch: str) -> frozenset[str]:
+    """The arguments of a torch layer, which it keeps as attributes; those of weights aside."""
+    layer = TABLE.get(torch)
+    names = {parameter.name for parameter in signature(layer.signature)} if layer is not None else set()
+    return frozenset(names - {"bias", "weight"})

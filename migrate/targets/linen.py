@@ -92,7 +92,8 @@ def construct(layer: Layer, call: Call, initializers: Mapping[str, Expr], elsewh
     if layer.wraps:
         passage = wrapped_layer(layer, call).passage
     ranks = ranks_after(layer, call)
-    tree = LayerNode(layer.torch, bound_weights(layer, call), layer.unused, passage, layer.returns, ranks)
+    in_place = call.has("inplace") and nodes.literal(call.node("inplace")) is True
+    tree = LayerNode(layer.torch, bound_weights(layer, call), layer.unused, passage, layer.returns, ranks, in_place)
     return Value(node, Module((tree,)))
 
 

@@ -1,0 +1,64 @@
+"""Calls that change their input in place, and what is read afterwards."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.conformance import rewritten
+
+HEAD = """import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+"""
+MODULE = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.act = nn.LeakyReLU(0.2, inplace=True)
+        self.block = nn.Sequential(nn.ReLU(inplace=True), nn.Tanh())
+
+    def forward(self, x):
+        x = x * 2
+{0}
+
+net = Net()
+out = net(torch.linspace(-1, 1, 5))
+"""
+
+
+def in_forward(*lines: str) -> str:
+    return MODULE.format("".join(f"        {line}\n" for line in lines))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x = torch.linspace(-1, 1, 5)\ny = F.relu(x, inplace=True)\nout = x + y\n",
+        "x = torch.linspace(-1, 1, 5)\nF.leaky_relu(x, 0.1, True)\nout = x\n",
+        "x = torch.linspace(-1, 1, 5)\ny = F.relu(x, inplace=False)\nout = x + y\n",
+        "x = torch.linspace(-1, 1, 5)\nx = F.elu(x, inplace=True)\nout = x * 2\n",
+        in_forward("self.act(x)", "return x"),
+        in_forward("y = self.act(x)", "return x - 3 * y"),
+        in_forward("y = self.block(x)", "return y"),
+        in_forward("x = self.block(x)", "return x + self.act(x * 3)"),
+    ],
+)
+def test_a_changed_input_is_what_torch_left(text: str) -> None:
+    ours, theirs = (rewritten.executed(code)["out"] for code in (str(rewritten.clean(HEAD + text).text), HEAD + text))
+    np.testing.assert_allclose(np.asarray(ours), theirs.numpy(), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        in_forward("return x + self.block(x)"),
+        in_forward("y = torch.exp(self.act(x))", "return x + y"),
+        in_forward("kept = x", "x = self.act(x)", "return kept + x"),
+        in_forward("y = self.block(x)", "return x + y"),
+    ],
+)
+def test_a_change_that_no_new_name_follows_is_refused(text: str) -> None:
+    found = rewritten.conversion(HEAD + text).report.diagnostics
+    assert [(one.code, "changed in place by" in one.message) for one in found] == [("MIG303", True)]
