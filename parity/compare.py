@@ -118,6 +118,7 @@ def _compared(runs: Runs, asked: _Asked) -> ParityResult:
     asked.check()
     sides = runs.both(manifest, asked.perturbed_runs)
     wide, oracle, wide_sides = _wide(runs, sides) if asked.float64 else (Ladder(), None, None)
+    sides = replace(sides, exact=oracle)
     rungs = ladder.climb(sides)
     if ladder.slopes_differ(rungs) and wide.differing is None:
         sides = replace(sides, kinked=runs.kinked())

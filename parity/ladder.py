@@ -79,8 +79,8 @@ class Rung:
 
 @dataclass(frozen=True)
 class Sides:
-    """The recordings that a ladder climbs on. `kinked`: torch with its kinks taken the other way, where slopes differ
-    without that."""
+    """The recordings that a ladder climbs on. `exact`: torch in float64, which has none of the roundings. `kinked`:
+    torch with its kinks taken the other way, where slopes differ without that."""
 
     torch: Recording
     jax: Recording
@@ -88,12 +88,13 @@ class Sides:
     manifest: Manifest
     precision: tolerance.Precision = tolerance.FLOAT32
     notes: list[str] = field(default_factory=list)
+    exact: Recording | None = None
     kinked: tuple[Recording, ...] = ()
 
     @property
     def reruns(self) -> tuple[Recording, ...]:
         """Torch with other roundings, or none: how far it is from itself."""
-        return (*self.perturbed, *self.kinked)
+        return (*self.perturbed, *self.kinked, *([] if self.exact is None else [self.exact]))
 
 
 def slopes_differ(rungs: Sequence[Rung]) -> bool:
