@@ -65,7 +65,12 @@ class ChangedInputs(Liveness):
         name = self.changed_input(node)
         if not name:
             return
-        others = [one for one, known in self.env.definitions.items() if nodes.dotted(known) == name and one != name]
         again = name not in self.rebound and self.live(name)
-        if self.reads.count(name) > 1 or again or any(map(self.live, others)):
+        if self.reads.count(name) > 1 or again or any(map(self.live, self.other_names(name))):
             raise Unsupported("MIG303", f"{name} is changed in place by {nodes.code(node)}, and read again")
+
+    def other_names(self, name: str) -> list[str]:
+        """What else the tensor of a name is called, `identity = x`, until x is bound again."""
+        if name not in self.env.shared:
+            return []
+        return [one for one, known in self.env.definitions.items() if nodes.dotted(known) == name]

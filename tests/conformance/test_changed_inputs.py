@@ -20,7 +20,6 @@ class Net(nn.Module):
         self.block = nn.Sequential(nn.ReLU(inplace=True), nn.Tanh())
 
     def forward(self, x):
-        x = x * 2
 {0}
 
 net = Net()
@@ -42,6 +41,7 @@ def in_forward(*lines: str) -> str:
         in_forward("self.act(x)", "return x"),
         in_forward("y = self.act(x)", "return x - 3 * y"),
         in_forward("y = self.block(x)", "return y"),
+        in_forward("kept = x", "x = x * 3 - 1", "x = self.act(x)", "return x + kept"),
         in_forward("x = self.block(x)", "return x + self.act(x * 3)"),
     ],
 )
@@ -56,6 +56,7 @@ def test_a_changed_input_is_what_torch_left(text: str) -> None:
         in_forward("return x + self.block(x)"),
         in_forward("y = torch.exp(self.act(x))", "return x + y"),
         in_forward("kept = x", "x = self.act(x)", "return kept + x"),
+        in_forward("x = x * 2", "kept = x", "x = self.act(x)", "return kept + x"),
         in_forward("y = self.block(x)", "return x + y"),
     ],
 )
