@@ -1,0 +1,291 @@
+"""Methods: what a call of one means, by what its receiver is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import libcst as cst
+
+from migrate import layouts, nodes, usage
+from migrate.diagnostics import Unsupported
+from migrate.kinds import (
+    UNKNOWN,
+    WEIGHT_NAME,
+    Accelerator,
+    AnyWeight,
+    AutogradFunction,
+    Device,
+    Distribution,
+    Function,
+    Host,
+    Instance,
+    Items,
+    Kind,
+    Loss,
+    Model,
+    Module,
+    ModuleClass,
+    Never,
+    Number,
+    Optimizer,
+    Plain,
+    ProjectModule,
+    Scaler,
+    Scheduler,
+    SelfModule,
+    Tensor,
+    TorchName,
+    Weight,
+    join,
+)
+from migrate.lowering.arguments import placed
+from migrate.lowering.elements import DICT, arrays_of_numpy, has_key
+from migrate.lowering.torch_calls import in_place_rule
+from migrate.lowering.value_calls import FOREIGN, ValueCalls
+from migrate.rules.catalogue import RULES
+from migrate.rules.rule import Value
+from migrate.states import MODE_IS_A_FIELD, MODES
+
+# Methods of torch's tensors, modules and optimizers that nothing else in common use has.
+_TORCH_ONLY = frozenset(
+    {
+        "backward",
+        "zero_grad",
+        "state_dict",
+        "load_state_dict",
+        "parameters",
+        "named_parameters",
+        "cuda",
+        "requires_grad_",
+        "unsqueeze",
+        "permute",
+        "contiguous",
+        "masked_fill",
+        "masked_fill_",
+        "expand_as",
+        "view_as",
+        "type_as",
+        "detach",
+        "index_select",
+        "repeat_interleave",
+    }
+)
+
+# Methods of tensors that strings, lists, dicts and the like have as well.
+_COMMON = frozenset({"index", "count", "split", "copy", "format", "update", "pop", "get", "items", "keys", "values"})
+
+_PLACING = ("to", "cuda", "cpu", "float", "train", "eval", "requires_grad_")
+
+_MODULE_METHODS = ("parameters", "named_parameters", "modules", "named_modules", "state_dict", "to", "cuda", "apply")
+
+_TO_BE_SHOWN = (
+    "replace",
+    "removeprefix",
+    "removesuffix",
+    "strip",
+    "lower",
+    "upper",
+    "title",
+    "ljust",
+    "rjust",
+    "center",
+)
+
+
+class MethodCalls(ValueCalls):
+    """Where the call of a method goes."""
+
+    def method_call(self, node: cst.Call, func: cst.Attribute, base: Value) -> Value:
+        """A call `base.method(...)`."""
+        method = func.attr.value
+        node, base = self.looked_into(node, func, base)
+        kind = base.kind
+        if isinstance(kind, TorchName):
+            return self.torch_call(f"{kind.name}.{method}", node)
+        if isinstance(kind, ProjectModule) or (isinstance(kind, AutogradFunction) and method == "apply"):
+            return self.value_call(node, self.expr(func))
+        if isinstance(kind, Tensor) and method.endswith("_") and isinstance(func.value, cst.Name):
+            return self.changed_before(node, func)
+        if isinstance(kind, Tensor):
+            return self.tensor_call(f"Tensor.{method}", node, base)
+        if kind == Plain("progress"):
+            return self.progress(node, base)
+        if isinstance(kind, Never):  # behind an exception
+            return Value(node.with_changes(args=self.plain_args(node.args)), kind)
+        if isinstance(kind, Accelerator):
+            return self.accelerator_method(node, method)
+        if isinstance(kind, Scaler):
+            return self.scaler_method(node, method)
+        if isinstance(kind, Distribution):
+            return self.distribution_method(node, method, base)
+        if isinstance(kind, Host):
+            if kind.what in ("tensor", "batch") and any(isinstance(self.expr(a.value).kind, Tensor) for a in node.args):
+                return self.tensor_call(f"Tensor.{method}", node, self.as_array(base))
+            self.refuse_foreign(node, kind)
+            return self.host_method(node, func, base)
+        if isinstance(kind, SelfModule):
+            return self.self_call(node, func, kind)
+        if isinstance(kind, Model | ModuleClass) and method in self.script.classes[kind.cls].host_methods:
+            return self.host_method_call(node, func, base, kind)
+        if isinstance(kind, Model):
+            return self.model_method(node, func, base)
+        if isinstance(kind, ModuleClass):
+            self.class_attribute(base, method)
+        if isinstance(kind, Weight):
+            return self.weight_method(node, func, base)
+        if kind == WEIGHT_NAME and method in _TO_BE_SHOWN:
+            made_func = func.with_changes(value=nodes.parenthesized(layouts.first(base)))
+            return Value(node.with_changes(func=made_func, args=self.plain_args(node.args)), kind)
+        if kind == WEIGHT_NAME:
+            raise Unsupported("MIG302", f"`{nodes.code(node)}`, of the name of a weight, which is Flax's in JAX")
+        if isinstance(kind, AnyWeight):
+            return self.made_as_weights(node, method)
+        if isinstance(kind, Optimizer | Scheduler):
+            return self.optimizer_method(node, func, base)
+        if isinstance(kind, Module) and has_key(kind, method):
+            return self.value_call(node, self.expr(func))
+        if isinstance(kind, Module) and method == "double":
+            self.cast_model(node, None)
+            return base
+        if isinstance(kind, Loss | Module) and method in _PLACING:
+            if method in MODES and isinstance(kind, Module) and self.differs_in_training(kind):
+                raise Unsupported("MIG201", f"{nodes.code(node)}: {MODE_IS_A_FIELD}")
+            off = method == "requires_grad_" and not (not node.args or nodes.is_literal(node.args[0].value, True))
+            if off and isinstance(kind, Module):
+                raise Unsupported("MIG204", f"{nodes.code(node)}: freeze it where the model is made")
+            return base
+        if isinstance(kind, Module):
+            attribute = self.submodule_attribute(func, base, kind, method)
+            if attribute.kind is not UNKNOWN:
+                return self.value_call(node, attribute)
+            called = self.submodule_method(node, attribute, kind, method)
+            if called is not None:
+                return called
+        if isinstance(kind, Items) and kind.type == "list" and method in ("append", "extend", "insert"):
+            return self.list_method(node, func, base)
+        if isinstance(kind, Items) and kind.type == DICT and method in ("items", "values"):
+            pair = Items((Plain("str"), kind.joined()), type="tuple")
+            return Value(node, Items(None, pair if method == "items" else kind.joined()))
+        if isinstance(kind, Instance) and f"{kind.cls}.{method}" in self.script.functions:
+            return self.user_call(node, Value(func.with_changes(value=base.node)), Function(f"{kind.cls}.{method}"))
+        if isinstance(func.value, cst.Name) and func.value.value == "self" and not isinstance(kind, SelfModule):
+            attribute = self.attribute_kind(func)
+            if attribute is not UNKNOWN:
+                return self.value_call(node, Value(func, attribute))
+        weights = self.foreign_state(node, func) if type(kind) is Kind else None
+        if weights is not None:
+            return weights
+        if self.is_moved_array(node):
+            return base
+        self.refuse_foreign(node, kind)
+        self.suspect(node, method, kind)
+        made_func = func.with_changes(value=nodes.parenthesized(layouts.first(base)))
+        known: Kind = Plain("str") if isinstance(kind, Plain) and kind.what == "str" else arrays_of_numpy(node)
+        known = FOREIGN if self.context == "setup" and kind == Plain("module") else known
+        return Value(node.with_changes(func=made_func, args=self.plain_args(node.args)), known)
+
+    def host_method_call(self, node: cst.Call, func: cst.Attribute, base: Value, kind: Model | ModuleClass) -> Value:
+        """A method of a module class that runs on the host: it is given the weights of the model."""
+        qualname = f"{kind.cls}.{func.attr.value}"
+        facts = self.script.functions[qualname]
+        if isinstance(kind, Model):
+            if kind.place is None:
+                raise Unsupported("MIG301", f"{func.attr.value} of a model that has no name of its own")
+            self.pass_kind(facts, facts.parameter_names[0], kind)
+        return self.user_call(node, Value(func.with_changes(value=base.node)), Function(qualname))
+
+    def suspect(self, node: cst.Call, method: str, kind: Kind) -> None:
+        """Reports a method that only torch has, of an object of which nothing is known; the call stays as it is."""
+        to_device = method == "to" and any(isinstance(self.expr(arg.value).kind, Device) for arg in node.args)
+        own = method in self.unit.own_methods
+        traced = self.context in ("forward", "region") and f"Tensor.{method}" in RULES and method not in _COMMON
+        in_place = method.endswith("_") and in_place_rule(f"Tensor.{method}") is not None
+        traced = traced and not set(usage.loads(node.func)) & self.unit.refused  # told where it was refused
+        if (
+            type(kind) is Kind
+            and (method in _TORCH_ONLY or to_device or traced or in_place)
+            and not own
+            and self.unit.imports_torch
+        ):
+            self.unit.report(Unsupported("MIG306", f".{method}() of {nodes.code(node.func).rpartition('.')[0]}"), node)
+
+    def changed_before(self, node: cst.Call, func: cst.Attribute) -> Value:
+        """`x.mul_(2)` inside an expression: x is bound again before the statement."""
+        if self.nested or self.conditional:
+            raise Unsupported("MIG303", f"Tensor.{func.attr.value} inside an expression")
+        outer, self.before = self.before, []
+        made = self.statement(cst.SimpleStatementLine([cst.Expr(node)]))
+        self.before = [*outer, *self.before, *made]
+        return self.expr(func.value)
+
+    def self_call(self, node: cst.Call, func: cst.Attribute, kind: SelfModule) -> Value:
+        """`self.x(...)` in a module class: a submodule, a method, or something inherited from nn.Module."""
+        facts = self.script.classes[kind.cls]
+        attribute = func.attr.value
+        if attribute in facts.seen or attribute in facts.attributes:
+            return self.value_call(node, self.self_attribute(func, kind, attribute))
+        qualname = f"{kind.cls}.{attribute}"
+        if attribute in facts.host_methods:
+            raise Unsupported("MIG301", f"{attribute} needs the weights, which are not there yet")
+        if qualname in self.script.functions:
+            return self.own_method(node, func, qualname)
+        if attribute in _MODULE_METHODS:
+            raise Unsupported("MIG301", f"nn.Module.{attribute} inside a module")
+        inherited = self.self_attribute(func, kind, attribute).node
+        return Value(node.with_changes(func=inherited, args=self.array_args(node.args)), UNKNOWN)
+
+    def own_method(self, node: cst.Call, func: cst.Attribute, qualname: str) -> Value:
+        """Another method of the same module: what it is called with is what its parameters are."""
+        facts = self.script.functions[qualname]
+        cls, _, method = qualname.rpartition(".")
+        if self.scope.rpartition(".")[2] in self.script.classes[cls].reached:
+            self.script.classes[cls].reached.add(method)
+        values = [self.array(arg.value) for arg in node.args]
+        self.pass_kinds(facts, node.args, values)
+        made = cst.Name("self") if func.attr.value == "forward" else func
+        drawn = self.draws_for(facts, node.args, "staticmethod" not in facts.decorators)
+        called = node.with_changes(func=made, args=nodes.extended(placed(node.args, values), drawn))
+        with self.recording_nothing(self.records_nothing([each.decorator for each in facts.node.decorators])):
+            return Value(self.without_gradient(called, facts.result), facts.result)
+
+    def made_as_weights(self, node: cst.Call, method: str) -> Value:
+        """`weight.new_zeros(2, 3)`: a tensor of the type of the weights, which is torch's own default."""
+        if method == "new":
+            return self.typed_tensor("torch.FloatTensor", node)
+        name = f"torch.{method.removeprefix('new_')}"
+        if f"Tensor.{method}" not in RULES or name not in RULES or name == f"torch.{method}":
+            raise Unsupported("MIG302", f"{nodes.code(node.func)}: the order of the parameters is not torch's")
+        return self.apply_rule(RULES[name], name, node)
+
+    def weight_method(self, node: cst.Call, func: cst.Attribute, base: Value) -> Value:
+        """A method of one weight."""
+        assert isinstance(base.kind, Weight)
+        method = func.attr.value
+        attribute = {"numel": "size", "dim": "ndim", "nelement": "size"}.get(method)
+        if attribute:
+            return Value(cst.Attribute(base.node, cst.Name(attribute)), Number())
+        if method in ("detach", "cpu", "cuda", "contiguous"):
+            return base
+        if method.endswith("_"):
+            raise Unsupported("MIG204", f"{nodes.code(func.value)} is changed after its module was made")
+        if base.kind.axes:
+            return self.tensor_call(f"Tensor.{method}", node, replace(base, kind=Tensor("float")))
+        if f"Tensor.{method}" not in RULES:
+            raise Unsupported("MIG301", f"Parameter.{method}")
+        return self.tensor_call(f"Tensor.{method}", node, base)
+
+    def list_method(self, node: cst.Call, func: cst.Attribute, base: Value) -> Value:
+        """`list.append(x)`: what the list holds is remembered."""
+        values = [self.expr(arg.value) for arg in node.args]
+        for value in values:
+            self.refuse_stateful(value.kind)
+        for arg in node.args:
+            self.share([], arg.value)
+        kind = base.kind
+        assert isinstance(kind, Items)
+        added = values[-1].kind if values else UNKNOWN
+        if func.attr.value == "extend" and isinstance(added, Items):
+            added = added.joined()
+        element = added if kind.items == () else join(kind.joined(), added)
+        self.bind(func.value, Items(None, element, kind.type))
+        return Value(node.with_changes(args=placed(node.args, values)), UNKNOWN)

@@ -1,0 +1,123 @@
+"""Calls of values: functions of the user's, modules, models, losses and what is made of them."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from migrate import nodes
+from migrate.diagnostics import Unsupported
+from migrate.kinds import (
+    UNKNOWN,
+    Einops,
+    Function,
+    Host,
+    HostClass,
+    Instance,
+    Kind,
+    Loss,
+    Makers,
+    Model,
+    Module,
+    ModuleClass,
+    Never,
+    Plain,
+    SelfModule,
+    Tensor,
+    Tied,
+    TorchName,
+    Transformed,
+)
+from migrate.layers.table import TABLE
+from migrate.lowering.arguments import placed
+from migrate.lowering.builtin_calls import BuiltinCalls
+from migrate.lowering.changed_inputs import ChangedInputs
+from migrate.lowering.derivatives import Derivatives
+from migrate.lowering.einops_calls import EinopsCalls
+from migrate.lowering.expressions import Expressions
+from migrate.lowering.function_transforms import FunctionTransforms
+from migrate.lowering.makers import MakerValues
+from migrate.lowering.state_dicts import StateDicts
+from migrate.lowering.torch_calls import TorchCalls
+from migrate.lowering.user_calls import UserCalls
+from migrate.rules.rule import Value
+from migrate.script import classes_in, layers_in
+
+FOREIGN = Plain("foreign")  # what a constructor has from another package: where it is called, it is a module
+
+
+class ValueCalls(
+    BuiltinCalls,
+    Derivatives,
+    TorchCalls,
+    MakerValues,
+    EinopsCalls,
+    StateDicts,
+    Expressions,
+    FunctionTransforms,
+    UserCalls,
+    ChangedInputs,
+):
+    """What a call of a value gives."""
+
+    def refuse_foreign(self, node: cst.Call, kind: Kind) -> None:
+        """Declines to call, in what jit traces, what another package has made: a module of timm, of torchvision."""
+        if kind not in (FOREIGN, Host("data")) or not self.under_jit:
+            return
+        if self.context == "forward" or any(isinstance(self.expr(arg.value).kind, Tensor) for arg in node.args):
+            raise Unsupported("MIG202", f"{nodes.code(node.func)}, which another package makes, is not converted")
+
+    def differs_in_training(self, kind: Module) -> bool:
+        """Whether a submodule computes something else in train mode."""
+        layers = [layer.torch for option in kind.options for layer in layers_in(option)]
+        classes = [cls for option in kind.options for cls in classes_in(option)]
+        return any(map(self.script.trains, classes)) or any(name in TABLE and TABLE[name].trains for name in layers)
+
+    def value_call(self, node: cst.Call, callee: Value) -> Value:
+        """A call of a value."""
+        kind = callee.kind
+        if isinstance(kind, TorchName):
+            return self.torch_call(kind.name, node)
+        if kind == Plain("progress"):
+            return self.progress(node, callee)
+        if isinstance(kind, Function):
+            return self.user_call(node, callee, kind)
+        if isinstance(kind, Transformed):
+            return self.transformed_call(node, callee, kind)
+        if isinstance(kind, ModuleClass):
+            return self.construct_user(node, callee, kind)
+        if isinstance(kind, Einops):
+            return self.einops_call(node, callee, kind)
+        if isinstance(kind, Makers):
+            return self.construct_made(node, callee, kind)
+        if isinstance(kind, HostClass):
+            return self.construct_host(node, callee, kind)
+        if isinstance(kind, Model):
+            return self.model_call(node, callee)
+        if isinstance(kind, Module):
+            return self.layer_call(node, callee, kind)
+        if isinstance(kind, Tied):
+            (argument,) = node.args
+            target = nodes.expression(f"{kind.embedding}.attend")
+            return Value(nodes.call(target, self.node(argument.value)), Tensor("float"))
+        if isinstance(kind, SelfModule) and f"{kind.cls}.forward" in self.script.functions:
+            forward = self.script.functions[f"{kind.cls}.forward"]
+            values = [self.array(arg.value) for arg in node.args]
+            self.pass_kinds(forward, node.args, values)
+            return Value(node.with_changes(args=placed(node.args, values)), forward.result)
+        if isinstance(kind, SelfModule):
+            return Value(node.with_changes(args=self.array_args(node.args)), UNKNOWN)
+        if isinstance(kind, Loss):
+            return self.loss_call(node, callee, kind)
+        if isinstance(kind, Instance) and f"{kind.cls}.__call__" in self.script.functions:
+            return self.user_call(node, callee, Function(f"{kind.cls}.__call__"))
+        if self.is_always_none(node.func):
+            return Value(node.with_changes(args=self.plain_args(node.args)), Never())
+        self.refuse_foreign(node, kind)
+        name = nodes.dotted(node.func)
+        if isinstance(node.func, cst.Name) and self.env.lookup(node.func.value) is None:
+            return self.builtin_call(node, node.func.value)
+        self.note_value_call(node, kind)
+        made = node.with_changes(func=callee.node, args=self.plain_args(node.args))
+        if self.context == "setup" and kind == Plain("imported"):
+            return Value(made, FOREIGN)
+        return Value(made, Plain("str") if name == "str" else UNKNOWN)
