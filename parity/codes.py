@@ -156,6 +156,11 @@ CODES: dict[str, Code] = {
         "The subject says `fresh = true`, and rewriting the script now gives another text: one of the two was changed "
         "since. Run `migrate rewrite` again, or leave `fresh` out where the rewrite is edited by hand.",
     ),
+    "PAR216": Code(
+        "Torch has NaN from the start",
+        "Weights that a model starts from, or the first loss, are NaN in torch: nothing can be held against them, and "
+        "two sides that are both NaN are not equal. A checkpoint of a run that diverged is the usual cause.",
+    ),
 }
 
 

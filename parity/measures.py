@@ -27,3 +27,8 @@ def relative_scalar(reference: float, other: float) -> float:
     if reference == other or (math.isnan(reference) and math.isnan(other)):
         return 0.0
     return abs(other - reference) / abs(reference) if reference else math.inf
+
+
+def has_nan(value: np.ndarray) -> bool:
+    """Whether an array of any type holds a NaN."""
+    return bool(np.issubdtype(value.dtype, np.inexact) and np.isnan(value).any())

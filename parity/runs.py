@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import sys
@@ -13,6 +14,7 @@ from migrate import manifest as manifests
 from parity import processes, workdir
 from parity.codes import ParityError
 from parity.ladder import Sides
+from parity.measures import has_nan
 from parity.modes import MODES, Mode
 from parity.processes import Child
 from parity.record import Recording, RunConfig
@@ -60,6 +62,7 @@ class Runs:
             raise ParityError(
                 "PAR207", f"{self.script}: no loss.backward() was reached, so there is nothing to compare"
             )
+        self._must_be_numbers(theirs)
         running = self._start("jax", self._config("jax"))
         try:
             perturbed = [self._perturbed(seed) for seed in range(perturbed_runs)]
@@ -68,6 +71,15 @@ class Runs:
             running.end()
         self._must_have_stepped(ours)
         return Sides(theirs, ours, tuple(run for run in perturbed if run.losses), manifest)
+
+    def _must_be_numbers(self, theirs: Recording) -> None:
+        """Raises ParityError PAR216 where torch has nothing that the rewrite could be held against."""
+        weights = [name.replace("|", ".") for name, value in theirs.initial.items() if has_nan(value)]
+        if weights:
+            more = f" and {len(weights) - 1} more" if len(weights) > 1 else ""
+            raise ParityError("PAR216", f"{weights[0]}{more} is NaN in torch before the first step")
+        if math.isnan(theirs.losses[0]):
+            raise ParityError("PAR216", "the first loss is NaN in torch")
 
     def kinked(self) -> tuple[Recording, ...]:
         """Torch twice more, with the kinks of its ReLUs and maxima taken the other way where roundings decide them."""

@@ -26,6 +26,17 @@ ENDS = {
     ),
     "a script that ends itself": ("import sys\nsys.exit('no data')", "PAR201", "sys.exit('no data')"),
     "a process that dies": ("import os\nos.kill(os.getpid(), 11)", "PAR210", "ended with status -11"),
+    "weights of a run that diverged": (
+        "import torch\nmodel = torch.nn.Linear(2, 1)\ntorch.nn.init.constant_(model.bias, float('nan'))\n"
+        "model(torch.ones(1, 2)).sum().backward()",
+        "PAR216",
+        "Linear.bias is NaN in torch before the first step",
+    ),
+    "a first loss that is NaN": (
+        "import torch\n(torch.nn.Linear(2, 1)(torch.ones(1, 2)).sum() * float('nan')).backward()",
+        "PAR216",
+        "the first loss is NaN in torch",
+    ),
     "a full disk": (
         "import errno\nraise OSError(errno.ENOSPC, 'No space left on device', 'cache.bin')",
         "PAR201",
