@@ -11,7 +11,7 @@ from dataclasses import replace
 from migrate import nodes
 from migrate.constructed import rank_after
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Module, Number, Tensor
+from migrate.kinds import UNKNOWN, Kind, Module, Number, Tensor
 from migrate.nodes import Expr
 from migrate.rules.rule import Value
 from migrate.targets import linen
@@ -60,11 +60,15 @@ def with_rank(value: Value, known: int) -> Tensor:
 
 def agree(values: list[Value]) -> list[Value]:
     """Values that meet in one elementwise operation: all channels last where every tensor has them last, else
-    all first."""
-    tensors = [value for value in values if isinstance(value.kind, Tensor) and value.kind.rank != 0]
+    all first. What is not known may be a tensor."""
+    tensors = [value for value in values if value.kind == UNKNOWN or _has_axes(value.kind)]
     if tensors and all(value.layout == "last" for value in tensors) and len({rank(v) for v in tensors}) == 1:
         return values
     return [Value(first(value), value.kind) if value.layout == "last" else value for value in values]
+
+
+def _has_axes(kind: Kind) -> bool:
+    return isinstance(kind, Tensor) and kind.rank != 0
 
 
 def length(value: Value, axis: int) -> Value | None:

@@ -73,4 +73,4 @@ class ChangedInputs(Liveness):
         """What else the tensor of a name is called, `identity = x`, until x is bound again."""
         if name not in self.env.shared:
             return []
-        return [one for one, known in self.env.definitions.items() if nodes.dotted(known) == name]
+        return [one for one, meant in self.env.definitions.items() if nodes.dotted(meant) == name]

@@ -62,3 +62,34 @@ def test_a_layer_in_a_try_block_is_left() -> None:
     body = "        try:\n            y = self.pool(x)\n        except ValueError:\n            pass\n"
     made = rewritten.conversion(f"{HEAD}{body}        return y.cumsum(1)\n")
     assert [found.code for found in made.report.diagnostics] == ["MIG301"]
+
+
+UNKNOWN_BESIDE_CHANNELS = """
+import torch
+import torch.nn as nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 3, 1)
+        self.shortcut = None
+
+    def forward(self, x):
+        residual = x
+        out = self.conv(x)
+        if self.shortcut is not None:
+            residual = self.shortcut(x)
+        out += residual
+        return out * 0 + residual
+
+
+net = Net()
+out = net(torch.linspace(-1, 1, 120).reshape(2, 3, 4, 5))
+"""
+
+
+def test_channels_go_back_where_the_other_side_may_be_a_tensor() -> None:
+    ours = rewritten.executed(str(rewritten.clean(UNKNOWN_BESIDE_CHANNELS).text))["out"]
+    theirs = rewritten.executed(UNKNOWN_BESIDE_CHANNELS)["out"].detach().numpy()
+    np.testing.assert_allclose(np.asarray(ours), theirs, rtol=1e-6)
