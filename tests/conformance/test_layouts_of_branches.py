@@ -85,7 +85,7 @@ class Net(nn.Module):
 
 
 net = Net()
-out = net(torch.linspace(-1, 1, 120).reshape(2, 3, 4, 5))
+out = net(torch.arange(120.0).reshape(2, 3, 4, 5))
 """
 
 
