@@ -141,24 +141,18 @@ def test_a_recording_of_an_earlier_run_is_not_read(tmp_path: Path) -> None:
 INITIAL = "model = Net()"
 
 
-@pytest.fixture(scope="module")
-def weights_of_nan(tmp_path_factory: pytest.TempPathFactory) -> gate.Judged:
-    folder = tmp_path_factory.mktemp("nan") / "project"
-    shutil.copytree(SCRIPTS / "mlp", folder)
+def test_weights_of_nan_decide_nothing(tmp_path: Path) -> None:
+    folder = project(tmp_path, (SCRIPTS / "mlp" / "train.py").read_text())
     text = (folder / "train.py").read_text()
     assert INITIAL in text
     text = text.replace(INITIAL, f"{INITIAL}\nmodel.fc2.weight.data[0, 0] = float('nan')")
     (folder / "train.py").write_text(text)
     made = subject({"script": "train.py", "steps": 2, "perturbed_runs": 0}, "", folder)
-    return gate.run(GateConfig((made,))).judged[0]
-
-
-def test_weights_of_nan_decide_nothing(weights_of_nan: gate.Judged) -> None:
-    assert weights_of_nan.status == "undecided"
-    said = [check.message for check in weights_of_nan.checks if check.status == "undecided"]
-    assert any("output of Net.fc2 is NaN in torch" in message for message in said)
-    passed = {check.tensor for check in weights_of_nan.checks if check.status == "pass"}
-    assert "output of Net.fc1" in passed
+    judged = gate.run(GateConfig((made,))).judged[0]
+    assert judged.status == "undecided"
+    assert ["Net.fc2.weight is NaN in torch before the first step" in check.message for check in judged.checks] == [
+        True
+    ]
 
 
 def test_separate_interpreters(tmp_path: Path) -> None:
