@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 import libcst as cst
 
 from migrate import nodes, suites, usage
-from migrate.walking import walk
+from migrate.walking import every
 
 _GROWING = frozenset(
     {"append", "extend", "insert", "pop", "popleft", "appendleft", "update", "clear", "add", "remove", "setdefault"}
@@ -65,50 +65,25 @@ def _called(node: cst.CSTNode) -> set[str]:
 
 def _of_function(function: cst.FunctionDef) -> set[str]:
     """What a function changes of what it does not bind itself."""
-    shared = _Globals()
-    walk(function.body, shared)
-    bound = {*usage.stores(function.body), *(p.name.value for p in function.params.params)} - shared.found
+    shared = {item.name.value for found in every(function.body, cst.Global) for item in found.names}
+    bound = {*usage.stores(function.body), *(p.name.value for p in function.params.params)} - shared
     outer = {path for path in _in_place(function.body) if path.partition(".")[0] not in bound}
-    return outer | (shared.found & set(usage.stores(function.body)))
+    return outer | (shared & set(usage.stores(function.body)))
 
 
 def _in_place(node: cst.CSTNode) -> set[str]:
-    visitor = _InPlace()
-    walk(node, visitor)
-    return visitor.found - {""}
+    """The paths of `x[i] = y`, `config.beta = y`, `seen.append(y)`, `x.add_(y)`."""
+    changed: list[cst.BaseExpression] = []
+    for one in every(node, (cst.Call, cst.AssignTarget, cst.AugAssign)):
+        if isinstance(one, cst.AssignTarget | cst.AugAssign):
+            changed += [one.target] if isinstance(one.target, cst.Subscript | cst.Attribute) else []
+        elif isinstance(one.func, cst.Attribute):
+            method = one.func.attr.value
+            changed += [one.func.value] if method in _GROWING or usage.is_in_place(method) else []
+    return set(filter(None, map(_path, changed)))
 
 
-class _Globals(cst.CSTVisitor):
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: set[str] = set()
-
-    def visit_Global(self, node: cst.Global) -> None:
-        self.found |= {item.name.value for item in node.names}
-
-
-class _InPlace(cst.CSTVisitor):
-    """`x[i] = y`, `config.beta = y`, `seen.append(y)`, `x.add_(y)`."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: set[str] = set()
-
-    def visit_AssignTarget(self, node: cst.AssignTarget) -> None:
-        self._target(node.target)
-
-    def visit_AugAssign(self, node: cst.AugAssign) -> None:
-        self._target(node.target)
-
-    def visit_Call(self, node: cst.Call) -> None:
-        if isinstance(node.func, cst.Attribute):
-            method = node.func.attr.value
-            if method in _GROWING or (method.endswith("_") and not method.startswith("_")):
-                self.found.add(nodes.dotted(node.func.value) or "")
-
-    def _target(self, node: cst.BaseExpression) -> None:
-        part = node
-        while isinstance(part, cst.Subscript):
-            part = part.value
-        if isinstance(node, cst.Subscript | cst.Attribute):
-            self.found.add(nodes.dotted(part) or "")
+def _path(node: cst.BaseExpression) -> str | None:
+    while isinstance(node, cst.Subscript):
+        node = node.value
+    return nodes.dotted(node)

@@ -16,6 +16,7 @@ from migrate.lowering.unit import Helper
 from migrate.nodes import Statement
 from migrate.source import SourceFile
 from migrate.suites import is_import
+from migrate.walking import every
 
 _REPLACED = {"torch", "accelerate", "contextlib"}  # packages of which an output keeps only what it uses
 _BLANK = cst.EmptyLine(indent=False)
@@ -186,19 +187,8 @@ def _import_position(body: Sequence[Statement]) -> int:
 
 def _annotations(statements: Sequence[Statement]) -> set[str]:
     """Names in the annotations of fields."""
-    found: set[str] = set()
-
-    class Annotations(cst.CSTVisitor):
-        def visit_Annotation(self, node: cst.Annotation) -> None:
-            found.update(usage.loads(node.annotation))
-
-        def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
-            for decorator in node.decorators:
-                found.update(usage.loads(decorator.decorator))
-
-    for statement in statements:
-        statement.visit(Annotations())
-    return found
+    found = [each for statement in statements for each in every(statement, (cst.Annotation, cst.Decorator))]
+    return set(usage.loads(each.annotation if isinstance(each, cst.Annotation) else each.decorator for each in found))
 
 
 def _still_used(statement: Statement, used: set[str], paths: set[str] | None = None) -> Statement | None:

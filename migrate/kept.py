@@ -12,7 +12,7 @@ import libcst as cst
 
 from migrate import nodes, usage
 from migrate.nodes import AnyNode, Statement
-from migrate.walking import walk
+from migrate.walking import every, walk
 
 
 class _Kept(str):
@@ -31,22 +31,10 @@ def kept(node: AnyNode) -> AnyNode:
     return nodes.visited(node, _Marking())
 
 
-class _KeptNames(cst.CSTVisitor):
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: set[str] = set()
-
-    def visit_Name(self, node: cst.Name) -> None:
-        if isinstance(node.value, _Kept):
-            self.found.add(str(node.value))
-
-
 def names_of_kept(statements: Iterable[Statement]) -> set[str]:
     """The names that stay on purpose."""
-    visitor = _KeptNames()
-    for statement in statements:
-        walk(statement, visitor)
-    return visitor.found
+    names = [found for statement in statements for found in every(statement, cst.Name)]
+    return {str(found.value) for found in names if isinstance(found.value, _Kept)}
 
 
 class _Left(cst.CSTVisitor):

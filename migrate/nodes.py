@@ -230,6 +230,13 @@ def dotted(node: cst.CSTNode) -> str | None:
     return None
 
 
+def root(node: cst.CSTNode) -> cst.CSTNode:
+    """What the attributes and entries of an expression belong to: `x` of `x.y[0].z`."""
+    while isinstance(node, cst.Attribute | cst.Subscript):
+        node = node.value
+    return node
+
+
 def annotation(parameter: cst.Param) -> str:
     """The text of a parameter's annotation, "" where it has none."""
     return code(parameter.annotation.annotation) if parameter.annotation else ""

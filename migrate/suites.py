@@ -9,6 +9,7 @@ import libcst as cst
 
 from migrate import nodes, usage
 from migrate.nodes import Expr, Statement
+from migrate.walking import every
 
 
 def suite_of(body: Sequence[cst.CSTNode]) -> list[Statement]:
@@ -189,16 +190,6 @@ def in_place_of(originals: Sequence[Statement], made: Statement) -> Statement:
     return made.with_changes(leading_lines=[*blank, *lines])
 
 
-class _Leaving(cst.CSTVisitor):
-    found = False
-
-    def on_visit(self, node: cst.CSTNode) -> bool:
-        self.found |= isinstance(node, cst.Return | cst.Raise | cst.Break | cst.Continue)
-        return not isinstance(node, cst.FunctionDef)
-
-
 def may_leave(node: cst.CSTNode) -> bool:
     """Whether code may leave the block that it is in: return, raise, break or continue somewhere in it."""
-    visitor = _Leaving()
-    node.visit(visitor)
-    return visitor.found
+    return any(True for _ in every(node, (cst.Return, cst.Raise, cst.Break, cst.Continue), closed=cst.FunctionDef))

@@ -11,7 +11,7 @@ import libcst as cst
 
 from migrate import nodes
 from migrate.imports import parsed
-from migrate.walking import walk
+from migrate.walking import every, walk
 
 
 class _Names(cst.CSTVisitor):
@@ -154,36 +154,6 @@ def stores(nodes: cst.CSTNode | Iterable[cst.CSTNode]) -> list[str]:
     return [name for node in _several(nodes) for name in _names_of(node)[1]]
 
 
-class _Changes(cst.CSTVisitor):
-    """Names whose value changes without being bound: `x.add_(y)`, `x[i] = y`."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[str] = []
-
-    def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:
-        return False
-
-    def visit_Call(self, node: cst.Call) -> None:
-        func = node.func
-        if isinstance(func, cst.Attribute) and func.attr.value.endswith("_") and not func.attr.value.startswith("__"):
-            self._base(func.value)
-
-    def visit_AssignTarget(self, node: cst.AssignTarget) -> None:
-        if isinstance(node.target, cst.Subscript):
-            self._base(node.target.value)
-
-    def visit_AugAssign(self, node: cst.AugAssign) -> None:
-        if isinstance(node.target, cst.Subscript):
-            self._base(node.target.value)
-
-    def _base(self, node: cst.BaseExpression) -> None:
-        while isinstance(node, cst.Attribute | cst.Subscript):
-            node = node.value
-        if isinstance(node, cst.Name):
-            self.found.append(node.value)
-
-
 def changes(node: cst.CSTNode) -> list[str]:
     """The plain names that a piece of code binds, and those of what it changes in place."""
     return [*stores(node), *_changes_of(node)]
@@ -191,18 +161,19 @@ def changes(node: cst.CSTNode) -> list[str]:
 
 @functools.lru_cache(_REMEMBERED)
 def _changes_of(node: cst.CSTNode) -> tuple[str, ...]:
-    visitor = _Changes()
-    walk(node, visitor)
-    return tuple(visitor.found)
+    """Names whose value changes without being bound: `x.add_(y)`, `x[i] = y`."""
+    roots: list[cst.CSTNode] = []
+    for one in every(node, (cst.Call, cst.AssignTarget, cst.AugAssign), closed=cst.FunctionDef):
+        if isinstance(one, cst.AssignTarget | cst.AugAssign):
+            roots += [nodes.root(one.target)] if isinstance(one.target, cst.Subscript) else []
+        elif isinstance(one.func, cst.Attribute) and is_in_place(one.func.attr.value):
+            roots.append(nodes.root(one.func.value))
+    return tuple(each.value for each in roots if isinstance(each, cst.Name))
 
 
-class _Calls(cst.CSTVisitor):
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[cst.Call] = []
-
-    def visit_Call(self, node: cst.Call) -> None:
-        self.found.append(node)
+def is_in_place(method: str) -> bool:
+    """Whether a method is named as torch names those that change their tensor: `add_`."""
+    return method.endswith("_") and not method.startswith("__")
 
 
 def calls(node: cst.CSTNode) -> list[cst.Call]:
@@ -212,44 +183,17 @@ def calls(node: cst.CSTNode) -> list[cst.Call]:
 
 @functools.lru_cache(_REMEMBERED)
 def _calls_of(node: cst.CSTNode) -> tuple[cst.Call, ...]:
-    visitor = _Calls()
-    walk(node, visitor)
-    return tuple(visitor.found)
-
-
-class _Returns(cst.CSTVisitor):
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[cst.Return] = []
-
-    def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:
-        return False
-
-    def visit_Return(self, node: cst.Return) -> None:
-        self.found.append(node)
+    return tuple(every(node, cst.Call))
 
 
 def returns(node: cst.CSTNode) -> list[cst.Return]:
     """The returns in the body of a function, those of inner functions left out."""
-    visitor = _Returns()
-    walk(node, visitor)
-    return visitor.found
-
-
-class _Attributes(cst.CSTVisitor):
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[str] = []
-
-    def visit_Attribute(self, node: cst.Attribute) -> None:
-        self.found.append(node.attr.value)
+    return list(every(node, cst.Return, closed=cst.FunctionDef))
 
 
 def attributes(node: cst.CSTNode) -> list[str]:
     """The names of the attributes that are read in a node, in order."""
-    visitor = _Attributes()
-    walk(node, visitor)
-    return visitor.found
+    return [found.attr.value for found in every(node, cst.Attribute)]
 
 
 class _Paths(cst.CSTVisitor):
@@ -278,21 +222,6 @@ def paths(node: cst.CSTNode) -> tuple[str, ...]:
     return tuple(visitor.found)
 
 
-class _AttributesSet(cst.CSTVisitor):
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: set[str] = set()
-
-    def visit_AssignTarget(self, node: cst.AssignTarget) -> None:
-        self.found.update(attributes_in(node.target))
-
-    def visit_AnnAssign(self, node: cst.AnnAssign) -> None:
-        self.found.update(attributes_in(node.target))
-
-    def visit_AugAssign(self, node: cst.AugAssign) -> None:
-        self.found.update(attributes_in(node.target))
-
-
 def attributes_in(target: cst.CSTNode) -> list[str]:
     """The attributes of self among the targets of an assignment."""
     if isinstance(target, cst.Attribute) and nodes.dotted(target.value) == "self":
@@ -304,9 +233,14 @@ def attributes_in(target: cst.CSTNode) -> list[str]:
 
 def attributes_set(node: cst.CSTNode) -> set[str]:
     """The attributes of `self` that a node assigns."""
-    visitor = _AttributesSet()
-    walk(node, visitor)
-    return visitor.found
+    targets = every(node, (cst.AssignTarget, cst.AnnAssign, cst.AugAssign))
+    return {name for found in targets for name in attributes_in(found.target)}
+
+
+def attributes_of_self(node: cst.CSTNode) -> list[str]:
+    """The attributes of `self` that are named in a node, in order, without repeats."""
+    found = [each.attr.value for each in every(node, cst.Attribute) if nodes.dotted(each.value) == "self"]
+    return list(dict.fromkeys(found))
 
 
 def unused_name(wanted: str, taken: Container[str]) -> str:

@@ -7,11 +7,13 @@ tree needs neither.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import fields
-from typing import Any
+from typing import Any, TypeVar
 
 import libcst as cst
+
+NodeType = TypeVar("NodeType", bound=cst.CSTNode)
 
 _SILENT = {
     "lpar", "rpar", "comma", "semicolon", "newline", "equal", "colon", "dot", "lbracket", "rbracket", "lbrace",
@@ -38,6 +40,26 @@ def walk(node: cst.CSTNode, visitor: cst.CSTVisitor) -> None:
         elif isinstance(value, list | tuple):
             for child in value:
                 walk(child, visitor)
+
+
+def every(
+    node: cst.CSTNode, kinds: type[NodeType] | tuple[type[NodeType], ...], closed: type | tuple[type, ...] = ()
+) -> Iterator[NodeType]:
+    """The nodes of some kinds in a tree, outer ones first, in the order of the source, but for those inside of `closed`
+    kinds."""
+    waiting = [node]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, kinds):
+            yield one
+        if isinstance(one, closed):
+            continue
+        for name in reversed(_parts(type(one))):
+            value = getattr(one, name)
+            if isinstance(value, cst.CSTNode):
+                waiting.append(value)
+            elif isinstance(value, list | tuple):
+                waiting += reversed(value)
 
 
 @functools.cache

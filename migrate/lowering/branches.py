@@ -151,7 +151,7 @@ class Branches(Binding):
 
     def refuse_effects(self, written: Expr, side: Sequence[cst.CSTNode], lowered: Sequence[Statement]) -> None:
         """Declines sides that do more than compute: both may be traced, and Flax's state cannot pass through."""
-        for name in self._attributes_of_self(side):
+        for name in dict.fromkeys(f"self.{name}" for node in side for name in usage.attributes_of_self(node)):
             kind = self.kind_of(nodes.expression(name))
             if self.context != "region" and not isinstance(kind, Number | Plain) and not self._is_setting(name):
                 raise self.stays(written, f"a side that uses {name}, a part of the module")
@@ -167,13 +167,6 @@ class Branches(Binding):
         facts = self.script.classes.get(self.cls)
         kind = facts.attributes.get(path.partition(".")[2]) if facts is not None else None
         return isinstance(kind, Number | Plain)
-
-    @staticmethod
-    def _attributes_of_self(side: Sequence[cst.CSTNode]) -> list[str]:
-        visitor = _SelfAttributes()
-        for node in side:
-            node.visit(visitor)
-        return list(dict.fromkeys(visitor.found))
 
     def common(self, written: Expr, one: Kind, other: Kind) -> Kind:
         """The kind of what two sides give: tensors both, or plain numbers that stay scalars."""
@@ -260,15 +253,3 @@ class _WithoutItem(cst.CSTTransformer):
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> Expr:
         func = updated_node.func
         return func.value if isinstance(func, cst.Attribute) and func.attr.value == "item" else updated_node
-
-
-class _SelfAttributes(cst.CSTVisitor):
-    """The attributes of `self` that are named."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[str] = []
-
-    def visit_Attribute(self, node: cst.Attribute) -> None:
-        if isinstance(node.value, cst.Name) and node.value.value == "self":
-            self.found.append(f"self.{node.attr.value}")

@@ -10,14 +10,14 @@ from collections.abc import Mapping
 
 import libcst as cst
 
-from migrate import nodes, suites
+from migrate import nodes, suites, usage
 from migrate.constructed import BoundWeight
 from migrate.diagnostics import Unsupported
 from migrate.facts import ClassFacts
 from migrate.lowering.detached import Detached
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
-from migrate.walking import walk
+from migrate.walking import every
 
 COLLECTION = "batch_stats"
 
@@ -81,40 +81,15 @@ class ChangedBuffers(Detached):
 def changed_attributes(methods: Mapping[str, cst.FunctionDef]) -> set[str]:
     """Attributes of `self` that methods besides the constructor assign or change in place."""
 
-    class Changes(cst.CSTVisitor):
-        def __init__(self) -> None:
-            super().__init__()
-            self.found: set[str] = set()
-
-        def visit_AssignTarget(self, node: cst.AssignTarget) -> None:
-            self.note(node.target)
-
-        def visit_AugAssign(self, node: cst.AugAssign) -> None:
-            self.note(node.target)
-
-        def visit_Expr(self, node: cst.Expr) -> None:
-            call = node.value
-            if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and _in_place(call.func):
-                self.note(call)
-
-        def note(self, target: cst.CSTNode) -> None:
-            name = _root(target)
-            self.found |= {name} if name is not None else set()
-
-    visitor = Changes()
-    for name, method in methods.items():
-        if name != "__init__":
-            walk(method.body, visitor)
-    return visitor.found
-
-
-def _in_place(func: cst.Attribute) -> bool:
-    return func.attr.value.endswith("_") and not func.attr.value.endswith("__")
+    bodies = [method.body for name, method in methods.items() if name != "__init__"]
+    changes = [one for body in bodies for one in every(body, (cst.AssignTarget, cst.AugAssign, cst.Expr))]
+    roots = [_root(one.value if isinstance(one, cst.Expr) else one.target) for one in changes]
+    return {root for root in roots if root is not None}
 
 
 def _root(node: cst.CSTNode) -> str | None:
     """The attribute of `self` that an expression is or changes."""
-    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and _in_place(node.func):
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and usage.is_in_place(node.func.attr.value):
         return _root(node.func.value)
     if isinstance(node, cst.Subscript) or (isinstance(node, cst.Attribute) and node.attr.value == "data"):
         return _root(node.value)

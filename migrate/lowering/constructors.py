@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import libcst as cst
 
 from migrate import nodes, suites, usage
-from migrate.walking import walk
+from migrate.walking import every
 
 
 def built_methods(methods: Mapping[str, cst.FunctionDef]) -> set[str]:
@@ -51,36 +51,18 @@ _OF_OTHERS = frozenset(
 )
 
 
-class _Changed(cst.CSTVisitor):
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[tuple[str, cst.BaseExpression | None]] = []
-
-    def visit_Assign(self, node: cst.Assign) -> None:
-        for target in node.targets:
-            self.note(target.target, node.value)
-
-    def visit_AugAssign(self, node: cst.AugAssign) -> None:
-        self.note(node.target, node.value)
-
-    def visit_Expr(self, node: cst.Expr) -> None:
-        func = node.value.func if isinstance(node.value, cst.Call) else None
-        if isinstance(func, cst.Attribute) and func.attr.value not in _OF_OTHERS:
-            self.note(func, None)
-
-    def note(self, target: cst.BaseExpression, value: cst.BaseExpression | None) -> None:
-        root = target
-        while isinstance(root, cst.Attribute | cst.Subscript):
-            root = root.value
-        if root is not target and isinstance(root, cst.Name):
-            self.found.append((root.value, value))
-
-
 def changed_objects(body: cst.BaseSuite) -> list[tuple[str, cst.BaseExpression | None]]:
     """Names whose objects a block changes: `config.size = 3`, with the value, `config.update(...)`, with None."""
-    visitor = _Changed()
-    walk(body, visitor)
-    return visitor.found
+    changed: list[tuple[cst.BaseExpression, cst.BaseExpression | None]] = []
+    for one in every(body, (cst.Assign, cst.AugAssign, cst.Expr)):
+        if isinstance(one, cst.Assign):
+            changed += [(target.target, one.value) for target in one.targets]
+        elif isinstance(one, cst.AugAssign):
+            changed.append((one.target, one.value))
+        elif isinstance(one.value, cst.Call) and isinstance(one.value.func, cst.Attribute):
+            changed += [(one.value.func, None)] if one.value.func.attr.value not in _OF_OTHERS else []
+    roots = [(nodes.root(target), value) for target, value in changed if not isinstance(target, cst.Name)]
+    return [(root.value, value) for root, value in roots if isinstance(root, cst.Name)]
 
 
 def _times(body: Sequence[cst.CSTNode]) -> Counter[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate import layouts, nodes, suites
+from migrate import layouts, nodes, suites, usage
 from migrate.diagnostics import Unsupported
 from migrate.kept import kept
 from migrate.kinds import (
@@ -94,7 +94,7 @@ class ExpressionStatements(Setup, Calls, Checkpoints, Leaves, OptimizerStatement
             return self.scheduler_step(node, base)
         if isinstance(base.kind, Scheduler) and method == "load_state_dict":
             return self.load_scheduler(node, base.kind)
-        if isinstance(base.kind, Tensor) and method.endswith("_") and not method.startswith("__"):
+        if isinstance(base.kind, Tensor) and usage.is_in_place(method):
             return self.in_place(line, func, node, base)
         return None
 

@@ -75,9 +75,7 @@ class HandedDown(Initializers):
     @staticmethod
     def reads_parts(facts: ClassFacts, made: Expr) -> bool:
         """Whether an expression reads an attribute of `self` that is no field."""
-        reader = _OfSelf()
-        made.visit(reader)
-        return bool(reader.found - set(facts.fields))
+        return bool(set(usage.attributes_of_self(made)) - set(facts.fields))
 
 
 def _place(parent: ClassFacts, attribute: str, child: ClassFacts) -> str | None:
@@ -99,15 +97,3 @@ class _Given(cst.CSTTransformer):
     def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> Expr:
         given = self.facts.arguments.get(nodes.dotted(original_node.value) or "", {}).get(original_node.attr.value)
         return updated_node if given is None else nodes.parenthesized(given.deep_clone())
-
-
-class _OfSelf(cst.CSTVisitor):
-    """The attributes of `self` that are read."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: set[str] = set()
-
-    def visit_Attribute(self, node: cst.Attribute) -> None:
-        if nodes.dotted(node.value) == "self":
-            self.found.add(node.attr.value)

@@ -7,18 +7,19 @@ other statement stays on the host, in its order.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass, field
 
 import libcst as cst
 
-from migrate import nodes
+from migrate import nodes, usage
 from migrate.diagnostics import Unsupported
 from migrate.facts import Draw
 from migrate.kinds import Place
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
 from migrate.states import State
-from migrate.walking import walk
+from migrate.walking import every
 
 _TAKING = {"item", "tolist", "numpy", "cpu"}
 _TELLING = {"append", "add_scalar", "update", "write", "log", "set_postfix"}  # whose results nobody uses
@@ -128,20 +129,12 @@ def method_call_of(statement: Statement, method: str) -> cst.Attribute | None:
 
 def has_host_effects(statement: cst.CSTNode) -> bool:
     """Whether a statement takes values out of JAX or prints: it must not run inside a jitted function."""
-    effects = _Effects()
-    walk(statement, effects)
-    return effects.found
+    called = [call.func for call in usage.calls(statement)]
+    told = [found.value.func for found in every(statement, cst.Expr) if isinstance(found.value, cst.Call)]
+    return any(
+        nodes.dotted(function) in _HOST_FUNCTIONS or _is_method(function, _TAKING) for function in called
+    ) or any(_is_method(function, _TELLING) for function in told)
 
 
-class _Effects(cst.CSTVisitor):
-    def __init__(self) -> None:
-        super().__init__()
-        self.found = False
-
-    def visit_Call(self, node: cst.Call) -> None:
-        taking = isinstance(node.func, cst.Attribute) and node.func.attr.value in _TAKING
-        self.found |= taking or nodes.dotted(node.func) in _HOST_FUNCTIONS
-
-    def visit_Expr(self, node: cst.Expr) -> None:
-        func = node.value.func if isinstance(node.value, cst.Call) else None
-        self.found |= isinstance(func, cst.Attribute) and func.attr.value in _TELLING
+def _is_method(function: cst.BaseExpression, names: Container[str]) -> bool:
+    return isinstance(function, cst.Attribute) and function.attr.value in names

@@ -26,7 +26,7 @@ from migrate.qualified import is_module
 from migrate.script import Script
 from migrate.source import SourceFile
 from migrate.states import STATE_WORDS
-from migrate.walking import walk
+from migrate.walking import every
 
 ROUNDS = 12
 
@@ -250,35 +250,20 @@ def _has_loader(script: Script) -> bool:
 
 
 def _all_stores(module: cst.Module) -> set[str]:
-    class Stores(cst.CSTVisitor):
-        def __init__(self) -> None:
-            super().__init__()
-            self.found: set[str] = set()
-
-        def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
-            self.found |= set(usage.stores(node.body)) | {p.name.value for p in node.params.params}
-
-    visitor = Stores()
-    walk(module, visitor)
-    return visitor.found | set(usage.stores(module.body))
+    functions = list(every(module, cst.FunctionDef))
+    parameters = {p.name.value for function in functions for p in function.params.params}
+    return parameters | set(usage.stores([*module.body, *(function.body for function in functions)]))
 
 
 def _methods(module: cst.Module) -> set[str]:
     """The methods of classes, those of autograd functions left out: `backward` is torch's there."""
-
-    class Methods(cst.CSTVisitor):
-        def __init__(self) -> None:
-            super().__init__()
-            self.found: set[str] = set()
-
-        def visit_ClassDef(self, node: cst.ClassDef) -> None:
-            bases = [nodes.code(base.value) for base in node.bases]
-            if not any(base.endswith("Function") for base in bases):
-                self.found |= {each.name.value for each in node.body.body if isinstance(each, cst.FunctionDef)}
-
-    visitor = Methods()
-    module.visit(visitor)
-    return visitor.found
+    return {
+        method.name.value
+        for node in every(module, cst.ClassDef)
+        if not any(nodes.code(base.value).endswith("Function") for base in node.bases)
+        for method in node.body.body
+        if isinstance(method, cst.FunctionDef)
+    }
 
 
 def _constants(module: cst.Module) -> set[str]:

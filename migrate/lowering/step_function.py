@@ -32,7 +32,7 @@ from migrate.lowering.region import Region, Tracing
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
 from migrate.states import GRADS, OPT_STATE, PARAMS, State
-from migrate.walking import walk
+from migrate.walking import every
 
 _STATIC = (Loss, Function, Instance, Plain, Model, Optimizer, Autocast, DType)
 _MADE_BY_STEP = {"updates", "keys", "mutated"}
@@ -301,26 +301,11 @@ class StepFunctions(LossFunctions, Clipping):
 
     def taken_apart(self, body: Sequence[Statement], name: str) -> bool:
         """Whether a batch is more than one array: a step takes parts of it, or hands it on to a function."""
-        visitor = _Parts(name)
-        walk(cst.Module(list(body)), visitor)
-        return visitor.taken or any(isinstance(self.kind_of(function), Function) for function in visitor.given_to)
-
-
-class _Parts(cst.CSTVisitor):
-    """What is done with a name: whether parts of it are taken, and the functions that it is given to."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__()
-        self.name = name
-        self.taken = False
-        self.given_to: list[Expr] = []
-
-    def visit_Subscript(self, node: cst.Subscript) -> None:
-        self.taken |= nodes.dotted(node.value) == self.name
-
-    def visit_Call(self, node: cst.Call) -> None:
-        if any(nodes.dotted(arg.value) == self.name for arg in node.args):
-            self.given_to.append(node.func)
+        module = cst.Module(list(body))
+        given_to = [call for call in usage.calls(module) if any(nodes.dotted(arg.value) == name for arg in call.args)]
+        return any(nodes.dotted(found.value) == name for found in every(module, cst.Subscript)) or any(
+            isinstance(self.kind_of(call.func), Function) for call in given_to
+        )
 
 
 def _joined(tracings: Sequence[Tracing]) -> Tracing:
@@ -364,21 +349,7 @@ def _makes_shapes(body: Sequence[Statement], name: str) -> bool:
 
 def _decides(body: Sequence[Statement], name: str) -> bool:
     """Whether a number is read by a test of Python's: jit compiles the step for each value of it."""
-    visitor = _Tests()
-    walk(cst.Module(list(body)), visitor)
-    return name in usage.loads(visitor.found)
-
-
-class _Tests(cst.CSTVisitor):
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[Expr] = []
-
-    def visit_If(self, node: cst.If) -> None:
-        self.found.append(node.test)
-
-    def visit_IfExp(self, node: cst.IfExp) -> None:
-        self.found.append(node.test)
+    return name in usage.loads(found.test for found in every(cst.Module(list(body)), (cst.If, cst.IfExp)))
 
 
 def _with_loss_in_place(body: Sequence[Statement]) -> list[cst.CSTNode]:

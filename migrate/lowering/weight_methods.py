@@ -20,6 +20,7 @@ from migrate.lowering.functions import Functions
 from migrate.nodes import Statement
 from migrate.qualified import spelled
 from migrate.script import classes_in
+from migrate.walking import every
 
 _READING = ("parameters", "named_parameters", "state_dict")
 
@@ -163,23 +164,12 @@ def _reads(node: cst.FunctionDef, known: set[str]) -> bool:
 
 
 def _lines(node: cst.FunctionDef) -> list[cst.Assign]:
-    visitor = _Assignments()
-    node.body.visit(visitor)
-    return visitor.found
+    return list(every(node.body, cst.Assign))
 
 
 def _binds_weight(small: cst.Assign, own: str) -> bool:
     path = (nodes.dotted(small.targets[0].target) or "").split(".")
     return path[0] == own and len(path) > 2 and path[-1] in ("weight", "bias")
-
-
-class _Assignments(cst.CSTVisitor):
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[cst.Assign] = []
-
-    def visit_Assign(self, node: cst.Assign) -> None:
-        self.found.append(node)
 
 
 def _gives(node: cst.FunctionDef) -> bool:
