@@ -121,13 +121,15 @@ class Containers(ChosenWeights, ParameterGroups, Binding):
         return self.as_array(value)
 
     def part_of_tuple(self, node: cst.Subscript, base: Value) -> Value | None:
-        """`f(x)[0]` where the call has become a tuple of one: its element."""
+        """`x.max(1)[1]` where the call has become a tuple: its element."""
         index = node.slice[0].slice
-        if not isinstance(base.node, cst.Tuple) or isinstance(node.value, cst.Tuple) or len(base.node.elements) != 1:
+        position = nodes.literal(index.value) if isinstance(index, cst.Index) else None
+        if not isinstance(base.node, cst.Tuple) or isinstance(node.value, cst.Tuple) or not isinstance(position, int):
             return None
-        if not isinstance(base.kind, Items) or not isinstance(index, cst.Index) or not nodes.is_literal(index.value, 0):
+        count = len(base.node.elements)
+        if not isinstance(base.kind, Items) or not -count <= position < count:
             return None
-        return Value(base.node.elements[0].value, part_kind(base.kind, 0, 1))
+        return Value(self.unheld(base.node.elements[position].value), part_kind(base.kind, position % count, count))
 
     def cut_outside(self, node: cst.Subscript, base: Value) -> Value | None:
         """A slice with bounds that change from step to step must be taken before a jitted step: it becomes an input."""

@@ -197,6 +197,22 @@ class Scope(Parts):
         made.before = []
         return made
 
+    def held(self, node: Expr) -> cst.Name:
+        """A name for a value that is computed before the statement at hand."""
+        name = nodes.name(usage.unused_name("array", {*self.unit.taken, *usage.stores(self.before)}))
+        self.before.append(nodes.statement("{name} = {node}", name=name, node=node))
+        return name
+
+    def unheld(self, node: Expr) -> Expr:
+        """An expression with the value that was last computed before the statement in its place, if it is needed there
+        only once."""
+        match self.before[-1:]:
+            case [cst.SimpleStatementLine(body=[cst.Assign(targets=[cst.AssignTarget(cst.Name(name))], value=value)])]:
+                if usage.loads(node).count(name) == 1:
+                    self.before.pop()
+                    return nodes.substituted(node, {name: value})
+        return node
+
     @contextlib.contextmanager
     def conditionally(self) -> Iterator[None]:
         """What is lowered inside may not be evaluated, or more than once: no statement before it can stand for it."""

@@ -157,9 +157,7 @@ class TorchCalls(Losses, Layers, Optimizers, Distributed, DataLoading, TypedTens
         }
         snippets: list[str] = []
         call.use_snippet = snippets.append
-        made = rule.function(call)
-        if not isinstance(made, Value):
-            made = Value(made, result_kind(rule, call.bound))
+        made = self.value_by_rule(rule, call)
         if snippets:
             made = replace(made, node=self.with_snippets(made.node, snippets))
         origins = {id(node)} if creation else set()
@@ -168,6 +166,20 @@ class TorchCalls(Losses, Layers, Optimizers, Distributed, DataLoading, TypedTens
                 origins |= kind.origins
         kind = replace(made.kind, origins=frozenset(origins)) if isinstance(made.kind, Tensor) else made.kind
         return Value(made.node, Weight() if moved and not whole else kind, layout)
+
+    def value_by_rule(self, rule: Rule, call: Call) -> Value:
+        """What a rule makes of its arguments. One that it writes more than once, and that calls a module or a function
+        of the script, is computed before the statement: a module draws and changes its state at each call."""
+        made = rule.function(call)
+        text = nodes.code(made.node if isinstance(made, Value) else made)
+        repeated = [n for n, v in call.bound.items() if _calls_more(v.node) and text.count(nodes.code(v.node)) > 1]
+        if repeated and not self.nested and not self.conditional and not rule.draws:
+            call.bound = {
+                name: replace(value, node=self.held(value.node)) if name in repeated else value
+                for name, value in call.bound.items()
+            }
+            made = rule.function(call)
+        return made if isinstance(made, Value) else Value(made, result_kind(rule, call.bound))
 
     @staticmethod
     def of_all_elements(rule: Rule, api: str, node: cst.Call, call: Call) -> bool:
@@ -306,6 +318,18 @@ class TorchCalls(Losses, Layers, Optimizers, Distributed, DataLoading, TypedTens
 
 def _as_tensor(value: Value) -> Value:
     return replace(value, kind=Tensor("float")) if isinstance(value.kind, Weight) else value
+
+
+def _calls_more(node: Expr) -> bool:
+    """Whether an expression calls more than functions of libraries and methods of arrays."""
+    return any(
+        isinstance(call.func, cst.Name) or (nodes.dotted(call.func) or "").startswith("self.") or _is_apply(call.func)
+        for call in usage.calls(node)
+    )
+
+
+def _is_apply(func: Expr) -> bool:
+    return isinstance(func, cst.Attribute) and func.attr.value == "apply"
 
 
 def _in_place(api: str) -> bool:
