@@ -210,11 +210,14 @@ class Example:
 
 @dataclass(frozen=True)
 class CallSite:
-    """A call of a user's function: the scope, the arguments by parameter, and what the names in them stand for."""
+    """A call of a user's function: the scope, the arguments by parameter, and what the names in them stand for.
+    `repeated`: it may run more than once where its scope runs once."""
 
     scope: str
     bound: Mapping[str, cst.BaseExpression]
     definitions: Mapping[str, cst.BaseExpression]
+    node: cst.Call | None = None
+    repeated: bool = False
 
 
 def merge(kinds: dict[str, Kind], name: str, kind: Kind) -> None:

@@ -14,6 +14,7 @@ from migrate.lowering.arguments import placed
 from migrate.lowering.distributed import Distributed
 from migrate.lowering.elements import kinds_in, loop_kind
 from migrate.lowering.inheritance import FRAMEWORK
+from migrate.lowering.traced_prints import traced_print
 from migrate.rules.catalogue import RULES
 from migrate.rules.rule import Value
 
@@ -44,6 +45,9 @@ class BuiltinCalls(Distributed):
             known = self.launcher_variable(node.args[0].value)
             if known is not None:
                 return Value(known, Number())
+        printed = traced_print(self, node) if name == "print" and self.under_jit else None
+        if printed is not None:
+            return printed
         values = [self.expr(arg.value) for arg in node.args]
         if name == "hasattr" and self.in_torch(values):
             return Value(nodes.expression("True"), Number())

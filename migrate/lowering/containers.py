@@ -20,6 +20,7 @@ from migrate.lowering.chosen_weights import ChosenWeights
 from migrate.lowering.elements import dict_kind, item_kind, loop_kind, part_kind, refuse_elements
 from migrate.lowering.parameter_groups import ParameterGroups
 from migrate.lowering.scope import HOST_CONTEXTS
+from migrate.lowering.traced_prints import refuse_formatted
 from migrate.nodes import Expr
 from migrate.rules.rule import Value
 
@@ -71,6 +72,7 @@ class Containers(ChosenWeights, ParameterGroups, Binding):
         return Value(node.with_changes(elements=made), dict_kind(kinds))
 
     def expr_FormattedString(self, node: cst.FormattedString) -> Value:
+        refuse_formatted(self, node)
         parts = []
         for part in node.parts:
             if isinstance(part, cst.FormattedStringExpression):

@@ -75,7 +75,8 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
                 merge(facts.found_params, parameter.name.value, self.expr(parameter.default).kind)
                 facts.found_given[parameter.name.value] = False  # the default is one object for all calls
         facts.found_traced |= self.under_jit
-        facts.found_calls.append(CallSite(self.scope, bound, dict(self.env.definitions)))
+        repeated = self.loops > 0 or self.nested or self.under_jit
+        facts.found_calls.append(CallSite(self.scope, bound, dict(self.env.definitions), node, repeated))
         callers = self.script.callers.setdefault(kind.name, [])
         if self.scope not in callers:
             callers.append(self.scope)

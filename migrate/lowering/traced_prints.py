@@ -1,0 +1,80 @@
+"""Prints of what jit traces: Python's own would run once, while jit traces, and show a tracer."""
+
+from __future__ import annotations
+
+import ast
+import json
+
+import libcst as cst
+
+from migrate import layouts, nodes
+from migrate.diagnostics import Unsupported
+from migrate.kinds import Items, Plain, Tensor
+from migrate.lowering.scope import Scope
+from migrate.nodes import Expr
+from migrate.rules.rule import Value
+
+
+def traced_print(scope: Scope, node: cst.Call) -> Value | None:
+    """`print("loss", loss)` is `jax.debug.print("loss {}", loss)`; None where no tensor is printed."""
+    if not any(isinstance(scope.expr(part).kind, Tensor) for arg in node.args for part in _parts(arg.value)):
+        return None
+    plain = [arg for arg in node.args if arg.keyword is None or arg.keyword.value != "flush"]
+    if any(arg.keyword is not None or arg.star for arg in plain):
+        raise Unsupported("MIG307", f"`{nodes.code(node)}`: jax.debug.print takes a text and values alone")
+    texts: list[str] = []
+    values: list[Expr] = []
+    for arg in plain:
+        text, found = _printed(scope, arg.value)
+        texts.append(text)
+        values += found
+    text = json.dumps(" ".join(texts), ensure_ascii=False)
+    return Value(nodes.call("jax.debug.print", cst.SimpleString(text), *values), Plain("None"))
+
+
+def _printed(scope: Scope, node: Expr) -> tuple[str, list[Expr]]:
+    """What is printed as a text with places, and what goes into them."""
+    literal = nodes.literal(node)
+    if isinstance(literal, str):
+        return ("{}", [node]) if set(literal) & {"{", "}"} else (literal, [])
+    if not isinstance(node, cst.FormattedString):
+        return "{}", [_shown(scope, node)]
+    text, values = "", list[Expr]()
+    for part in node.parts:
+        if isinstance(part, cst.FormattedStringExpression):
+            specified = "".join(nodes.code(inner) for inner in part.format_spec or ())
+            if part.conversion or part.equal or "{" in specified:
+                raise Unsupported("MIG307", f"`{nodes.code(node)}` formats a tensor whose values jit does not know")
+            text += f"{{:{specified}}}" if specified else "{}"
+            values.append(_shown(scope, part.expression))
+        else:
+            assert isinstance(part, cst.FormattedStringText)
+            if set(part.value) & {"{", "}"}:  # jax.debug.print takes a text for one without places where it has them
+                raise Unsupported("MIG307", f"`{nodes.code(node)}` prints a tensor among braces")
+            text += ast.literal_eval(node.start.lower().replace("f", "") + part.value + node.end)
+    return text, values
+
+
+def _shown(scope: Scope, node: Expr) -> Expr:
+    """A value as jax.debug.print takes it, which would make arrays of the numbers in a shape."""
+    value = scope.expr(_without_item(node))
+    return nodes.call("str", value.node) if isinstance(value.kind, Items) else layouts.first(value)
+
+
+def refuse_formatted(scope: Scope, node: cst.FormattedString) -> None:
+    """Declines a text with the value of a tensor in what jit traces."""
+    parts = _parts(node) if scope.under_jit else []
+    if any(_without_item(part) is not part and isinstance(scope.expr(part).kind, Tensor) for part in parts):
+        raise Unsupported("MIG307", f"`{nodes.code(node)}` formats a tensor whose values jit does not know")
+
+
+def _parts(node: Expr) -> list[Expr]:
+    """What is put into a text; of anything else itself."""
+    if not isinstance(node, cst.FormattedString):
+        return [node]
+    return [part.expression for part in node.parts if isinstance(part, cst.FormattedStringExpression)]
+
+
+def _without_item(node: Expr) -> Expr:
+    called = node.func if isinstance(node, cst.Call) and not node.args else None
+    return called.value if isinstance(called, cst.Attribute) and called.attr.value == "item" else node

@@ -1,0 +1,54 @@
+"""What jit traces prints values, not tracers; and a function that runs again draws anew."""
+
+from migrate.pipeline import convert
+from migrate.source import parse
+
+SCRIPT = """\
+import torch
+from torch import nn
+
+net = nn.Linear(3, 1)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+
+
+def penalty(model, x):
+    loss = (model(x + torch.randn_like(x)) ** 2).mean()
+    print(f"loss {loss.item():.2f}", x.shape)
+    return loss
+
+
+for _ in range(2):
+    optimizer.zero_grad()
+    loss = penalty(net, torch.zeros(4, 3))
+    loss.backward()
+    optimizer.step()
+"""
+PRINT = '    print(f"loss {loss.item():.2f}", x.shape)\n'
+
+
+def findings(script: str) -> list[tuple[str, int]]:
+    return [(found.code, found.line) for found in convert(parse("train.py", script)).report.diagnostics]
+
+
+def test_a_print_shows_values_at_every_step() -> None:
+    conversion = convert(parse("train.py", SCRIPT))
+    assert not conversion.report.diagnostics
+    assert '    jax.debug.print("loss {:.2f} {}", loss, str(x.shape))\n' in conversion.text
+
+
+def test_what_cannot_be_printed_is_refused() -> None:
+    assert findings(SCRIPT.replace("x.shape)", "file=None)")) == [("MIG307", 10)]
+    assert findings(SCRIPT.replace("loss {", "{{loss}} {")) == [("MIG307", 10)]
+    assert findings(SCRIPT.replace(PRINT, '    open("log").write(f"{loss.item()}")\n')) == [("MIG307", 10)]
+
+
+def test_what_tells_nothing_of_a_tensor_stays() -> None:
+    assert "    print(x.shape)\n" in convert(parse("train.py", SCRIPT.replace(PRINT, "    print(x.shape)\n"))).text
+
+
+def test_a_function_that_a_loop_calls_is_given_its_key() -> None:
+    assert "def penalty(model, params, x, key):" in convert(parse("train.py", SCRIPT)).text
+    once = "import torch\n\n\ndef noise():\n    return torch.randn(3)\n\n\nprint(noise())\n"
+    assert "def noise():" in convert(parse("train.py", once)).text
+    for again in ("print(noise())\n" + "print(noise())\n", "for _ in range(2):\n    print(noise())\n"):
+        assert "def noise(key):" in convert(parse("train.py", once.replace("print(noise())\n", again))).text
