@@ -128,7 +128,7 @@ class MethodCalls(ValueCalls):
         if isinstance(kind, Model | ModuleClass) and method in self.script.classes[kind.cls].host_methods:
             return self.host_method_call(node, func, base, kind)
         if isinstance(kind, Model):
-            return self.model_method(node, func, base)
+            return self.part_call(node, func, base) or self.model_method(node, func, base)
         if isinstance(kind, ModuleClass):
             self.class_attribute(base, method)
         if isinstance(kind, Weight):

@@ -27,20 +27,17 @@ from migrate.kinds import (
     TorchName,
     Transformed,
 )
-from migrate.layers.table import TABLE
 from migrate.lowering.arguments import placed
 from migrate.lowering.builtin_calls import BuiltinCalls
+from migrate.lowering.called_parts import CalledParts
 from migrate.lowering.changed_inputs import ChangedInputs
 from migrate.lowering.derivatives import Derivatives
 from migrate.lowering.einops_calls import EinopsCalls
 from migrate.lowering.expressions import Expressions
 from migrate.lowering.function_transforms import FunctionTransforms
 from migrate.lowering.makers import MakerValues
-from migrate.lowering.state_dicts import StateDicts
-from migrate.lowering.torch_calls import TorchCalls
 from migrate.lowering.user_calls import UserCalls
 from migrate.rules.rule import Value
-from migrate.script import classes_in, layers_in
 
 FOREIGN = Plain("foreign")  # what a constructor has from another package: where it is called, it is a module
 
@@ -48,10 +45,9 @@ FOREIGN = Plain("foreign")  # what a constructor has from another package: where
 class ValueCalls(
     BuiltinCalls,
     Derivatives,
-    TorchCalls,
+    CalledParts,
     MakerValues,
     EinopsCalls,
-    StateDicts,
     Expressions,
     FunctionTransforms,
     UserCalls,
@@ -65,12 +61,6 @@ class ValueCalls(
             return
         if self.context == "forward" or any(isinstance(self.expr(arg.value).kind, Tensor) for arg in node.args):
             raise Unsupported("MIG202", f"{nodes.code(node.func)}, which another package makes, is not converted")
-
-    def differs_in_training(self, kind: Module) -> bool:
-        """Whether a submodule computes something else in train mode."""
-        layers = [layer.torch for option in kind.options for layer in layers_in(option)]
-        classes = [cls for option in kind.options for cls in classes_in(option)]
-        return any(map(self.script.trains, classes)) or any(name in TABLE and TABLE[name].trains for name in layers)
 
     def value_call(self, node: cst.Call, callee: Value) -> Value:
         """A call of a value."""

@@ -480,3 +480,62 @@ trainer.step(x, y)
 def test_what_is_refused(text: str, said: str) -> None:
     """Each would train something else."""
     assert said in convert(parse("train.py", HEAD + text)).report.as_text()
+
+
+PARTS = """import torch
+import torch.nn as nn
+import torch.optim as optim
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(2, 3, 3)
+        self.norm = nn.BatchNorm2d(3)
+
+    def forward(self, x, scale=1.0):
+        return self.norm(self.conv(x)) * scale
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.block = Block()
+        self.conv = nn.Conv2d(3, 2, 2)
+        self.memory = nn.GRU(2, 4, batch_first=True)
+        self.drop = nn.Dropout(0.5)
+
+    def forward(self, x):
+        out, _ = self.memory(self.drop(self.conv(self.block(x)).flatten(2).transpose(1, 2)))
+        return out
+
+
+x = torch.linspace(-2, 3, 200).reshape(4, 2, 5, 5)
+losses = []
+model = Net()
+optimizer = optim.SGD(model.parameters(), lr=0.1)
+for step in range(5):
+    optimizer.zero_grad()
+    hidden = model.conv(model.block(x, scale=2.0))
+    out, last = model.memory(hidden.flatten(2).transpose(1, 2))
+    loss = (out * last[0][:, None]).sum() + model.block(x).square().mean()
+    loss.backward()
+    optimizer.step()
+    losses.append(loss.item())
+
+
+def evaluated(net, x):
+    net.eval()
+    with torch.no_grad():
+        return net.drop(net.block(x)).sum()
+
+
+losses.append(evaluated(model, x).item())
+losses.append(model(x).sum().item())
+"""
+
+
+def test_parts_that_are_called_from_outside(float64: None) -> None:
+    """Batch statistics count each call; channels stay where torch has them."""
+    theirs, ours = trained(PARTS)
+    np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=EXACT)
