@@ -11,6 +11,8 @@ from migrate import nodes, usage
 from migrate.nodes import Expr, Statement
 from migrate.walking import every
 
+BLANK = cst.EmptyLine(indent=False)
+
 
 def suite_of(body: Sequence[cst.CSTNode]) -> list[Statement]:
     """The statements of a block. What stands on the line of its head (`if x: return`) becomes lines of its own."""
@@ -95,11 +97,18 @@ def assigned(line: cst.SimpleStatementLine, target: Expr, value: Expr) -> list[S
 
 
 def function(name: str, parameters: Sequence[str], body: Sequence[Statement], decorator: str = "") -> cst.FunctionDef:
-    """A function whose parameters are plain names."""
+    """A function whose parameters are plain names; a blank line goes before functions in it."""
     head = f"{decorator}\n" if decorator else ""
     made = cst.parse_statement(f"{head}def {name}({', '.join(parameters)}):\n    pass")
     assert isinstance(made, cst.FunctionDef)
-    return made.with_changes(body=block(body))
+    return made.with_changes(body=block([*body[:1], *map(_spaced, body[1:])]))
+
+
+def _spaced(statement: Statement) -> Statement:
+    spaced = any(line.comment is None for line in statement.leading_lines)
+    if spaced or not isinstance(statement, cst.FunctionDef):
+        return statement
+    return statement.with_changes(leading_lines=[BLANK, *statement.leading_lines])
 
 
 def comments(statement: Statement) -> list[cst.EmptyLine]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import libcst as cst
 
 from migrate import nodes, suites, usage
 from migrate.kinds import Device, Kind, Leaf, Model, Optimizer, Place, Scheduler, TorchName
 from migrate.lowering.gradient_flow import GradientFlow
-from migrate.lowering.region import Part, Region, call_of, has_host_effects, method_call_of
+from migrate.lowering.region import MicroBatches, Part, Region, call_of, has_host_effects, method_call_of
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.nodes import Expr, Statement
 
@@ -62,14 +62,27 @@ class RegionFinding(GradientFlow):
             return None
         own = statements[index : first + 1]
         inside = self.traced(own) | self.weighed(own) | ({0} if sums else set())
-        body = inside & _slice(statements[index:first], loss)
+        body = inside & loss_slice(statements[index:first], loss)
         if min(body, default=first - index) != 0:
             return None
+        if self.gathering is not None and statements[first] is self.gathering.found.backward:
+            return self.gathered_region(self.gathering.found, statements, index, first)
         backwards, steps = self.phase(statements, first)
         if steps and self.owns_gradients(statements, backwards, steps):
             return self.sorted_region(statements, index, backwards, steps)
         self.mark_accumulated(self.reached(self.history(first), loss))
         return self.sorted_region(statements, index, [first], [])
+
+    def gathered_region(
+        self, found: MicroBatches, statements: Sequence[Statement], index: int, backward: int
+    ) -> Region:
+        """The region inside a loop over micro batches, with the steps that follow the loop."""
+        if not found.steps:
+            loss = self.loss_of(statements[backward])
+            assert loss is not None
+            self.mark_accumulated(self.reached(self.history(backward), loss))
+        made = self.sorted_region(statements, index, [backward], [])
+        return replace(made, clips=found.clips, steps=found.steps)
 
     def loss_of(self, statement: Statement) -> Expr | None:
         """What a statement calls torch's `backward()` of; a class of the script's own may have a method of that
@@ -131,7 +144,8 @@ class RegionFinding(GradientFlow):
     def trained_by(self, statements: Sequence[Statement], backward: int, steps: list[int]) -> frozenset[Place]:
         """The models for whose steps a backward pass counts: their gradients are not cleared in between."""
         if not steps:
-            return frozenset(self.script.accumulated)
+            stepped = self.gathering.found.trained if self.gathering is not None else ()
+            return frozenset(stepped or self.script.accumulated)
         found: set[Place] = set()
         for step in steps:
             zeroed = {place for s in statements[backward:step] for place in self.zeroed(s)}
@@ -155,7 +169,7 @@ class RegionFinding(GradientFlow):
                 arg.keyword is None or arg.keyword.value not in ("retain_graph", "create_graph") for arg in call.args
             ):
                 sorting.problem = "arguments of backward()"
-            needed = {index + i for i in _slice(statements[index:backward], loss)}
+            needed = {index + i for i in loss_slice(statements[index:backward], loss)}
             body, after = self.part_body(statements, range(start, backward), needed, sorting)
             if number:
                 parts[-1].after.extend(after)
@@ -269,7 +283,7 @@ class RegionFinding(GradientFlow):
         self.script.summed |= waiting
 
 
-def _slice(statements: Sequence[Statement], loss: Expr | None) -> set[int]:
+def loss_slice(statements: Sequence[Statement], loss: Expr | None) -> set[int]:
     """The statements that the loss depends on."""
     needed = set(usage.loads(loss)) if loss is not None else set()
     found: set[int] = set()

@@ -17,6 +17,7 @@ class Gradients:
 
     def __init__(self, scope: LossFunctions, losses: Sequence[TracedLoss], stepped: set[Place]) -> None:
         self.scope = scope
+        self.summed = scope.gathering is not None  # over micro batches: each adds to what there was before
         states = list(dict.fromkeys(state for traced in losses for state in traced.trained))
         self.stepped = [state for state in states if scope.root(state.place) in stepped]
         self.waiting = [State(GRADS, state.place) for state in states if state not in self.stepped]
@@ -28,28 +29,40 @@ class Gradients:
 
     def target(self, traced: TracedLoss) -> str:
         """Where a loss function's gradients go."""
-        names = [
-            self.names[state] if state in self.stepped and state not in self.met else f"new_{self.names[state]}"
-            for state in traced.trained
-        ]
+        names = [f"new_{self.names[state]}" if self.adds_to(state) else self.names[state] for state in traced.trained]
         return names[0] if len(names) == 1 else f"({', '.join(names)})"
+
+    def adds_to(self, state: State) -> bool:
+        """Whether there are gradients already."""
+        return self.summed or state not in self.stepped or state in self.met
 
     def added(self, traced: TracedLoss) -> list[Statement]:
         """Adds them to what there was before."""
         made: list[Statement] = []
         for state in traced.trained:
             name = self.names[state]
-            if state in self.stepped and state not in self.met:
+            if not self.adds_to(state):
                 self.met.add(state)
                 continue
             leaf = self.scope.root(state.place) in self.scope.script.leaves
             text = f"{name} + new_{name}" if leaf else f"jax.tree.map(jnp.add, {name}, new_{name})"
             total = nodes.expression(text)
-            if state in self.stepped or name in self.sums:
+            if name in self.sums or (state in self.stepped and not self.summed):
                 made.append(nodes.statement(f"{name} = {{total}}", total=total))
             else:
                 self.sums[name] = total
         return made
+
+    def carried(self, stats: Sequence[State]) -> tuple[list[str], list[Expr]]:
+        """What goes from one micro batch to the next: the names, and what the last one leaves of each."""
+        names = [*self.names.values(), *(self.scope.state_name(state) for state in stats)]
+        sums, self.sums = self.sums, {}
+        return names, [sums.get(name, nodes.name(name)) for name in names]
+
+    def started(self) -> list[Statement]:
+        """The gradients that begin with zeros in the step."""
+        zeros = [(self.names[state], self.scope.state_name(state)) for state in self.stepped]
+        return [nodes.statement(f"{grads} = jax.tree.map(jnp.zeros_like, {params})") for grads, params in zeros]
 
     def of(self, models: Sequence[Place], what: str = GRADS) -> str:
         """The gradients (or the parameters) of several models as one tree."""

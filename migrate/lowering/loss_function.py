@@ -16,8 +16,6 @@ from migrate.lowering.region import Part, Region, Tracing
 from migrate.nodes import Expr, Statement
 from migrate.states import BATCH_STATS, PARAMS, State
 
-_BLANK = cst.EmptyLine(indent=False)
-
 
 @dataclass(frozen=True)
 class TracedLoss:
@@ -180,9 +178,9 @@ class LossFunctions(Models):
         text = f"{target}, {grads} = jax.value_and_grad({options})({', '.join(parameters)})"
         definition = suites.function(traced.name, parameters, [*body, nodes.statement("return {r}", r=result)])
         if not first:
-            definition = definition.with_changes(leading_lines=[_BLANK])
+            definition = definition.with_changes(leading_lines=[suites.BLANK])
         gradient = suites.commented(nodes.statement(text), traced.part.backward)
-        return [definition, gradient.with_changes(leading_lines=[_BLANK, *gradient.leading_lines])]
+        return [definition, gradient.with_changes(leading_lines=[suites.BLANK, *gradient.leading_lines])]
 
 
 class _Lift(cst.CSTTransformer):

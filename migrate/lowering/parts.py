@@ -8,7 +8,7 @@ import libcst as cst
 
 from migrate.facts import ClassFacts, FunctionFacts
 from migrate.kinds import Kind, Module, Place, Selection
-from migrate.lowering.region import Region
+from migrate.lowering.region import MicroBatches, Region
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
 
@@ -40,7 +40,7 @@ class Parts:
         """Lowers one statement; raises Unsupported."""
         raise NotImplementedError
 
-    def guarded(self, original: Statement, region: Region | None = None) -> list[Statement]:
+    def guarded(self, original: Statement, region: Region | MicroBatches | None = None) -> list[Statement]:
         """Lowers one statement or the update region that starts there; what is not supported becomes an exception."""
         raise NotImplementedError
 

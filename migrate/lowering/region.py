@@ -63,6 +63,32 @@ class Region:
 
 
 @dataclass(frozen=True)
+class MicroBatches:
+    """A loop that only sums gradients over micro batches. fetching: the loop without the statements that read its
+    losses, which are `reading`. trained: the models whose gradients it begins with zeros, since the optimizer that
+    `steps` is stepped right after it; none where the gradients are those of the script. `after`: what runs between."""
+
+    statements: list[Statement]
+    fetching: cst.For
+    reading: list[Statement]
+    backward: Statement
+    trained: frozenset[Place] = frozenset()
+    clips: list[tuple[str, cst.Call]] = field(default_factory=list)
+    steps: list[Statement] = field(default_factory=list)
+    after: list[Statement] = field(default_factory=list)
+
+
+@dataclass
+class Gathering:
+    """The lowering of such a loop: what its region, inside, has become. changing: what differs from turn to turn."""
+
+    found: MicroBatches
+    changing: frozenset[str]
+    call: Statement | None = None
+    taken: dict[str, str] = field(default_factory=dict)  # variable -> the metric that it takes
+
+
+@dataclass(frozen=True)
 class Clip:
     """A call of a clipping function: the snippet, the models whose gradients it takes together, its other
     arguments. `norm`: it returns the norm, too."""

@@ -32,7 +32,7 @@ from migrate.kinds import (
     TorchName,
 )
 from migrate.lowering.parts import Parts
-from migrate.lowering.region import Clip, Tracing
+from migrate.lowering.region import Clip, Gathering, Tracing
 from migrate.lowering.unit import Environment, Unit, known
 from migrate.nodes import Expr, Statement
 from migrate.qualified import file_of, spelled
@@ -93,6 +93,7 @@ class Scope(Parts):
         self.sampling = False  # in an example input of a model, which stays on one device
         self.nested = False  # inside a comprehension or a lambda, which runs its parts many times
         self.region: Tracing | None = None  # inside the loss function of an update region
+        self.gathering: Gathering | None = None  # inside a loop over micro batches
         self.pending: list[tuple[str, Place, cst.CSTNode]] = []  # models and optimizers whose state is not made yet
         self.touched: set[Place] = set()  # objects made here whose weights or state have been used here
         self.waiting: set[Place] = set()  # models among them whose example input is known, and not at hand yet

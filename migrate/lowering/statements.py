@@ -16,30 +16,24 @@ from migrate.kinds import (
 from migrate.lowering.assignments import Assignments
 from migrate.lowering.changed_inputs import ChangedInputs
 from migrate.lowering.classes import Classes
-from migrate.lowering.control_flow import ControlFlow
 from migrate.lowering.expression_statements import ExpressionStatements
 from migrate.lowering.failing import Failing
-from migrate.lowering.finding import RegionFinding
 from migrate.lowering.foreign_models import is_trained_foreign, unreached
+from migrate.lowering.gathering import MicroBatchLoops
 from migrate.lowering.merging import merged_outputs
-from migrate.lowering.plain_terms import PlainTerms
-from migrate.lowering.region import Region
+from migrate.lowering.region import MicroBatches, Region
 from migrate.lowering.scanned_loops import without_new_lists
 from migrate.lowering.scope import Block
 from migrate.lowering.settings_given import never_taken
-from migrate.lowering.step_function import StepFunctions
 from migrate.nodes import Statement
 
 
 class Statements(
     Failing,
-    PlainTerms,
     ExpressionStatements,
     Classes,
     Assignments,
-    StepFunctions,
-    ControlFlow,
-    RegionFinding,
+    MicroBatchLoops,
     ChangedInputs,
 ):
     """Blocks, and the statements in them."""
@@ -75,7 +69,7 @@ class Statements(
                 index = block.index
                 if anchored:
                     self.unit.anchor = block.positions[index]
-                region = self.region_at(block.statements, index)
+                region = self.micro_batches_at(block.statements, index) or self.region_at(block.statements, index)
                 width = len(region.statements) if region is not None else 1
                 with self.then(block.statements[index + width :]):
                     lowered = self.guarded(block.statements[index], region)
@@ -85,7 +79,16 @@ class Statements(
         finally:
             self.blocks.pop()
 
-    def guarded(self, original: Statement, region: Region | None = None) -> list[Statement]:
+    def update(self, region: Region | MicroBatches) -> list[Statement]:
+        """The statements of an update."""
+        if isinstance(region, Region):
+            return self.lower_region(region)
+        made = self.lower_micro_batches(region)
+        if made is None:
+            raise Unsupported("MIG401", "a turn over a micro batch is no pure function")
+        return made
+
+    def guarded(self, original: Statement, region: Region | MicroBatches | None = None) -> list[Statement]:
         """One statement, or the update region that starts there; what cannot be lowered stays as a comment above an
         exception that names the code."""
         outer, self.before = self.before, []
@@ -94,7 +97,7 @@ class Statements(
         self.precision = self.unit.precisions.get(original, precision)
         try:
             arrays = [name for name in usage.loads(original) if isinstance(self.env.kinds.get(name), Tensor)]
-            made = self.statement(original) if region is None else self.lower_region(region)
+            made = self.statement(original) if region is None else self.update(region)
             if self.context == "setup":
                 made = self.concretely(original, made, arrays)
             if self.before and made and made[0].leading_lines == original.leading_lines:

@@ -8,49 +8,23 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
+from migrate import nodes, suites
 from migrate.diagnostics import Unsupported
 from migrate.kinds import (
     UNKNOWN,
-    Autocast,
-    DType,
-    Function,
-    Host,
-    Instance,
     Kind,
-    Loss,
-    Model,
     Number,
     Optimizer,
-    Plain,
     Tensor,
 )
 from migrate.lowering.clipping import Clipping
 from migrate.lowering.gradients import Gradients
-from migrate.lowering.loss_function import LossFunctions, TracedLoss, reads_first
+from migrate.lowering.loss_function import TracedLoss
+from migrate.lowering.micro_scan import gathered, scanned, with_elements
 from migrate.lowering.region import Region, Tracing
+from migrate.lowering.step_inputs import Step, StepInputs
 from migrate.nodes import Expr, Statement
-from migrate.rules.rule import Value
-from migrate.states import GRADS, OPT_STATE, PARAMS, State
-from migrate.walking import every
-
-_STATIC = (Loss, Function, Instance, Plain, Model, Optimizer, Autocast, DType)
-_MADE_BY_STEP = {"updates", "keys", "mutated"}
-_SHAPE_FUNCTIONS = ("reshape", "range", "arange", "zeros", "ones", "split", "broadcast_to", "tile")
-
-
-@dataclass(frozen=True)
-class Step:
-    """A step function before its parameters are known. All names are those inside the function."""
-
-    wanted: str  # its name, unless that is taken
-    body: list[Statement]
-    states: list[State]  # passed in
-    outputs: list[str]  # of these states, returned before the metrics
-    donated: list[str]
-    lifted: dict[str, tuple[Expr, Kind]]  # name -> the attribute that it stands for
-    draws: bool
-    constants: frozenset[str] = frozenset()  # names that jit must know
+from migrate.states import GRADS, OPT_STATE, State
 
 
 @dataclass(frozen=True)
@@ -61,7 +35,7 @@ class Called:
     taken: list[list[Statement]]
 
 
-class StepFunctions(LossFunctions, Clipping):
+class StepFunctions(StepInputs, Clipping):
     """Assembling step functions."""
 
     def lower_region(self, region: Region) -> list[Statement]:
@@ -127,6 +101,14 @@ class StepFunctions(LossFunctions, Clipping):
             if number + 1 < len(losses):
                 rebound = {n for later in losses[number + 1 :] for n in later.names}
                 body += self.kept_metrics(metrics, rebound)
+        total = nodes.name("loss")
+        if len(losses) > 1:
+            values = [nodes.dotted(t.part.loss) or f"loss_{n + 1}" for n, t in enumerate(losses)]
+            total = nodes.expression(" + ".join(values))
+        metrics.insert(0, ("loss", total))
+        if self.gathering is not None:
+            body = [*gradients.started(), *scanned(body, *gradients.carried(losses[0].stats), nodes.dict_of(metrics))]
+            metrics.clear()
         for bound, clip in clips:
             limits = [self.lifted([], limit)[1:] for limit in clip.arguments]
             for _, found in limits:
@@ -143,15 +125,14 @@ class StepFunctions(LossFunctions, Clipping):
                 key = self.metric_name(gradients.names[state], gradients.names[state], dict(metrics))
                 metrics.append((key, nodes.name(gradients.names[state])))
                 taken[-1][self.state_name(State(GRADS, state.place))] = key
-        total = nodes.name("loss")
-        if len(losses) > 1:
-            values = [nodes.dotted(t.part.loss) or f"loss_{n + 1}" for n, t in enumerate(losses)]
-            total = nodes.expression(" + ".join(values))
         states = [*tracing.states, *(State(OPT_STATE, kind.place) for kind in optimizers), *gradients.waiting]
         outputs = gradients.outputs(optimizers, [state for traced in losses for state in traced.stats])
         for kind, step in zip(optimizers, region.steps, strict=True):
             body += gradients.update(kind, step, self.partly_read(region, losses, kind))
-        results = [*(gradients.result(state) for state in outputs), nodes.dict_of([("loss", total), *metrics])]
+        told: Expr = nodes.dict_of(metrics)
+        if self.gathering is not None:
+            told = nodes.expression("metrics | {told}", told=told) if metrics else nodes.name("metrics")
+        results = [*(gradients.result(state) for state in outputs), told]
         body.append(nodes.statement("return {results}", results=nodes.tuple_of(results, parentheses=False)))
         names = [self.state_name(state) for state in outputs]
         wanted = self.step_name(optimizers) if optimizers else "forward_backward"
@@ -221,17 +202,20 @@ class StepFunctions(LossFunctions, Clipping):
         that it takes."""
         statics, inputs = self.step_arguments(step)
         names = [self.state_name(found) for found in step.states]
-        parameters = [*statics, *names, *inputs, *([self.unit.key] if step.draws else [])]
+        if step.draws:
+            inputs[self.unit.key] = self.fresh_key()
+        gathering = self.gathering
+        elements = self.taken_by_turn(gathering, statics, inputs) if gathering is not None else {}
+        parameters = [*statics, *names, *inputs]
         decorator = jit_decorator(list(statics), step.donated)
 
         def make(name: str) -> list[Statement]:
-            return [suites.function(name, parameters, step.body, decorator)]
+            return [suites.function(name, parameters, body, decorator)]
 
-        text = f"{decorator}({', '.join(parameters)})" + cst.Module(step.body).code
+        body = with_elements(step.body, list(elements)) if elements else step.body
+        text = f"{decorator}({', '.join(parameters)})" + cst.Module(body).code
         name = self.unit.helper(step.wanted, make, text)
         arguments: list[Expr] = [*statics.values(), *(self.read(found) for found in step.states), *inputs.values()]
-        if step.draws:
-            arguments.append(self.fresh_key())
         written: dict[str, Expr] = {}
         for found in step.states:
             if self.state_name(found) in step.outputs:
@@ -248,64 +232,10 @@ class StepFunctions(LossFunctions, Clipping):
             for read in taken
         ]
         before, self.before = self.before, []
+        if gathering is not None:
+            gathering.call, gathering.taken = made[0], taken[0]
+            return Called([*before, gathered(list(elements.values()))], [[] for _ in taken])
         return Called([*before, *made], [list(statements) for statements in reads])
-
-    def step_arguments(self, step: Step) -> tuple[dict[str, Expr], dict[str, Expr]]:
-        """What a step function needs beside state and key: jit's static arguments (functions, objects, numbers that
-        make shapes), and its array inputs."""
-        states = {self.state_name(found) for found in step.states}
-        objects = [
-            found.place
-            for found in step.states
-            if found.what in (PARAMS, OPT_STATE) and found.place not in self.script.leaves
-        ]
-        passed = [place for place in objects if not self.is_global(place)]
-        self.script.hashed |= {self.script.places.get(self.root(place), "") for place in passed}
-        statics = {place.short: nodes.expression(place.name) for place in passed}
-        inputs: dict[str, Expr] = {}
-        bound = set(usage.stores(step.body)) | set(usage.stores(_with_loss_in_place(step.body))) | _MADE_BY_STEP
-        for name in dict.fromkeys(usage.loads(step.body)):
-            if name in states or name in statics or name == self.unit.key:
-                continue
-            if name in step.lifted:
-                node, kind = step.lifted[name]
-                static = isinstance(kind, Loss | Function | Model) or name in step.constants
-                (statics if static else inputs)[name] = node
-            elif self.reachable(name):
-                continue
-            elif name not in bound:
-                kind = self.kind_of_name(name)
-                self.refuse_mixed(name, kind)
-                static = (isinstance(kind, _STATIC) and kind != Plain("dict")) or name in step.constants
-                told = _makes_shapes(step.body, name) or _decides(step.body, name)
-                if static or (isinstance(kind, Number) and told):
-                    statics[name] = nodes.name(name)
-                elif isinstance(kind, Host) and kind.what == "batch" and self.taken_apart(step.body, name):
-                    inputs[name] = nodes.call("jax.tree.map", self.taken_in(nodes.name(name)).func, nodes.name(name))
-                else:
-                    inputs[name] = self.as_array(Value(nodes.name(name), kind)).node
-            elif reads_first(_with_loss_in_place(step.body), name):
-                inputs[name] = self.as_array(Value(nodes.name(name), self.kind_of_name(name))).node
-        return statics, inputs
-
-    def refuse_mixed(self, name: str, kind: Kind) -> None:
-        """Declines a dict that a loss reads unless it holds arrays or numbers alone: jit takes no other, and cannot
-        hash a dict."""
-        written = self.env.definitions.get(name)
-        values = [element.value for element in written.elements] if isinstance(written, cst.Dict) else []
-        numbers = [
-            isinstance(nodes.literal(one), int | float) or isinstance(self.kind_of(one), Number) for one in values
-        ]
-        if kind == Plain("dict") and not (numbers and all(numbers)):
-            raise Unsupported("MIG401", f"the loss reads {name}, a dict of more than arrays: jit takes no such dict")
-
-    def taken_apart(self, body: Sequence[Statement], name: str) -> bool:
-        """Whether a batch is more than one array: a step takes parts of it, or hands it on to a function."""
-        module = cst.Module(list(body))
-        given_to = [call for call in usage.calls(module) if any(nodes.dotted(arg.value) == name for arg in call.args)]
-        return any(nodes.dotted(found.value) == name for found in every(module, cst.Subscript)) or any(
-            isinstance(self.kind_of(call.func), Function) for call in given_to
-        )
 
 
 def _joined(tracings: Sequence[Tracing]) -> Tracing:
@@ -337,24 +267,3 @@ def jit_decorator(statics: Sequence[str], donated: Sequence[str]) -> str:
     keywords = [f"static_argnames={shown(statics)}"] if statics else []
     keywords += [f"donate_argnames={shown(donated)}"] if donated else []
     return f"@jax.jit({', '.join(keywords)})" if keywords else "@jax.jit"
-
-
-def _makes_shapes(body: Sequence[Statement], name: str) -> bool:
-    """Whether a number is used where jit needs a constant: in a shape or a range."""
-    for call in usage.calls(cst.Module(list(body))):
-        if nodes.code(call.func).rpartition(".")[2] in _SHAPE_FUNCTIONS and name in usage.loads(call):
-            return True
-    return False
-
-
-def _decides(body: Sequence[Statement], name: str) -> bool:
-    """Whether a number is read by a test of Python's: jit compiles the step for each value of it."""
-    return name in usage.loads(found.test for found in every(cst.Module(list(body)), (cst.If, cst.IfExp)))
-
-
-def _with_loss_in_place(body: Sequence[Statement]) -> list[cst.CSTNode]:
-    """The statements of a step with those of its loss function in place of its definition."""
-    made: list[cst.CSTNode] = []
-    for statement in body:
-        made += list(statement.body.body) if isinstance(statement, cst.FunctionDef) else [statement]
-    return made

@@ -185,22 +185,27 @@ def eval_step(model, params, *inputs):
     return model.apply({"params": params}, *inputs)
 
 
-@jax.jit(static_argnames="model", donate_argnames="grads")
-def forward_backward(model, params, grads, xb, yb, grad_accum, key):
-    def loss_fn(params):
-        _, loss = model.clone(training=True).apply({"params": params}, xb, yb, rngs={"dropout": key})
-        loss = loss / grad_accum
-        return loss
+@jax.jit(static_argnames=("model", "optimizer"), donate_argnames=("params", "opt_state"))
+def train_step(model, optimizer, params, opt_state, micro_batches, grad_accum, grad_clip):
+    grads = jax.tree.map(jnp.zeros_like, params)
 
-    loss, new_grads = jax.value_and_grad(loss_fn)(params)
-    return jax.tree.map(jnp.add, grads, new_grads), {"loss": loss}
+    def accumulate(grads, micro_batch):
+        xb, yb, key = micro_batch
 
+        def loss_fn(params):
+            _, loss = model.clone(training=True).apply({"params": params}, xb, yb, rngs={"dropout": key})
+            loss = loss / grad_accum
+            return loss
 
-@jax.jit(static_argnames="optimizer", donate_argnames=("params", "opt_state"))
-def optimizer_update(optimizer, params, opt_state, grads, max_norm):
-    grads, _ = clip_grad_norm(grads, max_norm)
+        loss, new_grads = jax.value_and_grad(loss_fn)(params)
+        return jax.tree.map(jnp.add, grads, new_grads), {"loss": loss}
+
+    micro_batches = jax.tree.map(lambda *arrays: jnp.stack(arrays), *micro_batches)
+    grads, metrics = jax.lax.scan(accumulate, grads, micro_batches)
+    grads, _ = clip_grad_norm(grads, grad_clip)
     updates, opt_state = optimizer.update(grads, opt_state, params)
-    return optax.apply_updates(params, updates), opt_state
+    params = optax.apply_updates(params, updates)
+    return params, opt_state, metrics
 
 
 def main():
@@ -292,16 +297,18 @@ def main():
         lr = get_lr(step)
         opt_state = optax.tree_utils.tree_set(opt_state, learning_rate=np.asarray(lr))
 
-        grads = jax.tree.map(jnp.zeros_like, params)
         total_loss = 0.0
+        micro_batches = []
         for _ in range(args.grad_accum):
             key, subkey = jax.random.split(key)
             xb, yb = get_batch("train", subkey)
             key, subkey = jax.random.split(key)
-            grads, metrics = forward_backward(model, params, grads, xb, yb, args.grad_accum, subkey)
-            loss = metrics["loss"]
+            micro_batches.append((xb, yb, subkey))
+        params, opt_state, metrics = train_step(
+            model, optimizer, params, opt_state, micro_batches, args.grad_accum, args.grad_clip
+        )
+        for loss in metrics["loss"]:
             total_loss += loss.item()
-        params, opt_state = optimizer_update(optimizer, params, opt_state, grads, args.grad_clip)
 
         if (step + 1) % 20 == 0:
             print(f"step {step + 1:4d}  loss {total_loss:.4f}  lr {lr:.2e}")

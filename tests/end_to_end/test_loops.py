@@ -17,11 +17,12 @@ from parity.compare import compare_script
 pytestmark = pytest.mark.usefixtures("runs_are_forked")
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-STEPS = 4
+STEPS = 5
 
 
 @pytest.mark.parametrize(
-    "feature", ["accelerate", "devices", "evaluation_loops", "checkpoints", "streams", "makers", "typed_tensors"]
+    "feature",
+    ["accelerate", "devices", "evaluation_loops", "checkpoints", "streams", "makers", "typed_tensors", "micro_batches"],
 )
 def test_losses_are_torchs(feature: str) -> None:
     folder = GOLDEN / feature

@@ -1,0 +1,157 @@
+"""What a step function is given beside state and key, and in which form."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import libcst as cst
+
+from migrate import nodes, suites, usage
+from migrate.diagnostics import Unsupported
+from migrate.kinds import (
+    Autocast,
+    DType,
+    Function,
+    Host,
+    Instance,
+    Kind,
+    Loss,
+    Model,
+    Number,
+    Optimizer,
+    Plain,
+    Tensor,
+)
+from migrate.lowering.loss_function import LossFunctions, reads_first
+from migrate.lowering.micro_scan import ACCUMULATE, MICRO_BATCHES
+from migrate.lowering.region import Gathering
+from migrate.nodes import Expr, Statement
+from migrate.rules.rule import Value
+from migrate.states import OPT_STATE, PARAMS, State
+from migrate.walking import every
+
+_STATIC = (Loss, Function, Instance, Plain, Model, Optimizer, Autocast, DType)
+_MADE_BY_STEP = {"updates", "keys", "mutated"}
+_SHAPE_FUNCTIONS = ("reshape", "range", "arange", "zeros", "ones", "split", "broadcast_to", "tile")
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step function before its parameters are known. All names are those inside the function."""
+
+    wanted: str  # its name, unless that is taken
+    body: list[Statement]
+    states: list[State]  # passed in
+    outputs: list[str]  # of these states, returned before the metrics
+    donated: list[str]
+    lifted: dict[str, tuple[Expr, Kind]]  # name -> the attribute that it stands for
+    draws: bool
+    constants: frozenset[str] = frozenset()  # names that jit must know
+
+
+class StepInputs(LossFunctions):
+    """The inputs of step functions."""
+
+    def step_arguments(self, step: Step) -> tuple[dict[str, Expr], dict[str, Expr]]:
+        """What a step function needs beside state and key: jit's static arguments (functions, objects, numbers that
+        make shapes), and its array inputs."""
+        states = {self.state_name(found) for found in step.states}
+        objects = [
+            found.place
+            for found in step.states
+            if found.what in (PARAMS, OPT_STATE) and found.place not in self.script.leaves
+        ]
+        passed = [place for place in objects if not self.is_global(place)]
+        self.script.hashed |= {self.script.places.get(self.root(place), "") for place in passed}
+        statics = {place.short: nodes.expression(place.name) for place in passed}
+        inputs: dict[str, Expr] = {}
+        bound = set(usage.stores(step.body)) | set(usage.stores(_with_loss_in_place(step.body))) | _MADE_BY_STEP
+        for name in dict.fromkeys(usage.loads(step.body)):
+            if name in states or name in statics or name in (self.unit.key, MICRO_BATCHES):
+                continue
+            if name in step.lifted:
+                node, kind = step.lifted[name]
+                static = isinstance(kind, Loss | Function | Model) or name in step.constants
+                (statics if static else inputs)[name] = node
+            elif self.reachable(name):
+                continue
+            elif name not in bound:
+                kind = self.kind_of_name(name)
+                self.refuse_mixed(name, kind)
+                static = (isinstance(kind, _STATIC) and kind != Plain("dict")) or name in step.constants
+                told = _makes_shapes(step.body, name) or _decides(step.body, name)
+                if static or (isinstance(kind, Number) and told):
+                    statics[name] = nodes.name(name)
+                elif isinstance(kind, Host) and kind.what == "batch" and self.taken_apart(step.body, name):
+                    inputs[name] = nodes.call("jax.tree.map", self.taken_in(nodes.name(name)).func, nodes.name(name))
+                else:
+                    inputs[name] = self.as_array(Value(nodes.name(name), kind)).node
+            elif reads_first(_with_loss_in_place(step.body), name):
+                inputs[name] = self.as_array(Value(nodes.name(name), self.kind_of_name(name))).node
+        return statics, inputs
+
+    def refuse_mixed(self, name: str, kind: Kind) -> None:
+        """Declines a dict that a loss reads unless it holds arrays or numbers alone: jit takes no other, and cannot
+        hash a dict."""
+        written = self.env.definitions.get(name)
+        values = [element.value for element in written.elements] if isinstance(written, cst.Dict) else []
+        numbers = [
+            isinstance(nodes.literal(one), int | float) or isinstance(self.kind_of(one), Number) for one in values
+        ]
+        if kind == Plain("dict") and not (numbers and all(numbers)):
+            raise Unsupported("MIG401", f"the loss reads {name}, a dict of more than arrays: jit takes no such dict")
+
+    def taken_apart(self, body: Sequence[Statement], name: str) -> bool:
+        """Whether a batch is more than one array: a step takes parts of it, or hands it on to a function."""
+        module = cst.Module(list(body))
+        given_to = [call for call in usage.calls(module) if any(nodes.dotted(arg.value) == name for arg in call.args)]
+        return any(nodes.dotted(found.value) == name for found in every(module, cst.Subscript)) or any(
+            isinstance(self.kind_of(call.func), Function) for call in given_to
+        )
+
+    def taken_by_turn(self, gathering: Gathering, statics: dict[str, Expr], inputs: dict[str, Expr]) -> dict[str, Expr]:
+        """Takes those that differ from micro batch to micro batch out of the inputs of a step; they go together."""
+        if gathering.changing & set(usage.loads(statics.values())):
+            raise Unsupported("MIG401", "what jit must know differs from micro batch to micro batch")
+        own = {
+            name: value
+            for name, value in inputs.items()
+            if gathering.changing & set(usage.loads(value)) or name == self.unit.key
+        }
+        differing = gathering.changing - set(usage.target_names(gathering.found.fetching.target))
+        kinds = [self.kind_of_name(name) for name in differing & set(usage.loads(own.values()))]
+        batches = [isinstance(kind, Tensor) or (isinstance(kind, Host) and kind.what == "batch") for kind in kinds]
+        if not own or not all(batches):
+            raise Unsupported("MIG401", "micro batches that are no arrays")
+        for name in own:
+            del inputs[name]
+        shared = {MICRO_BATCHES: nodes.name(MICRO_BATCHES), **inputs}
+        inputs.clear()
+        inputs.update(shared)
+        return own
+
+
+def _makes_shapes(body: Sequence[Statement], name: str) -> bool:
+    """Whether a number is used where jit needs a constant: in a shape or a range."""
+    for call in usage.calls(cst.Module(list(body))):
+        if nodes.code(call.func).rpartition(".")[2] in _SHAPE_FUNCTIONS and name in usage.loads(call):
+            return True
+    return False
+
+
+def _decides(body: Sequence[Statement], name: str) -> bool:
+    """Whether a number is read by a test of Python's: jit compiles the step for each value of it."""
+    return name in usage.loads(found.test for found in every(cst.Module(list(body)), (cst.If, cst.IfExp)))
+
+
+def _with_loss_in_place(body: Sequence[Statement]) -> list[cst.CSTNode]:
+    """The statements of a step with those of its loss function in place of its definition."""
+    made: list[cst.CSTNode] = []
+    for statement in body:
+        if isinstance(statement, cst.FunctionDef):
+            inside = suites.suite_of(statement.body.body)
+            made += _with_loss_in_place(inside) if statement.name.value == ACCUMULATE else inside
+        else:
+            made.append(statement)
+    return made
