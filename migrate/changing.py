@@ -33,7 +33,7 @@ def changing(module: cst.Module) -> frozenset[str]:
         called = _called(waiting.pop()) & functions.keys() - running
         running |= called
         waiting += [functions[name] for name in called]
-    found = {path for loop in loops for path in [*usage.stores(loop), *_in_place(loop)]}
+    found = {path for loop in loops for path in [*usage.stores(loop), *changed_in_place(loop)]}
     for name in running:
         found |= _of_function(functions[name])
     return frozenset(found)
@@ -67,12 +67,12 @@ def _of_function(function: cst.FunctionDef) -> set[str]:
     """What a function changes of what it does not bind itself."""
     shared = {item.name.value for found in every(function.body, cst.Global) for item in found.names}
     bound = {*usage.stores(function.body), *(p.name.value for p in function.params.params)} - shared
-    outer = {path for path in _in_place(function.body) if path.partition(".")[0] not in bound}
+    outer = {path for path in changed_in_place(function.body) if path.partition(".")[0] not in bound}
     return outer | (shared & set(usage.stores(function.body)))
 
 
-def _in_place(node: cst.CSTNode) -> set[str]:
-    """The paths of `x[i] = y`, `config.beta = y`, `seen.append(y)`, `x.add_(y)`."""
+def changed_in_place(node: cst.CSTNode) -> set[str]:
+    """What a node changes of what names hold: paths of `x[i] = y`, `config.beta = y`, `seen.append(y)`, `x.add_(y)`."""
     changed: list[cst.BaseExpression] = []
     for one in every(node, (cst.Call, cst.AssignTarget, cst.AugAssign)):
         if isinstance(one, cst.AssignTarget | cst.AugAssign):
@@ -81,6 +81,12 @@ def _in_place(node: cst.CSTNode) -> set[str]:
             method = one.func.attr.value
             changed += [one.func.value] if method in _GROWING or usage.is_in_place(method) else []
     return set(filter(None, map(_path, changed)))
+
+
+def attributes_changed(modules: Iterable[cst.Module]) -> frozenset[str]:
+    """The attributes that files change of objects other than their own: "beta" of `trainer.beta = 0.5`."""
+    paths = [path.removeprefix("self.").split(".") for module in modules for path in changed_in_place(module)]
+    return frozenset(name for path in paths for name in path[1:])
 
 
 def _path(node: cst.BaseExpression) -> str | None:

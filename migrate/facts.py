@@ -59,6 +59,8 @@ class FunctionFacts:
     found_needs_key: bool = False
     draws: list[Draw] = field(default_factory=list)  # as the round before found them
     found_draws: list[Draw] = field(default_factory=list)
+    uses: set[Place] = field(default_factory=set)  # of a method: models of its object, as the round before found them
+    found_uses: set[Place] = field(default_factory=set)
     traced: bool = False  # called from what jit traces
     found_traced: bool = False
 
@@ -72,6 +74,7 @@ class FunctionFacts:
         self.needs_key, self.found_needs_key = self.found_needs_key, False
         self.traced, self.found_traced = self.found_traced, False
         self.draws, self.found_draws = self.found_draws, []
+        self.uses, self.found_uses = self.found_uses, set()
         self.params, self.found_params = self.found_params, {}
         self.given, self.found_given = self.found_given, {}
         self.reads, self.writes = self.found_reads, self.found_writes

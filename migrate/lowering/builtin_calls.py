@@ -14,7 +14,7 @@ from migrate.lowering.arguments import placed
 from migrate.lowering.distributed import Distributed
 from migrate.lowering.elements import kinds_in, loop_kind
 from migrate.lowering.inheritance import FRAMEWORK
-from migrate.lowering.traced_prints import traced_print
+from migrate.lowering.traced_effects import traced_print
 from migrate.rules.catalogue import RULES
 from migrate.rules.rule import Value
 

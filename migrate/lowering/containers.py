@@ -20,7 +20,7 @@ from migrate.lowering.chosen_weights import ChosenWeights
 from migrate.lowering.elements import dict_kind, item_kind, loop_kind, part_kind, refuse_elements
 from migrate.lowering.parameter_groups import ParameterGroups
 from migrate.lowering.scope import HOST_CONTEXTS
-from migrate.lowering.traced_prints import refuse_formatted
+from migrate.lowering.traced_effects import refuse_formatted
 from migrate.nodes import Expr
 from migrate.rules.rule import Value
 

@@ -25,6 +25,7 @@ from migrate.lowering.optimizer_statements import OptimizerStatements
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.setup import Setup
 from migrate.lowering.torch_calls import in_place_rule
+from migrate.lowering.traced_effects import refuse_told
 from migrate.machine import NO_OPS
 from migrate.nodes import Statement
 from migrate.rules.rule import Value
@@ -42,6 +43,7 @@ class ExpressionStatements(Setup, Calls, Checkpoints, Leaves, OptimizerStatement
             special = self.called_statement(line, node)
             if special is not None:
                 return special
+            refuse_told(self, node)
         value = self.expr(node)
         if isinstance(value.kind, Model | Device) or (isinstance(node, cst.Call) and isinstance(value.node, cst.Name)):
             return []  # model.eval(), x.requires_grad_()

@@ -252,8 +252,7 @@ class Expressions(AnyWeights, Submodules, Accelerated, Cropping, NamedParameters
             kind = self.script.attributes.get(owner.cls, {}).get(f"self.{node.attr.value}")
             return kind if isinstance(kind, Tensor | Instance) else UNKNOWN
         if isinstance(node.value, cst.Name) and node.value.value == "self":
-            path = f"self.{node.attr.value}"
-            return self.own_method_of(path) or self.kind_of_name(path)
+            return self.kind_of_name(f"self.{node.attr.value}")
         return UNKNOWN
 
     def self_attribute(self, node: cst.Attribute, owner: SelfModule, attribute: str) -> Value:

@@ -51,8 +51,9 @@ class GradientFlow(Scope):
             if isinstance(owner, Model) and owner.place is not None and text.rpartition(".")[2] not in _NOT_FORWARD:
                 found.add(self.root(owner.place))
             if isinstance(kind, Function):
-                reads = self.script.functions[kind.name].reads
-                found |= {self.root(state.place) for state in reads if state.what == PARAMS}
+                facts = self.script.functions[kind.name]
+                used = facts.uses | {state.place for state in facts.reads if state.what == PARAMS}
+                found |= {self.root(place) for place in used}
         return found
 
     def weights_taken(self, node: cst.CSTNode) -> set[Place]:

@@ -205,8 +205,7 @@ class _Lift(cst.CSTTransformer):
         elif called or self.scope.reachable(head) or not self.scope.liftable(head):
             return updated_node
         name = text.rpartition(".")[2]
-        method = self.scope.own_method_of(text)
-        self.found[name] = (original_node, method or self.scope.kind_of_name(text))
+        self.found[name] = (original_node, self.scope.kind_of_name(text))
         return nodes.name(name)
 
 

@@ -126,9 +126,12 @@ class Models(Precision, HostDraws):
         streams = self.streams(kind, mode)
         if self.script.changes_state(kind.cls, mode):
             return Value(
-                self.host_training_pass(callee.node, kind, mode, args, streams, jitted=arrays and not streams), result
+                self.host_training_pass(
+                    callee.node, kind, mode, args, streams, jitted=arrays and not (streams or self.under_jit)
+                ),
+                result,
             )
-        if not arrays or streams or mode == "told":
+        if not arrays or streams or mode == "told" or self.under_jit:
             return Value(self.plain_apply(callee.node, kind, mode, args, streams), result)
         name, leading = self.eval_step(callee.node, kind, mode)
         return Value(cst.Call(nodes.name(name), [*nodes.arguments(leading), *args]), result)

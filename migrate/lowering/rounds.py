@@ -11,7 +11,7 @@ import libcst as cst
 
 from migrate import nodes, suites, usage
 from migrate.borrowed import Borrowed
-from migrate.changing import changing
+from migrate.changing import attributes_changed, changing
 from migrate.diagnostics import Diagnostic, Fatal, our_fault
 from migrate.imports import Written
 from migrate.kept import names_of_kept
@@ -93,6 +93,7 @@ def lower_project(
     script.submodules = {package: dict(names) for package, names in (submodules or {}).items()}
     script.checkpoints = any(_CHECKPOINTS.search(found.source.text) for found in inputs)
     script.attributes_read = usage.attributes_read(found.source.text for found in inputs)
+    script.attributes_changed = attributes_changed(found.source.module for found in inputs)
     units = [Unit(i.source, script, i.scope, i.links, i.unread, i.library, i.passed, i.borrowed) for i in inputs]
     by_scope = {unit.scope: unit for unit in units}
     stored = [_all_stores(unit.source.module) for unit in units]
@@ -360,4 +361,5 @@ def _fingerprint(script: Script, written: frozenset[int]) -> str:
     parts.append(repr({place: [nodes.code(a) for a in e.arguments] for place, e in script.examples.items()}))
     for name, facts in script.functions.items():
         parts.append(f"{name} {[(site.scope, sorted(site.bound)) for site in facts.found_calls]}")
+        parts.append(f"{sorted(facts.found_uses)} {facts.found_traced}")
     return _ORIGINS.sub("", "\n".join(parts))

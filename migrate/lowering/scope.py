@@ -247,11 +247,11 @@ class Scope(Parts):
         return Function(method) if own and method in self.script.functions else None
 
     def kind_of_name(self, name: str) -> Kind:
-        """The kind of a name, of an attribute as "self.x", or of what another file binds; UNKNOWN where nothing binds
-        it."""
+        """The kind of a name, of an attribute or a method as "self.x", or of what another file binds; UNKNOWN where
+        nothing binds it."""
         kind = self.env.lookup(name)
         if kind is None and "." in name:
-            kind = self.path_kind(name)
+            kind = self.own_method_of(name) or self.path_kind(name)
         return known(kind)
 
     def path_kind(self, path: str) -> Kind | None:

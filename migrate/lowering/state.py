@@ -49,7 +49,13 @@ class StateAccess(Detached):
     def state_expr(self, state: State) -> Expr:
         """The expression that holds a piece of state: a variable, or an attribute of the trainer object."""
         text = self.state_name(state)
-        return nodes.expression(f"self.{text}") if state.place.of_self else nodes.name(text)
+        return nodes.expression(f"self.{text}") if self.is_attribute(state) else nodes.name(text)
+
+    def is_attribute(self, state: State) -> bool:
+        """Whether a piece of state is read from the object. To jit that is a constant: a method that it traces is given
+        the weights of the object's models."""
+        traced = self.facts is not None and self.facts.method and self.facts.traced
+        return state.place.of_self and not (traced and state.what in (PARAMS, BATCH_STATS, MODE))
 
     # -- access -------------------------------------------------------------------------------------------------------
 
@@ -121,6 +127,7 @@ class StateAccess(Detached):
         mode = self.env.modes.get(state.place, "train")
         if mode != "mixed":
             return nodes.name(str(mode == "train"))
+        self.note_use(state)
         if not self.told_mode(state.place):
             raise Unsupported(
                 "MIG403", f"{state.place.name} is in train mode in one run of this line and in eval mode in another"
@@ -131,7 +138,8 @@ class StateAccess(Detached):
     def told_mode(self, place: Place) -> bool:
         """Whether this function is called with a model in both modes, and leaves it as it is until here."""
         mixed = self.facts is not None and self.facts.entry_modes.get(place) == "mixed"
-        return mixed and self.region is None and place not in self.changed_modes and not place.of_self
+        own = self.is_attribute(State(MODE, place))
+        return mixed and self.region is None and place not in self.changed_modes and not own
 
     @contextlib.contextmanager
     def naming_parameters(self) -> Iterator[None]:
@@ -157,6 +165,11 @@ class StateAccess(Detached):
                     self.env.kinds[name] = replace(kind, past=True)
         return self.state_expr(state)
 
+    def note_use(self, state: State) -> None:
+        """Notes that a method uses a model of its object."""
+        if self.facts is not None and state.place.of_self and state.what in (PARAMS, MODE):
+            self.facts.found_uses.add(state.place)
+
     def _note(self, state: State, write: bool) -> None:
         """What a function neither makes itself nor reaches through `self` must be passed in, and out where it
         changes."""
@@ -164,7 +177,8 @@ class StateAccess(Detached):
         if facts is None:
             self.module_needs_key |= state.what == KEY
             return
-        if state.place.of_self:
+        self.note_use(state)
+        if self.is_attribute(state):
             return
         local = state.place.scope == self.scope and not self.passed_in(state.place)
         if state.what == KEY:

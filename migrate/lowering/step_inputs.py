@@ -62,7 +62,8 @@ class StepInputs(LossFunctions):
             for found in step.states
             if found.what in (PARAMS, OPT_STATE) and found.place not in self.script.leaves
         ]
-        passed = [place for place in objects if not self.is_global(place)]
+        named = set(usage.loads(step.body))  # a method that knows its object's models has no need of them
+        passed = [place for place in objects if not self.is_global(place) and place.short in named]
         self.script.hashed |= {self.script.places.get(self.root(place), "") for place in passed}
         statics = {place.short: nodes.expression(place.name) for place in passed}
         inputs: dict[str, Expr] = {}

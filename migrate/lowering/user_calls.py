@@ -8,6 +8,7 @@ from dataclasses import replace
 import libcst as cst
 
 from migrate import layouts, nodes, suites, usage
+from migrate.changing import changed_in_place
 from migrate.diagnostics import Unsupported
 from migrate.facts import CallSite, FunctionFacts, merge
 from migrate.kinds import (
@@ -39,7 +40,7 @@ from migrate.lowering.signatures import parameter_order
 from migrate.nodes import Expr, Statement
 from migrate.qualified import spelled
 from migrate.rules.rule import Value
-from migrate.states import KEY, THE_KEY, State
+from migrate.states import BATCH_STATS, KEY, THE_KEY, State
 
 
 class UserCalls(Arguments, Builders, HostDraws, Binding):
@@ -49,8 +50,8 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
         """A call of the user's own function. One that changes more than the random key must be a `statement` or be
         assigned, since its results take more than one variable."""
         facts = self.script.functions[kind.name]
-        if self.context == "region" and facts.method:
-            self.refuse_changing(facts)
+        if self.facts is not None and facts.method:
+            self.facts.found_uses |= facts.uses
         bound: dict[str, Expr] = {}
         args: list[cst.Arg] = []
         followed: list[str] = []
@@ -74,12 +75,14 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
             if parameter.name.value not in bound and parameter.default is not None:
                 merge(facts.found_params, parameter.name.value, self.expr(parameter.default).kind)
                 facts.found_given[parameter.name.value] = False  # the default is one object for all calls
-        facts.found_traced |= self.under_jit
         repeated = self.loops > 0 or self.nested or self.under_jit
         facts.found_calls.append(CallSite(self.scope, bound, dict(self.env.definitions), node, repeated))
         callers = self.script.callers.setdefault(kind.name, [])
         if self.scope not in callers:
             callers.append(self.scope)
+        if self.context == "region" and facts.method:
+            self.refuse_changing(facts)
+        facts.found_traced |= self.under_jit
         self.pass_modes(facts)
         made_there = [
             p
@@ -89,7 +92,8 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
         if made_there and node is not self.receiving:
             raise Unsupported("MIG404", f"what {nodes.code(node)} makes needs a name of its own")
         alone = statement or not facts.writes - {THE_KEY}
-        if not alone and (self.nested or self.conditional or self.context not in HOST_CONTEXTS):
+        traced = self.context == "region" and all(state.what in (BATCH_STATS, KEY) for state in facts.writes)
+        if not alone and (self.nested or self.conditional or not (self.context in HOST_CONTEXTS or traced)):
             raise Unsupported(
                 "MIG404", f"{spelled(kind.name)} changes {', '.join(sorted({s.what for s in facts.writes}))}"
             )
@@ -103,18 +107,19 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
         )
 
     def refuse_changing(self, facts: FunctionFacts) -> None:
-        """Declines a method that a loss calls where it reads weights, or what methods change, from its object: jit
-        knows the object by its identity alone, and keeps what it has seen in it."""
+        """Declines a method that a loss calls where it uses what methods change of its object: jit knows the object by
+        its identity alone, and keeps what it has seen in it. The weights of its models are arguments."""
         cls = facts.qualname.rpartition(".")[0]
         methods = {name: one for name, one in self.script.functions.items() if name.rpartition(".")[0] == cls}
-        read = _read_of_object(cls, methods, facts.qualname)
-        later = [one.node.body for name, one in methods.items() if not name.endswith(".__init__")]
-        changing = {attribute for body in later for attribute in usage.attributes_set(body)}
-        for attribute in sorted(read):
+        later = [one for name, one in methods.items() if not name.endswith(".__init__")]
+        changing = self.script.attributes_changed.union(*map(_changed, later))
+        for attribute in sorted(_used_of_object(cls, methods, facts.qualname)):
             kind = self.script.attributes.get(cls, {}).get(f"self.{attribute}", UNKNOWN)
-            if attribute in changing or isinstance(kind, Model | Optimizer | Scheduler):
-                text = f"{spelled(facts.qualname)}, called by a loss, reads self.{attribute}, which changes in training"
+            if attribute in changing or isinstance(kind, Optimizer | Scheduler):
+                text = f"{spelled(facts.qualname)}, called by a loss, uses self.{attribute}, which changes in training"
                 raise Unsupported("MIG401", f"{text}: jit keeps its first value, unless it is an argument")
+        if any(state.place.of_self and state.place.scope != self.scope.rpartition(".")[0] for state in facts.states):
+            raise Unsupported("MIG401", f"{spelled(facts.qualname)}, called by a loss outside its class, has models")
 
     def construct_host(self, node: cst.Call, callee: Value, kind: HostClass) -> Value:
         """`Trainer(model, ...)`: the object takes the state of the models that it is given, and keeps it."""
@@ -312,15 +317,21 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
         return [line.with_changes(body=[small.with_changes(targets=[nodes.target(names)], value=value.node)])]
 
 
-def _read_of_object(cls: str, methods: Mapping[str, FunctionFacts], start: str) -> set[str]:
-    """The attributes of self that a method reads, and those that it calls."""
-    reached, waiting, read = set[str](), [start], set[str]()
+def _used_of_object(cls: str, methods: Mapping[str, FunctionFacts], start: str) -> set[str]:
+    """The attributes of self that a method uses, and those that it calls."""
+    reached, waiting, used = set[str](), [start], set[str]()
     while waiting:
         name = waiting.pop()
         if name in methods and name not in reached:
             reached.add(name)
             paths = usage.paths(methods[name].node.body)
             own = {path.split(".")[1] for path in paths if path.startswith("self.")}
-            read |= own
+            used |= own | _changed(methods[name])
             waiting += [f"{cls}.{attribute}" for attribute in own]
-    return read
+    return used
+
+
+def _changed(method: FunctionFacts) -> set[str]:
+    """The attributes of self that a method binds, or changes in place."""
+    paths = [path.split(".") for path in changed_in_place(method.node.body)]
+    return usage.attributes_set(method.node.body) | {path[1] for path in paths if path[0] == "self" and len(path) > 1}

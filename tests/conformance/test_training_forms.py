@@ -243,10 +243,16 @@ averaged = copy.deepcopy(model).eval().requires_grad_(False)
     def distance(self, out, y):
         return criterion(out, y) + self.rate * out.pow(2).mean(dim=1).sum()
 
+    def predicted(self, x):
+        return self.model(x) * 2
+
+    def loss_of(self, x, y):
+        return self.distance(self.predicted(x), y), self.rate
+
     def step(self, x, y):
         self.optimizer.zero_grad()
-        out = self.model(x)
-        loss = self.distance(out, y)
+        loss, rate = self.loss_of(x, y)
+        loss = loss + rate * self.predicted(x).mean()
         loss.backward()
         self.optimizer.step()
         return loss.item()
@@ -365,6 +371,29 @@ CONFIGURED = """
         optimizer = optim.AdamW(groups, lr=0.1, betas=(0.9, 0.95), **options)
         return optimizer
 """
+# An object whose method computes the loss.
+TRAINER = """import numpy as np
+
+
+class Trainer:
+    def __init__(self, model):
+        self.model = model
+        self.rate = 1.0
+        self.optimizer = optim.SGD(model.parameters(), lr=0.1)
+
+    def loss_of(self, x, y):
+        return self.rate * criterion(self.model(x), y)
+
+    def step(self, x, y):
+        self.optimizer.zero_grad()
+        loss = self.loss_of(x, y)
+        loss.backward()
+        self.optimizer.step()
+
+
+trainer = Trainer(model)
+trainer.step(x, y)
+"""
 # Parameters that are made without a gradient.
 STILL = """        self.shift = nn.Parameter(torch.linspace(0, 1, 3), requires_grad=False)
         self.scales = nn.ParameterList([nn.Parameter(torch.full((5,), 2.0), False), nn.Parameter(torch.ones(5))])
@@ -414,6 +443,8 @@ def test_ten_steps(name: str, float64: None, capsys: pytest.CaptureFixture[str])
             "h = self.features(x)\n        for _ in range(random.randint(0, 2)):\n            h = self.norm(h)\n"
             "        return self.head(h)",
         )
+    if name.startswith("methods of a trainer"):
+        head = head.replace("nn.LayerNorm(5)", "nn.BatchNorm1d(5)")
     theirs, ours = trained(head + FORMS[name])
     printed = capsys.readouterr().out.splitlines()
     assert printed[: len(printed) // 2] == printed[len(printed) // 2 :]
@@ -472,6 +503,11 @@ trainer = Trainer(model)
 trainer.step(x, y)
 """,
             "jit keeps its first value",
+        ),
+        (TRAINER + "trainer.rate = 0.5\ntrainer.step(x, y)\n", "uses self.rate, which changes in training"),
+        (
+            TRAINER.replace("        return self.rate", "        np.save('x', x)\n        return self.rate"),
+            "no values yet",
         ),
         (SGD + LOOP.replace("model(x), y)", "model(x), y) + sum(p.sum(0).max() for p in model.parameters())"), "axes"),
     ],

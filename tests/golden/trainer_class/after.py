@@ -72,19 +72,12 @@ class Net(nn.Module):
 
 
 @jax.jit(
-    static_argnames=("model", "optimizer", "criterion"),
+    static_argnames=("optimizer", "compute_loss"),
     donate_argnames=("params", "batch_stats", "opt_state"),
 )
-def train_step(model, optimizer, criterion, params, batch_stats, opt_state, x, y, key):
+def train_step(optimizer, compute_loss, params, batch_stats, opt_state, x, y, key):
     def loss_fn(params, batch_stats):
-        output, mutated = model.clone(training=True).apply(
-            {"params": params, "batch_stats": batch_stats},
-            x,
-            rngs={"dropout": key},
-            mutable=["batch_stats"],
-        )
-        batch_stats = mutated["batch_stats"]
-        loss = criterion(output, y)
+        batch_stats, loss = compute_loss(params, batch_stats, x, y, key)
         return loss, batch_stats
 
     (loss, batch_stats), grads = jax.value_and_grad(loss_fn, has_aux=True)(params, batch_stats)
@@ -114,12 +107,21 @@ class Trainer:
         self.scheduler_steps = 0
         self.history = []
 
+    def compute_loss(self, params, batch_stats, x, y, key):
+        output, mutated = self.model.clone(training=True).apply(
+            {"params": params, "batch_stats": batch_stats},
+            x,
+            rngs={"dropout": key},
+            mutable=["batch_stats"],
+        )
+        batch_stats = mutated["batch_stats"]
+        return batch_stats, self.criterion(output, y)
+
     def step(self, x, y, key):
         x, y = jnp.asarray(x), jnp.asarray(y)
         self.params, self.batch_stats, self.opt_state, metrics = train_step(
-            self.model,
             self.optimizer,
-            self.criterion,
+            self.compute_loss,
             self.params,
             self.batch_stats,
             self.opt_state,

@@ -25,10 +25,13 @@ class Trainer:
         self.scheduler = torch.optim.lr_scheduler.StepLR(self.optimizer, 2, gamma=0.5)
         self.history = []
 
+    def compute_loss(self, x, y):
+        return self.criterion(self.model(x), y)
+
     def step(self, x, y):
         x, y = x.to(self.device), y.to(self.device)
         self.optimizer.zero_grad()
-        loss = self.criterion(self.model(x), y)
+        loss = self.compute_loss(x, y)
         loss.backward()
         self.optimizer.step()
         return loss.item()

@@ -1,4 +1,4 @@
-"""Prints of what jit traces: Python's own would run once, while jit traces, and show a tracer."""
+"""Prints and other effects of what jit traces: they would happen once, while it traces, and be of tracers."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import json
 
 import libcst as cst
 
-from migrate import layouts, nodes
+from migrate import layouts, nodes, usage
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Items, Plain, Tensor
+from migrate.kinds import Items, Kind, Plain, Tensor
 from migrate.lowering.scope import Scope
 from migrate.nodes import Expr
 from migrate.rules.rule import Value
@@ -66,6 +66,20 @@ def refuse_formatted(scope: Scope, node: cst.FormattedString) -> None:
     parts = _parts(node) if scope.under_jit else []
     if any(_without_item(part) is not part and isinstance(scope.expr(part).kind, Tensor) for part in parts):
         raise Unsupported("MIG307", f"`{nodes.code(node)}` formats a tensor whose values jit does not know")
+
+
+def refuse_told(scope: Scope, node: cst.Call) -> None:
+    """Declines to tell something outside of a tensor: `wandb.log({"loss": loss})`, `self.writer.add_scalar(...)`."""
+    head, _, rest = (nodes.dotted(node.func) or "").partition(".")
+    if not scope.under_jit or scope.region is not None or not head:
+        return
+    kind = scope.kind_of_name(head)
+    own = head == "self" and scope.context == "method" and scope.own_method_of(f"{head}.{rest}") is None
+    known = scope.facts is not None and head in {*scope.facts.parameter_names, *usage.stores(scope.facts.node.body)}
+    outside = kind in (Plain("imported"), Plain("module")) or (type(kind) is Kind and rest and not known)
+    told = [path for arg in node.args for path in usage.paths(arg.value)]
+    if (own or outside) and any(isinstance(scope.kind_of_name(path), Tensor) for path in told):
+        raise Unsupported("MIG401", f"`{nodes.code(node)}`: jit would call it once, with what has no values yet")
 
 
 def _parts(node: Expr) -> list[Expr]:
