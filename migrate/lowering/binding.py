@@ -17,7 +17,8 @@ from migrate.kinds import (
     Tensor,
 )
 from migrate.lowering.elements import part_kind
-from migrate.lowering.scope import NOWHERE, Scope
+from migrate.lowering.scalars import Scalars
+from migrate.lowering.scope import NOWHERE
 from migrate.nodes import Expr
 from migrate.rules.catalogue import RULES
 
@@ -26,7 +27,7 @@ _GENERATED = {"jnp", "jax", "nn", "optax", "partial", "example", "np", "serializ
 _LONG = 300  # characters beyond which a definition is no longer followed
 
 
-class Binding(Scope):
+class Binding(Scalars):
     """Names and their definitions."""
 
     def bind(self, target: cst.CSTNode, kind: Kind, layout: str = "first") -> None:

@@ -11,6 +11,7 @@ from migrate.diagnostics import Unsupported
 from migrate.kinds import UNKNOWN, Host, Items, Kind, Makers, Number, Parameters, Plain, Tensor, TorchName
 from migrate.layers.table import TABLE
 from migrate.lowering.arguments import placed
+from migrate.lowering.binding import Binding
 from migrate.lowering.distributed import Distributed
 from migrate.lowering.elements import kinds_in, loop_kind
 from migrate.lowering.inheritance import FRAMEWORK
@@ -19,9 +20,11 @@ from migrate.rules.catalogue import RULES
 from migrate.rules.rule import Value
 
 _NUMBER_BUILTINS = {"len", "int", "float", "round", "ord", "bool", "hash", "id", "isinstance"}
+_OF_SCALARS = ("int", "float", "range", "round", "chr")
+_TYPES = {"int": "int", "float": "float"}
 
 
-class BuiltinCalls(Distributed):
+class BuiltinCalls(Distributed, Binding):
     """What `range`, `zip`, `next` and the like give, and `tqdm`, which gives what it is given."""
 
     def progress(self, node: cst.Call, callee: Value) -> Value:
@@ -57,11 +60,15 @@ class BuiltinCalls(Distributed):
             self.use(arg.value, value)
             if name in ("isinstance", "issubclass") and any(isinstance(one, Makers) for one in kinds_in(value.kind)):
                 raise Unsupported("MIG304", f"{nodes.code(arg.value)} in a test of types")
-        made = node.with_changes(args=placed(node.args, values))
         first = values[0].kind if values else UNKNOWN
+        if name in _OF_SCALARS:
+            values = [self.as_scalar(value) for value in values]
+        if isinstance(first, Tensor) and first.rank != 0 and _TYPES.get(name) == first.dtype and not self.under_jit:
+            return values[0]
+        made = node.with_changes(args=placed(node.args, values))
         if name in ("float", "int", "bool") and isinstance(first, Tensor) and self.under_jit:
             raise Unsupported("MIG307", f"{name}() of a tensor whose values jit does not know")
-        self.unit.reads_values |= name in ("float", "int", "bool") and isinstance(first, Tensor)
+        self.unit.reads_values |= name == "bool" and isinstance(first, Tensor)
         if name in _NUMBER_BUILTINS:
             return Value(made, Number())
         if name == "range":

@@ -19,6 +19,7 @@ from migrate.lowering.binding import Binding
 from migrate.lowering.chosen_weights import ChosenWeights
 from migrate.lowering.elements import dict_kind, item_kind, loop_kind, part_kind, refuse_elements
 from migrate.lowering.parameter_groups import ParameterGroups
+from migrate.lowering.scalars import is_indexed_by_numbers
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.traced_effects import refuse_formatted
 from migrate.nodes import Expr
@@ -102,13 +103,16 @@ class Containers(ChosenWeights, ParameterGroups, Binding):
                 value = self.expr(index.value)
                 if isinstance(base.kind, Tensor):
                     value = self.index(value)
+                elif is_indexed_by_numbers(base):
+                    value = self.as_scalar(value)
                 indices.append(value)
                 index = index.with_changes(value=layouts.first(value))
             elif isinstance(index, cst.Slice):
                 parts = {part: getattr(index, part) for part in ("lower", "upper", "step")}
-                index = index.with_changes(
-                    **{part: self.node(found) for part, found in parts.items() if found is not None}
-                )
+                bounds = {part: self.expr(found) for part, found in parts.items() if found is not None}
+                if is_indexed_by_numbers(base):
+                    bounds = {part: self.as_scalar(value) for part, value in bounds.items()}
+                index = index.with_changes(**{part: layouts.first(value) for part, value in bounds.items()})
                 indices.append(None)
             slices.append(element.with_changes(slice=index))
         made = node.with_changes(value=nodes.parenthesized(layouts.first(base)), slice=slices)

@@ -182,7 +182,10 @@ class MethodCalls(ValueCalls):
         made_func = func.with_changes(value=nodes.parenthesized(layouts.first(base)))
         known: Kind = Plain("str") if isinstance(kind, Plain) and kind.what == "str" else arrays_of_numpy(node)
         known = FOREIGN if self.context == "setup" and kind == Plain("module") else known
-        return Value(node.with_changes(func=made_func, args=self.plain_args(node.args)), known)
+        values = [self.expr(arg.value) for arg in node.args]
+        if nodes.dotted(func.value) == "math":
+            values = [self.as_scalar(value) for value in values]
+        return Value(node.with_changes(func=made_func, args=placed(node.args, values)), known)
 
     def host_method_call(self, node: cst.Call, func: cst.Attribute, base: Value, kind: Model | ModuleClass) -> Value:
         """A method of a module class that runs on the host: it is given the weights of the model."""

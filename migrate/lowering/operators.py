@@ -26,6 +26,7 @@ from migrate.kinds import (
     join,
 )
 from migrate.lowering.branches import Branches
+from migrate.lowering.scalars import is_indexed_by_numbers
 from migrate.lowering.settings_given import never_taken
 from migrate.lowering.typed_tensors import tensor_type
 from migrate.nodes import Expr
@@ -43,6 +44,10 @@ class Operators(Branches):
         if isinstance(node.operator, cst.FloorDivide | cst.Modulo):
             self.note_type(node.left, "int")
             self.note_type(node.right, "int")
+        if isinstance(node.operator, cst.Modulo):
+            right = self.formatted(node.left, right)
+        if isinstance(node.operator, cst.Multiply) and is_indexed_by_numbers(left):
+            right = self.as_scalar(right)
         hosts = [value for value in (left, right) if isinstance(value.kind, Host)]
         if hosts:
             if any(isinstance(value.kind, Tensor) for value in (left, right)):

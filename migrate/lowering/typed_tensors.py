@@ -45,6 +45,10 @@ class TypedTensors(Arguments):
         if isinstance(node, cst.Name):
             defined = self.env.definitions.get(node.value)
             return defined is not None and not isinstance(defined, cst.Name) and self.is_data(defined, UNKNOWN)
+        if isinstance(node, cst.Subscript):  # an entry of such an array is a float, which is no size
+            made = node.value.func if isinstance(node.value, cst.Call) else None
+            text = "" if made is None else nodes.code(node.value)
+            return made is not None and nodes.dotted(made) in _FLOATS and "dtype" not in text
         if not isinstance(node, cst.Call):
             return False
         converted = isinstance(node.func, cst.Attribute) and node.func.attr.value == "astype"
@@ -77,6 +81,13 @@ class TypedTensors(Arguments):
         """From here on a name of which nothing was known is a number: it was taken for one side of a shape."""
         if isinstance(node, cst.Name) and self.env.kinds.get(node.value) is UNKNOWN:
             self.env.kinds[node.value] = Number()
+
+
+_FLOATS = frozenset(
+    f"{package}.{name}"
+    for package in ("np", "numpy")
+    for name in ("eye", "identity", "zeros", "ones", "linspace", "random.rand", "random.randn", "random.normal")
+)
 
 
 def _family(dtype: str) -> str:

@@ -1,0 +1,38 @@
+"""Tensors of one element where Python wants a number."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.conformance import rewritten
+
+HEAD = """import math
+
+import torch
+
+names = ["a", "b", "c"]
+t = torch.tensor([[0.25, 0.5, 0.125], [0.75, 0.25, 0.125]])
+p = t.max(1, keepdim=True)[1]
+q = t.argmax(1)
+"""
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "names[p[0]], [names[i] for i in p], names[:p[0]], 'xyz'[p[0]], names[-q[1] - 1]",
+        "int(p[0]), int(t[0:1, 1] * 7), float(t[0:1, 1]), float(p[0]), round(t[:1, 0].item(), 1)",
+        "list(range(p[0])), 'ab' * p[0], math.sqrt(t[1:, 1]), math.floor(q[0])",
+        "'%d of %s, %5.2f%%' % (p[0], 'x', t[0:1, 1]), '%d' % p[0], '%g' % t.sum()",
+        "len(names[q[0]:]), max(int(i) for i in p)",
+    ],
+)
+def test_numbers(written: str) -> None:
+    source = f"{HEAD}out = [{written}]\n"
+    text = str(rewritten.clean(source).text)
+    assert rewritten.executed(text)["out"] == rewritten.executed(source)["out"]
+
+
+def test_what_has_no_axes_stays_as_it_is() -> None:
+    source = f"{HEAD}loss = t.sum()\nout = float(loss), '%d' % loss, names[t.sum(dtype=torch.int32) - 2]\n"
+    assert "out = float(loss), '%d' % loss," in str(rewritten.clean(source).text)
