@@ -10,7 +10,7 @@ import libcst as cst
 from migrate import nodes, suites
 from migrate.constructed import BoundWeight, Node
 from migrate.kinds import UNKNOWN, Host, Items, Kind, Module, Never, Place, join
-from migrate.states import BATCH_STATS, COUNT, GRADS, KEY, MODE, OPT_STATE, PARAMS, State
+from migrate.states import BATCH_STATS, COUNT, CYCLE, GRADS, KEY, MODE, OPT_STATE, PARAMS, State
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,7 @@ class FunctionFacts:
     found_draws: list[Draw] = field(default_factory=list)
     uses: set[Place] = field(default_factory=set)  # of a method: models of its object, as the round before found them
     found_uses: set[Place] = field(default_factory=set)
+    keeps: set[Place] = field(default_factory=set)  # parameters whose weights an object that it makes takes and trains
     traced: bool = False  # called from what jit traces
     found_traced: bool = False
 
@@ -105,7 +106,7 @@ class FunctionFacts:
     @property
     def states(self) -> list[State]:
         """Everything that must be passed in, in a fixed order."""
-        order = [PARAMS, BATCH_STATS, OPT_STATE, GRADS, COUNT, KEY, MODE]
+        order = [PARAMS, BATCH_STATS, OPT_STATE, GRADS, COUNT, CYCLE, KEY, MODE]
         return sorted(self.reads | self.writes, key=lambda s: (order.index(s.what), s.place))
 
     @property

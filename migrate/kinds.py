@@ -408,7 +408,7 @@ def join(a: Kind, b: Kind) -> Kind:
         if (
             isinstance(one, Plain)
             and one.what == "None"
-            and isinstance(other, Module | Makers | ModuleClass | Model | Optimizer)
+            and isinstance(other, Module | Makers | ModuleClass | Model | Optimizer | Scheduler)
         ):
             return other
         if isinstance(one, Plain) and one.what == "None" and isinstance(other, Items):

@@ -42,6 +42,7 @@ from migrate.lowering.initialisation import Initialisation
 from migrate.lowering.inline_models import InlineModels
 from migrate.lowering.module_lists import bare_lambda
 from migrate.lowering.scope import HOST_CONTEXTS, NOWHERE
+from migrate.lowering.taken_over import TakenOver
 from migrate.lowering.typed_tensors import tensor_type
 from migrate.machine import SETTINGS, WRAPPERS, splits_batches
 from migrate.nodes import Expr, Statement
@@ -49,7 +50,7 @@ from migrate.rules.catalogue import RULES
 from migrate.rules.rule import Value
 
 
-class Assignments(InlineModels, HandedOver, Initialisation, DataLoading, ChangedInPlace):
+class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoading, ChangedInPlace):
     """Assignments to names, tuples, attributes and items."""
 
     def small_Assign(self, line: cst.SimpleStatementLine, small: cst.Assign) -> list[Statement]:
@@ -164,7 +165,8 @@ class Assignments(InlineModels, HandedOver, Initialisation, DataLoading, Changed
         return self.received(line, small, targets[0], value, self.returned_states(facts))
 
     def one_by_one(self, line: cst.SimpleStatementLine, small: cst.Assign) -> list[Statement] | None:
-        """`net, best = Net(), 0`: what makes a model or an optimizer is a statement of its own."""
+        """`net, best = Net(), 0`: what makes a model or an optimizer is a statement of its own; so is what an object
+        takes over, `self.net, self.best = net, 0`."""
         target, value = small.targets[0].target, small.value
         if len(small.targets) > 1 or not isinstance(target, cst.Tuple) or not isinstance(value, cst.Tuple):
             return None
@@ -173,7 +175,9 @@ class Assignments(InlineModels, HandedOver, Initialisation, DataLoading, Changed
             outer, self.before = self.before, []
             kinds = [self.expr(node).kind for _, node in pairs]
             self.before = outer
-        made = [isinstance(kind, Model | Optimizer | Scheduler) and kind.place in (None, NOWHERE) for kind in kinds]
+        taken = self.context == "method" and any(isinstance(name, cst.Attribute) for name, _ in pairs)
+        stateful = [kind for kind in kinds if isinstance(kind, Model | Optimizer | Scheduler)]
+        made = [taken or kind.place in (None, NOWHERE) for kind in stateful]
         bound = [set(usage.target_names(name)) for name, _ in pairs]
         clash = any(names & set(usage.loads(node)) for i, names in enumerate(bound) for _, node in pairs[i + 1 :])
         if not any(made) or clash or len(target.elements) != len(value.elements):
@@ -242,8 +246,9 @@ class Assignments(InlineModels, HandedOver, Initialisation, DataLoading, Changed
         ):
             self.bind(targets[0], kind)
             return []  # model = torch.compile(model)
-        if isinstance(kind, Model) and kind.place is not None and self.context == "method" and len(targets) == 1:
-            return self.taken_model(line, small, targets[0], value)
+        stateful = isinstance(kind, Model | Optimizer | Scheduler) and kind.place not in (None, NOWHERE)
+        if stateful and self.context == "method" and len(targets) == 1:
+            return self.taken_over(line, small, targets[0], value)
         if isinstance(kind, Model) and kind.place is None and len(targets) == 1:
             return self.new_model(line, small, targets[0], value)
         if isinstance(kind, Optimizer) and kind.place == NOWHERE:

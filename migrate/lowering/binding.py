@@ -36,6 +36,7 @@ class Binding(Scalars):
             kind = kind.plain
         if isinstance(target, cst.Name):
             self.env.kinds[target.value] = kind
+            self.env.told = {p: told for p, told in self.env.told.items() if target.value not in told.names}
             self.env.shared.discard(target.value)
             self.env.last.pop(target.value, None)
             if layout == "last" and isinstance(kind, Tensor):

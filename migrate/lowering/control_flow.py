@@ -19,6 +19,7 @@ from migrate.lowering.optimizer_statements import OptimizerStatements
 from migrate.lowering.precision import Precision
 from migrate.lowering.scanned_loops import ScannedLoops
 from migrate.lowering.scope import HOST_CONTEXTS, NextTurn
+from migrate.lowering.told_modes import ToldModes
 from migrate.lowering.unit import Environment
 from migrate.machine import OUT_OF_MEMORY
 from migrate.nodes import Expr, Statement
@@ -27,7 +28,7 @@ from migrate.rules.rule import Value
 _TRIALS = 2  # how many loops, one in another, may be lowered for what they make known
 
 
-class ControlFlow(ChosenWeights, Branches, Precision, DataLoading, OptimizerStatements, ScannedLoops):
+class ControlFlow(ChosenWeights, Branches, ToldModes, Precision, DataLoading, OptimizerStatements, ScannedLoops):
     """Branches, loops, and `with` and `try` blocks."""
 
     def settle(self, body: Sequence[cst.CSTNode]) -> list[Statement]:
@@ -78,9 +79,11 @@ class ControlFlow(ChosenWeights, Branches, Precision, DataLoading, OptimizerStat
         start = self.env.copy()
         self.conditions.append(node.test)
         self.told_tensor(node.test)
+        self.modes_where(node.test, True)
         body = self.suite(node.body.body)
         after_body = self.env.copy()
         self.env.replace(start)
+        self.modes_where(node.test, False)
         self.conditions[-1] = cst.UnaryOperation(cst.Not(), nodes.parenthesized(node.test))
         orelse: cst.If | cst.Else | None = None
         rest: list[Statement] = []
@@ -106,7 +109,9 @@ class ControlFlow(ChosenWeights, Branches, Precision, DataLoading, OptimizerStat
             orelse = else_.with_changes(body=suites.block_of(else_.body, rest))
         if not suites.exits(body):
             self.keep_devices(after_body)
+            modes = dict(self.env.modes)
             self.env.join(after_body)
+            self.modes_told(node.test, after_body.modes, modes)
         if not body and orelse is None and _pure(node.test):
             return settled
         alike = isinstance(orelse, cst.Else) and nodes.code(cst.Module(body)) == nodes.code(cst.Module(rest))

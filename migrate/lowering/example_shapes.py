@@ -34,6 +34,7 @@ _OF_ANY_SIZE = (
     "torch.nn.PReLU",
 )
 _POOLING = tuple(f"torch.nn.Adaptive{kind}Pool{rank}d" for kind in ("Avg", "Max") for rank in (1, 2, 3))
+_JOINING = ("torch.cat", "torch.concat", "torch.concatenate", "torch.hstack")
 _SIZE = 64  # along each axis: a power of two that five halvings leave something of
 
 _Bound = Mapping[str, Expr]
@@ -42,23 +43,56 @@ _Bound = Mapping[str, Expr]
 class ExampleShapes(Binding):
     """What a model takes, read off its classes."""
 
-    def example_of_zeros(self, cls: str, made: Expr, pooled: bool = False) -> Expr | None:
-        """`jnp.zeros((1, 3, 64, 64))` for a model that `made` makes; None where its weights go by the size of its
+    def example_of_zeros(self, cls: str, made: Expr, pooled: bool = False) -> list[Expr]:
+        """`jnp.zeros((1, 3, 64, 64))` for a model that `made` makes; nothing where its weights go by the size of its
         input, or where that cannot be told. `pooled`: dense layers in a model that pools to a fixed size are taken to
         come after that; Flax refuses the others as soon as they meet a real input."""
         found = self._first_layer(cls, made) if self._takes_any_size(cls, pooled) else None
         if found is None or found[0] == 0:
-            return None
+            return []
         rank, channels = found
         size = [cst.Integer(str(_SIZE))] * rank
-        return nodes.call("jnp.zeros", nodes.tuple_of([cst.Integer("1"), channels, *size]))
+        return [nodes.call("jnp.zeros", nodes.tuple_of([cst.Integer("1"), channels, *size]))]
 
-    def example_of_features(self, cls: str, made: Expr) -> Expr | None:
-        """`jnp.zeros((1, 784))` for a model of dense layers that `made` makes; None for other models."""
-        found = self._first_layer(cls, made) if self._weights_are_of(cls, _DENSE) else None
-        if found is None:
-            return None
-        return nodes.call("jnp.zeros", nodes.tuple_of([cst.Integer("1"), found[1]]))
+    def example_of_features(self, cls: str, made: Expr) -> list[Expr]:
+        """`jnp.zeros((1, 784))` for a model of dense layers that `made` makes; nothing for other models. One that joins
+        its inputs first takes the features of each that its first layer adds up: `nn.Linear(states + actions, 64)`."""
+        if not self._weights_are_of(cls, _DENSE):
+            return []
+        found = self._first_layer(cls, made)
+        sizes = [found[1]] if found is not None else self._joined_features(cls, made) or self._features_inline(cls)
+        return [nodes.call("jnp.zeros", nodes.tuple_of([cst.Integer("1"), size])) for size in sizes]
+
+    def _features_inline(self, cls: str) -> list[Expr]:
+        """The features that a model without a class takes, where its first layer with weights says them in numbers."""
+        held = self.script.classes[cls].children.get("")
+        layers = [layer for layer in layers_in(held) if layer.weights] if held is not None else []
+        weight = next(iter(layers[0].weights), None) if layers and layers[0].torch == "torch.nn.Linear" else None
+        size = weight.shape[0] if weight is not None and weight.shape else None
+        return [] if size is None else [cst.Integer(str(size))]
+
+    def _joined_features(self, cls: str, made: Expr) -> list[Expr]:
+        """The features of each input of a model that calls its first layer with `torch.cat` of all of them."""
+        forward = self.script.classes[cls].method("forward")
+        needed = _needed(forward)
+        given = isinstance(made, cst.Call) and isinstance(self.kind_of(made.func), ModuleClass)
+        init = self.script.classes[cls].method("__init__")
+        if forward is None or init is None or len(needed) < 2 or not isinstance(made, cst.Call) or not given:
+            return []
+        joined = {""}  # how the concatenation is written, and the name that it has
+        for statement in suites.suite_of(forward.body.body):
+            whole = [nodes.code(call) for call in usage.calls(statement) if self._joins(cls, call, needed)]
+            joined |= {*whole, *(usage.stores(statement) if whole else ())}
+            for call in usage.calls(statement):
+                path = nodes.dotted(call.func) or ""
+                if path.startswith("self.") and [nodes.code(arg.value) in joined for arg in call.args] == [True]:
+                    layer = constructors.given_once(init, path)
+                    bound = self._given_to_constructor(cls, made.args, {})
+                    found = None if layer is None else self._taken_by(cls, layer, bound)
+                    sizes = _terms(found[1]) if found is not None else []
+                    fitting = len(sizes) == len(needed) and all(map(self.available, sizes))
+                    return sizes if fitting else []
+        return []
 
     def _first_layer(self, cls: str, made: Expr) -> tuple[int, Expr] | None:
         """The rank, and the channels or features, of what the model takes that `made` makes."""
@@ -71,14 +105,21 @@ class ExampleShapes(Binding):
             found = self._taken_by_method(cls, self._given_to_constructor(cls, made.args, {}) if direct else {})
         return found if found is not None and self.available(found[1]) else None
 
-    def example_of_tokens(self, cls: str) -> Expr | None:
+    def _joins(self, cls: str, call: cst.Call, names: Sequence[str]) -> bool:
+        """Whether a call in a class is `torch.cat` of just these names, in this order."""
+        parts = call.args[0].value if call.args else None
+        if self.in_file_of(cls).torch_name(call.func) not in _JOINING or not isinstance(parts, cst.List | cst.Tuple):
+            return False
+        return [nodes.code(part.value) for part in parts.elements] == list(names)
+
+    def example_of_tokens(self, cls: str) -> list[Expr]:
         """`jnp.zeros((1, 1), jnp.int32)` for a model that looks its one input up in a table, where it is known how many
-        axes that has, as by `batch, length = tokens.shape`; None for other models. The weights of layers over the last
-        axis are the same for every length; Flax refuses the others as soon as they meet a real input."""
+        axes that has, as by `batch, length = tokens.shape`; nothing for other models. The weights of layers over the
+        last axis are the same for every length; Flax refuses the others as soon as they meet a real input."""
         forward = self.script.classes[cls].method("forward")
         needed = _needed(forward)
         if forward is None or len(needed) != 1:
-            return None
+            return []
         called = self.script.functions[f"{cls}.forward"].params.get(needed[0])
         rank = called.rank if isinstance(called, Tensor) else 0
         for statement in suites.suite_of(forward.body.body):
@@ -98,10 +139,10 @@ class ExampleShapes(Binding):
                     return self.example_of_tokens(part.cls)
                 if rank > 0 and isinstance(part, LayerNode) and part.torch == "torch.nn.Embedding":
                     shape = nodes.tuple_of([cst.Integer("1")] * rank)
-                    return nodes.call("jnp.zeros", shape, nodes.expression("jnp.int32"))
+                    return [nodes.call("jnp.zeros", shape, nodes.expression("jnp.int32"))]
             if needed[0] in usage.stores(statement):
-                return None
-        return None
+                return []
+        return []
 
     def _takes_any_size(self, cls: str, pooled: bool) -> bool:
         inside = [self.script.classes[name] for name in self.script.with_submodules(cls)]
@@ -164,6 +205,13 @@ class ExampleShapes(Binding):
         given = dict(zip(argument_names(made.args, [argument]), made.args, strict=True))
         size = nodes.substituted(given[argument].value, bound) if argument in given else None
         return None if size is None or "self" in usage.loads(size) else (rank, size)
+
+
+def _terms(size: Expr) -> list[Expr]:
+    """What a sum adds up, in its order."""
+    if isinstance(size, cst.BinaryOperation) and isinstance(size.operator, cst.Add):
+        return [*_terms(size.left), *_terms(size.right)]
+    return [size]
 
 
 def _needed(forward: cst.FunctionDef | None) -> list[str]:

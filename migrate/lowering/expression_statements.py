@@ -22,7 +22,7 @@ from migrate.lowering.checkpoints import Checkpoints
 from migrate.lowering.finding import CLIPPING
 from migrate.lowering.leaves import Leaves
 from migrate.lowering.optimizer_statements import OptimizerStatements
-from migrate.lowering.scope import HOST_CONTEXTS
+from migrate.lowering.scope import HOST_CONTEXTS, NOWHERE
 from migrate.lowering.setup import Setup
 from migrate.lowering.torch_calls import in_place_rule
 from migrate.lowering.traced_effects import refuse_told
@@ -35,7 +35,7 @@ class ExpressionStatements(Setup, Calls, Checkpoints, Leaves, OptimizerStatement
     """Statements that are calls."""
 
     def small_Expr(self, line: cst.SimpleStatementLine, small: cst.Expr) -> list[Statement]:
-        node = small.value
+        node, self.pending_place = small.value, NOWHERE
         cleared = self.cleared_leaf(small)
         if cleared is not None:
             return cleared

@@ -15,7 +15,7 @@ from migrate.lowering.example_shapes import ExampleShapes
 from migrate.lowering.examples import Examples
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
-from migrate.states import BATCH_STATS, GRADS, OPT_STATE, PARAMS, State
+from migrate.states import BATCH_STATS, CYCLE, GRADS, OPT_STATE, PARAMS, State
 from migrate.weights import weights_of
 
 
@@ -60,23 +60,6 @@ class Initialisation(ExampleShapes, Examples):
             made.append(nodes.statement(text, own=self.write(State(what, place)), given=given))
         return made
 
-    def taken_model(
-        self, line: cst.SimpleStatementLine, small: cst.Assign, target: cst.BaseAssignTargetExpression, value: Value
-    ) -> list[Statement]:
-        """`self.model = model` in a trainer: the object keeps the weights, too."""
-        kind, place = value.kind, self.place_of(target)
-        assert isinstance(kind, Model) and kind.place is not None
-        made = suites.rebuilt(line, small, small.with_changes(value=value.node))
-        self.bind(target, Model(kind.cls, place if place.of_self else kind.place))
-        if not place.of_self or place == kind.place:
-            return made
-        self.script.parameters_of[place] = kind.place
-        self.env.modes[place] = self.env.modes.get(kind.place, "train")
-        for what in (PARAMS, BATCH_STATS) if self.script.has_stats(kind.cls) else (PARAMS,):
-            own, given = self.state_expr(State(what, place)), self.read(State(what, kind.place))
-            made.append(nodes.statement("{own} = {given}", own=own, given=given))
-        return made
-
     def late_inits(self) -> list[Statement]:
         """The initialisations that have become possible after a statement of this scope."""
         if self.context not in ("module", "function", "method") or not self.pending:
@@ -112,22 +95,22 @@ class Initialisation(ExampleShapes, Examples):
         example = self.script.examples.get(place)
         early = place in self.script.early
         resolved = self.resolve(example, early) if example is not None else []
-        zeros = None
+        zeros: list[Expr] = []
         waits = any(self.makes_loader(call) for argument in resolved for call in usage.calls(argument))
         if early or waits or not resolved:
             zeros = self.example_of_zeros(cls, self.made_by(place), pooled=early)
-        if not resolved and zeros is None and place in self.script.unfed:
+        if not resolved and not zeros and place in self.script.unfed:
             zeros = self.example_of_tokens(cls) or self.example_of_features(cls, self.made_by(place))
         if any(map(self.draws_inside, resolved)):
             zeros = zeros or self.example_of_features(cls, self.made_by(place))
-        if not resolved and zeros is None:
+        if not resolved and not zeros:
             return None
         outer, self.before = self.before, []
         try:
-            prepared, arguments = self.example_arguments(resolved) if zeros is None else ([], [zeros])
+            prepared, arguments = ([], zeros) if zeros else self.example_arguments(resolved)
             if arguments is None and early:
-                zeros = self.example_of_tokens(cls)
-                prepared, arguments = [], zeros and [zeros]
+                zeros = self.example_of_tokens(cls) or self.example_of_features(cls, self.made_by(place))
+                prepared, arguments = [], zeros or None
             if arguments is None:
                 self.waiting.add(place)
                 return None
@@ -137,7 +120,7 @@ class Initialisation(ExampleShapes, Examples):
             self.before = outer
         model = nodes.expression(place.name)
         call = nodes.call(cst.Attribute(model, cst.Name("init")), key)
-        found = example if zeros is None else None
+        found = None if zeros else example
         given = nodes.arguments(arguments) if found is None else found.as_arguments(arguments)
         call = self.everywhere(call.with_changes(args=[*call.args, *given]))
         params = self.write(State(PARAMS, place))
@@ -200,7 +183,7 @@ class Initialisation(ExampleShapes, Examples):
         assert isinstance(kind, Scheduler)
         given: dict[str, Expr] = {"learning_rate": nodes.expression(f"{place.name}(0)")}
         if kind.cycles:
-            given[kind.cycles] = nodes.expression(f"{place.name}_momentum(0)")
+            given[kind.cycles] = nodes.expression("{cycle}(0)", cycle=self.state_expr(State(CYCLE, place)))
         return [self.set_hyperparameters(kind.optimizer, given)]
 
     def init_optimizer(self, place: Place) -> list[Statement] | None:

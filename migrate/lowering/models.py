@@ -25,6 +25,7 @@ from migrate.lowering.fields_alone import reads_fields
 from migrate.lowering.host_draws import HostDraws
 from migrate.lowering.precision import Precision
 from migrate.lowering.scope import HOST_CONTEXTS, NOWHERE
+from migrate.lowering.told_modes import ToldModes
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
 from migrate.states import BATCH_STATS, MODE, PARAMS, State
@@ -32,7 +33,7 @@ from migrate.states import BATCH_STATS, MODE, PARAMS, State
 _SAME = ("to", "cuda", "cpu", "float", "compile", "requires_grad_", "share_memory")
 
 
-class Models(Precision, HostDraws):
+class Models(ToldModes, Precision, HostDraws):
     """Forward passes and methods of models."""
 
     def mode(self, model: Model) -> str:
@@ -292,7 +293,14 @@ class Models(Precision, HostDraws):
         assert isinstance(kind, Model)
         place = kind.place
         if method in ("train", "eval"):
-            on = method == "train" and not (node.args and nodes.is_literal(node.args[0].value, False))
+            told = node.args[0].value if node.args else nodes.name("True")
+            if nodes.literal(told) is ... and place is not None:
+                self.set_mode(place, "mixed")
+                self.mode_by(place, told)
+                return base
+            if nodes.literal(told) is ...:
+                raise Unsupported("MIG403", f"{nodes.code(node)} of a model that has no name of its own")
+            on = method == "train" and not nodes.is_literal(told, False)
             if place is None:
                 return replace(base, kind=replace(kind, mode="train" if on else "eval"))
             self.set_mode(place, "train" if on else "eval")

@@ -20,7 +20,7 @@ from migrate.lowering.parameter_loops import ParameterLoops
 from migrate.lowering.schedules import follow_rate
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value, signature
-from migrate.states import COUNT, OPT_STATE, State
+from migrate.states import COUNT, CYCLE, OPT_STATE, State
 
 
 class OptimizerStatements(Closures, ParameterLoops, Freezing, Binding):
@@ -71,7 +71,8 @@ class OptimizerStatements(Closures, ParameterLoops, Freezing, Binding):
             counted = nodes.statement("{steps} = {n}", steps=steps, n=self.node(node.args[0].value))
         given = {"learning_rate": nodes.expression("{s}({n})", s=base.node, n=steps)}
         if kind.cycles:
-            given[kind.cycles] = nodes.expression("{s}_momentum({n})".replace("{s}", kind.place.name), n=steps)
+            cycle = self.read(State(CYCLE, kind.place))
+            given[kind.cycles] = nodes.expression("{cycle}({n})", cycle=cycle, n=steps)
         return [counted, self.set_hyperparameters(kind.optimizer, given)]
 
     def new_optimizer(
@@ -103,7 +104,7 @@ class OptimizerStatements(Closures, ParameterLoops, Freezing, Binding):
         if place in self.script.composed or value.kind.plateau:
             return made
         if cycle is not None:
-            name = nodes.expression(f"{place.name}_momentum")
+            name = self.state_expr(State(CYCLE, place))
             made.append(nodes.statement("{name} = {cycle}", name=name, cycle=cycle))
         count = self.state_expr(State(COUNT, place))
         if value.kind.starts:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from migrate import nodes, usage
+from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
 from migrate.facts import Draw
 from migrate.kinds import Place
@@ -151,6 +151,11 @@ def method_call_of(statement: Statement, method: str) -> cst.Attribute | None:
     call = call_of(statement)
     func = call.func if call is not None else None
     return func if isinstance(func, cst.Attribute) and func.attr.value == method else None
+
+
+def goes_backward(branch: cst.If) -> bool:
+    """Whether the first side of a branch calls `backward()` in a statement of its own."""
+    return any(method_call_of(each, "backward") is not None for each in suites.suite_of(branch.body.body))
 
 
 def has_host_effects(statement: cst.CSTNode) -> bool:

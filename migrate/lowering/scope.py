@@ -113,7 +113,8 @@ class Scope(Parts):
         self.bound_attributes: set[str] = set()  # attributes of self that this method sets
         self.changed_by_name: dict[Place, str] = {}  # models with weights copied into a dict of them -> its name
         self.restated: set[str] = set()  # variables whose value the initialiser of a weight works out itself
-        self.captured: set[Place] = set()  # models whose weights an object has taken over
+        self.captured: dict[Place, cst.Call] = {}  # whose state an object has taken over, and where that was made
+        self.lost: dict[Place, cst.Call] = {}  # models that a function has put into an object of its own, and its call
         self.precision: Expr | None = None  # the dtype that an autocast around gives to layers
         self.last_reads: frozenset[str] = frozenset()  # names that the statement at hand is the last to read
         self.reads: list[str] = []  # all that it reads, each as often as it does

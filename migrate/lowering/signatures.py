@@ -13,11 +13,15 @@ from migrate.states import KEY, MODE, State
 
 def parameter_order(facts: FunctionFacts, name_of: Callable[[State], str]) -> list[str]:
     """The positional parameters of a function with its state: each piece right after the object that it belongs to,
-    what belongs to no parameter in front, the random key and the mode last of those without a default."""
-    keys = [name_of(state) for state in facts.states if state.what in (KEY, MODE)]
+    what belongs to no parameter in front, the random key and the mode last of those without a default. What belongs to
+    a parameter with a default has none itself: it comes before all of those."""
+    late = [state for state in facts.states if state.what in (KEY, MODE)]
+    optional = {one.name.value for one in facts.node.params.params if one.default is not None}
     others = [state for state in facts.states if state.what not in (KEY, MODE)]
     order = facts.parameter_names[:1] if facts.method else []  # self
     own = [state for state in others if state.place.scope == facts.qualname and state.place.name in order]
+    keys = [name_of(s) for s in others if s.place.scope == facts.qualname and s.place.name in optional]
+    keys += map(name_of, late)
     order += [name_of(state) for state in [*own, *(s for s in others if s.place.scope != facts.qualname)]]
     for parameter in facts.node.params.params[1 if facts.method else 0 :]:
         name = parameter.name.value
@@ -26,7 +30,8 @@ def parameter_order(facts: FunctionFacts, name_of: Callable[[State], str]) -> li
         if parameter.default is not None:
             order, keys = [*order, *keys], []
         order.append(name)
-        order += [name_of(s) for s in others if s.place.scope == facts.qualname and s.place.name == name]
+        if name not in optional:
+            order += [name_of(s) for s in others if s.place.scope == facts.qualname and s.place.name == name]
     return [*order, *keys]
 
 

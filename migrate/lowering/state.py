@@ -11,13 +11,14 @@ from dataclasses import replace
 
 from migrate import nodes, usage
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Instance, Model, Optimizer, Place
+from migrate.kinds import Instance, Model, Optimizer, Place, Scheduler
 from migrate.lowering.detached import Detached
 from migrate.lowering.elements import WeightsByName
 from migrate.nodes import Expr, Statement
 from migrate.qualified import is_module
-from migrate.states import BATCH_STATS, COUNT, GRADS, KEY, MODE, OPT_STATE, PARAMS, THE_KEY, State
+from migrate.states import BATCH_STATS, COUNT, CYCLE, GRADS, KEY, MODE, OPT_STATE, PARAMS, THE_KEY, State
 
+_KEPT = (PARAMS, BATCH_STATS, OPT_STATE, COUNT, CYCLE)  # what an object takes over with what it is given
 _SELF_CONTEXTS = ("forward", "setup")  # methods of a Flax module, which draws its own keys
 
 
@@ -36,6 +37,8 @@ class StateAccess(Detached):
             return {PARAMS: short, GRADS: f"{short}_grad"}[state.what]
         if state.what == COUNT:
             return f"{short}_steps"
+        if state.what == CYCLE:
+            return f"{short}_momentum"
         if state.what == MODE:
             alone = len({found.name for found in self.script.places}) <= 1
             return MODE if alone and MODE not in self.unit.taken else f"{short}_training"
@@ -72,8 +75,8 @@ class StateAccess(Detached):
         held = self.held_by_object(state)
         if held is not None:
             return held
-        if state.place in self.captured and state.what in (PARAMS, BATCH_STATS):
-            raise Unsupported("MIG404", f"the weights of {state.place.name} belong to an object that it was given to")
+        if state.place in (self.captured | self.lost) and state.what in _KEPT:
+            raise Unsupported("MIG404", f"the {state.what} of {state.place.name} belong to an object that has it")
         for what, place, line in self.pending:
             if what == "model" and place == state.place and not self.making_optimizer and state.what != OPT_STATE:
                 if self.sampling:
@@ -88,17 +91,22 @@ class StateAccess(Detached):
         return self.state_expr(state)
 
     def held_by_object(self, state: State) -> Expr | None:
-        """`trainer.params`: the weights of a model of this file that one object has taken over, for what runs after
-        that: the statements of the file, and functions that others call as values."""
-        if state.what not in (PARAMS, BATCH_STATS) or state.place.scope != self.unit.scope:
+        """`trainer.params`: the weights of a model that one object has taken over, for what runs after that in the
+        scope that made both: statements of it, and of a file functions that others call as values."""
+        if state.what not in _KEPT or state.place in self.lost:
+            return None
+        if state.place.scope not in (self.unit.scope, self.scope):
             return None
         holders = self.script.holders.get(state.place, set())
-        later = state.place in self.captured if self.facts is None else self.facts.qualname in self.script.by_value
+        here = state.place.scope == self.scope
+        later = state.place in self.captured if here else self.facts and self.facts.qualname in self.script.by_value
         if len(holders) != 1 or not later:
             return None
         ((owner, own),) = holders
-        if owner.scope != self.unit.scope or owner.of_self:
+        if owner.scope != state.place.scope or owner.of_self:
             return None
+        if here:
+            return nodes.expression(f"{owner.name}.{self.state_name(State(state.what, own))}")
         if self.facts is not None and owner.name in {*self.facts.parameter_names, *usage.stores(self.facts.node.body)}:
             same = self.kind_of_name(owner.name) == Instance(own.scope) and self.script.objects[own.scope] == {owner}
             if not same:
@@ -196,9 +204,12 @@ class StateAccess(Detached):
         """Whether the model keeps batch statistics."""
         return self.script.has_stats(model.cls)
 
-    def state_of(self, kind: Model | Optimizer) -> list[State]:
-        """What a model or an optimizer keeps."""
+    def state_of(self, kind: Model | Optimizer | Scheduler) -> list[State]:
+        """What a model, an optimizer or a scheduler keeps."""
         assert kind.place is not None
+        if isinstance(kind, Scheduler):
+            cycle = [State(CYCLE, kind.place)] if kind.cycles else []
+            return [] if kind.plateau else [State(COUNT, kind.place), *cycle]
         if isinstance(kind, Optimizer):
             return [State(OPT_STATE, kind.place)]
         return [State(what, kind.place) for what in (PARAMS, *((BATCH_STATS,) if self.stats_of(kind) else ()))]
@@ -228,6 +239,7 @@ class StateAccess(Detached):
     def set_mode(self, place: Place, mode: str) -> None:
         """Puts a model in "train" or "eval" mode from here on."""
         self.env.modes[place] = mode
+        self.env.told.pop(place, None)
         self.changed_modes.add(place)
 
     # -- random keys --------------------------------------------------------------------------------------------------

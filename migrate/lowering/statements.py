@@ -23,8 +23,9 @@ from migrate.lowering.gathering import MicroBatchLoops
 from migrate.lowering.merging import merged_outputs
 from migrate.lowering.region import MicroBatches, Region
 from migrate.lowering.scanned_loops import without_new_lists
-from migrate.lowering.scope import Block
+from migrate.lowering.scope import HOST_CONTEXTS, Block
 from migrate.lowering.settings_given import never_taken
+from migrate.lowering.training_branches import TrainingBranches
 from migrate.nodes import Statement
 
 
@@ -34,6 +35,7 @@ class Statements(
     Classes,
     Assignments,
     MicroBatchLoops,
+    TrainingBranches,
     ChangedInputs,
 ):
     """Blocks, and the statements in them."""
@@ -66,6 +68,8 @@ class Statements(
         self.blocks.append(block)
         try:
             while self.say_plainly(block):
+                if self.context in HOST_CONTEXTS:
+                    self.branch_first(block)
                 index = block.index
                 if anchored:
                     self.unit.anchor = block.positions[index]

@@ -23,6 +23,8 @@ TENSOR_TYPES = {
     "ByteTensor": "jnp.uint8",
     "BoolTensor": "jnp.bool_",
 }
+# Methods that arrays of numpy's have, and numbers do not.
+_OF_ARRAYS = ("astype", "reshape", "flatten", "ravel", "squeeze", "transpose", "swapaxes", "tolist")
 
 
 def tensor_type(name: str) -> str:
@@ -51,7 +53,7 @@ class TypedTensors(Arguments):
             return made is not None and nodes.dotted(made) in _FLOATS and "dtype" not in text
         if not isinstance(node, cst.Call):
             return False
-        converted = isinstance(node.func, cst.Attribute) and node.func.attr.value == "astype"
+        converted = isinstance(node.func, cst.Attribute) and node.func.attr.value in _OF_ARRAYS
         return converted or (nodes.dotted(node.func) or "").startswith(("np.", "numpy."))
 
     def typed_tensor(self, name: str, node: cst.Call) -> Value:

@@ -22,6 +22,16 @@ from migrate.source import SourceFile
 SNIPPETS = frozenset(path.stem for path in (Path(__file__).parents[1] / "snippets").glob("[!_]*.py"))
 
 
+@dataclass(frozen=True)
+class ToldMode:
+    """A mode that is `on` where a flag holds, else `off`. `flag`: how that is written; `names`: those in it."""
+
+    flag: str
+    names: frozenset[str]
+    on: str
+    off: str
+
+
 @dataclass
 class Environment:
     """What is known at one point of a scope."""
@@ -29,16 +39,15 @@ class Environment:
     kinds: dict[str, Kind] = field(default_factory=dict)
     last: dict[str, int] = field(default_factory=dict)  # names whose channels are last -> rank
     modes: dict[Place, str] = field(default_factory=dict)  # "train", "eval", "mixed"
+    told: dict[Place, ToldMode] = field(default_factory=dict)  # of the mixed ones: what tells them
     definitions: dict[str, cst.BaseExpression] = field(default_factory=dict)  # names in terms of the scope's inputs
     outer: Environment | None = None
     shared: set[str] = field(default_factory=set)  # names of tensors that a caller or another name may see
 
     def copy(self) -> Environment:
         """A copy for a branch; what is further out is shared."""
-        definitions = dict(self.definitions)
-        return Environment(
-            dict(self.kinds), dict(self.last), dict(self.modes), definitions, self.outer, set(self.shared)
-        )
+        kinds, last, modes, told = dict(self.kinds), dict(self.last), dict(self.modes), dict(self.told)
+        return Environment(kinds, last, modes, told, dict(self.definitions), self.outer, set(self.shared))
 
     def lookup(self, name: str) -> Kind | None:
         """The kind of a name here or further out; None where nothing binds it."""
@@ -57,10 +66,11 @@ class Environment:
         self.shared |= other.shared
         for place, mode in other.modes.items():
             self.modes[place] = mode if self.modes.get(place, mode) == mode else "mixed"
+        self.told = {place: told for place, told in self.told.items() if other.told.get(place) == told}
 
     def replace(self, other: Environment) -> None:
         """Goes back to another environment of the same scope."""
-        self.kinds, self.last, self.modes = other.kinds, other.last, other.modes
+        self.kinds, self.last, self.modes, self.told = other.kinds, other.last, other.modes, other.told
         self.definitions, self.shared = other.definitions, other.shared
 
 

@@ -52,6 +52,7 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
         facts = self.script.functions[kind.name]
         if self.facts is not None and facts.method:
             self.facts.found_uses |= facts.uses
+        self.lost = {place: call for place, call in self.lost.items() if call is not node}
         bound: dict[str, Expr] = {}
         args: list[cst.Arg] = []
         followed: list[str] = []
@@ -99,6 +100,7 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
             )
         added = self.take_built(facts) | self.draws_for(facts, node.args, facts.method)
         passed = nodes.extended(self.threaded_args(facts, args, followed), added)
+        self.lost |= {self.outside(facts, place): node for place in facts.keeps}
         made = node.with_changes(func=callee.node, args=passed)
         return (
             Value(made, self.built_kind(facts.result))
@@ -127,14 +129,22 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
         if name not in self.script.functions:
             return Value(node.with_changes(args=self.plain_args(node.args)), Instance(kind.cls))
         self.script.objects.setdefault(kind.cls, set()).add(self.pending_place)
+        self.captured = {place: call for place, call in self.captured.items() if call is not node}
         made = self.user_call(node, callee, Function(name))
         for place, source in self.script.parameters_of.items():
             if place.scope == kind.cls and place.of_self:
                 model = self.script.parameters_of.get(source, source)
-                self.captured.add(model)
-                if self.context == "module":
+                self.captured[model] = node
+                if self.facts is not None and self.passed_in(model) and self.trained_in(kind.cls, model):
+                    self.facts.keeps.add(model)
+                if model.scope == self.scope:
                     self.script.holders.setdefault(model, set()).add((self.pending_place, place))
         return Value(made.node, Instance(kind.cls))
+
+    def trained_in(self, cls: str, model: Place) -> bool:
+        """Whether methods of a class change the weights of a model."""
+        root = self.root(model)
+        return any(scope.rpartition(".")[0] == cls and place == root for scope, place in self.script.updated)
 
     def parameter_kind(self, facts: FunctionFacts, parameter: cst.Param) -> Kind:
         """What a parameter of a function holds: what its calls passed, else what its annotation says."""
@@ -192,10 +202,10 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
             kind = Model(kind.cls, place)
         elif isinstance(kind, Optimizer):
             self.script.parameters_of[place] = kind.place
-            kind = Optimizer(place, kind.models)
+            kind = Optimizer(place, tuple(self.inside(facts, model)[0] for model in kind.models))
         elif isinstance(kind, Scheduler):
             self.script.parameters_of[place] = kind.place
-            kind = replace(kind, place=place)
+            kind = replace(kind, place=place, optimizer=self.inside(facts, kind.optimizer)[0])
         elif isinstance(kind, Host):
             kind = Host(kind.what)
         elif isinstance(kind, Leaf):
@@ -226,8 +236,14 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
         """The arguments of a call with the state inserted where the callee's parameters have it. `followed` are the
         parameters that the arguments are for, "" where a star hides it: then the state is passed by keyword."""
         state_of: dict[str, Expr] = {}
+        given = dict(zip(followed, args, strict=True))
+        optional = {one.name.value for one in facts.node.params.params if one.default is not None}
         for state in facts.states:
             outer = State(state.what, self.outside(facts, state.place))
+            own = state.place.name if state.place.scope == facts.qualname else ""
+            if own in optional and not (own in given and nodes.literal(given[own].value) is not None):
+                state_of[self.state_name(state)] = nodes.name("None")
+                continue
             value = self.fresh_key() if state.what == KEY else self.read(outer)
             if state in facts.writes and state.what != KEY:
                 self.write(outer)
@@ -237,7 +253,6 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
             return args
         if "" in followed:
             return nodes.extended(args, state_of)
-        given = dict(zip(followed, args, strict=True))
         made: list[cst.Arg] = []
         positional = True
         order = parameter_order(facts, self.state_name)

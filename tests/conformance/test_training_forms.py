@@ -305,6 +305,54 @@ optimizer =""",
     + "    if step % 3 == 0:\n        other.load_state_dict(model.state_dict())\n",
     "the next batch before backward": SGD
     + LOOP.replace("    loss.backward()", "    x, y = 0.9 * x, y + 0.1\n    loss.backward()"),
+    "a trainer that is given an optimizer and a schedule": """class Trainer:
+    def __init__(self, net, optimizer, schedule=None, limit=0.5):
+        self.schedule = schedule
+        self.net, self.limit = net, limit
+        self.optimizer = optimizer
+
+    def run(self, count):
+        for step in range(count):
+            self.optimizer.zero_grad()
+            loss = criterion(self.net(x), y)
+            loss.backward()
+            nn.utils.clip_grad_norm_(self.net.parameters(), self.limit)
+            self.optimizer.step()
+            if self.schedule is not None:
+                self.schedule.step()
+            losses.append(loss.item())
+            losses.append(self.optimizer.param_groups[0]["lr"])
+
+
+def main(net):
+    optimizer = optim.Adam(net.parameters(), lr=0.1)
+    schedule = optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.2, total_steps=12)
+    trainer = Trainer(net, optimizer, schedule)
+    trainer.run(4)
+    trainer.run(6)
+
+
+main(model)
+""",
+    "phases of one loop": SGD
+    + """data = {"train": torch.utils.data.TensorDataset(x, y), "val": torch.utils.data.TensorDataset(x[:4], y[:4])}
+loaders = {phase: torch.utils.data.DataLoader(data[phase], batch_size=4) for phase in ["train", "val"]}
+for epoch in range(4):
+    for phase in ["train", "val"]:
+        if phase == "train":
+            model.train()
+        else:
+            model.eval()
+        for xs, ys in loaders[phase]:
+            optimizer.zero_grad()
+            with torch.set_grad_enabled(phase == "train"):
+                out = model(xs)
+                loss = criterion(out, ys)
+                if phase == "train":
+                    loss.backward()
+                    optimizer.step()
+            losses.append(loss.item())
+""",
     "an object keeps the loss": """class Trainer:
     def __init__(self, model, limit):
         self.model, self.limit = model, limit
@@ -508,6 +556,30 @@ trainer.step(x, y)
         (
             TRAINER.replace("        return self.rate", "        np.save('x', x)\n        return self.rate"),
             "no values yet",
+        ),
+        (
+            """class Trainer:
+    def __init__(self, model, optimizer):
+        self.model = model
+        self.optimizer = optimizer
+
+    def step(self):
+        self.optimizer.zero_grad()
+        loss = criterion(self.model(x), y)
+        loss.backward()
+        self.optimizer.step()
+
+
+def run(model):
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    trainer = Trainer(model, optimizer)
+    trainer.step()
+
+
+run(model)
+losses.append(model(x).sum().item())
+""",
+            "belong to an object that has it",
         ),
         (SGD + LOOP.replace("model(x), y)", "model(x), y) + sum(p.sum(0).max() for p in model.parameters())"), "axes"),
     ],

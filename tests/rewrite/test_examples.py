@@ -87,3 +87,30 @@ model = nn.Linear(3, 1)
 print(run(model, 1 + 2))
 """
     assert "model.init(subkey, jnp.zeros(((1 + 2) * 2, 3)))" in convert(parse("x.py", source)).text
+
+
+def test_one_that_joins_its_inputs_tells_them_by_what_its_first_layer_adds_up() -> None:
+    source = """import copy
+import torch
+import torch.nn as nn
+
+
+class Critic(nn.Module):
+    def __init__(self, states, actions):
+        super().__init__()
+        self.l1 = nn.Linear(states + actions, 8)
+        self.l2 = nn.Linear(8, 1)
+
+    def forward(self, state, action):
+        sa = torch.cat([state, action], 1)
+        return self.l2(torch.relu(self.l1(sa)))
+
+
+def run(states, actions, sample):
+    critic = Critic(states, actions)
+    target = copy.deepcopy(critic)
+    return target(*sample())
+"""
+    conversion = convert(parse("x.py", source))
+    assert not conversion.report.diagnostics
+    assert 'critic.init(key, jnp.zeros((1, states)), jnp.zeros((1, actions)))["params"]' in conversion.text

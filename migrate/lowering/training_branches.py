@@ -1,0 +1,83 @@
+"""`if train: loss.backward()`: one loop that both trains and evaluates, as a flag tells.
+
+The forward pass stands before the branch, for both. Each side gets it, so that the training side is an update in one
+block, and the other one an evaluation; and what mode the model is in is told by the same flag.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import libcst as cst
+
+from migrate import suites, usage
+from migrate.lowering.finding import RegionFinding
+from migrate.lowering.region import goes_backward, method_call_of
+from migrate.lowering.scope import Block
+from migrate.lowering.told_modes import is_flag
+from migrate.nodes import Statement
+
+
+class TrainingBranches(RegionFinding):
+    """Branches on whether a loop trains."""
+
+    def branch_first(self, block: Block) -> None:
+        """Puts the forward pass that a training branch of a block goes backward through into its two sides."""
+        for number in range(block.index + 1, len(block.statements)):
+            branch = block.statements[number]
+            if not isinstance(branch, cst.If) or not goes_backward(branch) or not is_flag(branch.test):
+                continue
+            start = self.forward_before(block, number, branch)
+            if start is None:
+                return
+            shared = block.statements[start:number]
+            if branch not in self.unit.apart:
+                made = _in_both(branch, shared, self.unit.stands_for)
+                self.unit.stands_for(made, branch)
+                self.unit.apart[branch] = [made]
+            block.statements[start : number + 1] = self.unit.apart[branch]
+            block.positions[start : number + 1] = [block.positions[start]]
+            return
+
+    def forward_before(self, block: Block, number: int, branch: cst.If) -> int | None:
+        """Where the forward pass starts that a branch goes backward through; None where it is in the branch itself, or
+        cannot go there: the flag is known after it alone."""
+        own = suites.suite_of(branch.body.body)
+        end = next(i for i, each in enumerate(own) if method_call_of(each, "backward") is not None)
+        loss = self.loss_of(own[end])
+        if loss is None:
+            return None
+        before = block.statements[block.index : number]
+        _, needed = self.dependencies(own[:end], set(usage.loads(loss)))
+        chosen = {one.statement for one in self.dependencies(before, needed)[0]}
+        first = next((i for i, each in enumerate(before) if each in chosen and self.goes_through(each)), len(before))
+        shared = before[first:]
+        changed = {name for each in shared for name in usage.changes(each)}
+        stays = any(isinstance(each, cst.FunctionDef | cst.ClassDef) or self.updates(each) for each in shared)
+        if not shared or stays or any(map(suites.may_leave, shared)) or changed & set(usage.loads(branch.test)):
+            return None
+        return block.index + first
+
+    def updates(self, statement: Statement) -> bool:
+        """Whether a statement goes backward or steps: an update of its own stays before the branch."""
+        called = {call.func.attr.value for call in usage.calls(statement) if isinstance(call.func, cst.Attribute)}
+        return "backward" in called or bool(self.stepped(statement))
+
+
+def _in_both(branch: cst.If, shared: list[Statement], stands_for: Callable[[Statement, Statement], None]) -> cst.If:
+    """A branch with statements at the start of both of its sides."""
+    copies = [statement.deep_clone() for statement in shared]
+    for copy, statement in zip(copies, shared, strict=True):
+        stands_for(copy, statement)
+    first = shared[0].with_changes(leading_lines=[])
+    stands_for(first, shared[0])
+    rest: list[Statement] = []
+    if isinstance(branch.orelse, cst.If):
+        rest = [branch.orelse]
+    elif branch.orelse is not None:
+        rest = suites.suite_of(branch.orelse.body.body)
+    body = suites.block_of(branch.body, [first, *shared[1:], *suites.suite_of(branch.body.body)])
+    copies[0] = copies[0].with_changes(leading_lines=[])
+    stands_for(copies[0], shared[0])
+    orelse = cst.Else(suites.block([*copies, *rest]))
+    return branch.with_changes(body=body, orelse=orelse, leading_lines=shared[0].leading_lines)
