@@ -236,16 +236,17 @@ def diag(call: Call) -> Expr:
 
 @rule("torch.searchsorted", signature="sorted_sequence, input, *, out_int32=False, right=False", dtype="int")
 def searchsorted(call: Call) -> Expr:
-    """Only in one sorted vector: torch also takes a row for each row of values.
+    """In one sorted vector, or in a row for each row of values, which JAX does not take.
 
     >>> torch.searchsorted(x, y)  # x: sorted[7]; y: f32[2, 3]
-    jnp.searchsorted(x, y)
-    >>> torch.searchsorted(x, y, right=True)  # x: sorted[7]; y: f32[4]
-    jnp.searchsorted(x, y, side="right")
+    searchsorted(x, y)
+    >>> torch.searchsorted(x, y, right=True)  # x: sorted[2, 7]; y: f32[2, 4]
+    searchsorted(x, y, side="right")
     """
     side = ', side="right"' if nodes.is_literal(call.node("right"), True) else ""
     call.only("right", True, False)
-    return call.make(f"jnp.searchsorted({{sorted_sequence}}, {{input}}{side})")
+    found = "jnp.searchsorted" if call.rank("sorted_sequence") == 1 else call.snippet("searchsorted")
+    return call.make(f"{found}({{sorted_sequence}}, {{input}}{side})")
 
 
 @rule("torch.bincount", "Tensor.bincount", signature="input, weights=None, minlength=0", dtype="int")

@@ -19,16 +19,24 @@ def repeat(call: Call) -> Expr:
     return call.make("jnp.tile({input}, {sizes})", sizes=call.shape("repeats"))
 
 
-@rule("torch.repeat_interleave", "Tensor.repeat_interleave", signature="input, repeats, dim=None")
+@rule(
+    "torch.repeat_interleave",
+    "Tensor.repeat_interleave",
+    signature="input, repeats, dim=None, *, output_size=None",
+)
 def repeat_interleave(call: Call) -> Expr:
-    """Repeats elements; without `dim` of the flattened tensor.
+    """Repeats elements; without `dim` of the flattened tensor. A tensor of repetitions needs the length of the output
+    inside jit.
 
     >>> x.repeat_interleave(2, dim=1)  # x: f32[2, 3]
     jnp.repeat(x, 2, axis=1)
+    >>> torch.repeat_interleave(x, 2, dim=0, output_size=4)  # x: f32[2, 3]
+    jnp.repeat(x, 2, axis=0, total_repeat_length=4)
     """
-    if call.has("dim"):
-        return call.make("jnp.repeat({input}, {repeats}, axis={dim})")
-    return call.make("jnp.repeat({input}, {repeats})")
+    if isinstance(call.kind("repeats"), Tensor) and not call.has("output_size"):
+        call.on_host("a tensor of repetitions")
+    options = call.given(dim="axis", output_size="total_repeat_length")
+    return nodes.call("jnp.repeat", call.node("input"), call.node("repeats"), **options)
 
 
 @rule("torch.cat", "torch.concat", "torch.concatenate", signature="tensors, dim=0")
