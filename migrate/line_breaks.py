@@ -11,8 +11,9 @@ from migrate.nodes import Expr
 
 # Where an expression of a simple or compound statement stands without brackets of its own.
 _HELD = {
-    cst.Assign: "value", cst.AnnAssign: "value", cst.AugAssign: "value", cst.Return: "value", cst.Expr: "value",
-    cst.Assert: "test", cst.Raise: "exc", cst.If: "test", cst.While: "test", cst.For: "iter", cst.WithItem: "item",
+    cst.Assign: ("value",), cst.AnnAssign: ("value",), cst.AugAssign: ("value",), cst.Return: ("value",),
+    cst.Expr: ("value",), cst.Assert: ("test", "msg"), cst.Raise: ("exc",), cst.If: ("test",), cst.While: ("test",),
+    cst.For: ("iter",), cst.WithItem: ("item",),
 }  # fmt: skip
 # What of an expression is inside its own brackets.
 _BRACKETED = {
@@ -45,10 +46,8 @@ class _Finder(cst.CSTVisitor):
         self.found: set[Expr] = set()
 
     def on_visit(self, node: cst.CSTNode) -> bool:
-        name = _HELD.get(type(node))
-        held = getattr(node, name) if name is not None else None
-        if isinstance(held, cst.BaseExpression) and _breaks(held):
-            self.found.add(held)
+        held = [getattr(node, name) for name in _HELD.get(type(node), ())]
+        self.found.update(one for one in held if isinstance(one, cst.BaseExpression) and _breaks(one))
         return not isinstance(node, cst.BaseExpression | cst.BaseParenthesizableWhitespace)
 
 
@@ -57,7 +56,8 @@ def _breaks(node: cst.CSTNode) -> bool:
     if isinstance(node, cst.ParenthesizedWhitespace):
         return True
     if isinstance(node, cst.BaseList | cst.BaseSet | cst.BaseDict | cst.GeneratorExp | cst.BaseString):
-        return isinstance(node, cst.ConcatenatedString) and not node.lpar and _breaks(node.whitespace_between)
+        several = isinstance(node, cst.ConcatenatedString) and not node.lpar
+        return several and (_breaks(node.whitespace_between) or _breaks(node.right))
     if getattr(node, "lpar", ()):
         return False
     inside = _BRACKETED.get(type(node), set())
