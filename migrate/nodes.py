@@ -14,6 +14,7 @@ Expr = cst.BaseExpression
 Statement = cst.SimpleStatementLine | cst.BaseCompoundStatement
 AnyNode = TypeVar("AnyNode", bound=cst.CSTNode)
 
+REMEMBERED = 30_000  # pieces of code: the same statements are asked about again and again
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _PREFIX = "__filled_"
 _ATOMS = (
@@ -215,6 +216,7 @@ def dict_of(items: Iterable[tuple[str, Expr]]) -> cst.Dict:
     )
 
 
+@functools.lru_cache(REMEMBERED)
 def code(node: cst.CSTNode) -> str:
     """The source text of `node` alone."""
     return cst.Module([]).code_for_node(node)

@@ -33,6 +33,7 @@ def unbound(path: str, text: str) -> frozenset[str]:
     return frozenset(name for name in read - bound - _SPECIAL if not hasattr(builtins, name))
 
 
+@functools.lru_cache(256)
 def surely_unbound(path: str, text: str) -> frozenset[str]:
     """The same, where nothing binds names that the text does not show."""
     return frozenset() if _UNSEEN.search(text) else unbound(path, text)

@@ -130,10 +130,7 @@ class _Names(cst.CSTVisitor):
             walk(target, self)
 
 
-_REMEMBERED = 30_000  # pieces of code: the same statements are asked about again and again
-
-
-@functools.lru_cache(_REMEMBERED)
+@functools.lru_cache(nodes.REMEMBERED)
 def _names_of(node: cst.CSTNode) -> tuple[tuple[str, ...], tuple[str, ...]]:
     found = _Names()
     walk(node, found)
@@ -159,7 +156,7 @@ def changes(node: cst.CSTNode) -> list[str]:
     return [*stores(node), *_changes_of(node)]
 
 
-@functools.lru_cache(_REMEMBERED)
+@functools.lru_cache(nodes.REMEMBERED)
 def _changes_of(node: cst.CSTNode) -> tuple[str, ...]:
     """Names whose value changes without being bound: `x.add_(y)`, `x[i] = y`."""
     roots: list[cst.CSTNode] = []
@@ -181,7 +178,7 @@ def calls(node: cst.CSTNode) -> list[cst.Call]:
     return list(_calls_of(node))
 
 
-@functools.lru_cache(_REMEMBERED)
+@functools.lru_cache(nodes.REMEMBERED)
 def _calls_of(node: cst.CSTNode) -> tuple[cst.Call, ...]:
     return tuple(every(node, cst.Call))
 
@@ -214,7 +211,7 @@ class _Paths(cst.CSTVisitor):
         return False
 
 
-@functools.lru_cache(_REMEMBERED)
+@functools.lru_cache(nodes.REMEMBERED)
 def paths(node: cst.CSTNode) -> tuple[str, ...]:
     """The names and dotted names in a node, each with those that it begins with."""
     visitor = _Paths()
