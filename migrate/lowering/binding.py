@@ -191,7 +191,7 @@ _VIEWS = frozenset(
     [
         *("view", "reshape", "transpose", "permute", "squeeze", "unsqueeze", "expand", "expand_as", "view_as", "t"),
         *("detach", "chunk", "split", "flatten", "contiguous", "narrow", "select", "swapaxes", "unbind", "diagonal"),
-        *("to", "float", "cpu", "cuda"),  # no copy where nothing changes
+        *("to", "float", "cpu", "cuda", "numpy"),  # no copy where nothing changes
     ]
 )
 

@@ -183,7 +183,10 @@ class MethodCalls(ValueCalls):
         known: Kind = Plain("str") if isinstance(kind, Plain) and kind.what == "str" else arrays_of_numpy(node)
         known = FOREIGN if self.context == "setup" and kind == Plain("module") else known
         values = [self.expr(arg.value) for arg in node.args]
-        if nodes.dotted(func.value) == "math":
+        module = (nodes.dotted(func.value) or "").partition(".")[0]
+        if module in ("np", "numpy") and self.under_jit and any(isinstance(value.kind, Tensor) for value in values):
+            raise Unsupported("MIG307", f"{nodes.code(func)} of a tensor whose values jit does not know")
+        if module == "math":
             values = [self.as_scalar(value) for value in values]
         return Value(node.with_changes(func=made_func, args=placed(node.args, values)), known)
 

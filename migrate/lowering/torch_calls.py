@@ -216,6 +216,8 @@ class TorchCalls(Losses, Layers, Optimizers, Distributed, DataLoading, TypedTens
         if method in ("item", "tolist", "numpy") and self.under_jit:
             if method == "item" and isinstance(base.kind, Tensor) and base.kind.dtype == "float":
                 return Value(nodes.call("jax.lax.stop_gradient", layouts.first(base)), Tensor("float", 0))
+            if method == "numpy" and isinstance(base.kind, Tensor):  # torch has it of what has no gradient alone
+                return base
             raise Unsupported("MIG307", f".{method}() of a tensor whose values jit does not know")
         self.unit.reads_values |= method in ("item", "tolist", "numpy")
         if method == "item":

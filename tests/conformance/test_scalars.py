@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from tests.conformance import rewritten
@@ -36,3 +37,36 @@ def test_numbers(written: str) -> None:
 def test_what_has_no_axes_stays_as_it_is() -> None:
     source = f"{HEAD}loss = t.sum()\nout = float(loss), '%d' % loss, names[t.sum(dtype=torch.int32) - 2]\n"
     assert "out = float(loss), '%d' % loss," in str(rewritten.clean(source).text)
+
+
+GIVING = """import numpy as np
+import torch
+import torch.nn as nn
+
+
+class Net(nn.Module):
+    def forward(self, x):
+        weights = torch.softmax(x, 1)
+        seen = []
+        seen.append(weights.squeeze().detach().numpy())
+        return x * weights, {}, seen
+
+
+net = Net()
+scaled, given, seen = net(torch.linspace(-1, 1, 12).reshape(3, 4))
+"""
+
+
+def test_arrays_that_a_forward_pass_gives_away() -> None:
+    source = GIVING.format("weights.data.cpu().numpy()")
+    ours, theirs = (rewritten.executed(text) for text in (str(rewritten.clean(source).text), source))
+    for name in ("given", "scaled"):
+        np.testing.assert_allclose(np.asarray(ours[name]), np.asarray(theirs[name]), rtol=1e-6)
+    np.testing.assert_allclose(np.asarray(ours["seen"][0]), theirs["seen"][0], rtol=1e-6)
+
+
+def test_numpy_has_no_values_of_what_jit_traces() -> None:
+    found = rewritten.conversion(GIVING.format("np.percentile(weights.numpy(), 3)")).report.diagnostics
+    assert [(one.code, one.message) for one in found] == [
+        ("MIG307", "np.percentile of a tensor whose values jit does not know")
+    ]
