@@ -55,9 +55,10 @@ def _breaks(node: cst.CSTNode) -> bool:
     """Whether a line ends inside an expression, outside of all brackets."""
     if isinstance(node, cst.ParenthesizedWhitespace):
         return True
+    if isinstance(node, cst.ConcatenatedString):
+        return not node.lpar and (_breaks(node.whitespace_between) or _breaks(node.right))
     if isinstance(node, cst.BaseList | cst.BaseSet | cst.BaseDict | cst.GeneratorExp | cst.BaseString):
-        several = isinstance(node, cst.ConcatenatedString) and not node.lpar
-        return several and (_breaks(node.whitespace_between) or _breaks(node.right))
+        return False
     if getattr(node, "lpar", ()):
         return False
     inside = _BRACKETED.get(type(node), set())
