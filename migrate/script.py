@@ -86,6 +86,8 @@ class Script:
     gone: dict[str, set[str]] = field(default_factory=dict)  # file -> names that its output no longer binds
     public: dict[str, set[str]] = field(default_factory=dict)  # file -> its `__all__`
     wanted_of: dict[str, set[str]] = field(default_factory=dict)  # file -> names that other files take from it
+    # file and name -> the file and the name there that it is imported from
+    taken_from: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
     finals: dict[str, dict[str, Kind]] = field(default_factory=dict)  # scope -> what its names are in the end
     attributes: dict[str, dict[str, Kind]] = field(default_factory=dict)  # class -> attributes of self, round before
     found_attributes: dict[str, dict[str, Kind]] = field(default_factory=dict)

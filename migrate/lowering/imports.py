@@ -150,6 +150,7 @@ class Imports(Binding):
             kind = self.imported(scope, name, line)
             bound = alias.evaluated_alias or name
             self.env.kinds[bound] = Plain("imported") if kind is UNKNOWN else kind
+            self.script.taken_from[self.unit.scope, bound] = scope, name
             if not self.is_gone(scope, name, kind):
                 kept.append(alias)
         return self.taking(line, small, kept)
@@ -180,11 +181,22 @@ class Imports(Binding):
         """`from model import *`: what `__all__` lists there, else every name without an underscore in front."""
         names = self.script.public.get(scope)
         for name in list(self.script.finals.get(scope, {})):
-            if name in names if names is not None else not name.startswith("_"):
+            listed = name in names if names is not None else not name.startswith("_")
+            if listed and self.source_of(scope, name) != (self.unit.scope, name):  # else it has gone in a circle
                 kind = self.imported(scope, name, line, used=False)
                 self.env.kinds[name] = kind
                 if isinstance(kind, TorchName) and is_data_api(kind.name):
                     self.script.wanted_of.setdefault(scope, set()).add(name)
+
+    def source_of(self, scope: str, name: str) -> tuple[str, str]:
+        """The file, and the name in it, where what a file imports is made."""
+        seen: set[tuple[str, str]] = set()
+        while (scope, name) in self.script.taken_from and (scope, name) not in seen:
+            seen.add((scope, name))
+            if scope == self.unit.scope:
+                break
+            scope, name = self.script.taken_from[scope, name]
+        return scope, name
 
     def imported(self, scope: str, name: str, node: cst.CSTNode, used: bool = True) -> Kind:
         """The kind of a name of another file. A model there has its weights in variables of that file, which an import

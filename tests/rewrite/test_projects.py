@@ -107,6 +107,18 @@ PACKAGE = {
 }
 
 
+def test_what_a_package_takes_from_itself_in_a_circle(tmp_path: Path) -> None:
+    base = MODEL.replace("Net", "Base")
+    own = "import torch.nn as nn\nfrom nets import Base\n\n\nclass Net(Base):\n    pass\n"
+    passed_on = {"nets/__init__.py": "from .base import *\nfrom .own import *\n"}
+    use = "from nets import *\n" + USE.replace("NET", "Net")
+    write(tmp_path, {"nets/base.py": base, "nets/own.py": own, **passed_on, "train.py": use})
+    conversion = converted(tmp_path, "train.py")
+    assert not conversion.report.diagnostics
+    assert "class Net(Base):" in texts(conversion)["nets/own.py"]
+    assert "model.init(" in texts(conversion)["train.py"]
+
+
 def test_what_a_package_on_the_way_imports_for_nobody_is_left_out(tmp_path: Path) -> None:
     write(tmp_path, PACKAGE)
     made = converted(tmp_path, "train.py")
