@@ -57,7 +57,7 @@ class Parts:
         raise NotImplementedError
 
     def in_jax(self, annotation: cst.Annotation) -> cst.Annotation:
-        """An annotation that names tensors: they are arrays."""
+        """An annotation that names types of torch's, with those that stand for them."""
         raise NotImplementedError
 
     def construct_extended(self, node: cst.Call, callee: Value, facts: ClassFacts) -> Value:

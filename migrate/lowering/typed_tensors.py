@@ -37,8 +37,8 @@ class TypedTensors(Arguments):
     """Constructors by the name of a type, and annotations."""
 
     def in_jax(self, annotation: cst.Annotation) -> cst.Annotation:
-        """An annotation that names tensors: they are arrays."""
-        return nodes.visited(annotation, _Arrays(self)) if self.mentions_torch(annotation) else annotation
+        """An annotation that names types of torch's, with those that stand for them."""
+        return nodes.visited(annotation, _Types(self)) if self.mentions_torch(annotation) else annotation
 
     def is_data(self, node: cst.BaseExpression, kind: Kind) -> bool:
         """Whether the only argument is data: an array, a list, what numpy returns."""
@@ -96,18 +96,38 @@ def _family(dtype: str) -> str:
     return "float" if "float" in dtype else "bool" if "bool" in dtype else "int"
 
 
-class _Arrays(cst.CSTTransformer):
-    """Puts `jax.Array` in the place of torch's types of tensors."""
+# What stands for torch's types in annotations, by how their names begin; the first that fits.
+_STANDING_FOR = {
+    "torch.optim.lr_scheduler.": "optax.Schedule",
+    "torch.optim.": "optax.GradientTransformation",
+    "torch.device": "jax.Device",
+    "torch.dtype": "jnp.dtype",
+    "torch.Size": "tuple",
+    "torch.nn.Parameter": "jax.Array",
+    "torch.nn.": "nn.Module",
+}
+
+
+def _type_for(name: str) -> str | None:
+    """The type that stands for one of torch's; None for other names."""
+    if tensor_type(name):
+        return "jax.Array"
+    return next((made for start, made in _STANDING_FOR.items() if name.startswith(start)), None)
+
+
+class _Types(cst.CSTTransformer):
+    """Puts other types in the place of torch's."""
 
     def __init__(self, scope: TypedTensors) -> None:
         super().__init__()
         self.scope = scope
 
     def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> cst.BaseExpression:
-        return self._array(original_node, updated_node)
+        return self._type(original_node, updated_node)
 
     def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:
-        return self._array(original_node, updated_node)
+        return self._type(original_node, updated_node)
 
-    def _array(self, written: cst.BaseExpression, made: cst.BaseExpression) -> cst.BaseExpression:
-        return nodes.expression("jax.Array") if tensor_type(self.scope.torch_name(written) or "") else made
+    def _type(self, written: cst.BaseExpression, made: cst.BaseExpression) -> cst.BaseExpression:
+        found = _type_for(self.scope.torch_name(written) or "")
+        return nodes.expression(found) if found is not None else made

@@ -21,6 +21,9 @@ latent = 6
 class Output:
     loss: jax.Array | None = None
     parts: tuple[jax.Array, ...] = ()
+    first: nn.Module | None = None
+    optimizer: optax.GradientTransformation | None = None
+    device: str | jax.Device = "cpu"
 
 
 class BatchNorm(nn.Module):

@@ -18,6 +18,9 @@ latent = 6
 class Output:
     loss: torch.FloatTensor | None = None
     parts: tuple[torch.Tensor, ...] = ()
+    first: nn.Linear | None = None
+    optimizer: torch.optim.Optimizer | None = None
+    device: str | torch.device = "cpu"
 
 
 class Generator(nn.Module):
