@@ -49,6 +49,7 @@ class Script:
     checkpoints: bool = True  # whether the project saves something with torch, or takes weights from a file
     # attributes that the files of the project read, by whatever name of an object; None where that cannot be told
     attributes_read: frozenset[str] | None = None
+    sown: set[str] = field(default_factory=set)  # attributes that some forward pass keeps for others to look at
     attributes_changed: frozenset[str] = frozenset()  # those that they change of objects other than their own
     doubled: set[Place] = field(default_factory=set)  # models in float64
     evaluating: set[Place] = field(default_factory=set)  # optimizers that evaluate a closure as often as they need

@@ -42,6 +42,7 @@ from migrate.lowering.initialisation import Initialisation
 from migrate.lowering.inline_models import InlineModels
 from migrate.lowering.module_lists import bare_lambda
 from migrate.lowering.scope import HOST_CONTEXTS, NOWHERE
+from migrate.lowering.sown import Sown
 from migrate.lowering.taken_over import TakenOver
 from migrate.lowering.typed_tensors import tensor_type
 from migrate.machine import SETTINGS, WRAPPERS, splits_batches
@@ -50,7 +51,7 @@ from migrate.rules.catalogue import RULES
 from migrate.rules.rule import Value
 
 
-class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoading, ChangedInPlace):
+class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoading, ChangedInPlace, Sown):
     """Assignments to names, tuples, attributes and items."""
 
     def small_Assign(self, line: cst.SimpleStatementLine, small: cst.Assign) -> list[Statement]:
@@ -67,6 +68,9 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
             return []
         if self.collects_options(small):
             return []
+        sown = self.sown_assignment(line, small)
+        if sown is not None:
+            return sown
         if len(targets) == 1 and isinstance(targets[0], cst.Attribute):
             tied = self.attribute_assignment(line, targets[0], small.value)
             if tied is not None:

@@ -75,6 +75,8 @@ class Attributes(NamedWeights, ParameterLists, ModuleLists):
     ) -> list[Statement]:
         """`self.x = value` in a constructor."""
         name = target.attr.value
+        if name in facts.sown:
+            return []
         lowered = self.beside_last(facts.children.get(name), lowered)
         kind = lowered.kind
         if isinstance(kind, Tied):

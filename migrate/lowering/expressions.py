@@ -58,6 +58,7 @@ from migrate.lowering.elements import (
 from migrate.lowering.imports import Imports
 from migrate.lowering.named_parameters import NamedParameters
 from migrate.lowering.scope import HOST_CONTEXTS
+from migrate.lowering.sown import refuse_sown
 from migrate.lowering.submodules import Submodules
 from migrate.lowering.typed_tensors import tensor_type
 from migrate.lowering.unit import known
@@ -193,6 +194,7 @@ class Expressions(AnyWeights, Submodules, Accelerated, Cropping, NamedParameters
         if isinstance(base.kind, AnyWeight):
             return self.of_any_weight(node)
         refuse_elements(node, base)
+        refuse_sown(self, node, base.kind)
         if isinstance(base.kind, Parameters):
             return Value(nodes.expression("{x}[0].dtype", x=base.node), DType())
         if isinstance(base.kind, TorchName):
@@ -272,6 +274,8 @@ class Expressions(AnyWeights, Submodules, Accelerated, Cropping, NamedParameters
             return Value(node, method.result)
         if kind is UNKNOWN and method is None and facts.is_borrowed(attribute):
             raise Unsupported("MIG201", f"self.{attribute} may be what {facts.borrows} adds, which is not known")
+        if attribute in self.kept_aside:
+            return self.expr(nodes.name(self.kept_aside[attribute]))
         if attribute in self.moved:
             return Value(nodes.name(self.moved[attribute]), kind)
         renamed = facts.renamed.get(attribute)

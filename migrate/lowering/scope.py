@@ -110,6 +110,7 @@ class Scope(Parts):
         self.making = ""  # the path of the module that is being constructed: "self.fc", "self.net.2"
         self.walked: dict[str, str] = {}  # loop variables over all of a list of modules -> the path of the list
         self.moved: dict[str, str] = {}  # attributes of a module that a forward pass casts -> the variable for that
+        self.kept_aside: dict[str, str] = {}  # attributes that it keeps for others to look at -> the variable as well
         self.bound_attributes: set[str] = set()  # attributes of self that this method sets
         self.changed_by_name: dict[Place, str] = {}  # models with weights copied into a dict of them -> its name
         self.restated: set[str] = set()  # variables whose value the initialiser of a weight works out itself

@@ -207,7 +207,25 @@ class M(nn.Module):
     def forward(self, x):
         return self.used(x) * self.scale
 """
+KEPT = """def attention(q, k):
+    weights = torch.softmax(q @ k.transpose(-2, -1), dim=-1)
+    return weights @ k, weights
+
+
+class M(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.attn = None
+        self.conv = nn.Conv1d(3, 3, 1)
+
+    def forward(self, x):
+        y, self.attn = attention(self.conv(x), x)
+        self.seen = self.conv(y)
+        self.gate = torch.sigmoid(self.seen + self.attn.mean())
+        return self.gate * y
+"""
 FORMS = {
+    "what is kept for others to look at": (KEPT, Sample("M()", (2, 3, 4))),
     "modules that nothing calls": (UNCALLED, Sample("M()", (3, 4))),
     "a flag that nobody passes": (A_FLAG_THAT_NOBODY_PASSES, Sample("M()", (3, 4))),
     "cells stepped in a loop": (STEPPED, Sample("M()", (5, 3, 3))),

@@ -1,0 +1,110 @@
+"""What a forward pass keeps on its module for others to look at: `self.attention = weights`.
+
+A Flax module is frozen there. What nothing of its class reads before it is set is sown among the intermediates, which
+`model.apply(..., mutable=["intermediates"])` returns.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from migrate import layouts, nodes, suites, usage
+from migrate.diagnostics import Unsupported
+from migrate.facts import ClassFacts
+from migrate.kinds import VANISHING, Kind, Model, Module
+from migrate.lowering.scope import Scope
+from migrate.nodes import Expr, Statement
+from migrate.rules.rule import Value
+from migrate.script import classes_in
+from migrate.walking import every
+
+
+class Sown(Scope):
+    """Attributes that are set in a forward pass."""
+
+    def sown_assignment(self, line: cst.SimpleStatementLine, small: cst.Assign) -> list[Statement] | None:
+        """`self.sow("intermediates", "attention", weights)`; None for other assignments."""
+        if self.context != "forward" or self.has_no_module or len(small.targets) > 1 or len(self.blocks) != 1:
+            return None
+        facts, target = self.script.classes[self.cls], small.targets[0].target
+        names = usage.attributes_in(target)
+        method = self.scope.rpartition(".")[2]
+        plain = not facts.bases and not self.script.is_base(facts.name)
+        if not names or not plain or not all(_only_kept(facts, method, name, small) for name in names):
+            return None
+        facts.sown |= set(names)
+        self.script.sown |= set(names)
+        function = self.script.functions[self.scope].node
+        taken = {*usage.stores(function), *usage.loads(function), *(p.name.value for p in function.params.params)}
+        own = {name: usage.unused_name(name, taken) for name in names}
+        read_later = set(usage.attributes_of_self(cst.Module(self.blocks[0].statements[self.blocks[0].index + 1 :])))
+        if isinstance(target, cst.Attribute) and not read_later & set(names):
+            value = self.expr(small.value)
+            if isinstance(value.kind, VANISHING):
+                return []
+            return suites.rebuilt(line, small, cst.Expr(_sow(names[0], value)))
+        local = small.with_changes(targets=[nodes.target(nodes.visited(target, _Local(own)))])
+        made = self.statement(line.with_changes(body=[local]))
+        self.kept_aside |= own
+        return [*made, *(cst.SimpleStatementLine([cst.Expr(_sow(n, self.expr(nodes.name(own[n]))))]) for n in names)]
+
+
+def refuse_sown(scope: Scope, node: cst.Attribute, owner: Kind) -> None:
+    """Declines to read from outside what a forward pass has kept on its module."""
+    name = node.attr.value
+    if isinstance(owner, Model | Module):
+        classes = [owner.cls] if isinstance(owner, Model) else [c for o in owner.options for c in classes_in(o)]
+        sown = any(name in scope.script.classes[cls].sown for cls in classes if cls in scope.script.classes)
+    else:
+        sown = type(owner) is Kind and name in scope.script.sown
+    if sown:
+        raise Unsupported("MIG201", f"{nodes.code(node)}: what a forward pass keeps is among Flax's intermediates")
+
+
+def _sow(name: str, value: Value) -> Expr:
+    text = cst.SimpleString(f'"{name}"')
+    return nodes.call("self.sow", cst.SimpleString('"intermediates"'), text, layouts.first(value))
+
+
+def _only_kept(facts: ClassFacts, method: str, name: str, here: cst.Assign) -> bool:
+    """Whether an attribute is nothing but what a method keeps: a constant before, and read by no other method, nor by
+    this one before it is set."""
+    known = {*facts.fields, *facts.parameters, *facts.buffers, *facts.variables, *facts.children}
+    if name in known or facts.method(name) is not None or facts.node is None:
+        return False
+    for function in every(facts.node, cst.FunctionDef):
+        mentions = [one for one in every(function.body, cst.Attribute) if nodes.dotted(one) == f"self.{name}"]
+        if function.name.value == "__init__":
+            set_to = {id(target) for target, value in _set(function) if nodes.literal(value) is not ...}
+        elif function.name.value == method:
+            body = suites.suite_of(function.body.body)
+            first = next((n for n, one in enumerate(body) if here in every(one, cst.Assign)), 0)
+            before = every(cst.Module([*body[:first]]), cst.Attribute)
+            inside = [one for one in every(here, cst.Attribute) if nodes.dotted(one) == f"self.{name}"]
+            if len(inside) > 1 or any(nodes.dotted(one) == f"self.{name}" for one in before):
+                return False
+            continue
+        else:
+            set_to = set[int]()
+        if any(id(one) not in set_to for one in mentions):
+            return False
+    return True
+
+
+def _set(function: cst.FunctionDef) -> list[tuple[Expr, Expr]]:
+    """What a constructor binds, with the values."""
+    plain = [(target.target, one.value) for one in every(function.body, cst.Assign) for target in one.targets]
+    typed = [(one.target, one.value) for one in every(function.body, cst.AnnAssign) if one.value is not None]
+    return [*plain, *typed]
+
+
+class _Local(cst.CSTTransformer):
+    """Names in the place of attributes of `self`."""
+
+    def __init__(self, own: dict[str, str]) -> None:
+        super().__init__()
+        self.own = own
+
+    def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> Expr:
+        own = self.own.get(original_node.attr.value) if nodes.dotted(original_node.value) == "self" else None
+        return updated_node if own is None else nodes.name(own)
