@@ -54,6 +54,8 @@ class _Walk:
 
     def __init__(self, scope: Arguments, module: str, name: str, weights: Set[str]) -> None:
         self.scope, self.module, self.name, self.weights = scope, module, name, weights
+        self.types = {f"type({module})", f"{module}.__class__"}  # what the class of the module is written as
+        self.names = {f"{written}.__name__" for written in self.types}  # and the name of that
 
     @property
     def concerned(self) -> bool:
@@ -62,6 +64,10 @@ class _Walk:
 
     def is_a(self, option: Expr, test: Expr) -> bool:
         """Whether the module is of a class, which a test names."""
+        raise NotImplementedError
+
+    def is_exactly(self, option: Expr, test: Expr) -> bool:
+        """Whether the class of the module is the one that a test names, and none that inherits from it."""
         raise NotImplementedError
 
     def filled(self, weight: str, call: cst.Call, made: Expr) -> dict[str, Expr]:
@@ -104,11 +110,18 @@ class _Walk:
                 return any(self.is_a(option, node) for option in options)
             if name == "hasattr":
                 return nodes.literal(node.args[1].value) in self.weights
+            if isinstance(node.func, cst.Attribute) and nodes.code(node.func.value) in self.names:
+                start = nodes.literal(node.args[0].value) if node.func.attr.value == "startswith" else None
+                if isinstance(start, str):
+                    return self.name.startswith(start)
         if isinstance(node, cst.Comparison) and len(node.comparisons) == 1:
             target = node.comparisons[0]
             path = nodes.dotted(node.left) or ""
-            if isinstance(target.operator, cst.IsNot) and nodes.is_literal(target.comparator, None):
-                return self.has(path.removeprefix(f"{self.module}."))
+            if isinstance(target.operator, cst.Is | cst.IsNot) and nodes.is_literal(target.comparator, None):
+                return self.has(path.removeprefix(f"{self.module}.")) == isinstance(target.operator, cst.IsNot)
+            told = self.compared(node.left, target.operator, target.comparator, node)
+            if told is not None:
+                return told
             if isinstance(target.operator, cst.NotEqual) and isinstance(node.left, cst.Call):
                 found = self.find(node.left)
                 if found is not None and nodes.is_literal(target.comparator, -1):
@@ -116,6 +129,23 @@ class _Walk:
         if not self.concerned:
             return False
         raise Unsupported("MIG204", f"`{nodes.code(node)}` in a function given to apply")
+
+    def compared(self, left: Expr, operator: cst.BaseCompOp, right: Expr, test: Expr) -> bool | None:
+        """`type(m) == nn.Linear`, `name in ("Linear", "Conv2d")`, `"Conv" in name`; None for other comparisons."""
+        negative = isinstance(operator, cst.NotEqual | cst.IsNot | cst.NotIn)
+        among = isinstance(operator, cst.In | cst.NotIn)
+        part = nodes.literal(left)
+        if among and isinstance(part, str) and nodes.code(right) in self.names:
+            return (part in self.name) != negative
+        if not among and not isinstance(operator, cst.Equal | cst.NotEqual | cst.Is | cst.IsNot):
+            return None
+        options = nodes.elements(right) if among and isinstance(right, cst.Tuple | cst.List) else [right]
+        if nodes.code(left) in self.types:
+            return any(self.is_exactly(option, test) for option in options) != negative
+        texts = [nodes.literal(option) for option in options]
+        if nodes.code(left) in self.names and all(isinstance(text, str) for text in texts):
+            return (self.name in texts) != negative
+        return None
 
     def has(self, path: str) -> bool:
         """Whether the module has a weight at a path."""
@@ -131,6 +161,10 @@ class _Walk:
     def small(self, small: cst.BaseSmallStatement) -> dict[str, Expr]:
         """One simple statement: a call of `nn.init` or of a method that fills a weight in place."""
         plain = isinstance(small, cst.Assign) and all(isinstance(t.target, cst.Name) for t in small.targets)
+        if isinstance(small, cst.Assign) and plain:
+            bound = {nodes.code(target.target) for target in small.targets}
+            self.types = self.types - bound | (bound if nodes.code(small.value) in self.types else set())
+            self.names = self.names - bound | (bound if nodes.code(small.value) in self.names else set())
         if plain or isinstance(small, cst.Pass | cst.Return) or not self.concerned:
             return {}
         if isinstance(small, cst.Expr) and isinstance(small.value, cst.SimpleString):
@@ -174,6 +208,12 @@ class _OfLayer(_Walk):
             raise Unsupported("MIG204", f"`{nodes.code(test)}`: some layers of one sort are initialised")
         return self.scope.torch_name(option) in (self.layer, "torch.nn.Module")
 
+    def is_exactly(self, option: Expr, test: Expr) -> bool:
+        named = self.scope.torch_name(option) == self.layer
+        if named and any(facts.extends == self.layer for facts in self.scope.script.classes.values()):
+            raise Unsupported("MIG204", f"`{nodes.code(test)}`: some layers of one sort are initialised")
+        return named or (isinstance(self.scope.kind_of(option), ModuleClass) and self.is_a(option, test))
+
     def filled(self, weight: str, call: cst.Call, made: Expr) -> dict[str, Expr]:
         return {weight: made}
 
@@ -203,6 +243,10 @@ class _OfClass(_Walk):
                 return True
             classes = [base for cls in classes for base in self.scope.script.classes[cls].bases]
         return self.scope.torch_name(option) == "torch.nn.Module"
+
+    def is_exactly(self, option: Expr, test: Expr) -> bool:
+        kind = self.scope.kind_of(option)
+        return isinstance(kind, ModuleClass) and kind.cls == self.facts.name
 
     def filled(self, weight: str, call: cst.Call, made: Expr) -> dict[str, Expr]:
         if set(usage.loads(made)) - IN_ANY_CLASS:

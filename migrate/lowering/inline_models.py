@@ -48,7 +48,9 @@ class InlineModels(Setup, Binding):
             return self.expr(node)
         inner = copy.copy(self)
         inner.cls = self.inline_name(self.place_of(target))
-        self.script.classes[inner.cls] = ClassFacts(inner.cls)
+        before = self.script.classes.get(inner.cls)  # what `apply(init_fn)` gave its layers in the round before
+        given = before.initializers if before is not None else {}
+        self.script.classes[inner.cls] = ClassFacts(inner.cls, initializers=given)
         return inner.expr(_without_modes(node))
 
     def inline_name(self, place: Place) -> str:
