@@ -161,6 +161,8 @@ class ClassFacts:
     # where it is what it would be otherwise unless a field says so
     asked: dict[str, cst.BaseExpression] = field(default_factory=dict)  # as the round before found them
     found_asked: dict[str, cst.BaseExpression] = field(default_factory=dict)  # as this round finds them
+    stilled: set[str] = field(default_factory=set)  # paths of weights that its constructor freezes
+    found_stilled: set[str] = field(default_factory=set)  # as this round finds them
     askable: dict[str, bool] = field(default_factory=dict)  # weights with a path -> whether they keep torch's axes
     askable_as: dict[str, str] = field(default_factory=dict)  # the same paths -> the keyword of the constructor
     askable_if: dict[str, list[cst.BaseExpression]] = field(default_factory=dict)  # the same -> tests around the layer

@@ -65,6 +65,7 @@ class Variant:
     template: str
     layout: Layout | None = None  # None: the layer's own
     returns: str = "tensor"
+    defaults: str | None = None  # None: the layer's own
 
 
 @dataclass(frozen=True)

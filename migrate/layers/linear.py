@@ -35,6 +35,7 @@ LAYERS = (
             Variant(
                 "padding_idx is not None",
                 "PaddedEmbed({num_embeddings}, {embedding_dim}, padding_idx={padding_idx?0})",
+                defaults="",
             ),
         ),
         snippets=("PaddedEmbed",),

@@ -36,7 +36,11 @@ class Attributes(NamedWeights, ParameterLists, ModuleLists):
             return self.set_variable(line, variable, self.without_gradient(layouts.first(given), given.kind))
         path = nodes.dotted(target) or ""
         if self.context == "setup" and path.endswith(".weight") and path.startswith("self.") and path.count(".") > 1:
-            return self.tie(path, target, value)
+            started = self.starts_as_parameter(target, value)
+            return self.tie(path, target, value) if started is None else started
+        freezes = path.startswith("self.") and path.endswith(".weight.requires_grad") and nodes.is_literal(value, False)
+        if self.context == "setup" and freezes:
+            return self.leave_still(cst.ensure_type(target.value, cst.Attribute))
         if self.context == "setup" and path.endswith(".data"):
             return self.weight_data(target.value, value)
         if self.context == "setup" and path.split(".")[0] in self.script.classes[self.cls].rebinds:

@@ -17,6 +17,7 @@ from migrate.lowering.constructors import set_before
 from migrate.lowering.elements import children_of, named_child, only_option
 from migrate.lowering.initializers_handed_down import HandedDown, Way
 from migrate.lowering.initializing_functions import IN_ANY_CLASS, IN_PLACE, initializer_of, of_matrix
+from migrate.lowering.module_weights import is_still
 from migrate.nodes import Expr, Statement
 
 _DEEP = 8  # how many variables may be written in terms of one another
@@ -127,9 +128,33 @@ class InitialWeights(HandedDown):
         if name in facts.buffers and not self.conditions:
             return [nodes.statement(f"self.{name} = {{v}}", v=self.array(value).node)]
         made = self.starting_value(facts, name, value) if name in facts.parameters else None
+        way = Way(facts, "self", UNKNOWN)
+        if "." in name and not self.conditions:
+            way, path = self.weight_path(target)
+            whole = way.owner is facts and facts.askable.get(path)  # not one whose axes are in another order in Flax
+            made = self.starting_value(facts, name, value) if whole else None
         if made is None:
             raise Unsupported("MIG204", f"`{nodes.code(node)}`")
-        self.note_asked(Way(facts, "self", UNKNOWN), path, made, node)
+        self.note_asked(way, path, made, node)
+        return []
+
+    def starts_as_parameter(self, target: cst.Attribute, value: Expr) -> list[Statement] | None:
+        """`self.emb.weight = nn.Parameter(table, requires_grad=False)`; None for other values."""
+        if not isinstance(value, cst.Call) or self.torch_name(value.func) != "torch.nn.Parameter" or not value.args:
+            return None
+        made = self.starts_from(target, value.args[0].value, value)
+        if is_still(value):
+            self.leave_still(target)
+        return made
+
+    def leave_still(self, target: cst.Attribute) -> list[Statement]:
+        """`self.emb.weight.requires_grad = False`, where the weight is the only one of its layer, which has no gradient
+        for its input either."""
+        way, path = self.weight_path(target)
+        option = only_option(way.kind)
+        if way.through or self.conditions or not isinstance(option, LayerNode) or option.torch != _WITHOUT_GRADIENT:
+            raise Unsupported("MIG204", f"{nodes.code(target)} is frozen by the constructor: freeze it in the script")
+        way.owner.found_stilled.add(path)
         return []
 
     def starting_value(self, facts: ClassFacts, name: str, value: Expr) -> Expr | None:
@@ -142,7 +167,7 @@ class InitialWeights(HandedDown):
         lowered = self.array(nodes.visited(whole, _OwnShape(name)))
         made = layouts.first(lowered)
         init, method = facts.method("__init__"), facts.method(self.scope.rpartition(".")[2])
-        before = set_before(suites.suite_of(init.body.body), name) if init is not None else set()
+        before = set_before(suites.suite_of(init.body.body), name.partition(".")[0]) if init is not None else set()
         local = set(usage.stores(method.body)) if method is not None and method is not init else set()
         if set(usage.loads(made)) & local or not {p.split(".")[1] for p in own_paths(made)} <= {*before, *facts.fields}:
             return None
@@ -232,6 +257,7 @@ class InitialWeights(HandedDown):
         return name
 
 
+_WITHOUT_GRADIENT = "torch.nn.Embedding"
 _OF_INITIALIZERS = {"key", "shape", "dtype"}  # their arguments
 
 

@@ -68,6 +68,8 @@ class Layers(OptionsByName, Builders):
         facts = self.script.classes.get(self.cls)
         elsewhere = (self.cls, name) in self.script.called_first
         value = linen.construct(layer, call, self.asked_for(layer), elsewhere)
+        if facts is not None and f"{self.making}.weight" in facts.stilled:
+            value = stilled(value)
         if facts is not None and self.making:
             facts.lengths |= {f"{self.making}.{weight.torch}": lengths(weight, call) for weight in layer.weights}
         if trains:
@@ -183,6 +185,8 @@ class Layers(OptionsByName, Builders):
         entered = layouts.enter(taken, kind)
         made = node.with_changes(func=callee.node, args=[node.args[0].with_changes(value=entered.node, keyword=None)])
         value = layouts.leave(kind, made, entered)
+        if _is_still(kind):
+            value = replace(value, node=nodes.call("jax.lax.stop_gradient", value.node))
         return Value(value.node, self.forward_kind(user, entered.kind)) if user else value
 
     def user_layer_call(self, node: cst.Call, callee: Value, classes: Sequence[str]) -> Value:
@@ -306,6 +310,21 @@ class Layers(OptionsByName, Builders):
         """An argument of a module's constructor: a field can be hashed."""
         self.refuse_torch(value)
         return _hashable(value)
+
+
+def stilled(value: Value) -> Value:
+    """A constructor of a layer whose weights have no gradient."""
+    assert isinstance(value.kind, Module)
+    (option,) = value.kind.options
+    assert isinstance(option, LayerNode)
+    weights = tuple(replace(weight, still=True) for weight in option.weights)
+    return replace(value, kind=Module((replace(option, weights=weights),)))
+
+
+def _is_still(kind: Module) -> bool:
+    """Whether a submodule is a layer whose weights have no gradient, and which gives none to its input."""
+    layers = [option for option in kind.options if isinstance(option, LayerNode)]
+    return len(layers) == len(kind.options) and all(layer.weights and layer.weights[0].still for layer in layers)
 
 
 def _called_alike(kind: Module) -> list[LayerNode]:

@@ -157,6 +157,7 @@ def _next_round(script: Script) -> None:
         facts.next_round()
     for facts in script.classes.values():
         facts.asked, facts.found_asked = facts.found_asked, {}
+        facts.stilled, facts.found_stilled = facts.found_stilled, set()
     script.attributes, script.found_attributes = script.found_attributes, {}
     script.device_used, script.found_device_used = script.found_device_used, set()
     script.left_open = False
@@ -358,6 +359,7 @@ def _fingerprint(script: Script, written: frozenset[int]) -> str:
         inits = {layer: {w: nodes.code(n) for w, n in given.items()} for layer, given in facts.initializers.items()}
         parts.append(repr(inits))
         parts.append(repr({path: nodes.code(made) for path, made in facts.found_asked.items()}))
+        parts.append(repr(sorted(facts.found_stilled)))
     parts.append(repr({place: [nodes.code(a) for a in e.arguments] for place, e in script.examples.items()}))
     for name, facts in script.functions.items():
         parts.append(f"{name} {[(site.scope, sorted(site.bound)) for site in facts.found_calls]}")

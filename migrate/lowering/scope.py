@@ -200,9 +200,9 @@ class Scope(Parts):
         made.before = []
         return made
 
-    def held(self, node: Expr) -> cst.Name:
+    def held(self, node: Expr, wanted: str = "array") -> cst.Name:
         """A name for a value that is computed before the statement at hand."""
-        name = nodes.name(usage.unused_name("array", {*self.unit.taken, *usage.stores(self.before)}))
+        name = nodes.name(usage.unused_name(wanted, {*self.unit.taken, *usage.stores(self.before)}))
         self.before.append(nodes.statement("{name} = {node}", name=name, node=node))
         return name
 

@@ -7,9 +7,9 @@ import functools
 import libcst as cst
 
 from migrate import nodes
-from migrate.constructed import ClassNode, LayerNode
+from migrate.constructed import ClassNode, LayerNode, Node
 from migrate.diagnostics import Unsupported
-from migrate.kinds import UNKNOWN, Device, DType, Items, Kind, Module, Never, Number, join
+from migrate.kinds import UNKNOWN, Device, DType, Items, Kind, Module, Never, Number, Tensor, join
 from migrate.layers.table import TABLE
 from migrate.lowering import constructors
 from migrate.lowering.arguments import Arguments, argument_names, placed
@@ -32,6 +32,8 @@ class Submodules(Arguments):
             return Value(node.with_changes(value=base.node, attr=cst.Name(field)), Number())
         if any(isinstance(one, LayerNode) and attribute in _settings(one.torch) for one in owner.options):
             return self.setting_of_layer(node)
+        if self.context == "forward" and any(_has_weight(one, attribute) for one in owner.options):
+            return self.weight_of_layer(node, base, owner)
         if not known_to or len(known_to) < len(owner.options):
             return Value(node.with_changes(value=nodes.parenthesized(base.node)), UNKNOWN)
         kinds = [known(one.seen.get(attribute, one.attributes.get(attribute))) for one in known_to]
@@ -56,6 +58,15 @@ class Submodules(Arguments):
                 kept = nodes.parenthesized(nodes.tuple_of([given.value] * axes)) if axes else given.value
                 return Value(kept, Items(None, Number(), "tuple") if axes else Number())
         raise Unsupported("MIG301", f"{nodes.code(node)}: a setting that Flax's layer does not keep")
+
+    @staticmethod
+    def weight_of_layer(node: cst.Attribute, base: Value, owner: Module) -> Value:
+        """`self.emb.embedding`, which an embedding has from the start; other layers make theirs when called."""
+        layers = {one.torch if isinstance(one, LayerNode) else "" for one in owner.options}
+        still = any(weight.still for one in owner.options if isinstance(one, LayerNode) for weight in one.weights)
+        if layers == {"torch.nn.Embedding"} and node.attr.value == "weight" and not still:
+            return Value(node.with_changes(value=base.node, attr=cst.Name("embedding")), Tensor("float", 2))
+        raise Unsupported("MIG301", f"{nodes.code(node)}: a weight that Flax's layer makes when it is called")
 
     def submodule_method(self, node: cst.Call, func: Value, owner: Module, name: str) -> Value | None:
         """A method of the user's, `self.encoder.encode(x)`; None for anything else."""
@@ -91,3 +102,8 @@ def _settings(torch: str) -> frozenset[str]:
     layer = TABLE.get(torch)
     names = {parameter.name for parameter in signature(layer.signature)} if layer is not None else set()
     return frozenset(names - {"bias", "weight"})
+
+
+def _has_weight(node: Node, attribute: str) -> bool:
+    """Whether an attribute of a module is a weight of a layer of torch's."""
+    return isinstance(node, LayerNode) and any(weight.torch == attribute for weight in node.weights)

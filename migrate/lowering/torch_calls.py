@@ -29,9 +29,10 @@ from migrate.lowering.binding import Binding
 from migrate.lowering.data_loading import DataLoading
 from migrate.lowering.distributed import Distributed
 from migrate.lowering.elements import kinds_in
-from migrate.lowering.layers import FUNCTIONAL_LAYERS, Layers
+from migrate.lowering.layers import FUNCTIONAL_LAYERS
 from migrate.lowering.losses import Losses
 from migrate.lowering.optimizers import Optimizers
+from migrate.lowering.pretrained_tables import PretrainedTables
 from migrate.lowering.typed_tensors import TypedTensors, tensor_type
 from migrate.machine import DEVICES, QUERIES, WRAPPERS, splits_batches
 from migrate.nodes import Expr
@@ -57,7 +58,7 @@ _ALIKE = ("zeros_like", "ones_like", "full_like")
 _JOINING = ("cat", "concat", "concatenate")
 
 
-class TorchCalls(Losses, Layers, Optimizers, Distributed, DataLoading, TypedTensors, Binding):
+class TorchCalls(Losses, PretrainedTables, Optimizers, Distributed, DataLoading, TypedTensors, Binding):
     """Rules, and names with a meaning of their own."""
 
     def torch_call(self, name: str, node: cst.Call) -> Value:

@@ -1,18 +1,23 @@
+from typing import Any
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
 
 class PaddedEmbed(nn.Embed):
-    """An embedding whose row `padding_idx` starts at zero and learns nothing from being looked up."""
+    """An embedding whose row `padding_idx` learns nothing from being looked up. It starts at zero, unless an
+    initialiser is given."""
 
     padding_idx: int = 0
+    embedding_init: Any = None
 
     def setup(self):
         def initial(key, shape, dtype):
-            return self.embedding_init(key, shape, dtype).at[self.padding_idx].set(0)
+            return nn.initializers.normal(1.0)(key, shape, dtype).at[self.padding_idx].set(0)
 
-        self.embedding = self.param("embedding", initial, (self.num_embeddings, self.features), self.param_dtype)
+        given = self.embedding_init or initial
+        self.embedding = self.param("embedding", given, (self.num_embeddings, self.features), self.param_dtype)
 
     def __call__(self, inputs):
         y = super().__call__(inputs)

@@ -107,7 +107,8 @@ def _form(layer: Layer, call: Call) -> Layer:
 
 def _in_form(layer: Layer, variant: Variant) -> Layer:
     layout = variant.layout or layer.layout
-    return replace(layer, template=variant.template, layout=layout, returns=variant.returns)
+    defaults = layer.defaults if variant.defaults is None else variant.defaults
+    return replace(layer, template=variant.template, layout=layout, returns=variant.returns, defaults=defaults)
 
 
 def _equal(node: Expr, value: object) -> bool:

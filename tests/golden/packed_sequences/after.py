@@ -2,6 +2,7 @@
 elements of a packed sequence is refused."""
 
 from functools import partial
+from typing import Any
 
 import flax.linen as nn
 import jax
@@ -80,15 +81,18 @@ class LSTM(nn.Module):
 
 
 class PaddedEmbed(nn.Embed):
-    """An embedding whose row `padding_idx` starts at zero and learns nothing from being looked up."""
+    """An embedding whose row `padding_idx` learns nothing from being looked up. It starts at zero, unless an
+    initialiser is given."""
 
     padding_idx: int = 0
+    embedding_init: Any = None
 
     def setup(self):
         def initial(key, shape, dtype):
-            return self.embedding_init(key, shape, dtype).at[self.padding_idx].set(0)
+            return nn.initializers.normal(1.0)(key, shape, dtype).at[self.padding_idx].set(0)
 
-        self.embedding = self.param("embedding", initial, (self.num_embeddings, self.features), self.param_dtype)
+        given = self.embedding_init or initial
+        self.embedding = self.param("embedding", given, (self.num_embeddings, self.features), self.param_dtype)
 
     def __call__(self, inputs):
         y = super().__call__(inputs)
@@ -138,7 +142,7 @@ def torch_init(fan_in, **initializers):
 
 class Tagger(nn.Module):
     def setup(self):
-        self.embed = PaddedEmbed(10, 6, embedding_init=nn.initializers.normal(1.0))
+        self.embed = PaddedEmbed(10, 6)
         self.rnn = LSTM(5, batch_first=True, bidirectional=True)
         self.tag = nn.Dense(3, **torch_init(fan_in=10))
 
