@@ -18,13 +18,14 @@ from migrate.kinds import (
 )
 from migrate.lowering.binding import Binding
 from migrate.lowering.clipping import Clipping
+from migrate.lowering.gradient_flow import GradientFlow
 from migrate.lowering.region import method_call_of
 from migrate.lowering.step_function import jit_decorator
 from migrate.nodes import Expr, Statement
 from migrate.states import GRADS, OPT_STATE, PARAMS, State
 
 
-class Accumulation(Clipping, Binding):
+class Accumulation(Clipping, Binding, GradientFlow):
     """Optimizer steps on accumulated gradients."""
 
     def accumulates(self, kind: Optimizer) -> bool:
@@ -51,6 +52,7 @@ class Accumulation(Clipping, Binding):
 
     def zeroed_gradients(self, models: Sequence[Place]) -> list[Statement]:
         """Starts the sums of gradients anew."""
+        cleared, self.cleared_by_step = self.cleared_by_step, frozenset()
         made: list[Statement] = []
         for params, grads in self.gradient_states(models):
             if self.root(grads.place) not in self.script.accumulated:
@@ -58,7 +60,8 @@ class Accumulation(Clipping, Binding):
             # a function that clears them takes them all the same, so its callers must have them
             if self.root(grads.place) not in self.script.summed and self.scope == self.root(grads.place).scope:
                 self.script.found_zeroed_first.add(self.root(grads.place))
-            made.append(self.zero_gradients(params, grads))
+            if self.root(grads.place) not in cleared:
+                made.append(self.zero_gradients(params, grads))
         return made
 
     def clip_statement(self, node: cst.Call, bound: Expr | None = None) -> list[Statement]:
@@ -67,8 +70,13 @@ class Accumulation(Clipping, Binding):
         clip = self.clipping(node)
         following = list(self.following[0]) if self.following else []
         step = method_call_of(following[0], "step") if following and _is_statement(following[0]) else None
-        if bound is None and step is not None and isinstance(self.kind_of(step.value), Optimizer):
-            self.pending_clip = clip
+        stepped = self.kind_of(step.value) if step is not None else None
+        own = set(map(self.root, stepped.models)) if isinstance(stepped, Optimizer) else set[Place]()
+        if own >= set(map(self.root, clip.models)) and (clip.norm or bound is None):
+            read = bound is not None and (not isinstance(bound, cst.Name) or self.live(bound.value))
+            self.pending_clip, self.pending_norm = clip, bound if read else None
+            if bound is not None:
+                self.bind(bound, Tensor("float", 0))
             return []
         states = [grads for _, grads in self.gradient_states(clip.models)]
         if any(self.root(state.place) not in self.script.accumulated for state in states):
@@ -104,6 +112,8 @@ class Accumulation(Clipping, Binding):
         clip_names: list[str] = []
         params, grads = _tree(p), _tree(g)
         clip, self.pending_clip = self.pending_clip, None
+        norm, self.pending_norm = self.pending_norm, None
+        self.cleared_by_step = self.cleared_next(kind)
         if clip is not None:
             self.unit.use_snippet(clip.snippet)
             values: list[Expr] = []
@@ -115,15 +125,19 @@ class Accumulation(Clipping, Binding):
                 values.append(value)
             clipped = _tree([self.state_name(grads) for _, grads in self.gradient_states(clip.models)])
             call = nodes.call(clip.snippet, nodes.expression(clipped), *values)
-            body.append(nodes.statement(f"{clipped}{', _' if clip.norm else ''} = {{call}}", call=call))
+            target = f"{clipped}, {'_' if norm is None else 'norm'}" if clip.norm else clipped
+            body.append(nodes.statement(f"{target} = {{call}}", call=call))
         body.append(nodes.statement(f"updates, {o} = {optimizer}.update({grads}, {o}, {params})"))
+        results = [o, *(f"jax.tree.map(jnp.zeros_like, {name})" for name in g if self.cleared_by_step)]
+        results += [] if norm is None else ["norm"]
         if len(states) == 1:
-            body.append(nodes.statement(f"return optax.apply_updates({params}, updates), {o}"))
+            results.insert(0, f"optax.apply_updates({params}, updates)")
         else:
             body.append(nodes.statement(f"{', '.join(p)} = optax.apply_updates({params}, updates)"))
-            body.append(nodes.statement(f"return {', '.join(p)}, {o}"))
+            results[:0] = p
+        body.append(nodes.statement(f"return {', '.join(results)}"))
         parameters = [*statics, *p, o, *g, *clip_names]
-        decorator = jit_decorator(statics, [*p, o])
+        decorator = jit_decorator(statics, [*p, o, *(g if self.cleared_by_step else ())])
 
         def make(name: str) -> list[Statement]:
             return [suites.function(name, parameters, body, decorator)]
@@ -134,8 +148,18 @@ class Accumulation(Clipping, Binding):
         if not shared:
             arguments.insert(0, nodes.expression(kind.place.name))
         written = [*(self.write(params) for params, _ in states), self.write(opt_state)]
+        written += [self.write(grads) for _, grads in states if self.cleared_by_step]
+        written += [] if norm is None else [norm]
         targets = nodes.tuple_of(written, parentheses=False)
         return [nodes.statement("{t} = {c}", t=targets, c=nodes.call(name, *arguments))]
+
+    def cleared_next(self, kind: Optimizer) -> frozenset[Place]:
+        """The models of an optimizer, where the next statement clears the gradients of these and no others: the step
+        can do it at once."""
+        models = frozenset(map(self.root, kind.models))
+        following = next(iter(self.following[0]), None) if self.following else None
+        clears = isinstance(following, cst.SimpleStatementLine) and self.zeroed(following) == models
+        return models if clears and not models & self.script.leaves else frozenset()
 
 
 def _tree(names: Sequence[str]) -> str:

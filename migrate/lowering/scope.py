@@ -100,6 +100,8 @@ class Scope(Parts):
         self.pending_place = NOWHERE  # the target of the assignment being lowered
         self.pending_cycle: Expr | None = None  # the schedule of the momentum that goes with a new scheduler
         self.pending_clip: Clip | None = None  # what the next optimizer step does first
+        self.pending_norm: Expr | None = None  # the target of the norm that it clips
+        self.cleared_by_step: frozenset[Place] = frozenset()  # models whose gradients the last step has cleared
         self.ready: set[Place] = set()  # models whose parameters are made
         self.rates: dict[Place, Expr] = {}  # optimizer -> its learning rate as written
         self.optimizer_models: dict[Place, tuple[Place, ...]] = {}

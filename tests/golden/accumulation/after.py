@@ -48,15 +48,14 @@ def forward_backward(params, grads, x_batch, y_batch):
     return jax.tree.map(jnp.add, grads, new_grads), {"loss": loss}
 
 
-@jax.jit(donate_argnames=("params", "opt_state"))
+@jax.jit(donate_argnames=("params", "opt_state", "grads"))
 def optimizer_update(params, opt_state, grads):
+    grads, _ = clip_grad_norm(grads, 1.0)
     updates, opt_state = optimizer.update(grads, opt_state, params)
-    return optax.apply_updates(params, updates), opt_state
+    return optax.apply_updates(params, updates), opt_state, jax.tree.map(jnp.zeros_like, grads)
 
 
 for i in range(32):
     grads, metrics = forward_backward(params, grads, x[i : i + 1], y[i : i + 1])
     if (i + 1) % accumulation == 0:
-        grads, norm = clip_grad_norm(grads, 1.0)
-        params, opt_state = optimizer_update(params, opt_state, grads)
-        grads = jax.tree.map(jnp.zeros_like, params)
+        params, opt_state, grads = optimizer_update(params, opt_state, grads)

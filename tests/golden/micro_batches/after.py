@@ -116,10 +116,10 @@ def forward_backward(model, criterion, params, batch_stats, grads, micro_batches
     return batch_stats, grads, metrics
 
 
-@jax.jit(static_argnames="optimizer", donate_argnames=("params", "opt_state"))
+@jax.jit(static_argnames="optimizer", donate_argnames=("params", "opt_state", "grads"))
 def optimizer_update(optimizer, params, opt_state, grads):
     updates, opt_state = optimizer.update(grads, opt_state, params)
-    return optax.apply_updates(params, updates), opt_state
+    return optax.apply_updates(params, updates), opt_state, jax.tree.map(jnp.zeros_like, grads)
 
 
 @jax.jit(
@@ -195,8 +195,7 @@ def main(accumulation=2, clip=1.0):
         loss = metrics["loss"][-1]
         if clip != 0.0:
             grads, _ = clip_grad_norm(grads, clip)
-        params, opt_state = optimizer_update(optimizer, params, opt_state, grads)
-        grads = jax.tree.map(jnp.zeros_like, params)
+        params, opt_state, grads = optimizer_update(optimizer, params, opt_state, grads)
         print(f"loss {loss.item() * accumulation:.4f}")
 
         # the losses are summed, the step follows at once
