@@ -12,11 +12,11 @@ import libcst as cst
 
 from migrate import layouts, nodes, suites, usage
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Kind, Number, Plain, Tensor, join
+from migrate.kinds import Kind, Model, Number, Plain, Tensor, join
 from migrate.lowering.binding import Binding
 from migrate.lowering.scope import NextTurn
 from migrate.lowering.unit import Environment
-from migrate.machine import COMPILERS
+from migrate.machine import COMPILERS, splits_batches
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
 
@@ -24,12 +24,28 @@ from migrate.rules.rule import Value
 class Branches(Binding):
     """`if` with a test that is a tensor."""
 
-    def of_compilers(self, test: Expr) -> bool | None:
-        """What a test of torch's compilers says, none of which is at work: `not torch.jit.is_scripting()`."""
+    def of_what_is_gone(self, test: Expr) -> bool | None:
+        """What a test says of what the output does without: torch's compilers, `not torch.jit.is_scripting()`, and
+        wrappers for several devices. None for other tests."""
         if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
-            inner = self.of_compilers(test.expression)
+            inner = self.of_what_is_gone(test.expression)
             return None if inner is None else not inner
-        return False if isinstance(test, cst.Call) and self.torch_name(test.func) in COMPILERS else None
+        if not isinstance(test, cst.Call):
+            return None
+        return False if self.torch_name(test.func) in COMPILERS or self.asks_for_wrapper(test) else None
+
+    def asks_for_wrapper(self, test: cst.Call) -> bool:
+        """Whether a test asks if a model is wrapped for several devices: `isinstance(model, nn.DataParallel)`,
+        `hasattr(model, "module")`. None is."""
+        asked, name = nodes.dotted(test.func), nodes.code(test.args[0].value) if test.args else ""
+        model = self.kind_of_name(name)
+        if len(test.args) != 2 or not isinstance(model, Model):
+            return False
+        sought = test.args[1].value
+        if asked == "hasattr":
+            return nodes.is_literal(sought, "module") and "module" not in self.script.classes[model.cls].attributes
+        options = nodes.elements(sought) if isinstance(sought, cst.Tuple) else [sought]
+        return asked == "isinstance" and all(splits_batches(self.torch_name(one) or "") for one in options)
 
     def ended(self, body: Sequence[Statement], end: Environment, other: Environment) -> list[Statement]:
         """One of several ways to the same place: names whose channels are last at its end, and not on the other way, go

@@ -68,7 +68,7 @@ class ControlFlow(ChosenWeights, Branches, ToldModes, Precision, DataLoading, Op
             self.env.kinds[name.value] = Tensor()
 
     def statement_If(self, node: cst.If) -> list[Statement]:
-        decided = self.of_compilers(node.test)
+        decided = self.of_what_is_gone(node.test)
         if decided is not None:
             return self.taken_side(node, decided)
         settled = self.settle([node])

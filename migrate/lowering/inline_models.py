@@ -27,7 +27,7 @@ from migrate.rules.rule import Value
 from migrate.script import INLINE
 from migrate.states import MODES
 
-_CHAINED = ("to", "cuda", "cpu", "float", "double", "train", "eval", "requires_grad_")
+CHAINED = ("to", "cuda", "cpu", "float", "double", "train", "eval", "requires_grad_")
 
 
 class InlineModels(Setup, Binding):
@@ -36,7 +36,7 @@ class InlineModels(Setup, Binding):
     def constructed(self, node: Expr, target: cst.CSTNode) -> Value:
         """The value of an assignment; what torch layers do in it is noted for the model that it makes."""
         made = node
-        while isinstance(made, cst.Call) and isinstance(made.func, cst.Attribute) and made.func.attr.value in _CHAINED:
+        while isinstance(made, cst.Call) and isinstance(made.func, cst.Attribute) and made.func.attr.value in CHAINED:
             made = made.func.value
         name = self.torch_name(made.func) if isinstance(made, cst.Call) else None
         if (

@@ -13,6 +13,7 @@ from migrate.facts import Example, FunctionFacts
 from migrate.kinds import (
     VANISHING,
     DType,
+    Host,
     Kind,
     Model,
     Parameters,
@@ -20,7 +21,7 @@ from migrate.kinds import (
     StateDict,
     Tensor,
 )
-from migrate.lowering.arguments import placed
+from migrate.lowering.arguments import argument_names, placed
 from migrate.lowering.fields_alone import reads_fields
 from migrate.lowering.host_draws import HostDraws
 from migrate.lowering.precision import Precision
@@ -29,6 +30,7 @@ from migrate.lowering.told_modes import ToldModes
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
 from migrate.states import BATCH_STATS, MODE, PARAMS, State
+from migrate.walking import every
 
 _SAME = ("to", "cuda", "cpu", "float", "compile", "requires_grad_", "share_memory")
 
@@ -352,7 +354,8 @@ class Models(ToldModes, Precision, HostDraws):
         if kind.place is None:
             raise Unsupported("MIG301", f"{method} of a model that has no name of its own")
         facts = self.script.functions[f"{kind.cls}.{method}"]
-        values = [self.array(arg.value) for arg in node.args]
+        names = argument_names(node.args, facts.parameter_names[0 if "staticmethod" in facts.decorators else 1 :])
+        values = [self.given_whole(arg.value, facts, name) for arg, name in zip(node.args, names, strict=True)]
         self.pass_kinds(facts, node.args, values)
         lowered = zip(placed(node.args, values), values, strict=True)
         args = [arg for arg, value in lowered if not isinstance(value.kind, VANISHING)]
@@ -369,11 +372,29 @@ class Models(ToldModes, Precision, HostDraws):
             return Value(self.mutating_apply(kind.place, applied), facts.result)
         return Value(applied, facts.result)
 
+    def given_whole(self, node: Expr, facts: FunctionFacts, parameter: str) -> Value:
+        """An argument of a method. A batch that the method takes apart is more than one array: a step function is given
+        all of them."""
+        value = self.expr(node)
+        whole = isinstance(value.kind, Host) and value.kind.what == "batch" and _takes_apart(facts.node, parameter)
+        if not whole:
+            return self.as_array(value)
+        if self.region is not None:
+            return value
+        return replace(value, node=nodes.call("jax.tree.map", self.taken_in(value.node).func, value.node))
+
     def of_fields(self, cls: str, method: str) -> bool:
         """Whether a method reads nothing of its module but the fields, which a module has before its weights."""
         facts, function = self.script.classes[cls], self.script.functions[f"{cls}.{method}"]
         fields = set(facts.fields) - facts.renamed.keys() - facts.changed
         return not function.decorators and not facts.own_draws - {"dropout"} and reads_fields(function.node, fields)
+
+
+def _takes_apart(function: cst.FunctionDef, parameter: str) -> bool:
+    """Whether a function unpacks a parameter, or takes items of it."""
+    unpacked = [found.value for found in every(function, cst.Assign) if isinstance(found.targets[0].target, cst.Tuple)]
+    parts = [*unpacked, *(found.value for found in every(function, cst.Subscript))]
+    return any(nodes.dotted(part) == parameter for part in parts)
 
 
 def named_leaves(tree: Expr) -> Expr:

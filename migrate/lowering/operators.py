@@ -69,7 +69,7 @@ class Operators(Branches):
         return Value(node.with_changes(expression=_operand(node.expression, value.node)), kind, value.layout)
 
     def expr_BooleanOperation(self, node: cst.BooleanOperation) -> Value:
-        decided = self.of_compilers(node.left)
+        decided = self.of_what_is_gone(node.left)
         if decided is not None:  # the left side alone decides `False and x`, and says nothing in `False or x`
             says_all = decided is isinstance(node.operator, cst.Or)
             return Value(nodes.name(str(decided)), Number()) if says_all else self.expr(node.right)
@@ -151,6 +151,9 @@ class Operators(Branches):
         options = [_keys(node.body), _keys(node.orelse)]
         if None not in options and set() < set().union(*(keys or () for keys in options)) <= RUNNING:
             return Value(node, RunningOptions())  # dict(fused=True) if fused else dict()
+        decided = self.of_what_is_gone(node.test)
+        if decided is not None:
+            return self.expr(node.body if decided else node.orelse)
         with self.conditionally():
             body, orelse = self.expr(node.body), self.expr(node.orelse)
         if isinstance(body.kind, Device) or isinstance(orelse.kind, Device):

@@ -15,12 +15,13 @@ from migrate.lowering.precision import Precision
 from migrate.lowering.region import call_of, goes_backward, method_call_of
 from migrate.lowering.scope import HOST_CONTEXTS, Block
 from migrate.lowering.told_modes import flag_of
+from migrate.lowering.unnamed import Unnamed
 from migrate.nodes import Expr, Statement
 
 _GRADIENTS_WHERE = "torch.set_grad_enabled"
 
 
-class PlainTerms(Precision):
+class PlainTerms(Precision, Unnamed):
     """Statements that say the same in other words."""
 
     def say_plainly(self, block: Block) -> bool:
@@ -75,6 +76,9 @@ class PlainTerms(Precision):
         stepped = self.closure_first(statement, small)
         if stepped is not None:
             return stepped
+        named = self.named_first(statement, small)
+        if named is not None:
+            return named
         call = call_of(statement)
         if call is not None and isinstance(call.func, cst.Attribute):
             said = self.plain_call(call, call.func)

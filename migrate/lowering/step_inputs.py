@@ -104,11 +104,13 @@ class StepInputs(LossFunctions):
             raise Unsupported("MIG401", f"the loss reads {name}, a dict of more than arrays: jit takes no such dict")
 
     def taken_apart(self, body: Sequence[Statement], name: str) -> bool:
-        """Whether a batch is more than one array: a step takes parts of it, or hands it on to a function."""
+        """Whether a batch is more than one array: a step takes parts of it, or hands it on to a function, or
+        as it is to a method of a model."""
         module = cst.Module(list(body))
         given_to = [call for call in usage.calls(module) if any(nodes.dotted(arg.value) == name for arg in call.args)]
         return any(nodes.dotted(found.value) == name for found in every(module, cst.Subscript)) or any(
-            isinstance(self.kind_of(call.func), Function) for call in given_to
+            isinstance(self.kind_of(call.func), Function) or nodes.code(call.func).endswith(".apply")
+            for call in given_to
         )
 
     def taken_by_turn(self, gathering: Gathering, statics: dict[str, Expr], inputs: dict[str, Expr]) -> dict[str, Expr]:
