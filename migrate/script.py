@@ -19,6 +19,7 @@ class Script:
     classes: dict[str, ClassFacts] = field(default_factory=dict)
     functions: dict[str, FunctionFacts] = field(default_factory=dict)
     places: dict[Place, str] = field(default_factory=dict)  # models made by the script -> class
+    averaging: dict[Place, str] = field(default_factory=dict)  # averages of models -> what an update weighs
     handed: set[Place] = field(default_factory=set)  # models and optimizers that functions make for their callers
     given_up: set[Place] = field(default_factory=set)  # those that they have used: their weights are returned as well
     perhaps_loaded: set[Place] = field(default_factory=set)  # models whose makers return None for weights not read

@@ -17,6 +17,7 @@ from migrate.kinds import (
     Tensor,
 )
 from migrate.layers.table import TABLE
+from migrate.lowering.averaging import Averaging
 from migrate.lowering.calls import Calls
 from migrate.lowering.checkpoints import Checkpoints
 from migrate.lowering.finding import CLIPPING
@@ -31,7 +32,7 @@ from migrate.nodes import Statement
 from migrate.rules.rule import Value
 
 
-class ExpressionStatements(Setup, Calls, Checkpoints, Leaves, OptimizerStatements):
+class ExpressionStatements(Averaging, Setup, Calls, Checkpoints, Leaves, OptimizerStatements):
     """Statements that are calls."""
 
     def small_Expr(self, line: cst.SimpleStatementLine, small: cst.Expr) -> list[Statement]:
@@ -114,6 +115,8 @@ class ExpressionStatements(Setup, Calls, Checkpoints, Leaves, OptimizerStatement
             raise Unsupported("MIG204", f"{nodes.code(node)} outside a function given to apply")
         if name in CLIPPING:
             return self.clip_statement(node)
+        if name == "torch.optim.swa_utils.update_bn" and self.keeps_no_statistics(node):
+            return []
         if name in TABLE and TABLE[name].wraps and node.args:
             layer = nodes.code(node.args[0].value)
             text = f"{nodes.code(node)} changes a layer in place: write {layer} = {nodes.code(node)}"
@@ -128,6 +131,8 @@ class ExpressionStatements(Setup, Calls, Checkpoints, Leaves, OptimizerStatement
             return self.load_model(node, kind)
         if method == "apply":
             return self.apply_initializer(node, kind)
+        if method == "update_parameters" and self.averages(place):
+            return self.update_average(node, kind)
         if method == "zero_grad":
             return self.zeroed_gradients((place,))
         return None

@@ -15,7 +15,7 @@ from migrate.lowering.example_shapes import ExampleShapes
 from migrate.lowering.examples import Examples
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
-from migrate.states import BATCH_STATS, CYCLE, GRADS, OPT_STATE, PARAMS, State
+from migrate.states import BATCH_STATS, COUNT, CYCLE, GRADS, OPT_STATE, PARAMS, State
 from migrate.weights import weights_of
 
 
@@ -40,7 +40,8 @@ class Initialisation(ExampleShapes, Examples):
         self.env.modes[place] = kind.mode or "train"
         made = suites.rebuilt(line, small, small.with_changes(value=value.node))
         if kind.copied is not None:
-            return [*made, *self.copied_weights(place, kind.copied)]
+            counted = [nodes.statement("{n} = 0", n=self.write(State(COUNT, place)))] if self.averages(place) else []
+            return [*made, *self.copied_weights(place, kind.copied), *counted]
         self.ready.discard(place)
         states = self.state_of(Model(kind.cls, place))
         if place in self.script.perhaps_loaded:

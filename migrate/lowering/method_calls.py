@@ -166,6 +166,12 @@ class MethodCalls(ValueCalls):
         if isinstance(kind, Items) and kind.type == DICT and method in ("items", "values"):
             pair = Items((Plain("str"), kind.joined()), type="tuple")
             return Value(node, Items(None, pair if method == "items" else kind.joined()))
+        held = self.script.attributes.get(kind.cls, {}).get(f"self.{method}") if isinstance(kind, Instance) else None
+        if isinstance(held, Model):
+            told = (
+                f"{nodes.code(func)} is a model of another object, which has its weights: call it in a method of that"
+            )
+            raise Unsupported("MIG404", told)
         if isinstance(kind, Instance) and f"{kind.cls}.{method}" in self.script.functions:
             return self.user_call(node, Value(func.with_changes(value=base.node)), Function(f"{kind.cls}.{method}"))
         if isinstance(func.value, cst.Name) and func.value.value == "self" and not isinstance(kind, SelfModule):

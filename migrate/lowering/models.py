@@ -312,7 +312,8 @@ class Models(ToldModes, Precision, HostDraws):
             if method == "double" or (method == "to" and any(isinstance(kind, DType) for kind in kinds)):
                 self.cast_model(node, kind.place)
             return base
-        if method == "forward" or method == "__call__":
+        wrapped = method == "module" and method not in self.script.classes[kind.cls].attributes  # DDP(net).module(x)
+        if method in ("forward", "__call__") or wrapped:
             return self.model_call(node, base)
         if f"{kind.cls}.{method}" in self.script.functions:
             return self.own_model_method(node, base, kind, method)

@@ -325,6 +325,7 @@ def _fingerprint(script: Script, written: frozenset[int]) -> str:
                 sorted(script.handed),
                 sorted(script.given_up),
                 sorted(script.perhaps_loaded),
+                sorted(script.averaging.items()),
                 sorted(script.foreign_models),
                 sorted(script.by_value | script.hashed),
                 sorted((model, sorted(found)) for model, found in script.holders.items()),
@@ -363,5 +364,5 @@ def _fingerprint(script: Script, written: frozenset[int]) -> str:
     parts.append(repr({place: [nodes.code(a) for a in e.arguments] for place, e in script.examples.items()}))
     for name, facts in script.functions.items():
         parts.append(f"{name} {[(site.scope, sorted(site.bound)) for site in facts.found_calls]}")
-        parts.append(f"{sorted(facts.found_uses)} {facts.found_traced}")
+        parts.append(f"{sorted(facts.found_uses)} {sorted(facts.keeps)} {facts.found_traced}")
     return _ORIGINS.sub("", "\n".join(parts))

@@ -340,8 +340,9 @@ class Scope(Parts):
         """Whether an object came as an argument: what a function made for this scope did not."""
         if place in self.script.selves:
             return True
-        source = self.script.parameters_of.get(place)
-        return source is not None and source not in self.script.handed
+        source, facts = self.script.parameters_of.get(place), self.script.functions.get(place.scope)
+        parameter = facts is not None and place.name in facts.parameter_names
+        return source is not None and (parameter or source not in self.script.handed)
 
     def is_global(self, place: Place) -> bool:
         """Whether an object is one constant of the module that every function reaches by the same name."""

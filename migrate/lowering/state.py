@@ -36,7 +36,7 @@ class StateAccess(Detached):
         if self.root(place) in self.script.leaves:
             return {PARAMS: short, GRADS: f"{short}_grad"}[state.what]
         if state.what == COUNT:
-            return f"{short}_steps"
+            return f"{short}_updates" if self.averages(place) else f"{short}_steps"
         if state.what == CYCLE:
             return f"{short}_momentum"
         if state.what == MODE:
@@ -212,7 +212,16 @@ class StateAccess(Detached):
             return [] if kind.plateau else [State(COUNT, kind.place), *cycle]
         if isinstance(kind, Optimizer):
             return [State(OPT_STATE, kind.place)]
-        return [State(what, kind.place) for what in (PARAMS, *((BATCH_STATS,) if self.stats_of(kind) else ()))]
+        kept = [
+            PARAMS,
+            *([BATCH_STATS] if self.stats_of(kind) else []),
+            *([COUNT] if self.averages(kind.place) else []),
+        ]
+        return [State(what, kind.place) for what in kept]
+
+    def averages(self, place: Place) -> bool:
+        """Whether a model is an average of another one, which counts its updates."""
+        return self.root(place) in self.script.averaging
 
     def variables(self, model: Model) -> Expr:
         """The Flax variables of a model: `{"params": params, "batch_stats": batch_stats}`."""

@@ -156,6 +156,35 @@ optimizer = optim.SGD([{"params": weights}, {"params": biases, "lr": 0.2, "weigh
             e.mul_(0.9).add_(p, alpha=0.1)
     losses.append(average(x).sum().item())
 """,
+    "averages of torch's own": """from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn, update_bn
+
+
+class Follower:
+    def __init__(self, net):
+        self.average = AveragedModel(net, multi_avg_fn=get_ema_multi_avg_fn(0.9))
+
+    def follow(self, net):
+        self.average.update_parameters(net)
+
+    def level(self, x):
+        return self.average(x).sum().item()
+
+
+def follow(average, net):
+    average.update_parameters(net)
+
+
+follower = Follower(model)
+mean = AveragedModel(model)
+"""
+    + SGD
+    + LOOP
+    + """    follower.follow(model)
+    if step > 3:
+        follow(mean, model)
+    losses.append(follower.level(x) + mean.module(x).sum().item())
+update_bn([x], mean)
+""",
     "moving average by a function": """def follow(target, source, tau):
     for e, p in zip(target.parameters(), source.parameters()):
         e.data.copy_(tau * p.data + (1.0 - tau) * e.data)
@@ -326,8 +355,7 @@ optimizer =""",
 
 def main(net):
     optimizer = optim.Adam(net.parameters(), lr=0.1)
-    schedule = optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.2, total_steps=12)
-    trainer = Trainer(net, optimizer, schedule)
+    trainer = Trainer(net, optimizer, optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.2, total_steps=12))
     trainer.run(4)
     trainer.run(6)
 

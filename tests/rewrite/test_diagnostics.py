@@ -60,7 +60,7 @@ def module(line: str, base: str = "nn.Module") -> str:
 
 
 INIT = "def start(m):\n    for p in m.parameters():\n        p.zero_()\n\n\n"
-MAKE = "def make(model):\n    return optim.SGD(model.parameters(), lr=0.1)\n\n\n"
+MAKE = "def make(model):\n    return [optim.SGD(model.parameters(), lr=0.1)]\n\n\n"
 
 # code: the source, and the line that it points to ("" for the file as a whole)
 SOURCES: dict[str, tuple[str, str]] = {
@@ -89,8 +89,8 @@ SOURCES: dict[str, tuple[str, str]] = {
     "MIG401": (LOOP.replace("loss.backward()", "loss.backward(x)"), "    loss = model(x).sum()"),
     "MIG402": (HEAD + "model = Net()\nprint(model)\n", "model = Net()"),
     "MIG404": (
-        LOOP.replace("optimizer = optim.SGD(model.parameters(), lr=0.1)", MAKE + "optimizer = make(model)"),
-        "    return optim.SGD(model.parameters(), lr=0.1)",
+        LOOP.replace("optimizer = optim.SGD(model.parameters(), lr=0.1)", MAKE + "optimizer = make(model)[0]"),
+        "    return [optim.SGD(model.parameters(), lr=0.1)]",
     ),
 }
 MODES = """

@@ -1,0 +1,69 @@
+"""Training as people arrange it: wrappers for devices, objects without names, batches that models take apart."""
+
+from __future__ import annotations
+
+from tests.conformance.rewritten import clean
+
+HEAD = """import torch
+import torch.nn as nn
+from torch.nn.parallel import DistributedDataParallel as DDP
+from torch.utils.data import DataLoader, TensorDataset
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(3, 2)
+
+    def forward(self, x):
+        return self.fc(x)
+
+    def training_step(self, batch):
+        x, y = batch
+        return nn.functional.cross_entropy(self(x), y)
+
+
+loader = DataLoader(TensorDataset(torch.randn(8, 3), torch.zeros(8, dtype=torch.long)), batch_size=4)
+"""
+
+
+def test_no_model_is_wrapped() -> None:
+    made = clean(
+        HEAD
+        + """model = Net()
+if torch.cuda.device_count() > 1:
+    model = nn.DataParallel(model)
+raw = model.module if isinstance(model, (DDP, nn.DataParallel)) else model
+torch.save(model.module.state_dict() if hasattr(model, "module") else model.state_dict(), "net.pt")
+print(raw(torch.ones(1, 3)))
+"""
+    ).text
+    assert "raw = model\n" in made
+    assert 'Path("net.pt").write_bytes(serialization.to_bytes(params))' in made
+
+
+def test_objects_get_the_names_that_their_function_has_for_them() -> None:
+    made = clean(
+        HEAD
+        + """
+def fit(model, optimizer):
+    for batch in loader:
+        loss = model.training_step(batch)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def train():
+    net = Net()
+    fit(net, torch.optim.SGD(net.parameters(), lr=0.1))
+    return net
+
+
+train()
+"""
+    ).text
+    assert "    optimizer = optax.sgd(0.1)\n    opt_state = optimizer.init(params)\n" in made
+    assert "    params, opt_state = fit(net, params, optimizer, opt_state)\n    return params, net\n" in made
+    assert made.endswith("\nparams, net = train()\n")
+    assert "jax.tree.map(jnp.asarray, batch)" in made
