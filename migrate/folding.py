@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import io
 import re
+import tokenize
 from collections.abc import Iterable, Iterator
 
 from migrate.source import SourceFile
@@ -25,11 +27,20 @@ def folded(text: str, source: SourceFile, snippets: Iterable[str] = ()) -> str:
         tree = ast.parse(text)
     except SyntaxError:  # for another to tell
         return text
+    long -= {i for i, column in _trailing_comments(text) if len(lines[i][:column].rstrip()) <= limit}
     found = {part for part in _parts(tree, lines) if not long.isdisjoint(range(*part))}
     for start, end in sorted(found, reverse=True):
         lines[start:end] = _broken(lines[start:end], limit, source.module.default_indent)
     made = "\n".join(lines)
     return made if ast.dump(ast.parse(made)) == ast.dump(tree) else text
+
+
+def _trailing_comments(text: str) -> Iterator[tuple[int, int]]:
+    """The lines that end in a comment, and where it begins: what stands before it may fit."""
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        line, column = token.start
+        if token.type == tokenize.COMMENT and token.line[:column].strip():
+            yield line - 1, column
 
 
 def _parts(tree: ast.Module, lines: list[str]) -> Iterator[tuple[int, int]]:

@@ -68,6 +68,9 @@ class Layers(OptionsByName, Builders):
         facts = self.script.classes.get(self.cls)
         elsewhere = (self.cls, name) in self.script.called_first
         value = linen.construct(layer, call, self.asked_for(layer), elsewhere)
+        if self.context == "forward" and (layer.weights or trains):
+            state = "with new weights" if layer.weights else "in train mode"
+            raise Unsupported("MIG201", f"{name} is made in a forward pass, {state} at each call")
         if facts is not None and f"{self.making}.weight" in facts.stilled:
             value = stilled(value)
         if facts is not None and self.making:
@@ -183,8 +186,8 @@ class Layers(OptionsByName, Builders):
         taken = self.array(node.args[0].value)
         self.note_place(kind, taken.layout)
         entered = layouts.enter(taken, kind)
-        made = node.with_changes(func=callee.node, args=[node.args[0].with_changes(value=entered.node, keyword=None)])
-        value = layouts.leave(kind, made, entered)
+        made = node.with_changes(args=[node.args[0].with_changes(value=entered.node, keyword=None)])
+        value = layouts.leave(kind, called(callee.node, made), entered)
         if _is_still(kind):
             value = replace(value, node=nodes.call("jax.lax.stop_gradient", value.node))
         return Value(value.node, self.forward_kind(user, entered.kind)) if user else value
@@ -283,7 +286,21 @@ class Layers(OptionsByName, Builders):
         if kind.cls in self.script.half:
             own["dtype"] = nodes.expression("self.dtype")
         made = made.with_changes(args=nodes.extended(args, own))
+        if self.context == "forward":
+            made = self.made_in_passing(made, kind.cls)
         return Value(made, Module((ClassNode(kind.cls),)))
+
+    def made_in_passing(self, made: cst.Call, cls: str) -> Expr:
+        """`Attention(8, parent=None).bind({})` for a module without weights that a forward pass makes: Flax adopts
+        those that `setup` makes alone."""
+        inside = [self.script.classes[name] for name in self.script.with_submodules(cls)]
+        layers = [layer for facts in inside for node in facts.children.values() for layer in layers_in(node)]
+        if any(facts.parameters for facts in inside) or any(layer.weights for layer in layers):
+            raise Unsupported("MIG201", f"{spelled(cls)} is made in a forward pass, with new weights at each call")
+        if self.script.trains(cls) or self.script.draws(cls):
+            raise Unsupported("MIG201", f"{spelled(cls)} is made in a forward pass, in train mode at each call")
+        alone = made.with_changes(args=nodes.extended(made.args, {"parent": nodes.name("None")}))
+        return nodes.call(cst.Attribute(alone, cst.Name("bind")), cst.Dict([]))
 
     def handed_kind(self, written: Expr, kind: Kind) -> Kind:
         """What an argument of a module's constructor tells of a field. A field of this class that is handed on says no
@@ -310,6 +327,15 @@ class Layers(OptionsByName, Builders):
         """An argument of a module's constructor: a field can be hashed."""
         self.refuse_torch(value)
         return _hashable(value)
+
+
+def called(function: Expr, node: cst.Call) -> cst.Call:
+    """The call of a function with the arguments of `node`: `nn.softmax(x, axis=-1)` of `partial(nn.softmax, axis=-1)`
+    that is called where it is made."""
+    if not isinstance(function, cst.Call) or nodes.dotted(function.func) != "partial":
+        return node.with_changes(func=function)
+    inner, *given = function.args
+    return cst.Call(inner.value, [arg.with_changes(comma=cst.MaybeSentinel.DEFAULT) for arg in (*node.args, *given)])
 
 
 def stilled(value: Value) -> Value:

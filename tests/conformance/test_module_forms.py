@@ -224,7 +224,29 @@ class M(nn.Module):
         self.gate = torch.sigmoid(self.seen + self.attn.mean())
         return self.gate * y
 """
+MADE_IN_PASSING = """class Scores(nn.Module):
+    def __init__(self, scale):
+        super().__init__()
+        self.scale = scale
+        self.act = nn.Softmax(-1)
+
+    def forward(self, q):
+        return self.act(q * self.scale), q.sum()
+
+
+class M(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+
+    def forward(self, x):
+        scores, total = Scores(2.0)(self.fc(x))
+        scorer = Scores(total)
+        h = nn.MaxPool1d(2)(nn.ReLU()(scorer(scores)[0])[None])[0]
+        return nn.Softmax(dim=-1)(h) * total
+"""
 FORMS = {
+    "modules without weights that a forward pass makes": (MADE_IN_PASSING, Sample("M()", (3, 4))),
     "what is kept for others to look at": (KEPT, Sample("M()", (2, 3, 4))),
     "modules that nothing calls": (UNCALLED, Sample("M()", (3, 4))),
     "a flag that nobody passes": (A_FLAG_THAT_NOBODY_PASSES, Sample("M()", (3, 4))),
@@ -268,3 +290,25 @@ def test_the_same_from_the_same_weights(name: str, float64: None) -> None:
     for train in (False, True) if pair.trains else (False,):
         found += [f"train={train}: {difference.what}" for difference in pair.differing(inputs, train)]
     assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        ("nn.Linear(4, 4)", "torch.nn.Linear is made in a forward pass, with new weights at each call"),
+        ("nn.Dropout(0.1)", "torch.nn.Dropout is made in a forward pass, in train mode at each call"),
+        ("M(self.depth - 1)", "M is made in a forward pass, with new weights at each call"),
+    ],
+)
+def test_what_a_forward_pass_makes_anew_is_refused(made: str, said: str) -> None:
+    text = f"""class M(nn.Module):
+    def __init__(self, depth=0):
+        super().__init__()
+        self.depth = depth
+        self.fc = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return {made}(self.fc(x))
+"""
+    found = rewritten.conversion(HEAD + text).report.diagnostics
+    assert [(one.code, one.message) for one in found] == [("MIG201", said)]

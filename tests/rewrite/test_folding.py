@@ -47,6 +47,7 @@ def test_a_long_line_is_broken_and_nothing_else_changes(text: str, expected: str
         f"x = {LONG}; y = 1\n",
         f"if x: y = {LONG}\n",
         f"x = {LONG} + \\\n    1\n",
+        f"x = 1  # {'why ' * 30}\ny   =  f('#')  # {'why ' * 30}\n",
         f"match x:\n    case {LONG}:\n        y   =  1\n",
     ],
 )
