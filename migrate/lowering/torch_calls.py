@@ -171,6 +171,7 @@ class TorchCalls(Losses, PretrainedTables, Optimizers, Distributed, DataLoading,
     def value_by_rule(self, rule: Rule, call: Call) -> Value:
         """What a rule makes of its arguments. One that it writes more than once, and that calls a module or a function
         of the script, is computed before the statement: a module draws and changes its state at each call."""
+        call.hold = None if self.nested or self.conditional else self.held
         made = rule.function(call)
         text = nodes.code(made.node if isinstance(made, Value) else made)
         repeated = [n for n, v in call.bound.items() if _calls_more(v.node) and text.count(nodes.code(v.node)) > 1]

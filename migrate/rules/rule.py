@@ -11,7 +11,7 @@ value-and-gradient test run in both frameworks. An example names its inputs in a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from migrate import nodes
 from migrate.diagnostics import Unsupported
@@ -61,6 +61,7 @@ class Call:
     defaults: Mapping[str, Expr | None] = field(default_factory=dict)
     fresh_key: Callable[[], Expr] | None = None
     use_snippet: Callable[[str], None] | None = None
+    hold: Callable[[Expr], Expr] | None = None  # gives a value a name, in a statement before
     traced: bool = True  # inside what jit traces, where no shape may depend on data
 
     def has(self, name: str) -> bool:
@@ -100,6 +101,14 @@ class Call:
         """Declines every value of the argument but the allowed literals."""
         if self.has(name) and not any(nodes.is_literal(self.node(name), value) for value in allowed):
             raise Unsupported("MIG302", f"{self.api}: {name}={nodes.code(self.node(name))} is not supported")
+
+    def name(self, name: str) -> None:
+        """Gives an argument that is no plain name or attribute one, since it is to be written more than once."""
+        value = self.value(name)
+        if nodes.dotted(value.node) is None:
+            if self.hold is None:
+                raise Unsupported("MIG302", f"{self.api} of an expression that has no name")
+            self.bound = {**self.bound, name: replace(value, node=self.hold(value.node))}
 
     def on_host(self, what: str) -> None:
         """Declines a result whose shape depends on data inside what jit traces."""

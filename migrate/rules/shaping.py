@@ -3,7 +3,6 @@
 import libcst as cst
 
 from migrate import nodes
-from migrate.diagnostics import Unsupported
 from migrate.kinds import Items, Number, Tensor
 from migrate.nodes import Expr
 from migrate.rules.rule import Call, Value, rule
@@ -168,19 +167,18 @@ def expand(call: Call) -> Value:
 
     >>> x.expand(2, 3)  # x: f32[1, 3]
     jnp.broadcast_to(x, (2, 3))
+    >>> x.expand(4, -1, 3)  # x: f32[2, 1]
+    jnp.broadcast_to(x, (4, x.shape[-2], 3))
     """
     sizes = call.shape("size")
     if isinstance(sizes, cst.Tuple):
         listed = nodes.elements(sizes)
         if any(nodes.is_literal(size, -1) for size in listed):
-            if not isinstance(call.node("input"), cst.Name):
-                raise Unsupported("MIG302", f"{call.api}: -1 on an expression is not supported")
-            rank = call.rank("input")
-            if rank != nodes.length(sizes) or rank < 0:
-                raise Unsupported("MIG302", f"{call.api}: -1 where the rank is not known is not supported")
+            call.name("input")
+            first = 0 if call.rank("input") == len(listed) else -len(listed)  # axes are counted from the last
             listed = [
                 call.make("{input}.shape[{axis}]", axis=axis) if nodes.is_literal(size, -1) else size
-                for axis, size in enumerate(listed)
+                for axis, size in enumerate(listed, first)
             ]
             sizes = nodes.tuple_of(listed)
     made = call.make("jnp.broadcast_to({input}, {sizes})", sizes=sizes)
