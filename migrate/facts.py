@@ -52,6 +52,7 @@ class FunctionFacts:
     draws_globally: bool = False  # with the key of its file
     owner_is_class: bool = False
     builds: bool = False  # whether it makes parts of modules
+    makes_models: bool = False  # whether what it returns is a model of its own somewhere, which jit hashes
     takes_mode: bool = False  # whether it is told the mode of what it makes
     # class that calls it -> the initialisers that the class gives its layers
     initializers: dict[str, dict[str, dict[str, cst.BaseExpression]]] = field(default_factory=dict)

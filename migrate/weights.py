@@ -117,8 +117,9 @@ class _Collected:
         elif node.dynamic:
             index = f"{{{depth}}}"
             optional = optional or len(node.children) > 1  # of several sorts, none need be there
+            path = f"{flax}{node.infix}{index}".lstrip("/")
             for child in node.children:
-                self.node(child, f"{torch}.{index}".lstrip("."), f"{flax}{node.infix}{index}", depth + 1, optional)
+                self.node(child, _join(torch, ".", index), path, depth + 1, optional)
         else:
             self.numbered(node, torch, flax, depth, optional)
 

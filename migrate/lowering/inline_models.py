@@ -16,9 +16,10 @@ from migrate import layouts, nodes, usage
 from migrate.constructed import LayerNode, ListNode
 from migrate.diagnostics import Unsupported
 from migrate.facts import ClassFacts
-from migrate.kinds import Model, Module, Place, Tensor
+from migrate.kinds import UNKNOWN, Function, Model, Module, Place, Tensor
 from migrate.layers.table import TABLE
 from migrate.lowering.binding import Binding
+from migrate.lowering.module_lists import hashable
 from migrate.lowering.scope import HOST_CONTEXTS, NOWHERE
 from migrate.lowering.setup import Setup, own_fields
 from migrate.nodes import Expr, Statement
@@ -74,6 +75,9 @@ class InlineModels(Setup, Binding):
             del self.script.classes[name]
             return value
         flax = (nodes.dotted(value.node.func) or "").rpartition(".")[2] if isinstance(value.node, cst.Call) else ""
+        maker = self.kind_of(written.func) if isinstance(written, cst.Call) else UNKNOWN
+        if isinstance(maker, Function) and isinstance(option, ListNode):  # the name of the function is not the class's
+            flax = "Sequential"
         inline = [found for key, found in self.script.classes.items() if INLINE in key and key != name]
         several = any(found.output_name == flax for found in inline)  # of one class, two could not be told apart
         if self.script.trains(name) or several or not flax:
@@ -82,7 +86,9 @@ class InlineModels(Setup, Binding):
         facts.inline = kind
         facts.output_name = flax
         handed_on = not self.is_global(place) or place in self.script.parameters_of.values()
-        return Value(_hashable(value.node) if handed_on else value.node, Model(name))
+        if isinstance(maker, Function):
+            self.script.functions[maker.name].makes_models |= handed_on
+        return Value(hashable(value.node) if handed_on else value.node, Model(name))
 
     def own_class(self, facts: ClassFacts, kind: Module, node: Expr) -> Value:
         """The module class that stands for a model made in place. What it takes of a function's variables is given to
@@ -127,16 +133,6 @@ class InlineModels(Setup, Binding):
             if text.partition(".")[0] in local:
                 found.setdefault(text.rpartition(".")[2], text)
         return found
-
-
-def _hashable(node: Expr) -> Expr:
-    """`nn.Sequential((...))` for `nn.Sequential([...])`: jit takes a model as a static argument, which is hashed."""
-    layers = node.args[0].value if isinstance(node, cst.Call) and len(node.args) == 1 else None
-    if not isinstance(node, cst.Call) or not isinstance(layers, cst.List):
-        return node
-    left = [cst.LeftParen(layers.lbracket.whitespace_after)]
-    made = cst.Tuple(layers.elements, left, [cst.RightParen(layers.rbracket.whitespace_before)])
-    return node.with_changes(args=[node.args[0].with_changes(value=made)])
 
 
 def _without_modes(node: Expr) -> Expr:

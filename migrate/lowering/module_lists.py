@@ -112,7 +112,7 @@ class ModuleLists(Scope):
                 layout, rank = kind.exit, kind.rank or rank
             elements.append(bare_lambda(value.node))
             children.append(kind.options[0] if len(kind.options) == 1 else ChoiceNode(kind.options))
-        made = cst.Call(nodes.expression("nn.Sequential"), [cst.Arg(list_in_lines(elements))])
+        made = self.sequential(list_in_lines(elements))
         passage = Passage(entry, layout, first_rank or rank)
         return Value(made, Module((ListNode(tuple(children), "/layers_", passage=passage),)))
 
@@ -143,8 +143,13 @@ class ModuleLists(Scope):
         if infix == "/layers_":
             if "mixed" in (passage.entry, passage.exit):
                 raise Unsupported("MIG201", f"{nodes.code(value)} {_MIXED}")
-            node = nodes.call("nn.Sequential", nodes.bare(node) if isinstance(node, cst.ListComp | cst.Name) else node)
+            node = self.sequential(nodes.bare(node) if isinstance(node, cst.ListComp | cst.Name) else node)
         return Value(node, Module((tree,)))
+
+    def sequential(self, layers: Expr) -> Expr:
+        """`nn.Sequential(layers)`, of a tuple where a function makes whole models of it."""
+        made = nodes.call("nn.Sequential", layers)
+        return hashable(made) if self.facts is not None and self.facts.makes_models else made
 
     def torch_nn_ModuleList(self, node: cst.Call) -> Value:
         """A plain list: Flax finds modules in the lists among a module's attributes."""
@@ -199,3 +204,15 @@ def dict_in_lines(entries: Sequence[tuple[str, Expr]]) -> cst.Dict:
         for element, space in zip(nodes.dict_of(entries).elements, spaces, strict=True)
     ]
     return cst.Dict(made, lbrace=cst.LeftCurlyBrace(_NEWLINE))
+
+
+def hashable(node: Expr) -> Expr:
+    """`nn.Sequential((...))` for `nn.Sequential([...])`: jit takes a model as a static argument, which is hashed."""
+    if not isinstance(node, cst.Call) or nodes.dotted(node.func) != "nn.Sequential":
+        return node
+    layers = node.args[0].value
+    made = nodes.call("tuple", layers)
+    if isinstance(layers, cst.List):
+        left = [cst.LeftParen(layers.lbracket.whitespace_after)]
+        made = cst.Tuple(layers.elements, left, [cst.RightParen(layers.rbracket.whitespace_before)])
+    return node.with_changes(args=[node.args[0].with_changes(value=made)])

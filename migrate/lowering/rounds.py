@@ -350,7 +350,7 @@ def _fingerprint(script: Script, written: frozenset[int]) -> str:
             f"{sorted(facts.found_given.items())}"
         )
         parts.append(repr([(draw.name, nodes.code(draw.node)) for draw in facts.found_draws]))
-        parts.append(f"{facts.builds} {facts.takes_mode} {sorted(facts.initializers)}")
+        parts.append(f"{facts.builds} {facts.makes_models} {facts.takes_mode} {sorted(facts.initializers)}")
         parts.append(f"{facts.entry_modes} {facts.exit_modes} {facts.local_key} {facts.seeds}")
     for name, facts in script.classes.items():
         parts.append(f"{name} {facts.attributes} {facts.children} {facts.renamed} {facts.ties} {facts.own_trains}")

@@ -675,3 +675,48 @@ def test_parts_that_are_called_from_outside(float64: None) -> None:
     """Batch statistics count each call; channels stay where torch has them."""
     theirs, ours = trained(PARTS)
     np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=EXACT)
+
+
+STACKED = """import torch
+import torch.nn as nn
+
+starts = []
+losses = []
+
+
+def stack(sizes):
+    layers = []
+    for before, after in zip(sizes[:-1], sizes[1:]):
+        layers.append(nn.Linear(before, after))
+        layers.append(nn.Tanh())
+    return nn.Sequential(*layers)
+
+
+def main():
+    model = stack([3, 8, 1])
+    starts.append(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    x = torch.linspace(-2, 3, 15).reshape(5, 3)
+    for step in range(10):
+        optimizer.zero_grad()
+        loss = (model(x) - 0.3).pow(2).mean()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+
+
+main()
+"""
+
+
+def test_a_model_that_a_function_stacks(float64: None) -> None:
+    """What a function makes is a static argument of jit, which hashes it."""
+    remembered = "starts.append({key: value.clone().numpy() for key, value in model.state_dict().items()})"
+    theirs = rewritten.executed(STACKED.replace("starts.append(model)", remembered))
+    made = rewritten.clean(STACKED.replace("    starts.append(model)\n", ""))
+    weights = rewritten.model_weights(made, "Sequential")
+    start = jax.tree.map(jnp.asarray, port_state_dict(theirs["starts"][0], weights))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(nn.Module, "init", lambda self, *args, **kwargs: start)
+        ours = rewritten.executed(made.text)
+    np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=EXACT)
