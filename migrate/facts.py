@@ -145,6 +145,7 @@ class ClassFacts:
     buffers: dict[str, str] = field(default_factory=dict)  # name -> reason why no leaf holds it
     changed: set[str] = field(default_factory=set)  # attributes that methods besides the constructor change
     variables: set[str] = field(default_factory=set)  # buffers among them: Flax variables
+    unnamed: str = ""  # the attribute that has the layers of an nn.Sequential: no part of their names in torch
     ties: dict[str, str] = field(default_factory=dict)  # torch key -> the key that fills the leaf
     own_trains: bool = False
     reached: set[str] = field(default_factory=lambda: {"forward"})  # methods that a forward pass runs
@@ -181,6 +182,7 @@ class ClassFacts:
     flags: dict[str, bool] = field(default_factory=dict)  # attributes that are True, or False, whatever it is given
     # path of a weight -> the lengths of its axes in Flax, as the constructor writes them
     lengths: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    smallest: dict[str, cst.BaseExpression] = field(default_factory=dict)  # path of a layer -> the shape of an input
 
     def is_borrowed(self, attribute: str) -> bool:
         """Whether an attribute that nothing here is known to set may come from a base of another package."""

@@ -221,6 +221,13 @@ class Makers(Kind):
 
 
 @dataclass(frozen=True)
+class Operation(Kind):
+    """A function of torch given as a value, in the output one of JAX: one of several, by their qualified names."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Einops(Kind):
     """A function or a layer of einops, by name: it takes jax arrays as they are."""
 
@@ -408,7 +415,7 @@ def join(a: Kind, b: Kind) -> Kind:
         if (
             isinstance(one, Plain)
             and one.what == "None"
-            and isinstance(other, Module | Makers | ModuleClass | Model | Optimizer | Scheduler)
+            and isinstance(other, Module | Makers | ModuleClass | Operation | Model | Optimizer | Scheduler)
         ):
             return other
         if isinstance(one, Plain) and one.what == "None" and isinstance(other, Items):
@@ -429,6 +436,8 @@ def join(a: Kind, b: Kind) -> Kind:
     if isinstance(a, Makers | ModuleClass) and isinstance(b, Makers | ModuleClass):
         left, right = (kind.options if isinstance(kind, Makers) else (kind,) for kind in (a, b))
         return Makers(left + tuple(option for option in right if option not in left))
+    if isinstance(a, Operation) and isinstance(b, Operation):
+        return Operation(tuple(dict.fromkeys((*a.names, *b.names))))
     if isinstance(a, Plain) and isinstance(b, Plain):
         return Plain()
     return UNKNOWN

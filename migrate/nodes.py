@@ -208,6 +208,13 @@ def bare(node: Expr) -> Expr:
     return node.with_changes(lpar=[], rpar=[])
 
 
+def transposed(node: Expr) -> Expr:
+    """`x.T`; of `x.T` it is x."""
+    if isinstance(node, cst.Attribute) and node.attr.value == "T":
+        return node.value
+    return cst.Attribute(parenthesized(node), cst.Name("T"))
+
+
 def dict_of(items: Iterable[tuple[str, Expr]]) -> cst.Dict:
     """A dict display with string keys."""
     space = cst.SimpleWhitespace(" ")

@@ -65,6 +65,8 @@ class Script:
     # class and layer, where that is called with an input whose channels are not last already, as the round before found
     called_first: set[tuple[str, str]] = field(default_factory=set)
     found_called_first: set[tuple[str, str]] = field(default_factory=set)
+    # class and attribute of layers whose weights its forward pass reads where they may not have been called yet
+    read_early: set[tuple[str, str]] = field(default_factory=set)
     zeroed_first: set[Place] = field(default_factory=set)  # models whose gradients are zeroed before they are summed
     found_zeroed_first: set[Place] = field(default_factory=set)  # as this round finds them
     summed: set[Place] = field(default_factory=set)  # models whose backward pass this round has met

@@ -84,8 +84,9 @@ class _Collected:
             renamed, inner = facts.renamed.get(attribute, attribute), depth
             if "{}" in attribute:  # an attribute that `setattr` gives a number
                 attribute, renamed, inner = attribute.format(f"{{{depth}}}"), renamed.format(f"{{{depth}}}"), depth + 1
-            path = _join(torch, ".", attribute)
-            if not self.uncalled(attribute, node, path):
+            unnamed = attribute == facts.unnamed
+            path = torch if unnamed else _join(torch, ".", attribute)
+            if unnamed or not self.uncalled(attribute, node, path):
                 self.node(node, path, _join(flax, "/", renamed), inner, optional)
         for buffer, reason in facts.buffers.items():
             self.unused.append(Unused(_join(torch, ".", buffer), reason))

@@ -108,7 +108,7 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
         special = self.received_with_state(line, small, targets) or self.assigned_call(line, small, targets)
         if special is not None:
             return special
-        apart = self.one_by_one(line, small)
+        apart = self.one_by_one(line, small) or self.parts_one_by_one(line, small)
         if apart is not None:
             return apart
         self.receiving = small.value
@@ -192,6 +192,26 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
             lowered += self.statement(each.with_changes(leading_lines=line.leading_lines) if not number else each)
         return lowered
 
+    def parts_one_by_one(self, line: cst.SimpleStatementLine, small: cst.Assign) -> list[Statement] | None:
+        """`x[0], x[1] = f(y)`: the values have names of their own, then each part is set. None for other targets."""
+        target = small.targets[0].target
+        if len(small.targets) > 1 or not isinstance(target, cst.Tuple):
+            return None
+        made, names = list[cst.SimpleStatementLine](), list[Expr]()
+        for number, each in enumerate(nodes.elements(target)):
+            root = nodes.dotted(each.value) if isinstance(each, cst.Subscript) else None
+            if root is None or not isinstance(self.kind_of_name(root), Tensor):
+                names.append(each)
+                continue
+            name = nodes.name(usage.unused_name(f"{root.rpartition('.')[2]}_{number}", self.unit.taken))
+            made.append(cst.SimpleStatementLine([cst.Assign([nodes.target(each)], name)]))
+            names.append(name)
+        if not made:
+            return None
+        first = cst.Assign([nodes.target(nodes.bare_tuple(names))], small.value)
+        lines = [cst.SimpleStatementLine([first], leading_lines=line.leading_lines), *made]
+        return [lowered for each in lines for lowered in self.statement(each)]
+
     def assign(
         self,
         line: cst.SimpleStatementLine,
@@ -204,6 +224,8 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
         if isinstance(kind, TorchName) and len(targets) == 1 and self.only_renames(kind.name, targets[0]):
             self.bind(targets[0], kind)
             return []  # Tensor = torch.cuda.FloatTensor; sin = torch.sin
+        value = self.usable(value)
+        kind, node = value.kind, value.node
         self.refuse_torch(value)
         if not all(isinstance(target, cst.Name) for target in targets):
             self.refuse_stateful(kind)

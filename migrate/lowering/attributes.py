@@ -13,6 +13,7 @@ from migrate.diagnostics import Unsupported
 from migrate.facts import ClassFacts
 from migrate.kinds import Items, Kind, Module, Never, SelfModule, Tied, join
 from migrate.lowering.elements import element_kind
+from migrate.lowering.layer_weights import LayerWeights
 from migrate.lowering.module_lists import ModuleLists, bare_lambda
 from migrate.lowering.named_weights import NamedWeights
 from migrate.lowering.parameter_lists import PARAMETERS, ParameterLists
@@ -21,7 +22,7 @@ from migrate.rules.rule import Value
 from migrate.targets import linen
 
 
-class Attributes(NamedWeights, ParameterLists, ModuleLists):
+class Attributes(NamedWeights, ParameterLists, ModuleLists, LayerWeights):
     """Assignments to attributes of a module."""
 
     def attribute_assignment(
@@ -63,7 +64,7 @@ class Attributes(NamedWeights, ParameterLists, ModuleLists):
         listed = self.parameter_list(facts, line, name, value)
         if listed is not None:
             return listed
-        return self.set_attribute(facts, line, target, value, self.expr(value))
+        return self.set_attribute(facts, line, target, value, self.usable(self.expr(value)))
 
     def moved_attribute(self, line: cst.SimpleStatementLine, name: str, value: Expr) -> list[Statement]:
         """`self.mask = self.mask.to(x)` in a forward pass: a variable, since the attribute stays as it is."""
@@ -103,7 +104,8 @@ class Attributes(NamedWeights, ParameterLists, ModuleLists):
             facts.flags[name] = flag
         if any(key.split(".")[0] == name for key in facts.ties):
             return []
-        return suites.assigned(line, self.stored_attribute(facts, target), node)
+        stored = self.stored_attribute(facts, target)
+        return [*suites.assigned(line, stored, node), *self.made_early(facts, name, stored)]
 
     def beside_last(self, known: Node | None, value: Value) -> Value:
         """A function that wants channels first, where the attribute may also be a layer that wants them last (an

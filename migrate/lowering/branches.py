@@ -15,7 +15,7 @@ from migrate.diagnostics import Unsupported
 from migrate.kinds import Kind, Model, Number, Plain, Tensor, join
 from migrate.lowering.binding import Binding
 from migrate.lowering.scope import NextTurn
-from migrate.lowering.unit import Environment
+from migrate.lowering.unit import Environment, stays
 from migrate.machine import COMPILERS, splits_batches
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
@@ -92,7 +92,7 @@ class Branches(Binding):
         elif node.orelse is not None:
             after = suites.suite_of(node.orelse.body.body)
         if self.before or test.layout == "last":
-            raise self.stays(node.test, "needs a statement before it")
+            raise stays(node.test, "needs a statement before it")
         if suites.exits(taken) or suites.exits(after):
             return self._returned(node.test, test, [taken, after])
         return self._assigned(node.test, test, [taken, after])
@@ -103,7 +103,7 @@ class Branches(Binding):
         made: list[Statement] = []
         for number, side in enumerate(sides):
             if not side or any(map(suites.may_leave, side[:-1])) or not _returns(side[-1]):
-                raise self.stays(written, "a side that does not end in `return`")
+                raise stays(written, "a side that does not end in `return`")
             lowered, _ = self._side(written, side)
             value = _value(lowered) if len(lowered) == 1 else None
             if value is not None:
@@ -116,7 +116,7 @@ class Branches(Binding):
     def _assigned(self, written: Expr, test: Value, sides: list[list[Statement]]) -> list[Statement]:
         """Both sides bind names."""
         if any(any(map(suites.may_leave, side)) for side in sides):
-            raise self.stays(written, "a side that leaves the block")
+            raise stays(written, "a side that leaves the block")
         bound = [list(dict.fromkeys(usage.stores(side))) for side in sides]
         before = {name: self.kind_of_name(name) for side in bound for name in side if self.env.lookup(name) is not None}
         results = [
@@ -126,9 +126,9 @@ class Branches(Binding):
         ]
         local = {name for side in bound for name in side} - set(results)
         if local & {name for following in self.following for name in usage.loads(following)}:
-            raise self.stays(written, f"one side alone binds {', '.join(sorted(local))}")
+            raise stays(written, f"one side alone binds {', '.join(sorted(local))}")
         if not results:
-            raise self.stays(written, "nothing that it binds")
+            raise stays(written, "nothing that it binds")
         made: list[Statement] = []
         lowered, kinds = zip(*(self._side(written, side) for side in sides), strict=True)
         expressions = [_sole(side, results) for side in lowered]
@@ -170,13 +170,13 @@ class Branches(Binding):
         for name in dict.fromkeys(f"self.{name}" for node in side for name in usage.attributes_of_self(node)):
             kind = self.kind_of(nodes.expression(name))
             if self.context != "region" and not isinstance(kind, Number | Plain) and not self._is_setting(name):
-                raise self.stays(written, f"a side that uses {name}, a part of the module")
+                raise stays(written, f"a side that uses {name}, a part of the module")
         text = "".join(nodes.code(each) for each in lowered)
         if "make_rng" in text or "subkey" in text:
-            raise self.stays(written, "a side that draws random numbers")
+            raise stays(written, "a side that draws random numbers")
         for statement in lowered:
             if not _computes(statement):
-                raise self.stays(written, "a side that does more than bind names")
+                raise stays(written, "a side that does more than bind names")
 
     def _is_setting(self, path: str) -> bool:
         """Whether an attribute of a module is a plain value of its constructor."""
@@ -189,17 +189,12 @@ class Branches(Binding):
         if isinstance(one, Tensor) and isinstance(other, Tensor):
             return replace(join(one, other), optional=False) if isinstance(join(one, other), Tensor) else Tensor()
         if isinstance(one, Number) and isinstance(other, Number):
-            raise self.stays(written, "sides that give plain numbers")
-        raise self.stays(written, "sides that do not both give tensors")
+            raise stays(written, "sides that give plain numbers")
+        raise stays(written, "sides that do not both give tensors")
 
     def _function(self, number: int) -> str:
         name = ("if_true", "if_false")[number]
         return f"{name}_" if name in self.unit.taken else name
-
-    @staticmethod
-    def stays(test: Expr, why: str) -> Unsupported:
-        """What is said of a branch that is not converted."""
-        return Unsupported("MIG307", f"`{nodes.code(test)}` depends on the values of a tensor: {why}")
 
 
 def _reads(statements: Sequence[cst.CSTNode], name: str) -> bool:

@@ -11,20 +11,24 @@ from migrate.diagnostics import Unsupported
 from migrate.kinds import UNKNOWN, Host, Items, Kind, Makers, Number, Parameters, Plain, Tensor, TorchName
 from migrate.layers.table import TABLE
 from migrate.lowering.arguments import placed
+from migrate.lowering.attributes_by_name import AttributesByName
 from migrate.lowering.binding import Binding
 from migrate.lowering.distributed import Distributed
-from migrate.lowering.elements import kinds_in, loop_kind
+from migrate.lowering.elements import kinds_in, loop_kind, taken_apart
 from migrate.lowering.inheritance import FRAMEWORK
+from migrate.lowering.layer_tests import LayerTests
 from migrate.lowering.traced_effects import traced_print
+from migrate.lowering.unit import stays
 from migrate.rules.catalogue import RULES
 from migrate.rules.rule import Value
 
 _NUMBER_BUILTINS = {"len", "int", "float", "round", "ord", "bool", "hash", "id", "isinstance"}
 _OF_SCALARS = ("int", "float", "range", "round", "chr")
 _TYPES = {"int": "int", "float": "float"}
+_TAKING_APART = {"len", "enumerate", "zip", "reversed", "list", "tuple", "iter"}
 
 
-class BuiltinCalls(Distributed, Binding):
+class BuiltinCalls(AttributesByName, LayerTests, Distributed, Binding):
     """What `range`, `zip`, `next` and the like give, and `tqdm`, which gives what it is given."""
 
     def progress(self, node: cst.Call, callee: Value) -> Value:
@@ -44,6 +48,12 @@ class BuiltinCalls(Distributed, Binding):
         """A call of a name that nothing binds: one of Python's own functions."""
         if name == "map" and len(node.args) > 1 and isinstance(node.args[0].value, cst.Lambda):
             return self.mapped(node, node.args[0].value)
+        gotten = self.got_by_name(node) if name == "getattr" else None
+        if gotten is not None:
+            return gotten
+        tested = self.layer_test(node) if name == "isinstance" else None
+        if tested is not None:
+            return tested
         if name == "int" and len(node.args) == 1:
             known = self.launcher_variable(node.args[0].value)
             if known is not None:
@@ -52,10 +62,13 @@ class BuiltinCalls(Distributed, Binding):
         if printed is not None:
             return printed
         values = [self.expr(arg.value) for arg in node.args]
+        if name in _TAKING_APART:
+            values = [taken_apart(value, self.context) for value in values]
         if name == "hasattr" and self.in_torch(values):
             return Value(nodes.expression("True"), Number())
         if name in ("isinstance", "issubclass"):
             values = [self.flax_class(value) for value in values]
+        values = [self.usable(value) for value in values]
         for arg, value in zip(node.args, values, strict=True):
             self.use(arg.value, value)
             if name in ("isinstance", "issubclass") and any(isinstance(one, Makers) for one in kinds_in(value.kind)):
@@ -69,6 +82,9 @@ class BuiltinCalls(Distributed, Binding):
         if name in ("float", "int", "bool") and isinstance(first, Tensor) and self.under_jit:
             raise Unsupported("MIG307", f"{name}() of a tensor whose values jit does not know")
         self.unit.reads_values |= name == "bool" and isinstance(first, Tensor)
+        tensors = any(isinstance(kind, Tensor) for value in values for kind in kinds_in(value.kind))
+        if name in ("max", "min", "sorted") and self.under_jit and tensors:
+            return self.traced_extreme(node, name, values)
         if name in _NUMBER_BUILTINS:
             return Value(made, Number())
         if name == "range":
@@ -99,6 +115,16 @@ class BuiltinCalls(Distributed, Binding):
             kind = first.joined() if isinstance(first, Items) and len(node.args) == 1 else first
             return Value(made, kind if isinstance(kind, Tensor | Number) else UNKNOWN)
         return Value(made, UNKNOWN)
+
+    def traced_extreme(self, node: cst.Call, name: str, values: Sequence[Value]) -> Value:
+        """Python's `max(a, b)`, which compares them: the second where it is greater, else the first."""
+        if name == "sorted" or len(values) != 2 or any(arg.keyword or arg.star for arg in node.args):
+            raise stays(node, f"{name}() compares the values")
+        one, other = (nodes.parenthesized(layouts.first(self.as_array(value))) for value in values)
+        sign = ">" if name == "max" else "<"
+        made = nodes.expression(f"jnp.where({{b}} {sign} {{a}}, {{b}}, {{a}})", a=one, b=other)
+        tensors = [value.kind for value in values if isinstance(value.kind, Tensor)]
+        return Value(made, tensors[0])
 
     @staticmethod
     def flax_class(value: Value) -> Value:

@@ -41,7 +41,8 @@ class Calls(MethodCalls):
         if nodes.dotted(func) in ("TypeVar", "typing.TypeVar"):
             return self.type_variable(node)
         if is_partial(func) and node.args:
-            made = self.partial_maker(node, self.expr(node.args[0].value).kind)
+            kind = self.expr(node.args[0].value).kind
+            made = self.partial_operation(node, kind) or self.partial_maker(node, kind)
             if made is not None:
                 return made
         if nodes.dotted(func) in ("copy.deepcopy", "deepcopy") and len(node.args) == 1:

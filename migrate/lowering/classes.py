@@ -31,6 +31,7 @@ from migrate.lowering.custom_gradients import AUTOGRAD_FUNCTIONS, CustomGradient
 from migrate.lowering.inheritance import FRAMEWORK, Inheritance
 from migrate.lowering.layer_subclasses import LayerSubclasses
 from migrate.lowering.registered_settings import RegisteredSettings
+from migrate.lowering.sequential_subclasses import SEQUENTIAL, as_module
 from migrate.lowering.setup import own_fields
 from migrate.lowering.signatures import with_draws
 from migrate.lowering.weight_methods import WeightMethods
@@ -48,6 +49,8 @@ class Classes(LayerSubclasses, WeightMethods, CustomGradients, RegisteredSetting
     def statement_ClassDef(self, node: cst.ClassDef) -> list[Statement]:
         """A class: a Flax module, a class that stays torch (a data set), or a class of the user's own."""
         bases = [self.torch_name(arg.value) for arg in node.bases]
+        if bases and bases[0] in SEQUENTIAL:
+            node, bases = self.in_a_row(node), list(FRAMEWORK[:1])
         base = self.module_base(node)
         if base is not None or any(name in FRAMEWORK for name in bases):
             return [self.module_class(node, base)]
@@ -75,6 +78,16 @@ class Classes(LayerSubclasses, WeightMethods, CustomGradients, RegisteredSetting
         own = HostClass(inside(self.unit.scope, node.name.value))
         self.env.kinds[node.name.value] = own if ours else other
         return [self.host_class(node)]
+
+    def in_a_row(self, node: cst.ClassDef) -> cst.ClassDef:
+        """A class that inherits from nn.Sequential as one that has its layers under a name."""
+        name = inside(self.unit.scope, node.name.value)
+        facts = self.script.classes.setdefault(name, ClassFacts(name, node))
+        if facts.written is None or facts.written[0] is not node:
+            made, facts.unnamed = as_module(node)
+            self.unit.stands_for(made, node)
+            facts.written = (node, made)
+        return facts.written[1]
 
     def is_foreign_module(self, base: Expr, node: cst.ClassDef) -> bool:
         """Whether a class has a forward pass, and a base of which nothing is known but that it is no data set."""
@@ -207,7 +220,7 @@ class Classes(LayerSubclasses, WeightMethods, CustomGradients, RegisteredSetting
             made = cst.Assign([nodes.target(small.target)], small.value)
             return self.class_statement(facts, statement.with_changes(body=[made]))
         if isinstance(small, cst.Assign) and isinstance(small.targets[0].target, cst.Name):
-            value = self.expr(small.value)
+            value = self.usable(self.expr(small.value))
             self.refuse_torch(value)
             facts.seen[small.targets[0].target.value] = value.kind
             return suites.rebuilt(statement, small, small.with_changes(value=layouts.first(value)))

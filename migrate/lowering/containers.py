@@ -17,7 +17,7 @@ from migrate.kinds import (
 )
 from migrate.lowering.binding import Binding
 from migrate.lowering.chosen_weights import ChosenWeights
-from migrate.lowering.elements import dict_kind, item_kind, loop_kind, part_kind, refuse_elements
+from migrate.lowering.elements import dict_kind, item_kind, loop_kind, part_kind, refuse_elements, taken_apart
 from migrate.lowering.parameter_groups import ParameterGroups
 from migrate.lowering.scalars import is_indexed_by_numbers
 from migrate.lowering.scope import HOST_CONTEXTS
@@ -34,7 +34,7 @@ class Containers(ChosenWeights, ParameterGroups, Binding):
         kinds: list[Kind] = []
         counted = True  # whether it is known how many there are
         for element in elements:
-            value = self.expr(element.value)
+            value = self.usable(self.expr(element.value))
             self.refuse_stateful(value.kind)
             made.append(element.with_changes(value=layouts.first(value)))
             if not isinstance(element, cst.StarredElement):
@@ -64,7 +64,7 @@ class Containers(ChosenWeights, ParameterGroups, Binding):
             return Value(node, group)
         made, kinds = [], list[Kind]()
         for element in node.elements:
-            value = self.expr(element.value)
+            value = self.usable(self.expr(element.value))
             kinds.append(value.kind)
             changes = {"value": layouts.first(value)}
             if isinstance(element, cst.DictElement):
@@ -85,7 +85,7 @@ class Containers(ChosenWeights, ParameterGroups, Binding):
         length = self.axis_length(node)
         if length is not None:
             return length
-        base = self.expr(node.value)
+        base = taken_apart(self.expr(node.value), self.context)
         if isinstance(base.kind, OptimizerGroups):
             return self.group_item(node, base)
         refuse_elements(node, base)
@@ -205,7 +205,7 @@ class Containers(ChosenWeights, ParameterGroups, Binding):
 
     def comp_for(self, node: cst.CompFor) -> cst.CompFor:
         """The `for` of a comprehension, whose variables are bound in this (inner) scope."""
-        iterated = self.expr(node.iter)
+        iterated = taken_apart(self.expr(node.iter), self.context)
         self.bind(node.target, loop_kind(iterated.kind, id(node)))
         ifs = [condition.with_changes(test=self.node(condition.test)) for condition in node.ifs]
         inner = self.comp_for(node.inner_for_in) if node.inner_for_in else None

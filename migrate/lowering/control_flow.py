@@ -14,13 +14,13 @@ from migrate.kinds import UNKNOWN, Autocast, Device, Items, Plain, Tensor
 from migrate.lowering.branches import Branches
 from migrate.lowering.chosen_weights import ChosenWeights
 from migrate.lowering.data_loading import DataLoading
-from migrate.lowering.elements import loop_kind
+from migrate.lowering.elements import loop_kind, taken_apart
 from migrate.lowering.optimizer_statements import OptimizerStatements
 from migrate.lowering.precision import Precision
 from migrate.lowering.scanned_loops import ScannedLoops
 from migrate.lowering.scope import HOST_CONTEXTS, NextTurn
 from migrate.lowering.told_modes import ToldModes
-from migrate.lowering.unit import Environment
+from migrate.lowering.unit import Environment, stays
 from migrate.machine import OUT_OF_MEMORY
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
@@ -76,13 +76,18 @@ class ControlFlow(ChosenWeights, Branches, ToldModes, Precision, DataLoading, Op
         self.use(node.test, test)
         if isinstance(test.kind, Tensor) and self.under_jit:
             return [*settled, *suites.with_comments(self.traced_branch(node, test), node)]
+        if isinstance(node.test, cst.Call | cst.UnaryOperation) and nodes.code(test.node) in ("True", "False"):
+            return [*settled, *self.taken_side(node, nodes.code(test.node) == "True")]
         start = self.env.copy()
         self.conditions.append(node.test)
         self.told_tensor(node.test)
+        name, those, others = self.narrowed(node.test) or ("", UNKNOWN, UNKNOWN)
+        self.env.kinds |= {name: those} if name else {}
         self.modes_where(node.test, True)
         body = self.suite(node.body.body)
         after_body = self.env.copy()
         self.env.replace(start)
+        self.env.kinds |= {name: others} if name else {}
         self.modes_where(node.test, False)
         self.conditions[-1] = cst.UnaryOperation(cst.Not(), nodes.parenthesized(node.test))
         orelse: cst.If | cst.Else | None = None
@@ -179,7 +184,7 @@ class ControlFlow(ChosenWeights, Branches, ToldModes, Precision, DataLoading, Op
         node, some = chosen if chosen is not None else (node, None)
         scan = self.scan_of(node) if some is None else None
         with self.unit.discarding() if scan is not None else contextlib.nullcontext():
-            iterated = some or self.expr(node.iter)
+            iterated = some or taken_apart(self.expr(node.iter), self.context)
         element = loop_kind(iterated.kind, id(node))
 
         def bind() -> list[Statement]:
@@ -203,7 +208,7 @@ class ControlFlow(ChosenWeights, Branches, ToldModes, Precision, DataLoading, Op
         if scanned is not None:
             return [*settled, *scanned]
         if scan is not None:
-            iterated = self.expr(node.iter)  # after all
+            iterated = taken_apart(self.expr(node.iter), self.context)  # after all
         made = node.with_changes(iter=layouts.first(iterated), body=suites.block_of(node.body, body), orelse=orelse)
         return [*settled, made]
 
@@ -212,7 +217,7 @@ class ControlFlow(ChosenWeights, Branches, ToldModes, Precision, DataLoading, Op
         with self.conditionally():
             test = self.expr(node.test)
         if isinstance(test.kind, Tensor) and self.under_jit:
-            raise self.stays(node.test, "a loop of unknown length has no gradient in JAX")
+            raise stays(node.test, "a loop of unknown length has no gradient in JAX")
         with self.then(NextTurn(node.body.body)):
             body = self.loop_body(node.body, list)
         return [*settled, node.with_changes(test=layouts.first(test), body=suites.block_of(node.body, body))]
@@ -222,7 +227,8 @@ class ControlFlow(ChosenWeights, Branches, ToldModes, Precision, DataLoading, Op
         precision: Value | None = None
         for item in node.items:
             name = self.torch_name(item.item.func) if isinstance(item.item, cst.Call) else None
-            if is_grad_mode(name):
+            if isinstance(item.item, cst.Call) and is_grad_mode(name):
+                self.refuse_recording(item.item, name)
                 continue
             value = self.expr(item.item)
             if isinstance(value.kind, Autocast):

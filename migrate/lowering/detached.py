@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import libcst as cst
 
 from migrate import nodes, usage
-from migrate.apis import stops_gradients
+from migrate.diagnostics import Unsupported
+from migrate.facts import FunctionFacts
 from migrate.kinds import Items, Kind, Tensor
 from migrate.lowering.liveness import Liveness
 from migrate.nodes import Expr, Statement
+from migrate.rules.rule import Value
 
 
 class Detached(Liveness):
@@ -19,8 +22,18 @@ class Detached(Liveness):
 
     def records_nothing(self, contexts: Sequence[Expr]) -> bool:
         """Whether one of the contexts, or of the decorators, is `torch.no_grad()`, where that makes a difference."""
-        calls = [context.func if isinstance(context, cst.Call) else context for context in contexts]
-        return self.under_jit and any(stops_gradients(self.torch_name(call)) for call in calls)
+        return self.under_jit and any(map(self.stops_gradients, contexts))
+
+    def refuse_recording(self, context: cst.Call, name: str | None) -> None:
+        """Declines a block of which it is not known whether it records, and one that records inside one that does
+        not."""
+        if not self.under_jit or name not in ("torch.enable_grad", "torch.set_grad_enabled"):
+            return
+        said = True if name == "torch.enable_grad" else nodes.literal(context.args[0].value) if context.args else ...
+        if not isinstance(said, bool):
+            raise Unsupported("MIG302", f"{nodes.code(context)}: whether gradients flow is told when it runs")
+        if said and self.detached:
+            raise Unsupported("MIG302", f"{nodes.code(context)} inside a block that records no gradients")
 
     @contextlib.contextmanager
     def recording_nothing(self, nothing: bool) -> Iterator[None]:
@@ -33,7 +46,16 @@ class Detached(Liveness):
 
     def without_gradient(self, node: Expr, kind: Kind) -> Expr:
         """A value that gradients stop at, where they do here and the value may carry one."""
-        return nodes.call("jax.lax.stop_gradient", nodes.bare(node)) if self.detached and _carries(kind) else node
+        if not self.detached or not _carries(kind):
+            return node
+        given = nodes.tuple_of(nodes.elements(node)) if isinstance(node, cst.Tuple) else nodes.bare(node)
+        return nodes.call("jax.lax.stop_gradient", given)
+
+    def as_decorated(self, value: Value, methods: Sequence[FunctionFacts | None]) -> Value:
+        """What a call of methods gives, without a gradient where one of them records none."""
+        decorators = [each.decorator for method in methods if method is not None for each in method.node.decorators]
+        with self.recording_nothing(self.records_nothing(decorators)):
+            return replace(value, node=self.without_gradient(value.node, value.kind))
 
     def stopped(self, body: list[Statement]) -> list[Statement]:
         """A block whose results carry no gradient: those names that it binds and that are read behind it."""

@@ -86,6 +86,20 @@ def element_kind(kind: Module) -> Kind:
     return Module(found) if found else UNKNOWN
 
 
+def taken_apart(value: Value, context: str) -> Value:
+    """What a forward pass takes apart, indexes or counts: of an nn.Sequential the list of its layers."""
+    options = value.kind.options if isinstance(value.kind, Module) else ()
+    lists = [one for one in options if isinstance(one, ListNode) and one.infix.startswith("/")]
+    if context != "forward" or not lists or len(lists) < len(options):
+        return value
+    children = [child for one in lists for child in one.children]
+    if not children or any(isinstance(child, LayerNode) and not child.torch for child in children):
+        moved = "has moves of channels between its layers in Flax" if children else "has no layers"
+        raise Unsupported("MIG201", f"{nodes.code(value.node)} is taken apart, and {moved}")
+    layers = cst.Attribute(nodes.parenthesized(value.node), cst.Name("layers"))
+    return Value(layers, Module(tuple(replace(one, infix="_") for one in lists)))
+
+
 def children_of(node: Node) -> tuple[Node, ...]:
     """The modules of a list, alternatives among them one by one."""
     if isinstance(node, ChoiceNode):

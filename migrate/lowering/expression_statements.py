@@ -86,6 +86,12 @@ class ExpressionStatements(Averaging, Setup, Calls, Checkpoints, Leaves, Optimiz
         method = func.attr.value
         if method == "flatten_parameters" and self.model_and_path(nodes.dotted(func.value)) is not None:
             return []  # how torch keeps the weights of a recurrent network in memory
+        chained = _first_of_chain(func)
+        if chained is not None and isinstance(self.kind_of(chained), Tensor):  # x.mul_(2).add_(1)
+            then = node.with_changes(func=func.with_changes(value=chained))
+            steps = [cst.SimpleStatementLine([cst.Expr(each)]) for each in (func.value, then)]
+            steps[0] = steps[0].with_changes(leading_lines=line.leading_lines)
+            return [made for step in steps for made in self.statement(step)]
         base = self.expr(func.value)
         if isinstance(base.kind, Module) and method == "flatten_parameters":
             return []
@@ -161,8 +167,9 @@ class ExpressionStatements(Averaging, Setup, Calls, Checkpoints, Leaves, Optimiz
         """`x.add_(y)` on a name binds it again; on a slice of one, `x[:, 0].zero_()`, it sets that part."""
         api = f"Tensor.{func.attr.value}"
         rule = in_place_rule(api)
-        target = func.value.value if isinstance(func.value, cst.Subscript) and _is_view(func.value) else func.value
-        if not isinstance(target, cst.Name):
+        view = isinstance(func.value, cst.Subscript) and _is_view(func.value)
+        target = func.value.value if isinstance(func.value, cst.Subscript) and view else func.value
+        if not isinstance(target, cst.Name) or not isinstance(self.kind_of(target), Tensor):
             raise Unsupported("MIG303", f"{nodes.code(func.value)} is changed in place")
         self.own(target)
         if rule is None:
@@ -175,6 +182,16 @@ class ExpressionStatements(Averaging, Setup, Calls, Checkpoints, Leaves, Optimiz
         assert isinstance(base.node, cst.Subscript)
         place = base.node.with_changes(value=cst.Attribute(base.node.value, cst.Name("at")))
         return suites.assigned(line, target, nodes.call(cst.Attribute(place, cst.Name("set")), layouts.first(value)))
+
+
+def _first_of_chain(func: cst.Attribute) -> cst.Name | None:
+    """The name that several methods in place change one after another; None where there are not several."""
+    inner, chained = func, False
+    while isinstance(inner, cst.Attribute) and inner.attr.value.endswith("_"):
+        if isinstance(inner.value, cst.Name):
+            return inner.value if chained else None
+        inner, chained = inner.value.func if isinstance(inner.value, cst.Call) else inner.value, True
+    return None
 
 
 def _is_view(node: cst.Subscript) -> bool:

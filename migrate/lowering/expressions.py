@@ -327,7 +327,9 @@ class Expressions(AnyWeights, Submodules, Accelerated, Cropping, NamedParameters
             )
         if attribute in ("ndim", "dtype"):
             return Value(node.with_changes(value=nodes.parenthesized(x)), Number() if attribute == "ndim" else DType())
-        if attribute in ("T", "mT"):
+        if attribute == "T":
+            return Value(nodes.transposed(x), Tensor(getattr(base.kind, "dtype", "")))
+        if attribute == "mT":
             return Value(node.with_changes(value=nodes.parenthesized(x)), Tensor(getattr(base.kind, "dtype", "")))
         if attribute == "is_cuda":
             return Value(nodes.expression('jax.default_backend() == "gpu"'), Number())

@@ -86,7 +86,8 @@ class Functions(Initializers, HandedOver, Initialisation, UserCalls):
 
     def defined(self, facts: FunctionFacts, node: cst.FunctionDef, inner: Functions) -> cst.FunctionDef:
         """The definition of a function whose names live in the scope `inner`."""
-        body = self._body(inner, facts)
+        with inner.recording_nothing(inner.records_nothing([each.decorator for each in node.decorators])):
+            body = self._body(inner, facts)
         facts.left_in = dict(inner.env.modes)
         facts.exit_modes = {place: inner.env.modes.get(place, "mixed") for place in inner.changed_modes}
         self.script.finals[facts.qualname] = dict(inner.env.kinds)
@@ -145,6 +146,7 @@ class Functions(Initializers, HandedOver, Initialisation, UserCalls):
         value = self.expr(small.value) if small.value is not None else None
         self.receiving = None
         if value is not None:
+            value = self.usable(value)
             self.refuse_torch(value)
             self.hand_over(value.kind)
         if self.facts is not None and value is not None:

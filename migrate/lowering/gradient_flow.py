@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import libcst as cst
 
 from migrate import nodes, suites, usage
-from migrate.apis import stops_gradients
 from migrate.kinds import Function, Kind, Leaf, Model, Optimizer, Parameters, Place, Selection, Weight
 from migrate.lowering.region import method_call_of
 from migrate.lowering.scope import Scope
@@ -100,8 +99,7 @@ class GradientFlow(Scope):
         if isinstance(statement, cst.FunctionDef | cst.ClassDef):
             return Dependency(statement, frozenset(), stores, frozenset())
         without = isinstance(statement, cst.With) and any(
-            isinstance(item.item, cst.Call) and stops_gradients(self.torch_name(item.item.func))
-            for item in statement.items
+            isinstance(item.item, cst.Call) and self.stops_gradients(item.item) for item in statement.items
         )
         if without:
             return Dependency(statement, frozenset(), stores, frozenset())

@@ -63,6 +63,7 @@ class Inheritance(Arguments):
             (facts.ties, base.ties),
         ):
             mine.update(theirs)  # type: ignore[arg-type]
+        facts.unnamed = facts.unnamed or base.unnamed
         facts.borrows = facts.borrows or base.borrows
         facts.registers |= base.registers
         facts.own_trains |= base.own_trains

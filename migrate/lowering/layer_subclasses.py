@@ -6,6 +6,7 @@ is here; its settings have other names in Flax, so that only the user's own meth
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import libcst as cst
@@ -28,7 +29,7 @@ class LayerSubclasses(Setup):
 
     def layer_subclass(self, node: cst.ClassDef, layer: Layer) -> Expr:
         """Notes a class that inherits from a layer; the base that it has in the output."""
-        base = _constructor(layer)
+        base = flax_class_of(layer)
         methods = [s.name.value for s in suites.suite_of(node.body.body) if isinstance(s, cst.FunctionDef)]
         if base is None or "__init__" in methods or len(node.bases) > 1:
             raise Unsupported("MIG201", f"{node.name.value} inherits from {nodes.code(node.bases[0].value)}")
@@ -42,7 +43,7 @@ class LayerSubclasses(Setup):
         assert isinstance(made.kind, Module) and isinstance(made.node, cst.Call)
         (option,) = made.kind.options
         assert isinstance(option, LayerNode)
-        base = _constructor(TABLE[facts.extends])
+        base = flax_class_of(TABLE[facts.extends])
         if base is None or nodes.code(made.node.func) != nodes.code(
             self.with_snippets(base, TABLE[facts.extends].snippets)
         ):
@@ -68,11 +69,10 @@ class LayerSubclasses(Setup):
         return self.layer_call(node, callee, Module((LayerNode(layer.torch, (), (), passage, layer.returns, ()),)))
 
 
-def _constructor(layer: Layer) -> Expr | None:
+def flax_class_of(layer: Layer) -> Expr | None:
     """The class that a layer is in Flax; None where it is a function there."""
-    made = cst.parse_expression(layer.template.partition("(")[0])
-    name = (nodes.dotted(made) or "").rpartition(".")[2]
-    return made if name[:1].isupper() else None
+    called = re.match(r"(?:\w+\.)*[A-Z]\w*(?=\()", layer.template)
+    return cst.parse_expression(called.group()) if called else None
 
 
 def _covering(one: BoundWeight, other: BoundWeight) -> BoundWeight:

@@ -10,7 +10,7 @@ import libcst as cst
 from migrate import layouts, nodes, usage
 from migrate.constructed import ClassNode, LayerNode
 from migrate.diagnostics import Unsupported
-from migrate.facts import ClassFacts, merge
+from migrate.facts import ClassFacts, FunctionFacts, merge
 from migrate.kinds import (
     UNKNOWN,
     VANISHING,
@@ -30,6 +30,7 @@ from migrate.layers.table import TABLE
 from migrate.lowering.arguments import argument_names, placed
 from migrate.lowering.builders import Builders
 from migrate.lowering.initializing_functions import completed
+from migrate.lowering.layer_weights import LayerWeights, smallest_input
 from migrate.lowering.options_by_name import OptionsByName
 from migrate.lowering.precision import CASTING
 from migrate.nodes import Expr
@@ -47,10 +48,12 @@ FUNCTIONAL_LAYERS = {
     "torch.nn.functional.max_pool3d": "torch.nn.MaxPool3d",
     "torch.nn.functional.avg_pool1d": "torch.nn.AvgPool1d",
     "torch.nn.functional.avg_pool2d": "torch.nn.AvgPool2d",
+    **{f"torch.nn.functional.adaptive_max_pool{n}d": f"torch.nn.AdaptiveMaxPool{n}d" for n in (1, 2, 3)},
+    **{f"torch.nn.functional.adaptive_avg_pool{n}d": f"torch.nn.AdaptiveAvgPool{n}d" for n in (1, 2, 3)},
 }
 
 
-class Layers(OptionsByName, Builders):
+class Layers(OptionsByName, Builders, LayerWeights):
     """Layers and modules of the user's: constructors and calls."""
 
     def construct_layer(self, name: str, node: cst.Call) -> Value:
@@ -75,6 +78,8 @@ class Layers(OptionsByName, Builders):
             value = stilled(value)
         if facts is not None and self.making:
             facts.lengths |= {f"{self.making}.{weight.torch}": lengths(weight, call) for weight in layer.weights}
+            shape = smallest_input(call, value.node)
+            facts.smallest |= {} if shape is None else {self.making: shape}
         if trains:
             value = replace(value, node=self.in_mode(value.node, name))
         if facts is not None:
@@ -168,11 +173,13 @@ class Layers(OptionsByName, Builders):
         assert isinstance(made.kind, Module) and isinstance(made.node, cst.Call)
         entered = layouts.enter(self.as_array(call.value("input")), made.kind)
         function, *arguments = made.node.args  # partial(function, ...)
-        result = cst.Call(function.value, [cst.Arg(entered.node), *arguments])
+        made_by = self.with_snippets(function.value, layer.snippets)
+        result = cst.Call(made_by, [cst.Arg(entered.node), *arguments])
         return layouts.leave(made.kind, result, entered)
 
     def layer_call(self, node: cst.Call, callee: Value, kind: Module) -> Value:
         """A call of a submodule."""
+        self.note_called(node.func)
         if kind.entry == "mixed":
             raise Unsupported(
                 "MIG201", f"{nodes.code(node.func)} holds layers that want their channels in different places"
@@ -181,16 +188,36 @@ class Layers(OptionsByName, Builders):
         if made and (TABLE[made[0].torch].call, made[0].returns) != ("input", "tensor"):
             return self.signature_call(node, callee, made)
         user = [option.cls for option in kind.options if isinstance(option, ClassNode)]
-        if len(node.args) != 1 or node.args[0].star or node.args[0].keyword:
+        if len(user) == len(kind.options) and (len(node.args) != 1 or node.args[0].star or node.args[0].keyword):
             return self.user_layer_call(node, callee, user)
+        self.refuse_more(node, kind)
         taken = self.array(node.args[0].value)
         self.note_place(kind, taken.layout)
         entered = layouts.enter(taken, kind)
-        made = node.with_changes(args=[node.args[0].with_changes(value=entered.node, keyword=None)])
+        first = cst.Arg(entered.node, comma=node.args[0].comma, whitespace_after_arg=node.args[0].whitespace_after_arg)
+        made = node.with_changes(args=[first, *node.args[1:]])
         value = layouts.leave(kind, called(callee.node, made), entered)
         if _is_still(kind):
             value = replace(value, node=nodes.call("jax.lax.stop_gradient", value.node))
-        return Value(value.node, self.forward_kind(user, entered.kind)) if user else value
+        if not user:
+            return value
+        return self.as_decorated(Value(value.node, self.forward_kind(user, entered.kind)), self.forwards(user))
+
+    def forwards(self, classes: Sequence[str]) -> list[FunctionFacts | None]:
+        """The `forward` of user classes."""
+        return [self.script.functions.get(f"{cls}.forward") for cls in classes]
+
+    @staticmethod
+    def refuse_more(node: cst.Call, kind: Module) -> None:
+        """Declines a call of a layer with more than its input, such as the `output_size` of a transposed convolution:
+        those that have more in Flax are called by their signature."""
+        own = [arg for arg in node.args if arg.star != "**"]  # what a forward pass hands on, and is mostly not given
+        wrong = [arg for number, arg in enumerate(own) if number or arg.star or arg.keyword]
+        names = {arg.keyword.value for arg in wrong if arg.keyword is not None}
+        if not own or (wrong and (len(own) > 1 or names != {"input"})):
+            told = nodes.code(wrong[0].with_changes(comma=cst.MaybeSentinel.DEFAULT)) if wrong else "nothing"
+            layer = next((one.torch for one in kind.options if isinstance(one, LayerNode)), "a layer")
+            raise Unsupported("MIG203", f"{layer} is called with {told}, which Flax's does not take")
 
     def user_layer_call(self, node: cst.Call, callee: Value, classes: Sequence[str]) -> Value:
         """A call of a submodule of the user's, with any arguments."""
@@ -205,7 +232,8 @@ class Layers(OptionsByName, Builders):
             result = join(result, join(facts.returns, facts.overriding))
         pairs = zip(placed(node.args, values), values, strict=True)
         args = [arg for arg, value in pairs if not isinstance(value.kind, VANISHING)]
-        return Value(node.with_changes(func=callee.node, args=args), result if classes else UNKNOWN)
+        made = Value(node.with_changes(func=callee.node, args=args), result if classes else UNKNOWN)
+        return self.as_decorated(made, self.forwards(classes))
 
     def signature_call(self, node: cst.Call, callee: Value, made: Sequence[LayerNode]) -> Value:
         """A call of a layer that takes or gives more than one tensor: its snippet takes what torch's `forward` does.
@@ -259,7 +287,7 @@ class Layers(OptionsByName, Builders):
         for arg, name in zip(node.args, argument_names(node.args, facts.fields), strict=True):
             if facts.extras and (arg.star == "**" or (arg.keyword is not None and name not in facts.fields)):
                 raise Unsupported("MIG201", f"`{nodes.code(arg)}` for the **kwargs of {spelled(kind.cls)}")
-            value = self.expr(arg.value)
+            value = self.usable(self.expr(arg.value))
             given = facts.given.setdefault(self.cls, {})
             for field in facts.fields if arg.star else [name] if name else []:
                 given.setdefault(field, set()).add(nodes.code(arg.value))

@@ -7,6 +7,7 @@ from dataclasses import replace
 import libcst as cst
 
 from migrate import layouts, nodes, usage
+from migrate.constructed import ListNode
 from migrate.diagnostics import Unsupported
 from migrate.kinds import (
     UNKNOWN,
@@ -39,7 +40,7 @@ from migrate.kinds import (
     join,
 )
 from migrate.lowering.arguments import placed
-from migrate.lowering.elements import DICT, arrays_of_numpy, has_key
+from migrate.lowering.elements import DICT, arrays_of_numpy, element_kind, has_key, taken_apart
 from migrate.lowering.torch_calls import in_place_rule
 from migrate.lowering.value_calls import FOREIGN, ValueCalls
 from migrate.rules.catalogue import RULES
@@ -154,6 +155,8 @@ class MethodCalls(ValueCalls):
             if off and isinstance(kind, Module):
                 raise Unsupported("MIG204", f"{nodes.code(node)}: freeze it where the model is made")
             return base
+        if isinstance(kind, Module) and method == "forward":
+            return self.value_call(node.with_changes(func=func.value), base)
         if isinstance(kind, Module):
             attribute = self.submodule_attribute(func, base, kind, method)
             if attribute.kind is not UNKNOWN:
@@ -161,6 +164,10 @@ class MethodCalls(ValueCalls):
             called = self.submodule_method(node, attribute, kind, method)
             if called is not None:
                 return called
+            listed = self.listed_modules(node, base, kind, method)
+            if listed is not None:
+                return listed
+            self.refuse_of_layer(node, kind)
         if isinstance(kind, Items) and kind.type == "list" and method in ("append", "extend", "insert"):
             return self.list_method(node, func, base)
         if isinstance(kind, Items) and kind.type == DICT and method in ("items", "values"):
@@ -195,6 +202,19 @@ class MethodCalls(ValueCalls):
         if module == "math":
             values = [self.as_scalar(value) for value in values]
         return Value(node.with_changes(func=made_func, args=placed(node.args, values)), known)
+
+    def listed_modules(self, node: cst.Call, base: Value, kind: Module, method: str) -> Value | None:
+        """What a list or a dict of modules holds, `self.heads.items()`; None of other methods."""
+        if node.args or not all(isinstance(one, ListNode) for one in kind.options):
+            return None
+        if method == "children" and not any(isinstance(one, ListNode) and one.keys for one in kind.options):
+            return taken_apart(base, self.context)
+        if method not in ("items", "values", "keys"):
+            return None
+        element = element_kind(kind)
+        pair = Items((Plain("str"), element), type="tuple")
+        held = {"items": pair, "values": element, "keys": Plain("str")}[method]
+        return Value(nodes.call(cst.Attribute(base.node, nodes.name(method))), Items(None, held))
 
     def host_method_call(self, node: cst.Call, func: cst.Attribute, base: Value, kind: Model | ModuleClass) -> Value:
         """A method of a module class that runs on the host: it is given the weights of the model."""
@@ -257,8 +277,7 @@ class MethodCalls(ValueCalls):
         made = cst.Name("self") if func.attr.value == "forward" else func
         drawn = self.draws_for(facts, node.args, "staticmethod" not in facts.decorators)
         called = node.with_changes(func=made, args=nodes.extended(placed(node.args, values), drawn))
-        with self.recording_nothing(self.records_nothing([each.decorator for each in facts.node.decorators])):
-            return Value(self.without_gradient(called, facts.result), facts.result)
+        return self.as_decorated(Value(called, facts.result), [facts])
 
     def made_as_weights(self, node: cst.Call, method: str) -> Value:
         """`weight.new_zeros(2, 3)`: a tensor of the type of the weights, which is torch's own default."""

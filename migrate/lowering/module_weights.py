@@ -140,6 +140,9 @@ class ModuleWeights(Arguments, ChangedBuffers):
         saved = not any(_unsaved(number, arg) for number, arg in enumerate(node.args))
         facts.own_draws, drawn = set(facts.own_draws), facts.own_draws
         value = self.expr(node.args[1].value)
+        if nodes.is_literal(value.node, None) and name not in facts.changed:
+            facts.attributes[name] = facts.seen[name] = value.kind
+            return [nodes.statement(f"self.{name} = None")]
         if name in facts.changed and isinstance(value.kind, Tensor):
             facts.own_draws = drawn  # it is drawn once, with the weights
             code = nodes.code(value.node).replace('make_rng("sample")', 'make_rng("params")')

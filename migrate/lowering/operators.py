@@ -29,6 +29,7 @@ from migrate.lowering.branches import Branches
 from migrate.lowering.scalars import is_indexed_by_numbers
 from migrate.lowering.settings_given import never_taken
 from migrate.lowering.typed_tensors import tensor_type
+from migrate.lowering.unit import stays
 from migrate.nodes import Expr
 from migrate.optimizers import OPTIMIZERS, RUNNING
 from migrate.rules.rule import Value, signature
@@ -89,7 +90,7 @@ class Operators(Branches):
         """`a and b` where a is a tensor of which jit knows no value."""
         function = "jnp.logical_and" if isinstance(node.operator, cst.And) else "jnp.logical_or"
         if any(isinstance(value.kind, Tensor) and value.kind.dtype != "bool" for value in (left, right)):
-            raise self.stays(node, "the truth of a tensor that is not boolean")
+            raise stays(node, "the truth of a tensor that is not boolean")
         made = nodes.call(function, layouts.first(left), layouts.first(right))
         return Value(made, Tensor("bool"))
 
@@ -115,7 +116,7 @@ class Operators(Branches):
             elif any(isinstance(value.kind, Host) for value in values):
                 kind = Host("tensor")
         if len(values) > 2 and isinstance(kind, Tensor) and self.under_jit:
-            raise self.stays(node, "a chain of comparisons")
+            raise stays(node, "a chain of comparisons")
         if any(isinstance(value.kind, Device) for value in values):
             values = [_as_backend(value) for value in values]
         targets = [
@@ -163,6 +164,7 @@ class Operators(Branches):
         if types[0] and types[0] == types[1]:  # torch.cuda.FloatTensor if cuda else torch.FloatTensor
             placed = "cuda." if any(name.startswith("torch.cuda.") for name in named) else ""
             return Value(node, TorchName(f"torch.{placed}{types[0]}"))
+        body, orelse = self.usable(body), self.usable(orelse)
         asked = self.truth(node.test)
         self.use(node.test, asked)
         test = layouts.first(asked)

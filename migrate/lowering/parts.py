@@ -60,6 +60,14 @@ class Parts:
         """An annotation that names types of torch's, with those that stand for them."""
         raise NotImplementedError
 
+    def narrowed(self, test: Expr) -> tuple[str, Module, Module] | None:
+        """The name of a module that a test tells something of, and what it is where that holds and where not."""
+        raise NotImplementedError
+
+    def usable(self, value: Value) -> Value:
+        """A value as the output may hold it."""
+        raise NotImplementedError
+
     def construct_extended(self, node: cst.Call, callee: Value, facts: ClassFacts) -> Value:
         """A module of a class that inherits from a layer of torch's."""
         raise NotImplementedError

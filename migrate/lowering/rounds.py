@@ -341,7 +341,7 @@ def _fingerprint(script: Script, written: frozenset[int]) -> str:
         repr(sorted((file, sorted(names)) for file, names in script.gone.items())),
         repr(script.finals) if script.gone else "",
         repr(sorted(script.callers.items())),
-        repr(sorted(script.found_called_first)),
+        repr((sorted(script.found_called_first), sorted(script.read_early))),
     ]
     parts.append(repr(script.found_attributes))
     for name, facts in script.functions.items():

@@ -11,7 +11,7 @@ from typing import Self
 import libcst as cst
 
 from migrate import layouts, nodes, usage
-from migrate.apis import is_data_api
+from migrate.apis import is_data_api, stops_gradients
 from migrate.diagnostics import Unsupported
 from migrate.facts import FunctionFacts
 from migrate.kinds import (
@@ -111,6 +111,7 @@ class Scope(Parts):
         self.heads: list[Environment] = []  # what was known where each loop around starts a turn, innermost last
         self.making = ""  # the path of the module that is being constructed: "self.fc", "self.net.2"
         self.walked: dict[str, str] = {}  # loop variables over all of a list of modules -> the path of the list
+        self.called: set[str] = set()  # submodules that have surely been called by now
         self.moved: dict[str, str] = {}  # attributes of a module that a forward pass casts -> the variable for that
         self.kept_aside: dict[str, str] = {}  # attributes that it keeps for others to look at -> the variable as well
         self.bound_attributes: set[str] = set()  # attributes of self that this method sets
@@ -299,6 +300,13 @@ class Scope(Parts):
         kind = self.path_kind(text) if text is not None else None
         return kind.name if isinstance(kind, TorchName) else None
 
+    def stops_gradients(self, context: Expr) -> bool:
+        """Whether a context, or a decorator, surely records no gradients: `torch.no_grad()`."""
+        name = self.torch_name(context.func if isinstance(context, cst.Call) else context)
+        if name == "torch.set_grad_enabled" and isinstance(context, cst.Call):
+            return bool(context.args) and nodes.is_literal(context.args[0].value, False)
+        return stops_gradients(name)
+
     def mentions_torch(self, annotation: cst.Annotation | None) -> bool:
         """Whether an annotation names torch: then it goes."""
         return annotation is not None and any(
@@ -389,7 +397,7 @@ class Scope(Parts):
 
     def node(self, node: Expr) -> Expr:
         """Lowers an expression; its channels are first."""
-        value = self.expr(node)
+        value = self.usable(self.expr(node))
         self.use(node, value)
         return layouts.first(value)
 

@@ -23,6 +23,7 @@ from migrate.kinds import (
     Tensor,
 )
 from migrate.lowering.attributes import Attributes
+from migrate.lowering.attributes_by_name import AttributesByName
 from migrate.lowering.constructors import changed_objects
 from migrate.lowering.inheritance import is_super_init
 from migrate.lowering.makers import MakerValues
@@ -31,7 +32,7 @@ from migrate.qualified import spelled
 from migrate.script import Script
 
 
-class Setup(Attributes, MakerValues):
+class Setup(AttributesByName, Attributes, MakerValues):
     """What `__init__` of a module class becomes."""
 
     def setup(self, facts: ClassFacts, init: cst.FunctionDef) -> list[Statement]:
@@ -45,7 +46,7 @@ class Setup(Attributes, MakerValues):
             name = parameter.name.value
             kind = facts.field_kinds.get(name, UNKNOWN)
             if parameter.default is not None:
-                merge(facts.field_kinds, name, inner.expr(parameter.default).kind)
+                merge(facts.field_kinds, name, inner.usable(inner.expr(parameter.default)).kind)
             merge(facts.field_kinds, name, inner.annotated_maker(parameter.annotation))
             inner.env.kinds[name] = _field_kind(parameter, kind)
         body = inner.suite(init.body.body)
@@ -130,6 +131,9 @@ class Setup(Attributes, MakerValues):
             return []
         if path == "self.register_buffer":
             return self.buffer(facts, node)
+        by_name = self.set_by_name(node)
+        if by_name is not None:
+            return by_name
         grown = self.grow(facts, node)
         return self.initial_statement(node) if grown is None else grown
 

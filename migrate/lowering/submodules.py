@@ -7,12 +7,13 @@ import functools
 import libcst as cst
 
 from migrate import nodes
-from migrate.constructed import ClassNode, LayerNode, Node
+from migrate.constructed import ClassNode, LayerNode, ListNode
 from migrate.diagnostics import Unsupported
-from migrate.kinds import UNKNOWN, Device, DType, Items, Kind, Module, Never, Number, Tensor, join
+from migrate.kinds import UNKNOWN, Device, DType, Items, Kind, Module, Never, Number, join
 from migrate.layers.table import TABLE
 from migrate.lowering import constructors
 from migrate.lowering.arguments import Arguments, argument_names, placed
+from migrate.lowering.layer_weights import LayerWeights
 from migrate.lowering.unit import known
 from migrate.rules.rule import Value, signature
 from migrate.targets import linen
@@ -20,7 +21,7 @@ from migrate.targets import linen
 _BY_AXIS = ("kernel_size", "stride", "padding", "dilation", "output_padding")  # convolutions keep one for each axis
 
 
-class Submodules(Arguments):
+class Submodules(Arguments, LayerWeights):
     """Attributes and methods of submodules."""
 
     def submodule_attribute(self, node: cst.Attribute, base: Value, owner: Module, attribute: str) -> Value:
@@ -32,8 +33,9 @@ class Submodules(Arguments):
             return Value(node.with_changes(value=base.node, attr=cst.Name(field)), Number())
         if any(isinstance(one, LayerNode) and attribute in _settings(one.torch) for one in owner.options):
             return self.setting_of_layer(node)
-        if self.context == "forward" and any(_has_weight(one, attribute) for one in owner.options):
-            return self.weight_of_layer(node, base, owner)
+        weight = self.layer_weight(node, base, owner)
+        if weight is not None:
+            return weight
         if not known_to or len(known_to) < len(owner.options):
             return Value(node.with_changes(value=nodes.parenthesized(base.node)), UNKNOWN)
         kinds = [known(one.seen.get(attribute, one.attributes.get(attribute))) for one in known_to]
@@ -59,15 +61,6 @@ class Submodules(Arguments):
                 return Value(kept, Items(None, Number(), "tuple") if axes else Number())
         raise Unsupported("MIG301", f"{nodes.code(node)}: a setting that Flax's layer does not keep")
 
-    @staticmethod
-    def weight_of_layer(node: cst.Attribute, base: Value, owner: Module) -> Value:
-        """`self.emb.embedding`, which an embedding has from the start; other layers make theirs when called."""
-        layers = {one.torch if isinstance(one, LayerNode) else "" for one in owner.options}
-        still = any(weight.still for one in owner.options if isinstance(one, LayerNode) for weight in one.weights)
-        if layers == {"torch.nn.Embedding"} and node.attr.value == "weight" and not still:
-            return Value(node.with_changes(value=base.node, attr=cst.Name("embedding")), Tensor("float", 2))
-        raise Unsupported("MIG301", f"{nodes.code(node)}: a weight that Flax's layer makes when it is called")
-
     def submodule_method(self, node: cst.Call, func: Value, owner: Module, name: str) -> Value | None:
         """A method of the user's, `self.encoder.encode(x)`; None for anything else."""
         classes = [option.cls for option in owner.options if isinstance(option, ClassNode)]
@@ -82,7 +75,16 @@ class Submodules(Arguments):
             self.script.classes[cls].reached.add(name)
             self.pass_kinds(method, node.args, values)
             result = join(result, method.result)
-        return Value(node.with_changes(func=func.node, args=placed(node.args, values)), result)
+        called = node.with_changes(func=func.node, args=placed(node.args, values))
+        return self.as_decorated(Value(called, result), methods)
+
+    @staticmethod
+    def refuse_of_layer(node: cst.Call | cst.Attribute, owner: Module) -> None:
+        """Declines what a layer of torch's has and Flax's has not: methods, hooks, settings."""
+        layer = next((one.torch for one in owner.options if isinstance(one, LayerNode)), None)
+        name = layer or ("torch.nn.Module" if any(isinstance(one, ListNode) for one in owner.options) else None)
+        if name is not None:
+            raise Unsupported("MIG301", f"{nodes.code(node)}: Flax has nothing like it in the place of {name}")
 
     def weight_type(self, node: cst.Attribute) -> Value | None:
         """`self.conv.weight.dtype`: weights are made in float32; None of anything but a weight of a layer."""
@@ -102,8 +104,3 @@ def _settings(torch: str) -> frozenset[str]:
     layer = TABLE.get(torch)
     names = {parameter.name for parameter in signature(layer.signature)} if layer is not None else set()
     return frozenset(names - {"bias", "weight"})
-
-
-def _has_weight(node: Node, attribute: str) -> bool:
-    """Whether an attribute of a module is a weight of a layer of torch's."""
-    return isinstance(node, LayerNode) and any(weight.torch == attribute for weight in node.weights)

@@ -78,7 +78,7 @@ class TorchCalls(Losses, PretrainedTables, Optimizers, Distributed, DataLoading,
         if tensor_type(name):
             return self.typed_tensor(name, node)
         if name in FUNCTIONAL_LAYERS:
-            return self.functional_layer(name, node)
+            return self.as_mean(name, node) or self.functional_layer(name, node)
         if name in TABLE:
             return self.construct_layer(name, node)
         special = getattr(self, "torch_" + name.removeprefix("torch.").replace(".", "_"), None)
@@ -99,6 +99,14 @@ class TorchCalls(Losses, PretrainedTables, Optimizers, Distributed, DataLoading,
         if name.startswith("torch.nn.") and name.split(".")[-1][:1].isupper():
             raise Unsupported("MIG202", f"{name}: {REFUSED[name]}" if name in REFUSED else name)
         raise Unsupported("MIG301", name)
+
+    def as_mean(self, name: str, node: cst.Call) -> Value | None:
+        """A pooling to one element, for which there is a rule; None for others."""
+        if name not in RULES or len(node.args) != 2 or any(arg.star for arg in node.args):
+            return None
+        size = nodes.literal(node.args[1].value)
+        lengths = size if isinstance(size, tuple) else (size,)
+        return self.apply_rule(RULES[name], name, node) if all(length == 1 for length in lengths) else None
 
     def torch_nn_utils_rnn_pad_packed_sequence(self, node: cst.Call) -> Value:
         """Without `total_length` its shape depends on the data."""

@@ -185,3 +185,8 @@ class Unit:
 def known(kind: Kind | None) -> Kind:
     """A kind that was looked up; UNKNOWN where there is none."""
     return UNKNOWN if kind is None else kind
+
+
+def stays(test: cst.BaseExpression, why: str) -> Unsupported:
+    """What is said of a branch that is not converted."""
+    return Unsupported("MIG307", f"`{nodes.code(test)}` depends on the values of a tensor: {why}")

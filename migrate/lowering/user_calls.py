@@ -58,7 +58,7 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
         followed: list[str] = []
         names = facts.parameter_names[1:] if facts.method else facts.parameter_names
         for arg, name in zip(node.args, argument_names(node.args, names), strict=True):
-            value = self.expr(arg.value)
+            value = self.usable(self.expr(arg.value))
             if name:
                 bound[name] = arg.value
                 itself = facts.qualname in self.script.by_value and nodes.dotted(arg.value) == "self"

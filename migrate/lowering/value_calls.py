@@ -13,6 +13,7 @@ from migrate.kinds import (
     Host,
     HostClass,
     Instance,
+    Items,
     Kind,
     Loss,
     Makers,
@@ -20,6 +21,7 @@ from migrate.kinds import (
     Module,
     ModuleClass,
     Never,
+    Operation,
     Plain,
     SelfModule,
     Tensor,
@@ -36,6 +38,7 @@ from migrate.lowering.einops_calls import EinopsCalls
 from migrate.lowering.expressions import Expressions
 from migrate.lowering.function_transforms import FunctionTransforms
 from migrate.lowering.makers import MakerValues
+from migrate.lowering.operation_values import OperationValues
 from migrate.lowering.user_calls import UserCalls
 from migrate.rules.rule import Value
 
@@ -47,6 +50,7 @@ class ValueCalls(
     Derivatives,
     CalledParts,
     MakerValues,
+    OperationValues,
     EinopsCalls,
     Expressions,
     FunctionTransforms,
@@ -75,6 +79,8 @@ class ValueCalls(
             return self.transformed_call(node, callee, kind)
         if isinstance(kind, ModuleClass):
             return self.construct_user(node, callee, kind)
+        if isinstance(kind, Operation):
+            return self.operation_call(node, callee, kind)
         if isinstance(kind, Einops):
             return self.einops_call(node, callee, kind)
         if isinstance(kind, Makers):
@@ -100,6 +106,8 @@ class ValueCalls(
             return self.loss_call(node, callee, kind)
         if isinstance(kind, Instance) and f"{kind.cls}.__call__" in self.script.functions:
             return self.user_call(node, callee, Function(f"{kind.cls}.__call__"))
+        if isinstance(kind, Items):
+            raise Unsupported("MIG201", f"{nodes.code(node.func)} is a list in Flax, which is called here")
         if self.is_always_none(node.func):
             return Value(node.with_changes(args=self.plain_args(node.args)), Never())
         self.refuse_foreign(node, kind)

@@ -8,7 +8,7 @@ import libcst as cst
 
 from migrate import nodes
 from migrate.kinds import Items, Kind, Model, Number, Parameters, Place, Weight
-from migrate.layers.moves import Permute
+from migrate.lowering.layer_weights import in_torch_order
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.selections import Selections, leaves_of
 from migrate.manifest import WILDCARD, Leaf
@@ -38,13 +38,8 @@ class WeightValues(Selections):
         """One parameter of a model; None where its axes cannot be put as torch has them."""
         keys = "".join(f'["{key}"]' for key in leaf.flax.split("/")[1:])
         node = nodes.expression(f"{{x}}{keys}", x=self.read(State(PARAMS, place)))
-        for move in () if moved else reversed(leaf.moves):
-            if not isinstance(move, Permute):
-                return None
-            axes = [move.axes.index(axis) for axis in range(len(move.axes))]
-            text = "{x}.T" if axes == [1, 0] else f"{{x}}.transpose({', '.join(map(str, axes))})"
-            node = nodes.expression(text, x=node)
-        return Value(node, Weight(not moved, place, leaf.flax))
+        made = node if moved else in_torch_order(node, leaf.moves)
+        return None if made is None else Value(made, Weight(not moved, place, leaf.flax))
 
     def read_anew(self, name: str, kind: Kind) -> Value | None:
         """A name for a weight, or for all weights of a model: what they are by now. None for other names."""

@@ -11,11 +11,12 @@ def gaussian_nll_loss(call: Call) -> Value:
 
     >>> F.gaussian_nll_loss(x, y, z)  # x: f32[2, 3]; y: f32[2, 3]; z: pos[2, 3]
     gaussian_nll_loss(x, y, z).mean()
+    >>> F.gaussian_nll_loss(x, y, z, full=True, reduction="sum")  # x: f32[2, 3]; y: f32[2, 3]; z: pos[2, 3]
+    gaussian_nll_loss(x, y, z, full=True).sum()
     """
-    call.only("full", False)
     call.snippet("gaussian_nll_loss")
     positional = [call.node(name) for name in ("input", "target", "var")]
-    return reduced(call, nodes.call("gaussian_nll_loss", *positional, **call.given("eps")))
+    return reduced(call, nodes.call("gaussian_nll_loss", *positional, **call.given("eps", "full")))
 
 
 @rule(
@@ -29,13 +30,16 @@ def poisson_nll_loss(call: Call) -> Value:
     (jnp.exp(x) - (y * x)).mean()
     >>> F.poisson_nll_loss(x, y, log_input=False)  # x: pos[2, 3]; y: pos[2, 3]
     (x - (y * jnp.log(x + 1e-08))).mean()
+    >>> F.poisson_nll_loss(x, y, full=True)  # x: f32[2, 3]; y: const[2, 3]
+    ((jnp.exp(x) - (y * x)) + log_factorial(y)).mean()
     """
-    call.only("full", False)
     call.only("log_input", True, False)
-    plain = "jnp.exp({input}) - {target} * {input}"
-    return reduced(
-        call, call.make(plain if call.literal("log_input") else "{input} - {target} * jnp.log({input} + {eps})")
-    )
+    call.only("full", True, False)
+    text = "jnp.exp({input}) - {target} * {input}"
+    made = call.make(text if call.literal("log_input") else "{input} - {target} * jnp.log({input} + {eps})")
+    if call.has("full"):
+        made = call.make(f"{{x}} + {call.snippet('log_factorial')}({{target}})", x=made)
+    return reduced(call, made)
 
 
 @rule("torch.nn.functional.soft_margin_loss", signature=f"input, target, {LOSS}")

@@ -53,7 +53,8 @@ def linear(call: Call) -> Expr:
     >>> F.linear(x, y, z)  # x: f32[2, 3]; y: f32[4, 3]; z: f32[4]
     (x @ y.T) + z
     """
-    return call.make("{input} @ {weight}.T + {bias}" if call.has("bias") else "{input} @ {weight}.T")
+    weight = nodes.transposed(call.node("weight"))
+    return call.make("{input} @ {w} + {bias}" if call.has("bias") else "{input} @ {w}", w=weight)
 
 
 @rule(

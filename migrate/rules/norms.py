@@ -24,6 +24,18 @@ def _euclidean(call: Call, x: Expr, given: dict[str, Expr], function: str = "nor
     return nodes.call(f"jnp.linalg.{function}", x, **given)
 
 
+def _of_order(call: Call, x: Expr, given: dict[str, Expr]) -> Expr:
+    """A norm of vectors of another order, likewise."""
+    order = nodes.literal(given["ord"])
+    bends = call.traced and not (isinstance(order, int | float) and order <= 1)
+    function = call.snippet("vector_norm") if bends and not _infinite(given["ord"]) else "jnp.linalg.vector_norm"
+    return nodes.call(function, x, **given)
+
+
+def _infinite(order: Expr) -> bool:
+    return "inf" in nodes.code(order)
+
+
 def _of_order_one(call: Call, x: Expr, **given: Expr) -> Expr:
     """The sum of the absolute values, likewise."""
     if not call.traced:
@@ -62,7 +74,7 @@ def norm(call: Call) -> Expr:
         return _of_order_one(call, call.node("input"), **_given(call, "dim", "keepdim"))
     if isinstance(p, str):
         raise Unsupported("MIG302", f"{call.api}: there is no norm {p!r}")
-    return nodes.call("jnp.linalg.vector_norm", call.node("input"), **_given(call, "p", "dim", "keepdim"))
+    return _of_order(call, call.node("input"), _given(call, "p", "dim", "keepdim"))
 
 
 @rule("torch.linalg.norm", signature="input, ord=None, dim=None, keepdim=False, *, dtype=None", dtype="float")
@@ -89,7 +101,7 @@ def vector_norm(call: Call) -> Expr:
     >>> torch.linalg.vector_norm(x, dim=-1)  # x: f32[2, 3]
     optax.safe_norm(x, 0.0, axis=-1)
     >>> torch.linalg.vector_norm(x, ord=3)  # x: f32[2, 3]
-    jnp.linalg.vector_norm(x, ord=3)
+    vector_norm(x, ord=3)
     """
     call.only("dtype", None)
     given = _given(call, "dim", "keepdim")
@@ -97,7 +109,7 @@ def vector_norm(call: Call) -> Expr:
         return _euclidean(call, call.node("x"), given, "vector_norm")
     if nodes.is_literal(call.node("ord"), 1):
         return _of_order_one(call, call.node("x"), **given)
-    return nodes.call("jnp.linalg.vector_norm", call.node("x"), **_given(call, "ord"), **given)
+    return _of_order(call, call.node("x"), _given(call, "ord") | given)
 
 
 @rule("torch.linalg.matrix_norm", signature="A, ord='fro', dim=(-2, -1), keepdim=False, *, dtype=None", dtype="float")
@@ -105,12 +117,15 @@ def matrix_norm(call: Call) -> Expr:
     """Of the last two axes.
 
     >>> torch.linalg.matrix_norm(x)  # x: f32[2, 3, 4]
-    jnp.linalg.matrix_norm(x)
+    optax.safe_norm(x, 0.0, axis=(-2, -1))
     >>> torch.linalg.matrix_norm(x, ord=1, keepdim=True)  # x: f32[2, 3, 4]
     jnp.linalg.matrix_norm(x, ord=1, keepdims=True)
     """
     call.only("dtype", None)
     call.only("dim", (-2, -1))
+    if not call.has("ord"):
+        over = {"axis": nodes.expression("(-2, -1)")}
+        return _euclidean(call, call.node("A"), over | _given(call, "keepdim"), "vector_norm")
     return nodes.call("jnp.linalg.matrix_norm", call.node("A"), **_given(call, "ord", "keepdim"))
 
 
@@ -128,7 +143,7 @@ def dist(call: Call) -> Expr:
         return _euclidean(call, difference, {})
     if nodes.is_literal(call.node("p"), 1):
         return _of_order_one(call, difference)
-    return nodes.call("jnp.linalg.vector_norm", difference, ord=call.node("p"))
+    return _of_order(call, difference, {"ord": call.node("p")})
 
 
 @rule(

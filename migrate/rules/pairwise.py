@@ -27,7 +27,7 @@ for _name, _operator, _alpha in (("add", "+", True), ("sub", "-", True), ("mul",
     signature="input, other, *, rounding_mode=None", dtype="float",
 )  # fmt: skip
 def divide(call: Call) -> Expr:
-    """True division, of integers too; a rounding mode other than "floor" is refused.
+    """True division, of integers too. Rounded towards zero, integers stay integers.
 
     >>> torch.div(x, y)  # x: f32[2, 3]; y: pos[2, 3]
     x / y
@@ -37,8 +37,14 @@ def divide(call: Call) -> Expr:
     x // y
     >>> torch.div(x, 3, rounding_mode="floor")  # x: f32[2, 3]
     x // 3
+    >>> torch.div(x, 3, rounding_mode="trunc")  # x: f32[2, 3]
+    truncated_quotient(x, 3)
+    >>> torch.div(x, y, rounding_mode="trunc")  # x: i32[2, 3]; y: i32[3]
+    truncated_quotient(x, y)
     """
-    call.only("rounding_mode", None, "floor")
+    call.only("rounding_mode", None, "floor", "trunc")
+    if nodes.is_literal(call.node("rounding_mode"), "trunc"):
+        return call.make(f"{call.snippet('truncated_quotient')}({{input}}, {{other}})")
     return call.make("{input} // {other}") if call.has("rounding_mode") else call.make("{input} / {other}")
 
 
@@ -65,12 +71,23 @@ def _pairwise(name: str, function_name: str, dtype: str, example: str) -> Rule:
     return Rule(names, signature("input, other"), function, False, dtype, doc, "pairwise")
 
 
+@rule("torch.atan2", "Tensor.atan2", "torch.arctan2", "Tensor.arctan2", signature="input, other", dtype="float")
+def atan2(call: Call) -> Expr:
+    """At the origin the gradient is 0 in torch and NaN in JAX, unless that is told.
+
+    >>> torch.atan2(x, y)  # x: f32[2, 3]; y: f32[2, 3]
+    arctan2(x, y)
+    >>> torch.atan2(x, y)  # x: f32[2, 3]; y: f32[2, 3]; on the host
+    jnp.arctan2(x, y)
+    """
+    return call.make(f"{call.snippet('arctan2') if call.traced else 'jnp.arctan2'}({{input}}, {{other}})")
+
+
 for _name, _function, _dtype, _example in (
     ("maximum", "jnp.maximum", "like", "f32[2, 3]"),
     ("minimum", "jnp.minimum", "like", "f32[2, 3]"),
     ("logical_and", "jnp.logical_and", "bool", "bool[2, 3]"),
     ("logical_or", "jnp.logical_or", "bool", "bool[2, 3]"),
-    ("atan2", "jnp.arctan2", "float", "pos[2, 3]"),
     ("fmod", "jnp.fmod", "like", "pos[2, 3]"),
     ("remainder", "jnp.remainder", "like", "f32[2, 3]"),
     ("floor_divide", "jnp.floor_divide", "like", "i32[2, 3]"),
@@ -93,13 +110,18 @@ for _name, _function, _dtype, _example in (
     register(_pairwise(_name, _function, _dtype, _example))
 
 
-@rule("torch.where", signature="condition, input, other", dtype="")
+@rule("torch.where", signature="condition, input=None, other=None", dtype="")
 def where(call: Call) -> Expr:
-    """The one-argument form, which lists indices, has a shape that depends on the data and is refused.
+    """The one-argument form lists indices: its shape depends on the data, so that jit has none.
 
     >>> torch.where(x > 0, x, 0.0)  # x: f32[2, 3]
     jnp.where(x > 0, x, 0.0)
+    >>> torch.where(x > 0)  # x: f32[2, 3]; on the host
+    jnp.nonzero(x > 0)
     """
+    if not (call.has("input") or call.has("other")):
+        call.on_host("torch.where of a condition alone")
+        return call.make("jnp.nonzero({condition})")
     return call.make("jnp.where({condition}, {input}, {other})")
 
 

@@ -45,19 +45,24 @@ def scatter_add(call: Call) -> Expr:
 
 @rule("torch.scatter_reduce", "Tensor.scatter_reduce", signature="input, dim, index, src, reduce, *, include_self=True")
 def scatter_reduce(call: Call) -> Expr:
-    """With what is there already, unless include_self=False, which is refused, as the mean is. Of equal maxima the
-    gradient is shared.
+    """With what is there already, unless include_self=False. Of equal maxima the gradient is shared.
 
     >>> x.scatter_reduce(0, y, z, reduce="sum")  # x: f32[3, 4]; y: idx3[6, 4]; z: f32[6, 4]
     scatter(x, 0, y, z, mode="add")
     >>> x.scatter_reduce(1, y, z, "amax")  # x: spread[3, 4]; y: idx4[3, 2]; z: spread[3, 2]
     scatter(x, 1, y, z, mode="max")
+    >>> x.scatter_reduce(0, y, z, "mean", include_self=False)  # x: f32[3, 4]; y: idx3[6, 4]; z: f32[6, 4]
+    scatter_reduce(x, 0, y, z, "mean", include_self=False)
     """
-    call.only("include_self", True)
-    mode = _MODES.get(str(call.literal("reduce")))
-    if mode is None:
-        raise Unsupported("MIG302", f"{call.api}: reduce={call.literal('reduce')!r} is not supported")
-    return _scattered(call, "src", mode)
+    reduce = nodes.literal(call.node("reduce"))
+    if reduce in _MODES and not call.has("include_self"):
+        return _scattered(call, "src", _MODES[str(reduce)])
+    if reduce is not ... and reduce not in (*_MODES, "mean"):
+        raise Unsupported("MIG302", f"{call.api}: reduce={reduce!r} is not supported")
+    if any(isinstance(kind, Tensor) and kind.dtype in ("int", "bool") for kind in map(call.kind, ("input", "src"))):
+        raise Unsupported("MIG302", f"{call.api} of integers with these arguments")
+    given = [call.node(name) for name in ("input", "dim", "index", "src", "reduce")]
+    return nodes.call(call.snippet("scatter_reduce"), *given, **call.given("include_self"))
 
 
 def _at(call: Call) -> Expr:

@@ -109,7 +109,7 @@ def t(call: Call) -> Value:
     >>> x.t()  # x: f32[2, 3]
     x.T
     """
-    return _like(call, call.make("{input}.T"), rank=call.rank("input"))
+    return _like(call, nodes.transposed(call.node("input")), rank=call.rank("input"))
 
 
 @rule("Tensor.permute", signature="input, *dims")

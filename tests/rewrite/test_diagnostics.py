@@ -79,7 +79,7 @@ SOURCES: dict[str, tuple[str, str]] = {
     "MIG301": (HEAD + "print(torch.special.bessel_j0(x))\n", "print(torch.special.bessel_j0(x))"),
     "MIG302": (HEAD + "print(F.gumbel_softmax(x, eps=0.1))\n", "print(F.gumbel_softmax(x, eps=0.1))"),
     "MIG303": (HEAD + "y = x\nprint(x.add_(1), y)\n", "print(x.add_(1), y)"),
-    "MIG304": (HEAD + "activations = [torch.relu]\n", "activations = [torch.relu]"),
+    "MIG304": (HEAD + "activations = [torch.dropout]\n", "activations = [torch.dropout]"),
     "MIG307": (
         HEAD.replace(
             "        return self.fc(x)", "        while x.sum() > 0:\n            x = x - 1\n        return self.fc(x)"

@@ -1,0 +1,109 @@
+"""Which layer a module is, asked in a forward pass: `if isinstance(layer, nn.Linear)`.
+
+The same is asked of Flax's class, where that tells the layers apart; below the test the module is known to be one.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from migrate import nodes
+from migrate.constructed import ClassNode, LayerNode, ListNode, Node
+from migrate.diagnostics import Unsupported
+from migrate.kinds import Module, ModuleClass, Number
+from migrate.layers.table import TABLE
+from migrate.lowering.layer_subclasses import flax_class_of
+from migrate.lowering.scope import Scope
+from migrate.nodes import Expr
+from migrate.qualified import spelled
+from migrate.rules.rule import Value
+
+_LISTS = {"torch.nn.Sequential": "/layers_", "torch.nn.ModuleList": "_"}
+_INHERITING = {"torch.nn.ReLU6": "torch.nn.Hardtanh"} | {
+    f"torch.nn.ZeroPad{n}d": f"torch.nn.ConstantPad{n}d" for n in (1, 2, 3)
+}
+
+
+class LayerTests(Scope):
+    """`isinstance` of a module inside a module."""
+
+    def layer_test(self, node: cst.Call) -> Value | None:
+        """The test, True or False where it is decided; None where it asks for something else."""
+        asked = self.asked_layers(node)
+        if asked is None:
+            return None
+        value, classes = asked
+        assert isinstance(value.kind, Module)
+        those, others = self.told_apart(value.kind, classes)
+        if not those or not others:
+            return Value(nodes.name(str(bool(those))), Number())
+        given = list(dict.fromkeys(nodes.code(self.class_in_flax(option, node)) for option in those))
+        others_too = [nodes.code(self.class_in_flax(one, node)) for one in others if not _is_function(one)]
+        if set(given) & set(others_too):
+            raise Unsupported("MIG304", f"{nodes.code(node)}: {given[0]} is several layers of torch's")
+        written = node.args[1].value
+        if any(isinstance(option, LayerNode) for option in those):
+            made = [nodes.expression(text) for text in given]
+            written = made[0] if len(made) == 1 else nodes.tuple_of(made)
+        return Value(node.with_changes(args=nodes.arguments([value.node, written])), Number())
+
+    def narrowed(self, test: Expr) -> tuple[str, Module, Module] | None:
+        """The name that a test tells something of, and what it is where the test holds and where it does not."""
+        if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+            found = self.narrowed(test.expression)
+            return None if found is None else (found[0], found[2], found[1])
+        asked = self.asked_layers(test) if isinstance(test, cst.Call) else None
+        name = test.args[0].value if isinstance(test, cst.Call) and asked is not None else None
+        if asked is None or not isinstance(name, cst.Name) or not isinstance(asked[0].kind, Module):
+            return None
+        those, others = self.told_apart(asked[0].kind, asked[1])
+        return (name.value, Module(those), Module(others)) if those and others else None
+
+    def asked_layers(self, node: cst.Call) -> tuple[Value, list[str]] | None:
+        """The module and the classes, of torch's and the user's, in `isinstance(module, classes)`; None for others."""
+        if self.context != "forward" or nodes.dotted(node.func) != "isinstance" or len(node.args) != 2:
+            return None
+        given = node.args[1].value
+        parts = nodes.elements(given) if isinstance(given, cst.Tuple) else [given]
+        named = [self.class_named(part) for part in parts]
+        classes = [name for name in named if name is not None]
+        value = self.expr(node.args[0].value) if len(classes) == len(named) else None
+        return (value, classes) if value is not None and isinstance(value.kind, Module) else None
+
+    def class_named(self, node: Expr) -> str | None:
+        """The layer, or the class of the user's, that an expression names; None for others."""
+        kind = self.kind_of(node)
+        name = kind.cls if isinstance(kind, ModuleClass) else self.torch_name(node)
+        known = isinstance(kind, ModuleClass) or name in TABLE or name in _LISTS
+        return name if known else None
+
+    def told_apart(self, kind: Module, classes: list[str]) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
+        """The modules that are of one of the classes, and the others."""
+        those = tuple(option for option in kind.options if any(self.is_of(option, name) for name in classes))
+        return those, tuple(option for option in kind.options if option not in those)
+
+    def is_of(self, option: Node, name: str) -> bool:
+        """Whether a module is of a class."""
+        if isinstance(option, ListNode):
+            return _LISTS.get(name) == option.infix and not option.keys
+        if isinstance(option, LayerNode):
+            return name in (option.torch, _INHERITING.get(option.torch), option.torch.replace(".Lazy", "."))
+        facts = self.script.classes.get(option.cls) if isinstance(option, ClassNode) else None
+        if facts is None:
+            return False
+        return name in (facts.name, facts.extends) or any(self.is_of(ClassNode(base), name) for base in facts.bases)
+
+    def class_in_flax(self, option: Node, node: cst.Call) -> Expr:
+        """What a module is an instance of in the output."""
+        if isinstance(option, ListNode):
+            return nodes.expression("nn.Sequential" if option.infix.startswith("/") else "(list, tuple)")
+        if isinstance(option, ClassNode):
+            return nodes.expression(spelled(option.cls))
+        found = flax_class_of(TABLE[option.torch]) if isinstance(option, LayerNode) and option.torch in TABLE else None
+        if found is None:
+            raise Unsupported("MIG304", f"{nodes.code(node)}: the layer is a function in Flax")
+        return found
+
+
+def _is_function(option: Node) -> bool:
+    return isinstance(option, LayerNode) and (option.torch not in TABLE or flax_class_of(TABLE[option.torch]) is None)

@@ -1,0 +1,97 @@
+"""Weights of layers that a forward pass reads: `F.linear(x, self.head.weight)`, `self.codebook.weight.pow(2)`.
+
+Flax keeps them among the variables of the layer, which it makes when the layer is first called. One that is read before
+is therefore called in `setup`, while the weights are made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import libcst as cst
+
+from migrate import nodes
+from migrate.constructed import LayerNode
+from migrate.diagnostics import Unsupported
+from migrate.facts import ClassFacts
+from migrate.kinds import Module, Plain, Tensor
+from migrate.layers.moves import Move, Permute
+from migrate.layers.table import TABLE
+from migrate.lowering.scope import Scope
+from migrate.nodes import Expr, Statement
+from migrate.rules.rule import Call, Value
+
+_TABLES = ("torch.nn.Embedding",)  # layers that make their weights in setup, as attributes
+
+
+class LayerWeights(Scope):
+    """Reading the weights of submodules."""
+
+    def layer_weight(self, node: cst.Attribute, base: Value, owner: Module) -> Value | None:
+        """`self.fc.weight` with the axes that it has in torch; None where it is no weight of a layer."""
+        name = node.attr.value
+        layers = [one for one in owner.options if isinstance(one, LayerNode)]
+        if self.context != "forward" or not layers or not all(name in _weights_of(one.torch) for one in layers):
+            return None
+        found = {next((weight for weight in one.weights if weight.torch == name), None) for one in layers}
+        read = {(one.leaf, one.collection, one.moves) for one in found if one is not None}
+        if len(layers) < len(owner.options) or len(read) > 1 or (None in found and len(found) > 1):
+            raise Unsupported("MIG301", f"{nodes.code(node)}, which is another weight in each of several modules")
+        weight = found.pop()
+        if weight is None:
+            return Value(nodes.name("None"), Plain("None"))  # bias=False
+        rank = len(weight.shape) if weight.shape is not None else -1
+        if layers[0].torch in _TABLES:
+            made: Expr | None = cst.Attribute(base.node, cst.Name(weight.leaf))
+        else:
+            self.note_early(node.value)
+            variable = nodes.expression(f'{{x}}.variables["{weight.collection}"]["{weight.leaf}"]', x=base.node)
+            made = in_torch_order(variable, weight.moves)
+        if made is None:
+            raise Unsupported("MIG301", f"{nodes.code(node)}: its axes are not those that it has in torch")
+        return Value(nodes.call("jax.lax.stop_gradient", made) if weight.still else made, Tensor("float", rank))
+
+    def note_early(self, layer: Expr) -> None:
+        """Remembers a layer of this class whose weights are read where it may not have been called yet."""
+        path = nodes.dotted(layer) or ""
+        if path.startswith("self.") and path.count(".") == 1 and path not in self.called:
+            self.script.read_early.add((self.cls, path.removeprefix("self.")))
+
+    def note_called(self, layer: Expr) -> None:
+        """Remembers a layer that has surely been called where what follows runs."""
+        if len(self.blocks) == 1 and not (self.nested or self.conditional):
+            self.called.add(nodes.dotted(layer) or "")
+
+    def made_early(self, facts: ClassFacts, name: str, target: Expr) -> list[Statement]:
+        """The statement of `setup` that makes the weights of such a layer."""
+        shape = facts.smallest.get(f"self.{name}") if (self.cls, name) in self.script.read_early else None
+        if shape is None:
+            return []
+        text = "if self.is_initializing():\n    {layer}(jnp.zeros({shape}))"
+        return nodes.statements(text, layer=target, shape=shape)
+
+
+def smallest_input(call: Call, made: Expr) -> Expr | None:
+    """The shape of the smallest input of a dense layer or a convolution without a batch; None of other layers."""
+    if call.api == "torch.nn.Linear":
+        return call.node("in_features")
+    sizes = made.args[1].value if isinstance(made, cst.Call) and len(made.args) > 1 else None
+    if "in_channels" not in call.bound or not isinstance(sizes, cst.Tuple):
+        return None
+    return nodes.tuple_of([*nodes.elements(sizes), call.node("in_channels")])
+
+
+def in_torch_order(node: Expr, moves: Sequence[Move]) -> Expr | None:
+    """A weight with its axes as torch has them; None where more than their order is another."""
+    for move in reversed(moves):
+        if not isinstance(move, Permute):
+            return None
+        axes = [move.axes.index(axis) for axis in range(len(move.axes))]
+        text = "{x}.T" if axes == [1, 0] else f"{{x}}.transpose({', '.join(map(str, axes))})"
+        node = nodes.expression(text, x=node)
+    return node
+
+
+def _weights_of(torch: str) -> set[str]:
+    """The names that the weights of a torch layer have there."""
+    return {weight.torch for weight in TABLE[torch].weights} if torch in TABLE else set()
