@@ -11,7 +11,6 @@ from dataclasses import replace
 import libcst as cst
 
 from migrate import layouts, nodes, suites, usage
-from migrate.diagnostics import Unsupported
 from migrate.kinds import Kind, Model, Number, Plain, Tensor, join
 from migrate.lowering.binding import Binding
 from migrate.lowering.scope import NextTurn

@@ -261,7 +261,8 @@ class Classes(LayerSubclasses, WeightMethods, CustomGradients, RegisteredSetting
             if kind is UNKNOWN and isinstance(function.params.get(parameter.name.value, Never()), Never):
                 kind = self.taken_by_torch(node, parameter.name.value)  # nothing that was read calls the method
             inner.env.kinds[parameter.name.value] = kind
-            inner.env.shared.add(parameter.name.value)
+            if not function.given.get(parameter.name.value):
+                inner.env.shared.add(parameter.name.value)
         function.returns = Never()
         body = inner.suite(node.body.body)
         if name in facts.built:

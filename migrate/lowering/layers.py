@@ -201,7 +201,9 @@ class Layers(OptionsByName, Builders, LayerWeights):
             value = replace(value, node=nodes.call("jax.lax.stop_gradient", value.node))
         if not user:
             return value
-        return self.as_decorated(Value(value.node, self.forward_kind(user, entered.kind)), self.forwards(user))
+        return self.as_decorated(
+            Value(value.node, self.forward_kind(user, node.args[0].value, entered.kind)), self.forwards(user)
+        )
 
     def forwards(self, classes: Sequence[str]) -> list[FunctionFacts | None]:
         """The `forward` of user classes."""
@@ -265,7 +267,7 @@ class Layers(OptionsByName, Builders, LayerWeights):
             if isinstance(option, LayerNode) and option.torch in TABLE and TABLE[option.torch].elsewhere:
                 self.script.found_called_first.add((self.cls, option.torch))
 
-    def forward_kind(self, classes: Sequence[str], argument: Kind) -> Kind:
+    def forward_kind(self, classes: Sequence[str], written: Expr, argument: Kind) -> Kind:
         """What `forward` of user classes returns; the argument is remembered as one that it gets."""
         result: Kind = Never()
         for cls in classes:
@@ -275,6 +277,7 @@ class Layers(OptionsByName, Builders, LayerWeights):
             names = facts.parameter_names[1:]
             if names:
                 merge(facts.found_params, names[0], argument)
+                facts.found_given[names[0]] = facts.found_given.get(names[0], True) and self.gives(written)
             result = join(result, join(facts.returns, facts.overriding))
         return result
 

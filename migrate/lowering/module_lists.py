@@ -15,6 +15,7 @@ from migrate.lowering.elements import element_kind
 from migrate.lowering.scope import Scope
 from migrate.nodes import Expr
 from migrate.rules.rule import Value
+from migrate.script import classes_in
 from migrate.targets import linen
 
 _MIXED = "holds layers that want their channels in different places"
@@ -98,6 +99,7 @@ class ModuleLists(Scope):
             if "mixed" in (kind.entry, kind.exit):
                 raise Unsupported("MIG201", f"{nodes.code(value.node)} {_MIXED}")
             self.note_place(kind, layout)
+            self.not_given(kind)
             if kind.entry == "last" and layout == "first":
                 elements.append(nodes.expression("lambda x: {x}", x=linen.channels_last(nodes.name("x"), kind.rank)))
                 children.append(LayerNode(""))
@@ -134,6 +136,8 @@ class ModuleLists(Scope):
         if not isinstance(joined, Module):
             raise Unsupported("MIG201", f"{nodes.code(value)} is not known to hold modules only")
         passage = passage_of(joined.options)
+        if infix == "/layers_":
+            self.not_given(joined)
         if kind.items is not None:
             options = [item.options for item in kind.items if isinstance(item, Module)]
             children = tuple(found[0] if len(found) == 1 else ChoiceNode(found) for found in options)
@@ -150,6 +154,12 @@ class ModuleLists(Scope):
         """`nn.Sequential(layers)`, of a tuple where a function makes whole models of it."""
         made = nodes.call("nn.Sequential", layers)
         return hashable(made) if self.facts is not None and self.facts.makes_models else made
+
+    def not_given(self, kind: Module) -> None:
+        """Modules in a row: what one of them takes may be what the one before it was given itself."""
+        forwards = [self.script.functions.get(f"{cls}.forward") for one in kind.options for cls in classes_in(one)]
+        for facts in filter(None, forwards):
+            facts.found_given |= dict.fromkeys(facts.parameter_names[1:], False)
 
     def torch_nn_ModuleList(self, node: cst.Call) -> Value:
         """A plain list: Flax finds modules in the lists among a module's attributes."""

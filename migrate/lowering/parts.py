@@ -60,6 +60,10 @@ class Parts:
         """An annotation that names types of torch's, with those that stand for them."""
         raise NotImplementedError
 
+    def gives(self, node: Expr) -> bool:
+        """Whether nothing here can see an argument change."""
+        raise NotImplementedError
+
     def narrowed(self, test: Expr) -> tuple[str, Module, Module] | None:
         """The name of a module that a test tells something of, and what it is where that holds and where not."""
         raise NotImplementedError

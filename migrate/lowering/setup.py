@@ -95,9 +95,14 @@ class Setup(AttributesByName, Attributes, MakerValues):
         default = None if parameter.default is None else inner.node(parameter.default)
         if isinstance(default, cst.List):
             default = nodes.tuple_of([element.value for element in default.elements])
-        if self.is_settings(facts, parameter.name.value, kind):
+        settings = self.is_settings(facts, parameter.name.value, kind)
+        made_here = isinstance(default, cst.Call) and type(kind) in (Kind, Plain, Instance)
+        if settings or made_here:  # what a dataclass takes for a mutable default
             given = {} if default is None else {"default": default}
-            default = nodes.call("dataclasses.field", **given, hash=nodes.name("False"))
+            if made_here and isinstance(default, cst.Call):
+                maker = nodes.expression("lambda: {x}", x=default) if default.args else default.func
+                given = {"default_factory": maker}
+            default = nodes.call("dataclasses.field", **given, **({"hash": nodes.name("False")} if settings else {}))
         made = cst.AnnAssign(
             parameter.name,
             cst.Annotation(annotation, cst.SimpleWhitespace(""), cst.SimpleWhitespace(" ")),

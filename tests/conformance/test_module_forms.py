@@ -245,9 +245,97 @@ class M(nn.Module):
         h = nn.MaxPool1d(2)(nn.ReLU()(scorer(scores)[0])[None])[0]
         return nn.Softmax(dim=-1)(h) * total
 """
+READ_AND_TAKEN_APART = """class M(nn.Module):
+    def __init__(self, width=4):
+        super().__init__()
+        self.fc = nn.Linear(width, 3)
+        self.spare = nn.Linear(4, 4)
+        self.book = nn.Embedding(5, 4)
+        self.net = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Dropout(0.0), nn.Linear(4, 4))
+
+    def forward(self, x):
+        h = F.linear(x, self.fc.weight, self.fc.bias) @ self.fc.weight
+        near = (h.pow(2).sum(1, keepdim=True) - 2 * h @ self.book.weight.t()).softmax(1) @ self.book.weight
+        for layer in self.net:
+            if isinstance(layer, nn.Linear):
+                h = layer(h) * 2
+            elif not isinstance(layer, (nn.ReLU, nn.Dropout)):
+                raise ValueError(layer)
+            else:
+                h = layer(h)
+        return h + self.net[0](near) * len(self.net), self.spare(x), self.fc.weight.norm() + self.net[-1].bias.sum()
+"""
+BY_NAME = """class Block(nn.Sequential):
+    def __init__(self, size, width=4):
+        super().__init__(nn.Linear(size, width), nn.PReLU(width), nn.Tanh())
+
+
+class Last(nn.Sequential):
+    def __init__(self):
+        super(Last, self).__init__(nn.Linear(4, 4), nn.Tanh())
+
+    def forward(self, x):
+        return super().forward(x * 2)
+
+
+class M(nn.Module):
+    def __init__(self, depth=2, bias=False):
+        super().__init__()
+        self.depth = depth
+        for i in range(depth):
+            self.add_module("block" + str(i), Block(4))
+            setattr(self, f"norm_{i}", nn.LayerNorm(4))
+        self.add_module("last", Last())
+        self.heads = nn.ModuleDict({"a": nn.Linear(4, 2), "b": nn.Linear(4, 2)})
+        self.register_buffer("mask", None)
+
+    def forward(self, x):
+        for i in range(self.depth):
+            x = getattr(self, f"norm_{i}")(getattr(self, "block" + str(i))(x))
+        x = self.last(x) if self.mask is None else x * self.mask
+        return {name: head(x).relu() for name, head in self.heads.items()}, sum(h(x) for h in self.heads.values())
+"""
+FUNCTIONS_AS_VALUES = """from functools import partial
+
+
+class Inner(nn.Module):
+    def __init__(self, activation=F.relu):
+        super().__init__()
+        self.activation = activation
+        self.fc = nn.Linear(4, 4)
+
+    def forward(self, x):
+        x += 1
+        return self.activation(self.fc(x)).clamp(max=2)
+
+    @torch.no_grad()
+    def scale(self, x):
+        return self.fc(x)
+
+
+class M(nn.Module):
+    def __init__(self, final=torch.tanh):
+        super().__init__()
+        self.inner = Inner(F.elu)
+        self.final = final
+        self.low = partial(torch.clamp, min=0.1)
+
+    def forward(self, x):
+        h = x * 2
+        h = self.inner(h)
+        h[:, 0], h[:, 1] = h[:, 1].clone(), h[:, 0].clone()
+        for function in [torch.sigmoid, self.final]:
+            h = function(h)
+        with torch.set_grad_enabled(False):
+            still = h * 3
+        return self.low(h) * self.inner.scale(x) + still, max(x.sum(), x.mean()), list(map(torch.exp, [x, h]))
+"""
 FORMS = {
     "modules without weights that a forward pass makes": (MADE_IN_PASSING, Sample("M()", (3, 4))),
     "what is kept for others to look at": (KEPT, Sample("M()", (2, 3, 4))),
+    "weights that are read, and an nn.Sequential taken apart": (READ_AND_TAKEN_APART, Sample("M()", (3, 4))),
+    "attributes by name, and classes of layers in a row": (BY_NAME, Sample("M()", (3, 4))),
+    "functions of torch as values": (FUNCTIONS_AS_VALUES, Sample("M()", (3, 4))),
     "modules that nothing calls": (UNCALLED, Sample("M()", (3, 4))),
     "a flag that nobody passes": (A_FLAG_THAT_NOBODY_PASSES, Sample("M()", (3, 4))),
     "cells stepped in a loop": (STEPPED, Sample("M()", (5, 3, 3))),

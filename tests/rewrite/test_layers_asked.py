@@ -1,0 +1,58 @@
+"""What a forward pass asks of layers that Flax's have not: one code at its place."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.conformance import rewritten
+
+SOURCE = """import torch
+import torch.nn as nn
+
+
+class Inner(nn.Module):
+    def forward(self, x):
+        x += 1
+        return x * 2
+
+
+class M(nn.Module):
+    def __init__(self, name="fc"):
+        super().__init__()
+        self.name = name
+        self.fc = nn.Linear(4, 4)
+        self.up = nn.ConvTranspose2d(3, 2, 3)
+        self.net = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+        self.mixed = nn.Sequential(nn.Conv2d(3, 3, 1), nn.Flatten(), nn.Linear(3, 3))
+        self.inner = Inner()
+
+    def forward(self, x):
+        h = x * 2
+        LINE
+        return h
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "told"),
+    [
+        ("self.fc.register_forward_hook(print)", "MIG301", "Flax has nothing like it in the place of torch.nn.Linear"),
+        ("h = self.fc.extra_repr()", "MIG301", "Flax has nothing like it"),
+        ("h = self.up(h, output_size=x.size())", "MIG203", "output_size=x.size()"),
+        ("h = self.net[:1](h)", "MIG201", "self.net[:1] is a list in Flax"),
+        ("h = [layer(h) for layer in self.mixed]", "MIG201", "moves of channels between its layers"),
+        ("h = getattr(self, self.name)(h)", "MIG201", "which may be any of several modules"),
+        ("h = sorted([x.sum(), x.mean()])", "MIG307", "sorted() compares the values"),
+        ("h = self.inner(h) + h", "MIG303", "x is changed in place"),
+        ("h = list(map(torch.dropout, [h]))", "MIG304", "torch.dropout is"),
+    ],
+)
+def test_refused(line: str, code: str, told: str) -> None:
+    found = rewritten.conversion(SOURCE.replace("LINE", line)).report.diagnostics
+    assert any(one.code == code and told in one.message for one in found), [str(one) for one in found]
+
+
+def test_a_block_inside_one_that_records_nothing() -> None:
+    line = "with torch.no_grad():\n            with torch.enable_grad():\n                h = h * 2"
+    (found,) = rewritten.conversion(SOURCE.replace("LINE", line).replace("x += 1", "pass")).report.diagnostics
+    assert found.code == "MIG302" and "torch.enable_grad() inside a block" in found.message
