@@ -300,6 +300,14 @@ def _access(statement: cst.CSTNode, name: str) -> str:
 _NAMELESS = frozenset({"children", "named_children", "_modules", "__dict__", "__getattr__", "add_module"})
 
 
+# Numbers that a torch layer keeps: who asks it for one of them alone does not call it.
+_NUMBERS_KEPT = frozenset(
+    {"in_features", "out_features", "in_channels", "out_channels", "num_features", "num_embeddings", "embedding_dim"}
+    | {"normalized_shape", "kernel_size", "stride", "dilation", "groups", "eps", "momentum"}
+    | {"input_size", "hidden_size", "num_layers"}
+)
+
+
 def attributes_read(texts: Iterable[str]) -> frozenset[str] | None:
     """The names of attributes that some files read; what strings say counts, too, since `getattr` may be given it. None
     where attributes are reached without their names."""
@@ -309,8 +317,10 @@ def attributes_read(texts: Iterable[str]) -> frozenset[str] | None:
             tree = parsed(text)
         except SyntaxError:
             return None
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Store):
+        every = list(ast.walk(tree))
+        asked = {id(node.value) for node in every if isinstance(node, ast.Attribute) and node.attr in _NUMBERS_KEPT}
+        for node in every:
+            if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Store) and id(node) not in asked:
                 found.add(node.attr)
             elif isinstance(node, ast.Constant) and isinstance(node.value, str):
                 found |= set(re.split(r"\W+", node.value))

@@ -101,9 +101,11 @@ class Branches(Binding):
         functions: list[Expr] = []
         made: list[Statement] = []
         for number, side in enumerate(sides):
-            if not side or any(map(suites.may_leave, side[:-1])) or not _returns(side[-1]):
+            if not side or not _returns(side[-1]):
                 raise stays(written, "a side that does not end in `return`")
             lowered, _ = self._side(written, side)
+            if any(map(suites.may_leave, lowered[:-1])) or not _returns(lowered[-1]):  # but by one more such branch
+                raise stays(written, "a side that does not end in `return`")
             value = _value(lowered) if len(lowered) == 1 else None
             if value is not None:
                 functions.append(nodes.expression("lambda: {x}", x=value))

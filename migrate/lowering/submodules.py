@@ -48,17 +48,22 @@ class Submodules(Arguments, LayerWeights):
         return Value(made, functools.reduce(join, kinds))
 
     def setting_of_layer(self, node: cst.Attribute) -> Value:
-        """`self.fc.in_features`, which Flax's layers do not keep: the number that the constructor gave."""
+        """`self.fc.in_features`, which Flax's layers do not keep: the number that the constructor gave, the field that
+        it took, or torch's default."""
         init = self.script.classes[self.cls].method("__init__") if self.cls else None
         made = None if init is None else constructors.given_once(init, nodes.dotted(node.value) or "")
         layer = TABLE.get(self.torch_name(made.func) or "") if isinstance(made, cst.Call) else None
         if isinstance(made, cst.Call) and layer is not None:
             names = argument_names(made.args, [parameter.name for parameter in signature(layer.signature)])
-            given = dict(zip(names, made.args, strict=True)).get(node.attr.value)
-            if given is not None and isinstance(nodes.literal(given.value), int | float):
-                axes = layer.rank - 2 if "Conv" in layer.torch and node.attr.value in _BY_AXIS else 0
-                kept = nodes.parenthesized(nodes.tuple_of([given.value] * axes)) if axes else given.value
+            given = {each.name: each.default for each in signature(layer.signature)}
+            given |= {name: arg.value for name, arg in zip(names, made.args, strict=True)}
+            value, facts = given.get(node.attr.value), self.script.classes[self.cls]
+            axes = layer.rank - 2 if "Conv" in layer.torch and node.attr.value in _BY_AXIS else 0
+            if value is not None and isinstance(nodes.literal(value), int | float):
+                kept = nodes.parenthesized(nodes.tuple_of([value] * axes)) if axes else value
                 return Value(kept, Items(None, Number(), "tuple") if axes else Number())
+            if isinstance(value, cst.Name) and value.value in set(facts.fields) - facts.rebinds and not axes:
+                return Value(cst.Attribute(nodes.name("self"), value), facts.field_kinds.get(value.value, UNKNOWN))
         raise Unsupported("MIG301", f"{nodes.code(node)}: a setting that Flax's layer does not keep")
 
     def submodule_method(self, node: cst.Call, func: Value, owner: Module, name: str) -> Value | None:

@@ -38,7 +38,7 @@ def poisson_nll_loss(call: Call) -> Value:
     text = "jnp.exp({input}) - {target} * {input}"
     made = call.make(text if call.literal("log_input") else "{input} - {target} * jnp.log({input} + {eps})")
     if call.has("full"):
-        made = call.make(f"{{x}} + {call.snippet('log_factorial')}({{target}})", x=made)
+        made = call.make("{x} + {f}({target})", x=made, f=call.snippet("log_factorial"))
     return reduced(call, made)
 
 

@@ -44,7 +44,7 @@ def divide(call: Call) -> Expr:
     """
     call.only("rounding_mode", None, "floor", "trunc")
     if nodes.is_literal(call.node("rounding_mode"), "trunc"):
-        return call.make(f"{call.snippet('truncated_quotient')}({{input}}, {{other}})")
+        return nodes.call(call.snippet("truncated_quotient"), call.node("input"), call.node("other"))
     return call.make("{input} // {other}") if call.has("rounding_mode") else call.make("{input} / {other}")
 
 
@@ -80,7 +80,8 @@ def atan2(call: Call) -> Expr:
     >>> torch.atan2(x, y)  # x: f32[2, 3]; y: f32[2, 3]; on the host
     jnp.arctan2(x, y)
     """
-    return call.make(f"{call.snippet('arctan2') if call.traced else 'jnp.arctan2'}({{input}}, {{other}})")
+    function = call.snippet("arctan2") if call.traced else "jnp.arctan2"
+    return nodes.call(function, call.node("input"), call.node("other"))
 
 
 for _name, _function, _dtype, _example in (

@@ -36,6 +36,12 @@ HARMLESS = {
     ("torch.sparse_coo_tensor", "is_coalesced"): "promises that no place comes twice; if one does, it adds up",
     ("torch.nn.utils.rnn.pack_padded_sequence", "enforce_sorted"): "whether torch sorts them, which it undoes",
     ("torch.nn.functional.embedding", "norm_type"): "of max_norm, which is refused",
+    ("torch.nn.functional.multi_head_attention_forward", "training"): "of dropout, which is refused",
+    ("torch.nn.functional.multi_head_attention_forward", "is_causal"): "a hint at what the mask is",
+    **{
+        ("torch.nn.functional.multi_head_attention_forward", f"{one}_proj_weight"): "of use_separate_proj_weight"
+        for one in "qkv"
+    },
     ("torch.nn.functional.poisson_nll_loss", "eps"): "counts where log_input is False",
     ("torch.nn.functional.instance_norm", "momentum"): "of statistics, which are refused",
     ("torch.nn.functional.batch_norm", "momentum"): "of statistics that training would change, which is refused",
@@ -56,6 +62,10 @@ REQUIRED = {
     "reduce": Value(nodes.expression('"sum"'), Number()),
     "upper": Value(nodes.expression("True"), Number()),
     "nonlinearity": Value(nodes.expression("'leaky_relu'"), Number()),
+    "bias_k": Value(nodes.expression("None"), Number()),
+    "bias_v": Value(nodes.expression("None"), Number()),
+    "add_zero_attn": Value(nodes.expression("False"), Number()),
+    "dropout_p": Value(nodes.expression("0"), Number()),
 }
 
 
