@@ -146,6 +146,8 @@ class ClassFacts:
     changed: set[str] = field(default_factory=set)  # attributes that methods besides the constructor change
     variables: set[str] = field(default_factory=set)  # buffers among them: Flax variables
     unnamed: str = ""  # the attribute that has the layers of an nn.Sequential: no part of their names in torch
+    kept_as: dict[str, str] = field(default_factory=dict)  # field -> the attribute that is just that
+    shared: dict[str, str] = field(default_factory=dict)  # path of a module -> the path where it was put first
     ties: dict[str, str] = field(default_factory=dict)  # torch key -> the key that fills the leaf
     own_trains: bool = False
     reached: set[str] = field(default_factory=lambda: {"forward"})  # methods that a forward pass runs

@@ -78,6 +78,7 @@ class _Collected:
         self.inside.pop()
 
     def members(self, facts: ClassFacts, torch: str, flax: str, depth: int, optional: bool) -> None:
+        start = len(self.leaves)
         for weight in facts.parameters.values():
             self.weight(weight, torch, flax, depth, optional)
         for attribute, node in facts.children.items():
@@ -92,6 +93,14 @@ class _Collected:
             self.unused.append(Unused(_join(torch, ".", buffer), reason))
         for key, source in facts.ties.items():
             self.ties.append(Tie(_join(torch, ".", key), _join(torch, ".", source)))
+        for path, first in facts.shared.items():
+            self.share(start, _join(torch, ".", path), _join(torch, ".", first))
+
+    def share(self, start: int, path: str, first: str) -> None:
+        """A module that is part of another one twice has its weights once in Flax, where it was put first."""
+        again = [leaf for leaf in self.leaves[start:] if leaf.torch.startswith(f"{path}.")]
+        self.leaves = [leaf for leaf in self.leaves if leaf not in again]
+        self.ties += [Tie(leaf.torch, first + leaf.torch.removeprefix(path)) for leaf in again]
 
     def uncalled(self, attribute: str, node: Node, torch: str) -> bool:
         """Whether nothing ever asks for a module that is made: Flax then makes no weights for it, and torch's are

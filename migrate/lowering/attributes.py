@@ -17,12 +17,13 @@ from migrate.lowering.layer_weights import LayerWeights
 from migrate.lowering.module_lists import ModuleLists, bare_lambda
 from migrate.lowering.named_weights import NamedWeights
 from migrate.lowering.parameter_lists import PARAMETERS, ParameterLists
+from migrate.lowering.shared_modules import SharedModules
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
 from migrate.targets import linen
 
 
-class Attributes(NamedWeights, ParameterLists, ModuleLists, LayerWeights):
+class Attributes(NamedWeights, ParameterLists, ModuleLists, LayerWeights, SharedModules):
     """Assignments to attributes of a module."""
 
     def attribute_assignment(
@@ -98,6 +99,9 @@ class Attributes(NamedWeights, ParameterLists, ModuleLists, LayerWeights):
         if name in facts.fields and (nodes.dotted(value) != name or name in facts.rebinds):
             facts.renamed[name] = f"{name}_layer" if isinstance(kind, Module) else f"{name}_value"
         passed = isinstance(value, cst.Name) and value.value in facts.fields
+        if isinstance(value, cst.Name) and passed:
+            facts.kept_as[value.value] = name
+        self.note_places(facts, name, value)
         self.note_attribute(facts, name, kind, perhaps=passed or _or_none(value))
         flag = nodes.literal(node)
         if isinstance(flag, bool) and name in facts.certain - facts.rebound:

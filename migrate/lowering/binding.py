@@ -35,6 +35,7 @@ class Binding(Scalars):
         if isinstance(kind, Leaf) and kind.place != self.place_of(target):
             kind = kind.plain
         if isinstance(target, cst.Name):
+            self.put_first.pop(target.value, None)
             self.env.kinds[target.value] = kind
             self.env.told = {p: told for p, told in self.env.told.items() if target.value not in told.names}
             self.env.shared.discard(target.value)

@@ -199,7 +199,7 @@ class Classes(LayerSubclasses, WeightMethods, CustomGradients, RegisteredSetting
         facts.certain = {name for body in bodies for name in certain(body)}
         facts.rebound = {name for body in bodies for name in repeated(body)}
         facts.seen, facts.held, facts.askable, facts.askable_if = {}, {}, {}, {}
-        facts.lengths, facts.flags = {}, {}
+        facts.lengths, facts.flags, facts.shared = {}, {}, {}
 
     @staticmethod
     def end_class(facts: ClassFacts) -> None:

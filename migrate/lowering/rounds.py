@@ -353,7 +353,9 @@ def _fingerprint(script: Script, written: frozenset[int]) -> str:
         parts.append(f"{facts.builds} {facts.makes_models} {facts.takes_mode} {sorted(facts.initializers)}")
         parts.append(f"{facts.entry_modes} {facts.exit_modes} {facts.local_key} {facts.seeds}")
     for name, facts in script.classes.items():
-        parts.append(f"{name} {facts.attributes} {facts.children} {facts.renamed} {facts.ties} {facts.own_trains}")
+        parts.append(
+            f"{name} {facts.attributes} {facts.children} {facts.renamed} {facts.ties} {facts.shared} {facts.own_trains}"
+        )
         parts.append(f"{sorted(facts.own_draws)} {facts.field_types} {facts.own_stats} {facts.field_kinds}")
         parts.append(f"{sorted(facts.buffers)} {facts.bases} {facts.sets_up} {facts.reports} {sorted(facts.emptied)}")
         parts.append(f"{facts.own_always} {sorted(facts.variables)} {sorted(facts.sown)}")

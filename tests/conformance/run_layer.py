@@ -119,7 +119,7 @@ class Pair:
         floats = {name: value.requires_grad_() for name, value in given.items() if value.is_floating_point()}
         # copies: a layer may work in place
         output = module(*(value * 1 if name in floats else value for name, value in given.items()))
-        parameters = dict(module.named_parameters())
+        parameters = dict(module.named_parameters(remove_duplicate=False))
         grads = torch_gradients(output, [*parameters.values(), *floats.values()])
         count = len(parameters)
         state = numpy_state(module) | dict(zip(parameters, grads[:count], strict=True))

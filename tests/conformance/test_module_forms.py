@@ -330,8 +330,43 @@ class M(nn.Module):
             still = h * 3
         return self.low(h) * self.inner.scale(x) + still, max(x.sum(), x.mean()), list(map(torch.exp, [x, h]))
 """
+IN_SEVERAL_PLACES = """class Core(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.fc = nn.Linear(width, width)
+
+    def forward(self, x):
+        return torch.tanh(self.fc(x))
+
+
+class Wrap(nn.Module):
+    def __init__(self, inner, scale):
+        super().__init__()
+        self.core = inner
+        self.out = nn.Linear(4, 4)
+        self.scale = scale
+
+    def forward(self, x):
+        return self.out(self.core(x)) * self.scale
+
+
+class M(nn.Module):
+    def __init__(self):
+        super().__init__()
+        core = Core(4)
+        self.one = Wrap(core, 1.0)
+        self.two = Wrap(core, scale=2.0)
+        core = nn.Linear(4, 4)
+        self.first = core
+        self.second = nn.Sequential(core, nn.ReLU(), nn.Linear(4, 4))
+        self.third = self.first
+
+    def forward(self, x):
+        return self.one(x) + self.two(x) * self.third(x) + self.first(x) * self.second(x * 2)
+"""
 FORMS = {
     "modules without weights that a forward pass makes": (MADE_IN_PASSING, Sample("M()", (3, 4))),
+    "modules in several places": (IN_SEVERAL_PLACES, Sample("M()", (3, 4))),
     "what is kept for others to look at": (KEPT, Sample("M()", (2, 3, 4))),
     "weights that are read, and an nn.Sequential taken apart": (READ_AND_TAKEN_APART, Sample("M()", (3, 4))),
     "attributes by name, and classes of layers in a row": (BY_NAME, Sample("M()", (3, 4))),
