@@ -23,9 +23,10 @@ class SharedModules(Scope):
     def note_places(self, facts: ClassFacts, attribute: str, value: Expr) -> None:
         """Remembers where an assignment to an attribute puts modules that have a name already."""
         for source, path in self.module_places(value, attribute):
-            first = self.put_first.setdefault(source, path)
+            attribute_of_self = source.startswith("self.")
+            first = source.removeprefix("self.") if attribute_of_self else self.put_first.setdefault(source, path)
             if first != path:
-                facts.shared[path] = first
+                facts.shared[path] = facts.shared.get(first, first)
 
     def module_places(self, value: Expr, path: str) -> Iterator[tuple[str, str]]:
         """The modules with a name in a value that is kept at a path, and their own paths there."""
