@@ -81,8 +81,9 @@ class _Collected:
         start = len(self.leaves)
         for weight in facts.parameters.values():
             self.weight(weight, torch, flax, depth, optional)
+        fields = {attribute: name for name, attribute in facts.kept_as.items()}  # Flax names a given module by these
         for attribute, node in facts.children.items():
-            renamed, inner = facts.renamed.get(attribute, attribute), depth
+            renamed, inner = fields.get(attribute) or facts.renamed.get(attribute, attribute), depth
             if "{}" in attribute:  # an attribute that `setattr` gives a number
                 attribute, renamed, inner = attribute.format(f"{{{depth}}}"), renamed.format(f"{{{depth}}}"), depth + 1
             unnamed = attribute == facts.unnamed
