@@ -33,7 +33,9 @@ class SharedModules(Scope):
         name = nodes.dotted(value)
         facts = self.script.classes[self.cls]
         if name is not None:
-            if isinstance(self.kind_of(value), Module) and name not in facts.fields:
+            own = name.startswith("self.")
+            kind = facts.seen.get(name.removeprefix("self.")) if own else self.kind_of(value)
+            if isinstance(kind, Module) and name not in facts.fields:
                 yield name, path
         elif isinstance(value, cst.Call) and self.torch_name(value.func) == "torch.nn.Sequential":
             for number, arg in enumerate(value.args):
