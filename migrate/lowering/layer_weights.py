@@ -54,13 +54,13 @@ class LayerWeights(Scope):
     def note_early(self, layer: Expr) -> None:
         """Remembers a layer of this class whose weights are read where it may not have been called yet."""
         path = nodes.dotted(layer) or ""
-        if path.startswith("self.") and path.count(".") == 1 and path not in self.called:
+        if path.startswith("self.") and path.count(".") == 1 and path not in self.surely_called:
             self.script.read_early.add((self.cls, path.removeprefix("self.")))
 
     def note_called(self, layer: Expr) -> None:
         """Remembers a layer that has surely been called where what follows runs."""
         if len(self.blocks) == 1 and not (self.nested or self.conditional):
-            self.called.add(nodes.dotted(layer) or "")
+            self.surely_called.add(nodes.dotted(layer) or "")
 
     def made_early(self, facts: ClassFacts, name: str, target: Expr) -> list[Statement]:
         """The statement of `setup` that makes the weights of such a layer."""

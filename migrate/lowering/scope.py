@@ -112,7 +112,7 @@ class Scope(Parts):
         self.making = ""  # the path of the module that is being constructed: "self.fc", "self.net.2"
         self.walked: dict[str, str] = {}  # loop variables over all of a list of modules -> the path of the list
         self.put_first: dict[str, str] = {}  # names of modules of a constructor -> where it has put them first
-        self.called: set[str] = set()  # submodules that have surely been called by now
+        self.surely_called: set[str] = set()  # submodules that have surely been called by now
         self.moved: dict[str, str] = {}  # attributes of a module that a forward pass casts -> the variable for that
         self.kept_aside: dict[str, str] = {}  # attributes that it keeps for others to look at -> the variable as well
         self.bound_attributes: set[str] = set()  # attributes of self that this method sets
