@@ -61,8 +61,8 @@ class Call:
     defaults: Mapping[str, Expr | None] = field(default_factory=dict)
     fresh_key: Callable[[], Expr] | None = None
     use_snippet: Callable[[str], None] | None = None
-    hold: Callable[[Expr], Expr] | None = None  # gives a value a name, in a statement before
     traced: bool = True  # inside what jit traces, where no shape may depend on data
+    hold: Callable[[Expr], Expr] | None = None  # gives a value a name, in a statement before
 
     def has(self, name: str) -> bool:
         """Whether the argument was written, and not as its own default."""
