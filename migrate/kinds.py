@@ -301,14 +301,6 @@ class Scheduler(Kind):
 
 
 @dataclass(frozen=True)
-class OptimizerGroups(Kind):
-    """`optimizer.param_groups`, or one of them (`one`)."""
-
-    optimizer: Place
-    one: bool = False
-
-
-@dataclass(frozen=True)
 class Loss(Kind):
     """A torch loss module: a function in the output. `takes`: what torch calls the tensors that it is called with;
     `reduced`: whether it gives one number."""
@@ -325,71 +317,11 @@ class SelfModule(Kind):
 
 
 @dataclass(frozen=True)
-class Parameters(Kind):
-    """`model.parameters()` and the like: `named` for pairs of name and weight."""
-
-    models: tuple[Place, ...]
-    named: bool = False
-
-
-@dataclass(frozen=True)
-class Selection(Kind):
-    """Some of the parameters of models: for each model the Flax paths of the leaves, sorted. `label`: what they are
-    called; `by_rank`: they were told by their numbers of axes; `named`: it is a dict of them by name."""
-
-    leaves: tuple[tuple[Place, tuple[str, ...]], ...]
-    label: str = ""
-    by_rank: bool = False
-    named: bool = False
-
-
-@dataclass(frozen=True)
-class Names(Kind):
-    """A set of names of weights of a model, as torch calls them."""
-
-    place: Place
-    names: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Group(Kind):
-    """A parameter group: a selection, and the arguments of the optimizer that are its own, as they are written."""
-
-    selection: Selection
-    options: tuple[tuple[str, str], ...] = ()
-
-
-@dataclass(frozen=True)
-class Weight(Kind):
-    """One weight of a model, taken from its parameters. `axes`: whether they are in torch's order. Of a certain one
-    `place` and `leaf` say which: a name for it is read anew, as in torch it changes with the model."""
-
-    axes: bool = False
-    place: Place | None = None
-    leaf: str = ""
-
-
-WEIGHT_NAME = Plain("name of a weight")  # as Flax has it: scripts may show it, and no test of theirs knows it
-
-
-@dataclass(frozen=True)
-class AnyWeight(Kind):
-    """Some weight of a model, which is asked for its type and its device alone: it disappears."""
-
-
-@dataclass(frozen=True)
 class Distribution(Kind):
     """A distribution of torch.distributions; `discrete` ones have no gradient through their samples."""
 
     cls: str
     discrete: bool = False
-
-
-@dataclass(frozen=True)
-class StateDict(Kind):
-    """`x.state_dict()` of a model or an optimizer."""
-
-    place: Place
 
 
 def join(a: Kind, b: Kind) -> Kind:

@@ -9,10 +9,11 @@ import libcst as cst
 
 from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import AnyWeight, Device, DType, Model, Number, SelfModule
+from migrate.kinds import Device, DType, Model, Number, SelfModule
 from migrate.lowering.arguments import Arguments
 from migrate.nodes import Expr
 from migrate.rules.rule import Value
+from migrate.weight_kinds import AnyWeight
 
 
 def listed_for_one(node: Expr) -> cst.Call | None:

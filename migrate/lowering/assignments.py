@@ -10,24 +10,19 @@ from migrate import layouts, nodes, suites, usage
 from migrate.diagnostics import Unsupported
 from migrate.kinds import (
     Accelerator,
-    AnyWeight,
     Device,
     Function,
-    Group,
     Items,
     Kind,
     Leaf,
     Model,
     Module,
     Optimizer,
-    Parameters,
     RunningOptions,
     Scaler,
     Scheduler,
-    Selection,
     Tensor,
     TorchName,
-    Weight,
 )
 from migrate.lowering.any_weight import listed_for_one
 from migrate.lowering.changed_in_place import ChangedInPlace
@@ -49,6 +44,7 @@ from migrate.machine import SETTINGS, WRAPPERS, splits_batches
 from migrate.nodes import Expr, Statement
 from migrate.rules.catalogue import RULES
 from migrate.rules.rule import Value
+from migrate.weight_kinds import AnyWeight, Group, Parameters, Selection, Weight
 
 
 class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoading, ChangedInPlace, Sown):

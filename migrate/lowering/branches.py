@@ -13,7 +13,7 @@ import libcst as cst
 from migrate import layouts, nodes, suites, usage
 from migrate.kinds import Kind, Model, Number, Plain, Tensor, join
 from migrate.lowering.binding import Binding
-from migrate.lowering.scope import NextTurn
+from migrate.lowering.blocks import NextTurn
 from migrate.lowering.unit import Environment, stays
 from migrate.machine import COMPILERS, splits_batches
 from migrate.nodes import Expr, Statement

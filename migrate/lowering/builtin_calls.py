@@ -8,7 +8,7 @@ import libcst as cst
 
 from migrate import layouts, nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import UNKNOWN, Host, Items, Kind, Makers, Number, Parameters, Plain, Tensor, TorchName
+from migrate.kinds import UNKNOWN, Host, Items, Kind, Makers, Number, Plain, Tensor, TorchName
 from migrate.layers.table import TABLE
 from migrate.lowering.arguments import placed
 from migrate.lowering.attributes_by_name import AttributesByName
@@ -21,6 +21,7 @@ from migrate.lowering.traced_effects import traced_print
 from migrate.lowering.unit import stays
 from migrate.rules.catalogue import RULES
 from migrate.rules.rule import Value
+from migrate.weight_kinds import Parameters
 
 _NUMBER_BUILTINS = {"len", "int", "float", "round", "ord", "bool", "hash", "id", "isinstance"}
 _OF_SCALARS = ("int", "float", "range", "round", "chr")

@@ -6,21 +6,14 @@ import libcst as cst
 
 from migrate import layouts, nodes, suites
 from migrate.diagnostics import Unsupported
-from migrate.kinds import (
-    Items,
-    Number,
-    OptimizerGroups,
-    Plain,
-    Tensor,
-    Weight,
-    join,
-)
+from migrate.kinds import Items, Number, Plain, Tensor, join
 from migrate.lowering.changed_buffers import ChangedBuffers
 from migrate.lowering.leaves import Leaves
 from migrate.lowering.optimizer_statements import OptimizerStatements
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
+from migrate.weight_kinds import OptimizerGroups, Weight
 
 
 class ChangedInPlace(Leaves, OptimizerStatements, ChangedBuffers):

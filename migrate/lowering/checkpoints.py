@@ -7,21 +7,13 @@ import libcst as cst
 from migrate import nodes
 from migrate.diagnostics import Unsupported
 from migrate.kept import kept
-from migrate.kinds import (
-    UNKNOWN,
-    Host,
-    Items,
-    Kind,
-    Model,
-    Place,
-    Plain,
-    StateDict,
-)
+from migrate.kinds import UNKNOWN, Host, Items, Kind, Model, Place, Plain
 from migrate.lowering.elements import DICT, WeightsByName, kinds_in
 from migrate.lowering.state_dicts import StateDicts
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
 from migrate.states import BATCH_STATS, PARAMS, State
+from migrate.weight_kinds import StateDict
 
 FILE = Plain("file")  # an open one
 

@@ -8,13 +8,7 @@ import libcst as cst
 
 from migrate import layouts, nodes, usage
 from migrate.diagnostics import Unsupported
-from migrate.kinds import (
-    Items,
-    Kind,
-    OptimizerGroups,
-    Plain,
-    Tensor,
-)
+from migrate.kinds import Items, Kind, Plain, Tensor
 from migrate.lowering.binding import Binding
 from migrate.lowering.chosen_weights import ChosenWeights
 from migrate.lowering.elements import dict_kind, item_kind, loop_kind, part_kind, refuse_elements, taken_apart
@@ -24,6 +18,7 @@ from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.traced_effects import refuse_formatted
 from migrate.nodes import Expr
 from migrate.rules.rule import Value
+from migrate.weight_kinds import OptimizerGroups
 
 
 class Containers(ChosenWeights, ParameterGroups, Binding):

@@ -11,6 +11,7 @@ from migrate import layouts, nodes, suites, usage
 from migrate.apis import is_grad_mode
 from migrate.diagnostics import Unsupported
 from migrate.kinds import UNKNOWN, Autocast, Device, Items, Plain, Tensor
+from migrate.lowering.blocks import NextTurn
 from migrate.lowering.branches import Branches
 from migrate.lowering.chosen_weights import ChosenWeights
 from migrate.lowering.data_loading import DataLoading
@@ -18,7 +19,7 @@ from migrate.lowering.elements import loop_kind, taken_apart
 from migrate.lowering.optimizer_statements import OptimizerStatements
 from migrate.lowering.precision import Precision
 from migrate.lowering.scanned_loops import ScannedLoops
-from migrate.lowering.scope import HOST_CONTEXTS, NextTurn
+from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.told_modes import ToldModes
 from migrate.lowering.unit import Environment, stays
 from migrate.machine import OUT_OF_MEMORY

@@ -10,24 +10,10 @@ import libcst as cst
 from migrate import nodes
 from migrate.constructed import ChoiceNode, ClassNode, LayerNode, ListNode, Node
 from migrate.diagnostics import Unsupported
-from migrate.kinds import (
-    UNKNOWN,
-    WEIGHT_NAME,
-    Host,
-    Items,
-    Kind,
-    Module,
-    Number,
-    Packed,
-    Parameters,
-    Place,
-    Plain,
-    Selection,
-    Tensor,
-    Weight,
-)
+from migrate.kinds import UNKNOWN, Host, Items, Kind, Module, Number, Packed, Place, Plain, Tensor
 from migrate.rules.rule import Value
 from migrate.script import Script
+from migrate.weight_kinds import WEIGHT_NAME, Parameters, Selection, Weight
 
 DICT = "dict"  # the type of a dict of values that are all of one kind
 EACH = "{}"  # in a path: any element of a list of modules

@@ -12,7 +12,6 @@ from migrate.kept import kept
 from migrate.kinds import (
     UNKNOWN,
     Accelerator,
-    AnyWeight,
     AutogradFunction,
     Device,
     Distribution,
@@ -29,16 +28,12 @@ from migrate.kinds import (
     ModuleClass,
     Number,
     Optimizer,
-    OptimizerGroups,
-    Parameters,
     Plain,
     ProjectModule,
-    Selection,
     SelfModule,
     Tensor,
     Tied,
     TorchName,
-    Weight,
     join,
 )
 from migrate.layers.table import TABLE
@@ -66,6 +61,7 @@ from migrate.nodes import Expr
 from migrate.rules.creation import DTYPES
 from migrate.rules.rule import Value
 from migrate.states import PARAMS, State
+from migrate.weight_kinds import AnyWeight, OptimizerGroups, Parameters, Selection, Weight
 
 _NUMBERS = (cst.Integer, cst.Float, cst.Imaginary)
 

@@ -6,10 +6,11 @@ import libcst as cst
 
 from migrate import nodes, suites
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Leaf, Selection, Tensor
+from migrate.kinds import Leaf, Tensor
 from migrate.lowering.selections import names_of_pair, without
 from migrate.lowering.sorted_names import SortedNames
 from migrate.nodes import Expr, Statement
+from migrate.weight_kinds import Selection
 
 
 class Freezing(SortedNames):

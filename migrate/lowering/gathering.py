@@ -9,12 +9,12 @@ import libcst as cst
 from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
 from migrate.kinds import Tensor
+from migrate.lowering.blocks import Block
 from migrate.lowering.control_flow import ControlFlow
 from migrate.lowering.micro_batches import MicroBatchFinding
 from migrate.lowering.micro_scan import MICRO_BATCHES
 from migrate.lowering.plain_terms import PlainTerms
 from migrate.lowering.region import Gathering, MicroBatches
-from migrate.lowering.scope import Block
 from migrate.lowering.step_function import StepFunctions
 from migrate.nodes import Statement
 

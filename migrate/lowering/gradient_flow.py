@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import libcst as cst
 
 from migrate import nodes, suites, usage
-from migrate.kinds import Function, Kind, Leaf, Model, Optimizer, Parameters, Place, Selection, Weight
+from migrate.kinds import Function, Kind, Leaf, Model, Optimizer, Place
 from migrate.lowering.region import method_call_of
 from migrate.lowering.scope import Scope
 from migrate.nodes import Statement
 from migrate.states import PARAMS
+from migrate.weight_kinds import Parameters, Selection, Weight
 from migrate.weights import weights_of
 
 _NOT_FORWARD = ("train", "eval", "parameters", "named_parameters", "zero_grad", "to", "cuda", "state_dict", "modules")

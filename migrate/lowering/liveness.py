@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from migrate import usage
-from migrate.lowering.scope import NextTurn, Scope
+from migrate.lowering.blocks import NextTurn
+from migrate.lowering.scope import Scope
 from migrate.qualified import file_of
 
 

@@ -11,9 +11,7 @@ from migrate.constructed import ListNode
 from migrate.diagnostics import Unsupported
 from migrate.kinds import (
     UNKNOWN,
-    WEIGHT_NAME,
     Accelerator,
-    AnyWeight,
     AutogradFunction,
     Device,
     Distribution,
@@ -36,7 +34,6 @@ from migrate.kinds import (
     SelfModule,
     Tensor,
     TorchName,
-    Weight,
     join,
 )
 from migrate.lowering.arguments import placed
@@ -46,6 +43,7 @@ from migrate.lowering.value_calls import FOREIGN, ValueCalls
 from migrate.rules.catalogue import RULES
 from migrate.rules.rule import Value
 from migrate.states import MODE_IS_A_FIELD, MODES
+from migrate.weight_kinds import WEIGHT_NAME, AnyWeight, Weight
 
 # Methods of torch's tensors, modules and optimizers that nothing else in common use has.
 _TORCH_ONLY = frozenset(

@@ -3,36 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import libcst as cst
 
 from migrate import layouts, nodes, usage
 from migrate.diagnostics import Unsupported
 from migrate.facts import Example, FunctionFacts
-from migrate.kinds import (
-    VANISHING,
-    DType,
-    Host,
-    Kind,
-    Model,
-    Parameters,
-    Place,
-    StateDict,
-    Tensor,
-)
-from migrate.lowering.arguments import argument_names, placed
-from migrate.lowering.fields_alone import reads_fields
+from migrate.kinds import Kind, Model, Place, Tensor
+from migrate.lowering.arguments import placed
 from migrate.lowering.host_draws import HostDraws
 from migrate.lowering.precision import Precision
-from migrate.lowering.scope import HOST_CONTEXTS, NOWHERE
 from migrate.lowering.told_modes import ToldModes
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
 from migrate.states import BATCH_STATS, MODE, PARAMS, State
-from migrate.walking import every
-
-_SAME = ("to", "cuda", "cpu", "float", "compile", "requires_grad_", "share_memory")
 
 
 class Models(ToldModes, Precision, HostDraws):
@@ -289,124 +273,6 @@ class Models(ToldModes, Precision, HostDraws):
         name = self.unit.helper(wanted, make, f"{decorator} {leading} {applied} {variables}")
         return name, [*([] if shared else [node]), *(self.read(one) for one in state)]
 
-    def model_method(self, node: cst.Call, func: cst.Attribute, base: Value) -> Value:
-        """A method of a model."""
-        kind, method = base.kind, func.attr.value
-        assert isinstance(kind, Model)
-        place = kind.place
-        if method in ("train", "eval"):
-            told = node.args[0].value if node.args else nodes.name("True")
-            if nodes.literal(told) is ... and place is not None:
-                self.set_mode(place, "mixed")
-                self.mode_by(place, told)
-                return base
-            if nodes.literal(told) is ...:
-                raise Unsupported("MIG403", f"{nodes.code(node)} of a model that has no name of its own")
-            on = method == "train" and not nodes.is_literal(told, False)
-            if place is None:
-                return replace(base, kind=replace(kind, mode="train" if on else "eval"))
-            self.set_mode(place, "train" if on else "eval")
-            return base
-        if method in _SAME or method == "double":
-            kinds = [self.expr(arg.value).kind for arg in node.args]
-            if method == "double" or (method == "to" and any(isinstance(kind, DType) for kind in kinds)):
-                self.cast_model(node, kind.place)
-            return base
-        wrapped = method == "module" and method not in self.script.classes[kind.cls].attributes  # DDP(net).module(x)
-        if method in ("forward", "__call__") or wrapped:
-            return self.model_call(node, base)
-        if f"{kind.cls}.{method}" in self.script.functions:
-            return self.own_model_method(node, base, kind, method)
-        if place is None:
-            raise Unsupported("MIG301", f"nn.Module.{method} of a model that has no name of its own")
-        if method == "parameters":
-            leaves = nodes.call("jax.tree.leaves", self.read(State(PARAMS, place)))
-            return Value(leaves, Parameters((place,)))
-        if method == "named_parameters":
-            return Value(named_leaves(self.read(State(PARAMS, place))), Parameters((place,), True))
-        if method == "state_dict":
-            return Value(self.saved(kind), StateDict(place))
-        raise Unsupported("MIG301", f"nn.Module.{method}")
-
-    def cast_model(self, node: cst.Call, own: Place | None) -> None:
-        """`model.double()`, `model.to(torch.float64)`: its weights are made in float64, and JAX is told to have it."""
-        asked = {self.torch_name(arg.value) for arg in node.args} - {None}
-        if asked and asked <= {"torch.float32", "torch.float"}:
-            return
-        place = self.pending_place if own is None else self.root(own)
-        wide = not asked or asked <= {"torch.float64", "torch.double"}
-        if (
-            not wide
-            or self.context not in HOST_CONTEXTS
-            or place == NOWHERE
-            or (self.scope, place) in self.script.updated
-        ):
-            raise Unsupported("MIG301", f"{nodes.code(node)}: a model in another type")
-        self.script.doubled.add(place)
-        self.unit.enable_x64()
-
-    def saved(self, kind: Model) -> Expr:
-        """What of a model is saved: its parameters, with its batch statistics where it has them."""
-        assert kind.place is not None
-        return self.variables(kind) if self.stats_of(kind) else self.read(State(PARAMS, kind.place))
-
-    def own_model_method(self, node: cst.Call, base: Value, kind: Model, method: str) -> Value:
-        """A user's method of a module, called from outside: `model.apply(variables, ..., method="name")`."""
-        if kind.place is None:
-            raise Unsupported("MIG301", f"{method} of a model that has no name of its own")
-        facts = self.script.functions[f"{kind.cls}.{method}"]
-        names = argument_names(node.args, facts.parameter_names[0 if "staticmethod" in facts.decorators else 1 :])
-        values = [self.given_whole(arg.value, facts, name) for arg, name in zip(node.args, names, strict=True)]
-        self.pass_kinds(facts, node.args, values)
-        lowered = zip(placed(node.args, values), values, strict=True)
-        args = [arg for arg, value in lowered if not isinstance(value.kind, VANISHING)]
-        args = nodes.extended(args, self.draws_for(facts, node.args, "staticmethod" not in facts.decorators))
-        if self.of_fields(kind.cls, method):
-            assert isinstance(node.func, cst.Attribute)
-            func = node.func.with_changes(value=base.node)
-            return Value(node.with_changes(func=func, args=args), facts.result)
-        mode = self.mode(kind)
-        applied = self.plain_apply(base.node, kind, mode, args, self.streams(kind, mode, method=True), method)
-        if self.script.changes_state(kind.cls, mode):
-            if self.nested:
-                raise Unsupported("MIG401", "batch statistics that change inside a comprehension or a lambda")
-            return Value(self.mutating_apply(kind.place, applied), facts.result)
-        return Value(applied, facts.result)
-
-    def given_whole(self, node: Expr, facts: FunctionFacts, parameter: str) -> Value:
-        """An argument of a method. A batch that the method takes apart is more than one array: a step function is given
-        all of them."""
-        value = self.expr(node)
-        whole = isinstance(value.kind, Host) and value.kind.what == "batch" and _takes_apart(facts.node, parameter)
-        if not whole:
-            return self.as_array(value)
-        if self.region is not None:
-            return value
-        return replace(value, node=nodes.call("jax.tree.map", self.taken_in(value.node).func, value.node))
-
-    def of_fields(self, cls: str, method: str) -> bool:
-        """Whether a method reads nothing of its module but the fields, which a module has before its weights."""
-        facts, function = self.script.classes[cls], self.script.functions[f"{cls}.{method}"]
-        fields = set(facts.fields) - facts.renamed.keys() - facts.changed
-        return not function.decorators and not facts.own_draws - {"dropout"} and reads_fields(function.node, fields)
-
-
-def _takes_apart(function: cst.FunctionDef, parameter: str) -> bool:
-    """Whether a function unpacks a parameter, or takes items of it."""
-    unpacked = [found.value for found in every(function, cst.Assign) if isinstance(found.targets[0].target, cst.Tuple)]
-    parts = [*unpacked, *(found.value for found in every(function, cst.Subscript))]
-    return any(nodes.dotted(part) == parameter for part in parts)
-
-
-def named_leaves(tree: Expr) -> Expr:
-    """The leaves of parameters or gradients, each with its name: "conv1.kernel"."""
-    return nodes.expression('flatten_dict({x}, sep=".").items()', x=tree)
-
-
-def _in_mode(node: Expr, mode: str) -> Expr:
-    """The model as it is applied: in train mode a copy that says so."""
-    return nodes.call(cst.Attribute(node, cst.Name("clone")), training=nodes.name("True")) if mode == "train" else node
-
 
 def _first_given(args: Sequence[cst.Arg], count: int) -> list[Expr]:
     """The first arguments of a call; what unpacks a tuple, as `*inputs` does, gives as many as are left."""
@@ -419,3 +285,8 @@ def _first_given(args: Sequence[cst.Arg], count: int) -> list[Expr]:
         elif not arg.star:
             given.append(arg.value)
     return given[:count]
+
+
+def _in_mode(node: Expr, mode: str) -> Expr:
+    """The model as it is applied: in train mode a copy that says so."""
+    return nodes.call(cst.Attribute(node, cst.Name("clone")), training=nodes.name("True")) if mode == "train" else node

@@ -10,7 +10,6 @@ from migrate import layouts, nodes
 from migrate.diagnostics import Unsupported
 from migrate.kinds import (
     UNKNOWN,
-    WEIGHT_NAME,
     Autocast,
     Device,
     Host,
@@ -22,7 +21,6 @@ from migrate.kinds import (
     RunningOptions,
     Tensor,
     TorchName,
-    Weight,
     join,
 )
 from migrate.lowering.branches import Branches
@@ -33,6 +31,7 @@ from migrate.lowering.unit import stays
 from migrate.nodes import Expr
 from migrate.optimizers import OPTIMIZERS, RUNNING
 from migrate.rules.rule import Value, signature
+from migrate.weight_kinds import WEIGHT_NAME, Weight
 
 _COMPARISONS_OF_IDENTITY = (cst.Is, cst.IsNot, cst.In, cst.NotIn)
 

@@ -8,11 +8,7 @@ import libcst as cst
 
 from migrate import layouts, nodes, suites
 from migrate.diagnostics import Unsupported
-from migrate.kinds import (
-    Optimizer,
-    OptimizerGroups,
-    Scheduler,
-)
+from migrate.kinds import Optimizer, Scheduler
 from migrate.lowering.binding import Binding
 from migrate.lowering.closures import Closures
 from migrate.lowering.freezing import Freezing
@@ -21,6 +17,7 @@ from migrate.lowering.schedules import follow_rate
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value, signature
 from migrate.states import COUNT, CYCLE, OPT_STATE, State
+from migrate.weight_kinds import OptimizerGroups
 
 
 class OptimizerStatements(Closures, ParameterLoops, Freezing, Binding):

@@ -9,7 +9,7 @@ import libcst as cst
 
 from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Items, Number, Optimizer, OptimizerGroups, Scheduler, StateDict
+from migrate.kinds import Items, Number, Optimizer, Scheduler
 from migrate.lowering.labels import FROZEN
 from migrate.lowering.parameter_groups import Grouped, ParameterGroups
 from migrate.lowering.schedules import Schedules, follow_rate
@@ -18,6 +18,7 @@ from migrate.nodes import Expr
 from migrate.optimizers import OPTIMIZERS, OptimizerEntry
 from migrate.rules.rule import Call, Value, signature
 from migrate.states import COUNT, OPT_STATE, State
+from migrate.weight_kinds import OptimizerGroups, StateDict
 
 
 class Optimizers(Schedules, ParameterGroups):

@@ -9,11 +9,12 @@ import libcst as cst
 
 from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Group, Items, Leaf, Place, Selection
+from migrate.kinds import Items, Leaf, Place
 from migrate.lowering.foreign_models import note_trained
 from migrate.lowering.labels import FROZEN, labels_of, mask_of
 from migrate.lowering.selections import Selections, leaves_of, still_of
 from migrate.nodes import Expr
+from migrate.weight_kinds import Group, Selection
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,14 @@ import libcst as cst
 from migrate import nodes, suites, usage
 from migrate.apis import stops_gradients
 from migrate.diagnostics import Unsupported
-from migrate.kinds import WEIGHT_NAME, Kind, Place, Tensor, Weight
+from migrate.kinds import Kind, Place, Tensor
 from migrate.lowering.accumulation import Accumulation
-from migrate.lowering.models import named_leaves
+from migrate.lowering.model_methods import named_leaves
 from migrate.lowering.named_parameters import NamedParameters
 from migrate.lowering.selections import names_of_pair
 from migrate.nodes import Expr, Statement
 from migrate.states import GRADS, PARAMS, State
+from migrate.weight_kinds import WEIGHT_NAME, Weight
 
 
 @dataclass(frozen=True)

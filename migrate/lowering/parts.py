@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 import libcst as cst
 
 from migrate.facts import ClassFacts, FunctionFacts
-from migrate.kinds import Kind, Module, Place, Selection
+from migrate.kinds import Kind, Module, Place
 from migrate.lowering.region import MicroBatches, Region
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
+from migrate.weight_kinds import Selection
 
 
 class Parts:

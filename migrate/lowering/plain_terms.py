@@ -11,9 +11,10 @@ import libcst as cst
 from migrate import nodes, suites
 from migrate.diagnostics import Unsupported
 from migrate.kinds import UNKNOWN, Accelerator, Function, Kind, Leaf, Optimizer, Scaler
+from migrate.lowering.blocks import Block
 from migrate.lowering.precision import Precision
 from migrate.lowering.region import call_of, goes_backward, method_call_of
-from migrate.lowering.scope import HOST_CONTEXTS, Block
+from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.told_modes import flag_of
 from migrate.lowering.unnamed import Unnamed
 from migrate.nodes import Expr, Statement

@@ -9,6 +9,7 @@ import libcst as cst
 from migrate import nodes
 from migrate.diagnostics import Unsupported
 from migrate.kinds import Tensor
+from migrate.lowering.binding import Binding
 from migrate.lowering.layers import Layers, stilled
 from migrate.nodes import Expr
 from migrate.rules.rule import Value, signature
@@ -18,7 +19,7 @@ _PARAMETERS = signature(
 )
 
 
-class PretrainedTables(Layers):
+class PretrainedTables(Layers, Binding):
     """Constructors of such embeddings."""
 
     def torch_nn_Embedding_from_pretrained(self, node: cst.Call) -> Value:

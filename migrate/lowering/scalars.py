@@ -8,14 +8,14 @@ import libcst as cst
 
 from migrate import layouts, nodes
 from migrate.kinds import Items, Number, Plain, Tensor
-from migrate.lowering.scope import Scope
+from migrate.lowering.held_values import HeldValues
 from migrate.rules.rule import Value
 
 _CONVERSION = re.compile(r"%(?:%|[-#0 +]*(?:\d+)?(?:\.\d+)?([a-zA-Z]))")
 _NUMERIC = frozenset("diouxXeEfFgGc")
 
 
-class Scalars(Scope):
+class Scalars(HeldValues):
     """Numbers of tensors, outside of what jit traces."""
 
     def as_scalar(self, value: Value) -> Value:

@@ -9,7 +9,7 @@ import libcst as cst
 
 from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Items, Number, Optimizer, OptimizerGroups, Place, Scheduler
+from migrate.kinds import Items, Number, Optimizer, Place, Scheduler
 from migrate.lowering.arguments import Arguments
 from migrate.lowering.scope import NOWHERE, Scope
 from migrate.lowering.unit import SNIPPETS
@@ -18,6 +18,7 @@ from migrate.optimizers import CHAINED, COMPOSED, PLATEAU, SCHEDULES
 from migrate.rules.rule import Call, Value, signature
 from migrate.states import COUNT, State
 from migrate.targets.template import fill
+from migrate.weight_kinds import OptimizerGroups
 
 # Schedules beside those that only scale that change the rates of all parameter groups alike, if they end at zero.
 _PROPORTIONAL = ("LambdaLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts")

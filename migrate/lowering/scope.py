@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Self
 
 import libcst as cst
@@ -31,6 +30,7 @@ from migrate.kinds import (
     Tensor,
     TorchName,
 )
+from migrate.lowering.blocks import Block
 from migrate.lowering.parts import Parts
 from migrate.lowering.region import Clip, Gathering, Tracing
 from migrate.lowering.unit import Environment, Unit, known
@@ -41,21 +41,7 @@ from migrate.rules.rule import Value
 NOWHERE = Place("", "")  # of an optimizer that has not been assigned yet
 
 
-class NextTurn(tuple[cst.CSTNode, ...]):
-    """The body of a loop as what may follow its end: the loop may also be over by then."""
-
-
 HOST_CONTEXTS = ("module", "function", "method")  # where statements run as they stand, not inside a traced function
-
-
-@dataclass
-class Block:
-    """A block that is being lowered: its statements, and which of them. `cyclic`: it runs again and again."""
-
-    statements: list[Statement]
-    positions: list[int]  # which statement of the input each of them is
-    index: int = 0
-    cyclic: bool = False
 
 
 class Scope(Parts):
@@ -203,22 +189,6 @@ class Scope(Parts):
         made.env = self.env.copy()
         made.before = []
         return made
-
-    def held(self, node: Expr, wanted: str = "array") -> cst.Name:
-        """A name for a value that is computed before the statement at hand."""
-        name = nodes.name(usage.unused_name(wanted, {*self.unit.taken, *usage.stores(self.before)}))
-        self.before.append(nodes.statement("{name} = {node}", name=name, node=node))
-        return name
-
-    def unheld(self, node: Expr) -> Expr:
-        """An expression with the value that was last computed before the statement in its place, if it is needed there
-        only once."""
-        match self.before[-1:]:
-            case [cst.SimpleStatementLine(body=[cst.Assign(targets=[cst.AssignTarget(cst.Name(name))], value=value)])]:
-                if usage.loads(node).count(name) == 1:
-                    self.before.pop()
-                    return nodes.substituted(node, {name: value})
-        return node
 
     @contextlib.contextmanager
     def conditionally(self) -> Iterator[None]:

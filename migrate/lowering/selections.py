@@ -13,7 +13,7 @@ import libcst as cst
 
 from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Kind, Model, Names, Parameters, Place, Selection
+from migrate.kinds import Kind, Model, Place
 from migrate.layers.moves import Permute
 from migrate.lowering.labels import listing_of
 from migrate.lowering.state import StateAccess
@@ -22,6 +22,7 @@ from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
 from migrate.script import Script
 from migrate.states import PARAMS, State
+from migrate.weight_kinds import Names, Parameters, Selection
 from migrate.weights import still_weights, weights_of
 
 _LISTING = ("list", "tuple", "iter", "chain", "itertools.chain", "filter")

@@ -14,10 +14,11 @@ import libcst as cst
 from migrate import nodes, suites, usage
 from migrate.constructed import ChoiceNode, ClassNode, LayerNode, ListNode, Node
 from migrate.diagnostics import Unsupported
-from migrate.kinds import UNKNOWN, Model, ModuleClass, Names, Place, Selection
+from migrate.kinds import UNKNOWN, Model, ModuleClass, Place
 from migrate.lowering.selections import Selections, leaves_of, names_of_pair
 from migrate.nodes import Expr, Statement
 from migrate.script import Script
+from migrate.weight_kinds import Names, Selection
 
 
 @dataclass(frozen=True)

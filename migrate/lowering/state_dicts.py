@@ -13,11 +13,11 @@ import libcst as cst
 
 from migrate import layouts, nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import DType, Items, Model, Place, Plain, StateDict, Tensor, TorchName
+from migrate.kinds import DType, Items, Model, Place, Plain, Tensor, TorchName
 from migrate.layers.moves import Permute
 from migrate.lowering.binding import Binding
 from migrate.lowering.elements import DICT, WeightsByName
-from migrate.lowering.models import Models
+from migrate.lowering.model_methods import ModelMethods
 from migrate.lowering.module_weights import CONSTANT, NEVER_MADE, UNSAVED
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.manifest import ModelWeights
@@ -25,13 +25,14 @@ from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
 from migrate.states import BATCH_STATS, PARAMS, State
 from migrate.walking import walk
+from migrate.weight_kinds import StateDict
 from migrate.weights import model_weights
 
 _CHANGES = ("update", "pop", "popitem", "clear", "setdefault")
 _LOOKS = ("keys", "values", "items", "get", "copy", *_CHANGES)
 
 
-class StateDicts(Models, Binding):
+class StateDicts(ModelMethods, Binding):
     """Dicts of weights that scripts look into."""
 
     def is_moved_array(self, node: cst.Call) -> bool:

@@ -14,6 +14,7 @@ from migrate.kinds import (
     Unreached,
 )
 from migrate.lowering.assignments import Assignments
+from migrate.lowering.blocks import Block
 from migrate.lowering.changed_inputs import ChangedInputs
 from migrate.lowering.classes import Classes
 from migrate.lowering.expression_statements import ExpressionStatements
@@ -23,7 +24,7 @@ from migrate.lowering.gathering import MicroBatchLoops
 from migrate.lowering.merging import merged_outputs
 from migrate.lowering.region import MicroBatches, Region
 from migrate.lowering.scanned_loops import without_new_lists
-from migrate.lowering.scope import HOST_CONTEXTS, Block
+from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.settings_given import never_taken
 from migrate.lowering.training_branches import TrainingBranches
 from migrate.nodes import Statement

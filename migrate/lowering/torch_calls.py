@@ -9,19 +9,7 @@ import libcst as cst
 from migrate import layouts, nodes, usage
 from migrate.apis import is_data_api
 from migrate.diagnostics import Unsupported
-from migrate.kinds import (
-    UNKNOWN,
-    Device,
-    Function,
-    Host,
-    Items,
-    Model,
-    Module,
-    Number,
-    Plain,
-    Tensor,
-    Weight,
-)
+from migrate.kinds import UNKNOWN, Device, Function, Host, Items, Model, Module, Number, Plain, Tensor
 from migrate.layers.refused import REFUSED
 from migrate.layers.table import TABLE
 from migrate.lowering.arguments import at_first
@@ -40,6 +28,7 @@ from migrate.optimizers import COMPOSED, LOSSES, SCHEDULES
 from migrate.rules.catalogue import RULES
 from migrate.rules.creation import DTYPES
 from migrate.rules.rule import Call, Rule, Value, result_kind, signature
+from migrate.weight_kinds import Weight
 
 _PASS_THROUGH = (
     "Tensor.cuda",

@@ -11,9 +11,9 @@ from collections.abc import Callable
 import libcst as cst
 
 from migrate import suites, usage
+from migrate.lowering.blocks import Block
 from migrate.lowering.finding import RegionFinding
 from migrate.lowering.region import goes_backward, method_call_of
-from migrate.lowering.scope import Block
 from migrate.lowering.told_modes import is_flag
 from migrate.nodes import Statement
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import libcst as cst
 
 from migrate import nodes
-from migrate.kinds import Items, Kind, Model, Number, Parameters, Place, Weight
+from migrate.kinds import Items, Kind, Model, Number, Place
 from migrate.lowering.layer_weights import in_torch_order
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.selections import Selections, leaves_of
@@ -15,6 +15,7 @@ from migrate.manifest import WILDCARD, Leaf
 from migrate.nodes import Expr
 from migrate.rules.rule import Value
 from migrate.states import PARAMS, State
+from migrate.weight_kinds import Parameters, Weight
 from migrate.weights import weights_of
 
 

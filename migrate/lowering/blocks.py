@@ -1,0 +1,23 @@
+"""Blocks of statements on their way through the lowering."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import libcst as cst
+
+from migrate.nodes import Statement
+
+
+class NextTurn(tuple[cst.CSTNode, ...]):
+    """The body of a loop as what may follow its end: the loop may also be over by then."""
+
+
+@dataclass
+class Block:
+    """A block that is being lowered: its statements, and which of them. `cyclic`: it runs again and again."""
+
+    statements: list[Statement]
+    positions: list[int]  # which statement of the input each of them is
+    index: int = 0
+    cyclic: bool = False
