@@ -92,6 +92,7 @@ class ModelMethods(Models):
         if kind.place is None:
             raise Unsupported("MIG301", f"{method} of a model that has no name of its own")
         facts = self.script.functions[f"{kind.cls}.{method}"]
+        facts.found_traced |= self.under_jit
         names = argument_names(node.args, facts.parameter_names[0 if "staticmethod" in facts.decorators else 1 :])
         values = [self.given_whole(arg.value, facts, name) for arg, name in zip(node.args, names, strict=True)]
         self.pass_kinds(facts, node.args, values)

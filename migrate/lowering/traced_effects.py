@@ -63,7 +63,7 @@ def _shown(scope: Scope, node: Expr) -> Expr:
 
 def refuse_formatted(scope: Scope, node: cst.FormattedString) -> None:
     """Declines a text with the value of a tensor in what jit traces."""
-    parts = _parts(node) if scope.under_jit else []
+    parts = _parts(node) if _is_traced(scope) else []
     if any(_without_item(part) is not part and isinstance(scope.expr(part).kind, Tensor) for part in parts):
         raise Unsupported("MIG307", f"`{nodes.code(node)}` formats a tensor whose values jit does not know")
 
@@ -80,6 +80,13 @@ def refuse_told(scope: Scope, node: cst.Call) -> None:
     told = [path for arg in node.args for path in usage.paths(arg.value)]
     if (own or outside) and any(isinstance(scope.kind_of_name(path), Tensor) for path in told):
         raise Unsupported("MIG401", f"`{nodes.code(node)}`: jit would call it once, with what has no values yet")
+
+
+def _is_traced(scope: Scope) -> bool:
+    """Whether jit traces what is lowered: not a method of a module that no forward pass and no loss calls."""
+    own = scope.script.classes.get(scope.cls) if scope.context == "forward" else None
+    alone = own is not None and scope.scope.rpartition(".")[2] not in own.reached
+    return scope.under_jit and not (alone and scope.facts is not None and not scope.facts.traced)
 
 
 def _parts(node: Expr) -> list[Expr]:

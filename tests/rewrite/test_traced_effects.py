@@ -52,3 +52,28 @@ def test_a_function_that_a_loop_calls_is_given_its_key() -> None:
     assert "def noise():" in convert(parse("train.py", once)).text
     for again in ("print(noise())\n" + "print(noise())\n", "for _ in range(2):\n    print(noise())\n"):
         assert "def noise(key):" in convert(parse("train.py", once.replace("print(noise())\n", again))).text
+
+
+def test_a_method_that_no_forward_pass_calls_may_show_weights() -> None:
+    source = """import torch
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = torch.nn.Parameter(torch.randn(()))
+
+    def forward(self, x):
+        return self.a * x
+
+    def string(self):
+        return f"y = {self.a.item()} x"
+
+
+net = Net()
+print(net(torch.ones(3)), net.string())
+"""
+    made = convert(parse("x.py", source))
+    assert made.report.exit_code == 0, made.report.as_text()
+    traced = source.replace("self.a * x", "(self.a * x, self.string())")
+    assert [found.code for found in convert(parse("x.py", traced)).report.diagnostics] == ["MIG307"]
