@@ -73,6 +73,8 @@ def refuse_told(scope: Scope, node: cst.Call) -> None:
     head, _, rest = (nodes.dotted(node.func) or "").partition(".")
     if not scope.under_jit or scope.region is not None or not head:
         return
+    if scope.context == "region" and scope.env.lookup(head) is None:
+        return  # the ctx of an autograd function, of which what is asked is looked at there
     kind = scope.kind_of_name(head)
     own = head == "self" and scope.context == "method" and scope.own_method_of(f"{head}.{rest}") is None
     known = scope.facts is not None and head in {*scope.facts.parameter_names, *usage.stores(scope.facts.node.body)}
