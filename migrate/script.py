@@ -136,6 +136,11 @@ class Script:
                 waiting += [inner for node in self._nodes(name) for inner in classes_in(node)]
         return found
 
+    def layers_inside(self, cls: str) -> list[LayerNode]:
+        """The layers that a module class makes, with those of its submodules."""
+        inside = [self.classes[name] for name in self.with_submodules(cls)]
+        return [layer for facts in inside for node in facts.children.values() for layer in layers_in(node)]
+
     def is_base(self, cls: str) -> bool:
         """Whether some class inherits from it in the output."""
         return any(cls in facts.bases for facts in self.classes.values())

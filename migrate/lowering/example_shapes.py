@@ -145,16 +145,14 @@ class ExampleShapes(Binding):
         return []
 
     def _takes_any_size(self, cls: str, pooled: bool) -> bool:
-        inside = [self.script.classes[name] for name in self.script.with_submodules(cls)]
-        layers = [layer for facts in inside for node in facts.children.values() for layer in layers_in(node)]
-        after = ("torch.nn.Linear",) if pooled and any(layer.torch in _POOLING for layer in layers) else ()
+        pools = any(layer.torch in _POOLING for layer in self.script.layers_inside(cls))
+        after = ("torch.nn.Linear",) if pooled and pools else ()
         return self._weights_are_of(cls, (*_OF_ANY_SIZE, *after))
 
     def _weights_are_of(self, cls: str, known: Sequence[str]) -> bool:
         """Whether a model has no weights but those of such layers."""
-        inside = [self.script.classes[name] for name in self.script.with_submodules(cls)]
-        layers = [layer for facts in inside for node in facts.children.values() for layer in layers_in(node)]
-        plain = not any(facts.parameters for facts in inside)
+        plain = not any(self.script.classes[name].parameters for name in self.script.with_submodules(cls))
+        layers = self.script.layers_inside(cls)
         return plain and all(not layer.weights or layer.torch in known for layer in layers)
 
     def _given_to_constructor(self, cls: str, args: Sequence[cst.Arg], outer: _Bound) -> _Bound:

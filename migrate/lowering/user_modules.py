@@ -29,7 +29,6 @@ from migrate.lowering.options_by_name import OptionsByName
 from migrate.nodes import Expr
 from migrate.qualified import spelled
 from migrate.rules.rule import Value
-from migrate.script import layers_in
 
 
 class UserModules(OptionsByName, Builders, LayerWeights):
@@ -112,9 +111,8 @@ class UserModules(OptionsByName, Builders, LayerWeights):
     def made_in_passing(self, made: cst.Call, cls: str) -> Expr:
         """`Attention(8, parent=None).bind({})` for a module without weights that a forward pass makes: Flax adopts
         those that `setup` makes alone."""
-        inside = [self.script.classes[name] for name in self.script.with_submodules(cls)]
-        layers = [layer for facts in inside for node in facts.children.values() for layer in layers_in(node)]
-        if any(facts.parameters for facts in inside) or any(layer.weights for layer in layers):
+        own = any(self.script.classes[name].parameters for name in self.script.with_submodules(cls))
+        if own or any(layer.weights for layer in self.script.layers_inside(cls)):
             raise Unsupported("MIG201", f"{spelled(cls)} is made in a forward pass, with new weights at each call")
         if self.script.trains(cls) or self.script.draws(cls):
             raise Unsupported("MIG201", f"{spelled(cls)} is made in a forward pass, in train mode at each call")
