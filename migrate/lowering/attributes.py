@@ -12,7 +12,7 @@ from migrate.constructed import ChoiceNode, LayerNode, ListNode, Node, Passage
 from migrate.diagnostics import Unsupported
 from migrate.facts import ClassFacts
 from migrate.kinds import Items, Kind, Module, Never, SelfModule, Tied, join
-from migrate.lowering.elements import element_kind
+from migrate.lowering.elements import element_kind, only_option
 from migrate.lowering.layer_weights import LayerWeights
 from migrate.lowering.module_lists import ModuleLists, bare_lambda
 from migrate.lowering.named_weights import NamedWeights
@@ -21,6 +21,7 @@ from migrate.lowering.shared_modules import SharedModules
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
 from migrate.targets import linen
+from migrate.walking import every
 
 
 class Attributes(NamedWeights, ParameterLists, ModuleLists, LayerWeights, SharedModules):
@@ -88,6 +89,9 @@ class Attributes(NamedWeights, ParameterLists, ModuleLists, LayerWeights, Shared
         if isinstance(kind, Tied):
             self.note_attribute(facts, name, kind)
             return []
+        if grows_later(facts, name):
+            lowered = unfinished(lowered)
+            kind = lowered.kind
         filling = isinstance(kind, Items) and kind.type == "modules"
         rebound = isinstance(kind, Module) and name in facts.rebound and not isinstance(lowered.node, cst.Lambda)
         if filling or (rebound and name not in facts.seen):
@@ -103,10 +107,13 @@ class Attributes(NamedWeights, ParameterLists, ModuleLists, LayerWeights, Shared
             facts.kept_as[value.value] = name
         self.note_places(facts, name, value)
         self.note_attribute(facts, name, kind, perhaps=passed or _or_none(value))
+        source = (nodes.dotted(value) or "").removeprefix("self.")
+        if source in facts.parameters and nodes.dotted(value) == f"self.{source}":
+            facts.ties[name] = source
         flag = nodes.literal(node)
         if isinstance(flag, bool) and name in facts.certain - facts.rebound:
             facts.flags[name] = flag
-        if any(key.split(".")[0] == name for key in facts.ties):
+        if any(key.split(".")[0] == name and "." in key for key in facts.ties):
             return []
         stored = self.stored_attribute(facts, target)
         return [*suites.assigned(line, stored, node), *self.made_early(facts, name, stored)]
@@ -200,10 +207,15 @@ class Attributes(NamedWeights, ParameterLists, ModuleLists, LayerWeights, Shared
             made.append(nodes.statement(f"self.{facts.renamed.get(name, name)} = {local}"))
         return made
 
+    def is_held(self, target: cst.CSTNode) -> bool:
+        """Whether an attribute is a variable by now."""
+        path = nodes.dotted(target) or ""
+        return path.startswith("self.") and path.removeprefix("self.") in self.script.classes[self.cls].held
+
     def grow(self, facts: ClassFacts, node: cst.Call) -> list[Statement] | None:
         """`self.x.append(module)`."""
         func = node.func
-        if not isinstance(func, cst.Attribute) or func.attr.value not in ("append", "extend", "insert"):
+        if not isinstance(func, cst.Attribute) or func.attr.value not in _GROWING:
             return None
         name = (nodes.dotted(func.value) or "").removeprefix("self.")
         local, kind = facts.held.get(name), facts.seen.get(name)
@@ -230,6 +242,25 @@ class Attributes(NamedWeights, ParameterLists, ModuleLists, LayerWeights, Shared
         return Items(None, join(kind.joined(), added), "modules")
 
 
+def grows_later(facts: ClassFacts, name: str) -> bool:
+    """Whether the constructor of a class puts more into a list after it has made it."""
+    init = facts.method("__init__")
+    if init is None:
+        return False
+    added = [nodes.dotted(one.target) for one in every(init.body, cst.AugAssign)]
+    return not {f"self.{name}.{method}" for method in _GROWING}.isdisjoint(usage.paths(init.body)) or (
+        f"self.{name}" in added
+    )
+
+
+def unfinished(value: Value) -> Value:
+    """A list of modules that has some already, and gets more."""
+    option = only_option(value.kind)
+    if not isinstance(option, ListNode) or option.infix != "_" or option.keys:
+        return value
+    return Value(value.node, Items(None, element_kind(Module((option,))), "modules"))
+
+
 def _other_name(name: str, kind: Kind) -> str:
     return f"{name}_list" if isinstance(kind, Items) else f"{name}_layer"
 
@@ -247,4 +278,5 @@ def _moved(value: Expr, path: str) -> bool:
     return isinstance(func, cst.Attribute) and func.attr.value in _MOVES and nodes.dotted(func.value) == path
 
 
+_GROWING = ("append", "extend", "insert")
 _MOVES = ("to", "type", "type_as", "float", "half", "cuda", "cpu")

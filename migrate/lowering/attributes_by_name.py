@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate import layouts, nodes
+from migrate import layouts, names_written, nodes
 from migrate.constructed import ChoiceNode
 from migrate.diagnostics import Unsupported
 from migrate.kinds import Module, SelfModule
 from migrate.lowering.module_lists import bare_lambda
 from migrate.lowering.scope import Scope
-from migrate.nodes import Expr, Statement
+from migrate.nodes import Statement
 from migrate.rules.rule import Value
 
 _REGISTERING = ("self.add_module", "self.register_module", "self.register_parameter")
@@ -41,7 +41,7 @@ class AttributesByName(Scope):
         lowered = self.expr(value)
         if not isinstance(lowered.kind, Module):
             return None
-        pattern = _pattern(name)
+        pattern = names_written.pattern(name)
         if pattern is None:
             raise Unsupported("MIG201", f"{nodes.code(name)}: the name of a submodule that is made at run time")
         facts = self.script.classes[self.cls]
@@ -60,7 +60,7 @@ class AttributesByName(Scope):
         literal = nodes.literal(name)
         if isinstance(literal, str):
             return self.expr(cst.Attribute(node.args[0].value, cst.Name(literal)))
-        found = facts.children.get(_pattern(name) or "")
+        found = facts.children.get(names_written.pattern(name) or "")
         if found is None and facts.children:
             raise Unsupported("MIG201", f"{nodes.code(node)}, which may be any of several modules")
         if found is None:
@@ -68,18 +68,3 @@ class AttributesByName(Scope):
         options = found.children if isinstance(found, ChoiceNode) else (found,)
         made = nodes.call("getattr", nodes.name("self"), self.node(name))
         return Value(made, Module(options))
-
-
-def _pattern(name: Expr) -> str | None:
-    """The name of numbered attributes with {} for the number: of `f"conv{i}"` and `"conv" + str(i)`; None for any
-    other."""
-    if isinstance(name, cst.FormattedString):
-        parts = [part.value if isinstance(part, cst.FormattedStringText) else "{}" for part in name.parts]
-        found = "".join(parts)
-    elif isinstance(name, cst.BinaryOperation) and isinstance(name.operator, cst.Add):
-        left, right = nodes.literal(name.left), name.right
-        numbered = isinstance(right, cst.Call) and nodes.dotted(right.func) == "str"
-        found = f"{left}{{}}" if isinstance(left, str) and numbered else ""
-    else:
-        found = ""
-    return found if found.count("{}") == 1 and found.replace("{}", "0").isidentifier() else None

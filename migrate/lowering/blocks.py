@@ -21,3 +21,8 @@ class Block:
     positions: list[int]  # which statement of the input each of them is
     index: int = 0
     cyclic: bool = False
+
+    def replace(self, start: int, end: int, made: list[Statement]) -> None:
+        """Puts other statements in the place of some."""
+        self.positions[start:end] = [self.positions[start]] * len(made)
+        self.statements[start:end] = made

@@ -109,6 +109,9 @@ class ChangedInPlace(Leaves, OptimizerStatements, ChangedBuffers):
         return self.bound_again(line, target, nodes.call(cst.Attribute(place, cst.Name(operator[1])), change))
 
     def small_AugAssign(self, line: cst.SimpleStatementLine, small: cst.AugAssign) -> list[Statement]:
+        if self.context == "setup" and isinstance(small.operator, cst.AddAssign) and self.is_held(small.target):
+            more = nodes.call(cst.Attribute(small.target, nodes.name("extend")), small.value)
+            return self.statement(line.with_changes(body=[cst.Expr(more)]))
         if isinstance(small.target, cst.Subscript):
             base = self.expr(small.target.value)
             if isinstance(base.kind, OptimizerGroups) and base.kind.one:

@@ -15,9 +15,11 @@ from migrate.kinds import (
     Host,
     HostClass,
     Kind,
+    Makers,
     ModuleClass,
     Never,
     Number,
+    Operation,
     Plain,
     Tensor,
     TorchName,
@@ -143,6 +145,8 @@ class Classes(LayerSubclasses, WeightMethods, CustomGradients, RegisteredSetting
                 qualname = f"{name}.{method.name.value}"
                 function = self.script.functions.setdefault(qualname, FunctionFacts(method, qualname, name))
                 function.node = method
+        if "__call__" in methods and "forward" in methods:
+            raise Unsupported("MIG201", f"{node.name.value} has a __call__ of its own, which Flax has for its forward")
         dropped = _initializer_methods(methods)
         facts.host_methods = self.host_methods(methods) - dropped
         self.begin_class(facts, methods)
@@ -223,7 +227,10 @@ class Classes(LayerSubclasses, WeightMethods, CustomGradients, RegisteredSetting
             value = self.usable(self.expr(small.value))
             self.refuse_torch(value)
             facts.seen[small.targets[0].target.value] = value.kind
-            return suites.rebuilt(statement, small, small.with_changes(value=layouts.first(value)))
+            made = layouts.first(value)
+            if isinstance(value.kind, Makers | Operation):  # a function in the output, which is no method
+                made = nodes.call("staticmethod", made)
+            return suites.rebuilt(statement, small, small.with_changes(value=made))
         return [statement]
 
     def taken_by_torch(self, node: cst.FunctionDef, name: str) -> Kind:

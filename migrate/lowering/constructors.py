@@ -109,6 +109,26 @@ def given_once(init: cst.FunctionDef, path: str) -> cst.BaseExpression | None:
     return found[0] if len(found) == 1 else None
 
 
+_READING = ("items", "keys", "values", "index", "count", "get", "copy")
+
+
+def constant(cls: cst.ClassDef, init: cst.FunctionDef, path: str) -> cst.BaseExpression | None:
+    """The one value that a name or an attribute has wherever a class reads it; None where it may have another."""
+    code = cls if path.startswith("self.") else init
+    set_to = [nodes.dotted(_whole(one.target)) for one in every(code, (cst.AssignTarget, cst.AugAssign, cst.AnnAssign))]
+    methods = [one[len(path) + 1 :].partition(".")[0] for one in usage.paths(code) if one.startswith(f"{path}.")]
+    looped = path in usage.stores(code) and usage.stores(init.body).count(path) > 1
+    kept = set_to.count(path) == 1 and not looped and set(methods) <= set(_READING)
+    return given_once(init, path) if kept else None
+
+
+def _whole(target: cst.CSTNode) -> cst.CSTNode:
+    """What is changed where an item of it is set."""
+    while isinstance(target, cst.Subscript):
+        target = target.value
+    return target
+
+
 def extras_handed_on(init: cst.FunctionDef) -> str:
     """The name of `**kwargs` where a constructor does no more than hand them on; "" where it has none, or uses them."""
     name = init.params.star_kwarg.name.value if init.params.star_kwarg is not None else ""

@@ -8,10 +8,19 @@ import libcst as cst
 
 from migrate import layouts, nodes, usage
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Items, Kind, Plain, Tensor
+from migrate.kinds import Items, Kind, Module, Plain, Tensor
 from migrate.lowering.binding import Binding
 from migrate.lowering.chosen_weights import ChosenWeights
-from migrate.lowering.elements import dict_kind, item_kind, loop_kind, part_kind, refuse_elements, taken_apart
+from migrate.lowering.elements import (
+    dict_kind,
+    item_kind,
+    loop_kind,
+    part_kind,
+    refuse_elements,
+    repeated_unknown,
+    taken_apart,
+)
+from migrate.lowering.loops_written_out import LoopsWrittenOut
 from migrate.lowering.parameter_groups import ParameterGroups
 from migrate.lowering.scalars import is_indexed_by_numbers
 from migrate.lowering.scope import HOST_CONTEXTS
@@ -21,7 +30,7 @@ from migrate.rules.rule import Value
 from migrate.weight_kinds import OptimizerGroups
 
 
-class Containers(ChosenWeights, ParameterGroups, Binding):
+class Containers(ChosenWeights, ParameterGroups, LoopsWrittenOut, Binding):
     """Displays, subscripts and comprehensions."""
 
     def _elements(self, elements: Sequence[cst.BaseElement], type: str) -> tuple[list[cst.BaseElement], Items]:
@@ -174,6 +183,12 @@ class Containers(ChosenWeights, ParameterGroups, Binding):
         assert isinstance(node, cst.ListComp | cst.GeneratorExp | cst.SetComp)
         element = inner.expr(node.elt)
         made = node.with_changes(elt=layouts.first(element), for_in=made_for)
+        outside = isinstance(node.elt, cst.Name) and node.elt.value not in usage.target_names(node.for_in.target)
+        if isinstance(element.kind, Module) and outside:
+            times = self.known_items(node.for_in.iter)
+            if times is None:
+                raise repeated_unknown(node)
+            return Value(made, Items((element.kind,) * len(times)))
         return Value(made, Items(None, element.kind))
 
     def expr_ListComp(self, node: cst.ListComp) -> Value:

@@ -11,6 +11,7 @@ from migrate import nodes
 from migrate.constructed import ChoiceNode, ClassNode, LayerNode, ListNode, Node
 from migrate.diagnostics import Unsupported
 from migrate.kinds import UNKNOWN, Host, Items, Kind, Module, Number, Packed, Place, Plain, Tensor
+from migrate.nodes import Expr
 from migrate.rules.rule import Value
 from migrate.script import Script
 from migrate.weight_kinds import WEIGHT_NAME, Parameters, Selection, Weight
@@ -76,14 +77,33 @@ def taken_apart(value: Value, context: str) -> Value:
     """What a forward pass takes apart, indexes or counts: of an nn.Sequential the list of its layers."""
     options = value.kind.options if isinstance(value.kind, Module) else ()
     lists = [one for one in options if isinstance(one, ListNode) and one.infix.startswith("/")]
-    if context != "forward" or not lists or len(lists) < len(options):
+    if context not in ("forward", "setup") or not lists or len(lists) < len(options):
         return value
+    if context == "setup" and not isinstance(value.node, cst.Name):
+        return value  # an attribute, whose initial weights are given
+    if context == "setup":
+        raise Unsupported("MIG201", f"{nodes.code(value.node)} is taken apart in a constructor")
     children = [child for one in lists for child in one.children]
     if not children or any(isinstance(child, LayerNode) and not child.torch for child in children):
         moved = "has moves of channels between its layers in Flax" if children else "has no layers"
         raise Unsupported("MIG201", f"{nodes.code(value.node)} is taken apart, and {moved}")
     layers = cst.Attribute(nodes.parenthesized(value.node), cst.Name("layers"))
     return Value(layers, Module(tuple(replace(one, infix="_") for one in lists)))
+
+
+def repeated(node: cst.BinaryOperation, kind: Kind) -> Kind | None:
+    """What `[layer] * 3` holds; None of other values than lists of modules."""
+    if not isinstance(kind, Items) or not isinstance(kind.joined(), Module):
+        return None
+    times = nodes.literal(node.right)
+    if not isinstance(times, int) or kind.items is None:
+        raise repeated_unknown(node)
+    return replace(kind, items=kind.items * times)
+
+
+def repeated_unknown(node: Expr) -> Unsupported:
+    """What is said of a module that is in a list several times, it is not known how often."""
+    return Unsupported("MIG201", f"{nodes.code(node)}: the same module, as often as is told while it runs")
 
 
 def children_of(node: Node) -> tuple[Node, ...]:

@@ -274,6 +274,8 @@ class Expressions(AnyWeights, Submodules, Accelerated, Cropping, NamedParameters
             return self.expr(nodes.name(self.kept_aside[attribute]))
         if attribute in self.moved:
             return Value(nodes.name(self.moved[attribute]), kind)
+        if kind is UNKNOWN and attribute in ("_modules", "_parameters", "_buffers"):
+            raise Unsupported("MIG301", f"{nodes.code(node)}: Flax keeps what a module holds elsewhere")
         renamed = facts.renamed.get(attribute)
         if renamed:
             node = node.with_changes(attr=cst.Name(renamed))

@@ -7,8 +7,9 @@ from dataclasses import replace
 import libcst as cst
 
 from migrate import layouts, nodes, usage
-from migrate.constructed import ListNode
+from migrate.constructed import ChoiceNode, ListNode
 from migrate.diagnostics import Unsupported
+from migrate.facts import ClassFacts
 from migrate.kinds import (
     UNKNOWN,
     Accelerator,
@@ -75,7 +76,14 @@ _COMMON = frozenset({"index", "count", "split", "copy", "format", "update", "pop
 
 _PLACING = ("to", "cuda", "cpu", "float", "train", "eval", "requires_grad_")
 
-_MODULE_METHODS = ("parameters", "named_parameters", "modules", "named_modules", "state_dict", "to", "cuda", "apply")
+# Methods of every module in torch that Flax's have not.
+_MODULE_METHODS = frozenset(
+    {"parameters", "named_parameters", "modules", "named_modules", "children", "named_children", "buffers"}
+    | {"named_buffers", "state_dict", "load_state_dict", "to", "cuda", "cpu", "half", "float", "double", "bfloat16"}
+    | {"type", "apply", "train", "eval", "zero_grad", "requires_grad_", "add_module", "register_module"}
+    | {"register_buffer", "register_parameter", "register_forward_hook", "register_forward_pre_hook"}
+    | {"register_full_backward_hook", "register_backward_hook", "get_submodule", "get_parameter", "get_buffer"}
+)
 
 _TO_BE_SHOWN = (
     "replace",
@@ -259,10 +267,27 @@ class MethodCalls(ValueCalls):
             raise Unsupported("MIG301", f"{attribute} needs the weights, which are not there yet")
         if qualname in self.script.functions:
             return self.own_method(node, func, qualname)
+        listed = self.own_children(facts, attribute) if not node.args else None
+        if listed is not None:
+            return listed
         if attribute in _MODULE_METHODS:
             raise Unsupported("MIG301", f"nn.Module.{attribute} inside a module")
         inherited = self.self_attribute(func, kind, attribute).node
         return Value(node.with_changes(func=inherited, args=self.array_args(node.args)), UNKNOWN)
+
+    def own_children(self, facts: ClassFacts, method: str) -> Value | None:
+        """`self.children()`: the modules that the class surely has, in the order in which it makes them; None of other
+        methods, and where some may not be there."""
+        sure = all(name in facts.certain and not isinstance(one, ChoiceNode) for name, one in facts.children.items())
+        if method not in ("children", "named_children") or not sure or facts.held or facts.shared or facts.ties:
+            return None
+        parts = {name: self.expr(nodes.expression(f"self.{name}")) for name in facts.children}
+        if method == "named_children":
+            pairs = [nodes.tuple_of([cst.SimpleString(f'"{name}"'), part.node]) for name, part in parts.items()]
+            kinds: list[Kind] = [Items((Plain("str"), part.kind), type="tuple") for part in parts.values()]
+        else:
+            pairs, kinds = [part.node for part in parts.values()], [part.kind for part in parts.values()]
+        return Value(cst.List([cst.Element(pair) for pair in pairs]), Items(tuple(kinds)))
 
     def own_method(self, node: cst.Call, func: cst.Attribute, qualname: str) -> Value:
         """Another method of the same module: what it is called with is what its parameters are."""

@@ -24,6 +24,7 @@ from migrate.kinds import (
     join,
 )
 from migrate.lowering.branches import Branches
+from migrate.lowering.elements import repeated
 from migrate.lowering.scalars import is_indexed_by_numbers
 from migrate.lowering.settings_given import never_taken
 from migrate.lowering.typed_tensors import tensor_type
@@ -59,7 +60,8 @@ class Operators(Branches):
         left, right = layouts.agree([left, right])
         layout = "last" if "last" in (left.layout, right.layout) else "first"
         made = node.with_changes(left=_operand(node.left, left.node), right=_operand(node.right, right.node))
-        return Value(made, _arithmetic(node.operator, left.kind, right.kind), layout)
+        several = repeated(node, left.kind) if isinstance(node.operator, cst.Multiply) else None
+        return Value(made, several or _arithmetic(node.operator, left.kind, right.kind), layout)
 
     def expr_UnaryOperation(self, node: cst.UnaryOperation) -> Value:
         value = self.expr(node.expression)

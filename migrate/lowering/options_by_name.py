@@ -7,6 +7,7 @@ import libcst as cst
 
 from migrate import nodes, usage
 from migrate.lowering.arguments import Arguments
+from migrate.lowering.constructors import given_once
 from migrate.lowering.settings_given import settings
 
 _PLACING = ("device", "dtype")  # where and as what torch makes the weights of a layer
@@ -42,7 +43,7 @@ class OptionsByName(Arguments):
         given = [arg for call in calls for arg in call.args if arg.star == "**" and nodes.dotted(arg.value) == name]
         if stored.count(name) != 1 or usage.loads(method.body).count(name) != len(given):
             return None
-        found = _made(method, name)
+        found = given_once(method, name)
         if not isinstance(found, cst.Dict):
             return None
         options: dict[str, cst.BaseExpression] = {}
@@ -69,13 +70,3 @@ class OptionsByName(Arguments):
             return False
         open_yet = not facts.given and self.script.still_open()
         return open_yet or settings(self.script, self.cls, field) == {None}
-
-
-def _made(method: cst.FunctionDef, name: str) -> cst.BaseExpression | None:
-    """The value of the statement of a method that binds a name."""
-    for statement in method.body.body:
-        if isinstance(statement, cst.SimpleStatementLine):
-            for small in statement.body:
-                if isinstance(small, cst.Assign) and nodes.dotted(small.targets[0].target) == name:
-                    return small.value
-    return None

@@ -145,6 +145,10 @@ class Parts:
         """An assignment of a state dict that the script looks into; None for others."""
         raise NotImplementedError
 
+    def is_held(self, target: cst.CSTNode) -> bool:
+        """Whether an attribute of a module is a variable by now."""
+        raise NotImplementedError
+
     def comp_for(self, node: cst.CompFor) -> cst.CompFor:
         """The `for` of a comprehension."""
         raise NotImplementedError

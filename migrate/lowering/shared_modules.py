@@ -9,15 +9,15 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from migrate import nodes
+from migrate import nodes, usage
 from migrate.facts import ClassFacts
 from migrate.kinds import Module, ModuleClass
 from migrate.lowering.arguments import argument_names
-from migrate.lowering.scope import Scope
+from migrate.lowering.loops_written_out import LoopsWrittenOut
 from migrate.nodes import Expr
 
 
-class SharedModules(Scope):
+class SharedModules(LoopsWrittenOut):
     """What a constructor puts in several places."""
 
     def note_places(self, facts: ClassFacts, attribute: str, value: Expr) -> None:
@@ -27,6 +27,18 @@ class SharedModules(Scope):
             first = source.removeprefix("self.") if attribute_of_self else self.put_first.setdefault(source, path)
             if first != path:
                 facts.shared[path] = facts.shared.get(first, first)
+
+    def repeated_parts(self, value: Expr) -> list[tuple[int, Expr]]:
+        """The parts of a list that has the same ones several times, each with the number of the one that it is:
+        `[layer] * 3`, `[layer for _ in range(3)]`."""
+        if isinstance(value, cst.BinaryOperation) and isinstance(value.operator, cst.Multiply):
+            times = nodes.literal(value.right)
+            parts = nodes.elements(value.left) if isinstance(value.left, cst.List) else []
+            return list(enumerate(parts)) * times if isinstance(times, int) else []
+        if isinstance(value, cst.ListComp | cst.GeneratorExp) and isinstance(value.elt, cst.Name):
+            bound = value.elt.value in usage.target_names(value.for_in.target)
+            return [] if bound else [(0, value.elt)] * len(self.known_items(value.for_in.iter) or [])
+        return []
 
     def module_places(self, value: Expr, path: str) -> Iterator[tuple[str, str]]:
         """The modules with a name in a value that is kept at a path, and their own paths there."""
@@ -39,7 +51,20 @@ class SharedModules(Scope):
                 yield name, path
         elif isinstance(value, cst.Call) and self.torch_name(value.func) == "torch.nn.Sequential":
             for number, arg in enumerate(value.args):
-                yield from self.module_places(arg.value, f"{path}.{number}")
+                yield from self.module_places(arg.value, path if arg.star else f"{path}.{number}")
+        elif isinstance(value, cst.Call) and self.torch_name(value.func) == "torch.nn.ModuleList" and value.args:
+            yield from self.module_places(value.args[0].value, path)
+        elif isinstance(value, cst.Call) and self.torch_name(value.func) == "torch.nn.ModuleDict" and value.args:
+            entries = value.args[0].value.elements if isinstance(value.args[0].value, cst.Dict) else ()
+            for entry in entries:
+                if isinstance(entry, cst.DictElement):
+                    yield from self.module_places(entry.value, f"{path}.{nodes.literal(entry.key)}")
+        elif isinstance(value, cst.List):
+            for number, part in enumerate(nodes.elements(value)):
+                yield from self.module_places(part, f"{path}.{number}")
+        elif repeated := self.repeated_parts(value):
+            for number, (part, each) in enumerate(repeated):
+                yield nodes.dotted(each) or f"{path}[{part}]", f"{path}.{number}"
         elif isinstance(value, cst.Call):
             kind = self.kind_of(value.func)
             made = self.script.classes[kind.cls] if isinstance(kind, ModuleClass) else None

@@ -19,6 +19,7 @@ from migrate.lowering.changed_inputs import ChangedInputs
 from migrate.lowering.classes import Classes
 from migrate.lowering.expression_statements import ExpressionStatements
 from migrate.lowering.failing import Failing
+from migrate.lowering.filled_containers import FilledContainers
 from migrate.lowering.foreign_models import is_trained_foreign, unreached
 from migrate.lowering.gathering import MicroBatchLoops
 from migrate.lowering.merging import merged_outputs
@@ -38,6 +39,7 @@ class Statements(
     MicroBatchLoops,
     TrainingBranches,
     ChangedInputs,
+    FilledContainers,
 ):
     """Blocks, and the statements in them."""
 
@@ -69,6 +71,7 @@ class Statements(
         self.blocks.append(block)
         try:
             while self.say_plainly(block):
+                self.make_whole(block)
                 if self.context in HOST_CONTEXTS:
                     self.branch_first(block)
                 index = block.index

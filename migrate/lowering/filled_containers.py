@@ -1,0 +1,208 @@
+"""Containers of modules that are filled after they were made: `net = nn.Sequential()`, `net.add_module("fc", layer)`.
+
+A Flax module is whole when it is made: the container is made where the last of its parts is put in. Where a loop fills
+it, a list is filled in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import libcst as cst
+
+from migrate import names_written, nodes, usage
+from migrate.lowering.blocks import Block
+from migrate.lowering.loops_written_out import LoopsWrittenOut
+from migrate.nodes import Expr, Statement
+from migrate.walking import every
+
+_ROW, _DICTS = "torch.nn.Sequential", ("torch.nn.ModuleDict", "torch.nn.ParameterDict")
+_FILLING = ("add_module", "register_module", "append", "extend", "insert", "update")
+
+Entries = list[tuple[str, Expr]]  # the keys that the parts of a container have in torch, with the parts
+
+
+@dataclass(frozen=True)
+class _Container:
+    """A statement that makes a container: its path, the call, what it holds at first."""
+
+    line: cst.SimpleStatementLine
+    path: str
+    call: cst.Call
+    kind: str
+    entries: Entries
+
+
+class FilledContainers(LoopsWrittenOut):
+    """Blocks in which such containers are whole at once."""
+
+    def make_whole(self, block: Block) -> None:
+        """Puts the next statement of a block, a loop or a container, in such terms, with those that belong to it."""
+        statement = block.statements[block.index]
+        turns = self.turns(statement) if isinstance(statement, cst.For) else None
+        if turns is not None:
+            block.replace(block.index, block.index + 1, turns)
+        container = self.container(block.statements[block.index])
+        if container is not None:
+            self.fill(container, block)
+
+    def container(self, statement: Statement) -> _Container | None:
+        """The container that a statement makes, empty or of what is written out; None for other statements."""
+        small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
+        if not isinstance(statement, cst.SimpleStatementLine) or not isinstance(small, cst.Assign):
+            return None
+        call, path = small.value, nodes.dotted(small.targets[0].target)
+        if not isinstance(call, cst.Call) or path is None or len(small.targets) > 1:
+            return None
+        kind = self.torch_name(call.func) or ""
+        entries: Entries | None = None
+        if kind == _ROW and not any(arg.star or arg.keyword for arg in call.args):
+            entries = [(str(number), arg.value) for number, arg in enumerate(call.args)]
+        elif kind in _DICTS and not call.args:
+            entries = []
+        elif kind in _DICTS and len(call.args) == 1 and isinstance(call.args[0].value, cst.Dict):
+            entries = _of_dict(call.args[0].value)
+        return None if entries is None else _Container(statement, path, call, kind, entries)
+
+    def fill(self, container: _Container, block: Block) -> None:
+        """Makes the container whole in its block, where something fills it and is written out."""
+        first = block.index + 1
+        for number in range(len(block.statements) - 1, block.index, -1):
+            each = block.statements[number]
+            turns = self.turns(each) if isinstance(each, cst.For) and _fills(each, container.path) else None
+            if turns is not None:
+                block.replace(number, number + 1, turns)
+        statements = block.statements
+        fills = [n for n in range(first, len(statements)) if _fills(statements[n], container.path)]
+        if not fills:
+            return
+        between = statements[first : fills[-1] + 1]
+        others = [one for one in between if not _fills(one, container.path)]
+        if any(container.path in usage.paths(one) for one in others):
+            return
+        known = self.unit.apart.get(container.line)
+        if known is None:
+            known = self.at_once(container, between, others) or self.as_filled_list(container, between)
+        if known is not None:
+            self.unit.apart[container.line] = known
+            block.replace(block.index, fills[-1] + 1, known)
+
+    def at_once(
+        self, container: _Container, between: Sequence[Statement], others: Sequence[Statement]
+    ) -> list[Statement] | None:
+        """The statements with the container made of all its parts, at the place of the last; None where the parts
+        would not be the same there."""
+        entries = list(container.entries)
+        for number in range(-1, len(between)):
+            more = container.entries if number < 0 else []
+            if number >= 0 and between[number] not in others:
+                found = _entries(between[number], container.kind, len(entries))
+                if found is None:
+                    return None
+                entries, more = entries + found, found
+            later = {name for one in between[number + 1 :] for name in usage.changes(one)}
+            if later & {name for _, value in more for name in usage.loads(value)}:
+                return None
+        whole = container.call.with_changes(args=_arguments(container.kind, entries))
+        return [*others, self.made_of(container, whole, container.line.leading_lines)]
+
+    def as_filled_list(self, container: _Container, between: Sequence[Statement]) -> list[Statement] | None:
+        """The statements with a list filled in the place of the container, of which that is made then."""
+        name = usage.unused_name("layers", {*self.unit.taken, *usage.stores(self.blocks[0].statements)})
+        listing = _Listing(container.path, name)
+        changed = [nodes.visited(one.deep_clone(), listing) for one in between]
+        if container.kind != _ROW or listing.odd or any(container.path in usage.paths(one) for one in changed):
+            return None
+        for made, original in zip(changed, between, strict=True):
+            self.all_stand_for(made, original)
+        empty = cst.List([cst.Element(value) for _, value in container.entries])
+        started = container.line.with_changes(body=[cst.Assign([nodes.target(nodes.name(name))], empty)])
+        self.unit.stands_for(started, container.line)
+        row = container.call.with_changes(args=[cst.Arg(nodes.name(name), star="*")])
+        return [started, *changed, self.made_of(container, row, ())]
+
+    def made_of(self, container: _Container, value: Expr, lines: Sequence[cst.EmptyLine]) -> Statement:
+        """The statement that makes the container of something else."""
+        small = cst.ensure_type(container.line.body[0], cst.Assign)
+        made = cst.SimpleStatementLine([small.with_changes(value=value)], leading_lines=lines)
+        self.unit.stands_for(made, container.line)
+        return made
+
+
+def _fills(statement: Statement, path: str) -> bool:
+    """Whether a statement puts something into the container at a path."""
+    calls = {f"{path}.{method}" for method in _FILLING}
+    if any(nodes.dotted(call.func) in calls for call in usage.calls(statement)):
+        return True
+    targets = [target.target for target in every(statement, cst.AssignTarget)]
+    return any(isinstance(target, cst.Subscript) and nodes.dotted(target.value) == path for target in targets)
+
+
+def _entries(statement: Statement, kind: str, length: int) -> Entries | None:
+    """What one statement adds to a container that has some parts already; None where that is not written out."""
+    small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
+    if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) > 1:
+        return None
+    if isinstance(small, cst.Assign) and isinstance(small.targets[0].target, cst.Subscript) and kind in _DICTS:
+        index = small.targets[0].target.slice[0].slice
+        key = nodes.literal(index.value) if isinstance(index, cst.Index) else ...
+        return [(key, small.value)] if isinstance(key, str) and len(small.targets) == 1 else None
+    call = small.value if isinstance(small, cst.Expr) else None
+    if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute) or any(a.star for a in call.args):
+        return None
+    method, values = call.func.attr.value, [arg.value for arg in call.args]
+    if method in ("add_module", "register_module") and len(values) == 2:
+        keywords = [arg.keyword.value if arg.keyword is not None else "" for arg in call.args]
+        values = values[::-1] if keywords == ["module", "name"] else values
+        key = names_written.text(values[0])
+        return None if key is None or "." in key else [(key, values[1])]
+    if method == "append" and kind == _ROW and len(values) == 1:
+        return [(str(length), values[0])]
+    if method == "extend" and kind == _ROW and len(values) == 1 and isinstance(values[0], cst.List | cst.Tuple):
+        plain = not any(isinstance(element, cst.StarredElement) for element in values[0].elements)
+        return [(str(length + n), value) for n, value in enumerate(nodes.elements(values[0]))] if plain else None
+    if method == "update" and kind in _DICTS and len(values) == 1 and isinstance(values[0], cst.Dict):
+        return _of_dict(values[0])
+    return None
+
+
+def _of_dict(node: cst.Dict) -> Entries | None:
+    """The entries of a dict whose keys are written out."""
+    pairs = [(nodes.literal(e.key), e.value) for e in node.elements if isinstance(e, cst.DictElement)]
+    found = [(key, value) for key, value in pairs if isinstance(key, str)]
+    return found if len(found) == len(node.elements) else None
+
+
+def _arguments(kind: str, entries: Entries) -> list[cst.Arg]:
+    """The arguments of a container that holds some parts from the start; of those with one key, the last counts."""
+    parts = dict(entries)
+    if kind in _DICTS:
+        return [cst.Arg(nodes.dict_of(parts.items()))]
+    if list(parts) == [str(number) for number in range(len(parts))]:
+        return [cst.Arg(value) for value in parts.values()]
+    pairs = [nodes.tuple_of([cst.SimpleString(repr(key)), value]) for key, value in parts.items()]
+    return [cst.Arg(nodes.call("OrderedDict", cst.List([cst.Element(pair) for pair in pairs])))]
+
+
+class _Listing(cst.CSTTransformer):
+    """Fills a list in the place of a container. `odd`: something is put in by a name that is no number."""
+
+    def __init__(self, path: str, name: str) -> None:
+        super().__init__()
+        self.path, self.name, self.odd = path, name, False
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
+        func = original_node.func
+        if not isinstance(func, cst.Attribute) or nodes.dotted(func.value) != self.path:
+            return updated_node
+        if func.attr.value in ("append", "extend", "insert"):
+            return updated_node.with_changes(func=cst.Attribute(nodes.name(self.name), func.attr))
+        self.odd |= not self._at_the_end(original_node)
+        own = cst.Attribute(nodes.name(self.name), nodes.name("append"))
+        return updated_node.with_changes(func=own, args=[cst.Arg(arg.value) for arg in updated_node.args[-1:]])
+
+    def _at_the_end(self, node: cst.Call) -> bool:
+        """Whether a part gets the number of those before it as its name: `net.add_module(str(len(net)), layer)`."""
+        plain = len(node.args) == 2 and not any(arg.keyword or arg.star for arg in node.args)
+        return plain and nodes.code(node.args[0].value) == f"str(len({self.path}))"

@@ -1,0 +1,171 @@
+"""Loops over what is written out, `for name in ("query", "key")`, that name attributes by it: turns of their own.
+
+Flax needs the names of weights before there are any; so does the manifest.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from migrate import names_written, nodes, suites, usage
+from migrate.lowering.constructors import constant
+from migrate.lowering.scope import Scope
+from migrate.nodes import Expr, Statement
+from migrate.walking import every
+
+_MOST = 64  # turns that are written out
+_NAMING = ("add_module", "register_module", "register_buffer", "register_parameter")
+
+
+class LoopsWrittenOut(Scope):
+    """Loops of constructors and forward passes whose turns are known."""
+
+    def turns(self, loop: cst.For) -> list[Statement] | None:
+        """The statements of all turns of a loop that names attributes by its variable; None for other loops."""
+        if self.context not in ("setup", "forward") or loop.orelse is not None or loop.asynchronous is not None:
+            return None
+        names = usage.target_names(loop.target)
+        if loop in self.unit.apart:
+            return self.unit.apart[loop]
+        if not names or not _names_by(loop.body, names) or suites.may_leave(loop.body):
+            return None
+        each = self.known_items(loop.iter)
+        if not each or set(names) & set(usage.stores(loop.body)) or len(each) > _MOST:
+            return None
+        made: list[Statement] = []
+        for item in each:
+            bound = _bound(loop.target, item)
+            if bound is None:
+                return None
+            for statement in suites.suite_of(loop.body.body):
+                turn = nodes.visited(nodes.substituted(statement, bound), _Texts())
+                self.all_stand_for(turn, statement)
+                made.append(turn)
+        if made:
+            made[0] = made[0].with_changes(leading_lines=[*loop.leading_lines, *suites.comments(made[0])])
+            self.unit.stands_for(made[0], loop)
+        self.unit.apart[loop] = made
+        return made
+
+    def all_stand_for(self, made: Statement, original: Statement) -> None:
+        """Each statement in a copy stands at the place of its original."""
+        for one, written in zip(_statements(made), _statements(original), strict=True):
+            self.unit.stands_for(one, written)
+
+    def known_items(self, node: Expr) -> list[Expr] | None:
+        """What an iterable gives, where that is written out; None of any other."""
+        if isinstance(node, cst.List | cst.Tuple):
+            return None if any(isinstance(e, cst.StarredElement) for e in node.elements) else nodes.elements(node)
+        if isinstance(node, cst.Dict):
+            entries = _entries(node)
+            return None if entries is None else [key for key, _ in entries]
+        if isinstance(node, cst.Call):
+            return self.known_result(node)
+        made = self.constant_of(node)
+        return None if made is None else self.known_items(made)
+
+    def constant_of(self, node: Expr) -> Expr | None:
+        """What a name or an attribute of the class at hand always is; None where that is not known."""
+        facts, path = self.script.classes.get(self.cls), nodes.dotted(node)
+        init = facts.method("__init__") if facts is not None else None
+        if facts is None or facts.node is None or init is None or path is None:
+            return None
+        return constant(facts.node, init, path)
+
+    def known_result(self, node: cst.Call) -> list[Expr] | None:
+        """The same of a call: `range(3)`, `enumerate(names)`, `zip(a, b)`, `sizes.items()`."""
+        name, args = nodes.dotted(node.func), [arg.value for arg in node.args]
+        if any(arg.star or arg.keyword for arg in node.args):
+            return None
+        if isinstance(node.func, cst.Attribute) and node.func.attr.value in ("items", "keys", "values") and not args:
+            found = node.func.value if isinstance(node.func.value, cst.Dict) else self.constant_of(node.func.value)
+            entries = _entries(found) if isinstance(found, cst.Dict) else None
+            if entries is None:
+                return None
+            pick = {"items": lambda k, v: nodes.tuple_of([k, v]), "keys": lambda k, _: k, "values": lambda _, v: v}
+            return [pick[node.func.attr.value](key, value) for key, value in entries]
+        if name == "range" and args:
+            numbers = [nodes.literal(arg) for arg in args]
+            if not all(type(number) is int for number in numbers) or 0 in numbers[2:]:
+                return None
+            given = range(*(int(str(number)) for number in numbers))
+            return [nodes.expression(str(number)) for number in given] if len(given) <= _MOST else None
+        each = [self.known_items(arg) for arg in args]
+        if name not in ("enumerate", "zip", "list", "tuple") or None in each or not each:
+            return None
+        known = [items for items in each if items is not None]
+        if name == "enumerate" and len(args) == 1:
+            return [nodes.tuple_of([nodes.expression(str(i)), item]) for i, item in enumerate(known[0])]
+        if name == "zip":
+            return [nodes.tuple_of(list(items)) for items in zip(*known, strict=False)]
+        return known[0] if name in ("list", "tuple") and len(args) == 1 else None
+
+
+def _entries(node: cst.Dict) -> list[tuple[Expr, Expr]] | None:
+    """The entries of a dict that is written out."""
+    pairs = [(e.key, e.value) for e in node.elements if isinstance(e, cst.DictElement)]
+    return pairs if len(pairs) == len(node.elements) else None
+
+
+def _names_by(body: cst.BaseSuite, names: list[str]) -> bool:
+    """Whether statements name attributes or entries by a variable, in a way that no list of modules has."""
+    for call in usage.calls(body):
+        method = call.func.attr.value if isinstance(call.func, cst.Attribute) else nodes.dotted(call.func)
+        if method in ("setattr", "getattr") and len(call.args) > 1:
+            name = call.args[1].value
+            numbered = names_written.pattern(name) is not None
+        elif method in _NAMING and call.args:
+            name = call.args[0].value
+            on_self = nodes.dotted(call.func) == f"self.{method}"
+            numbered = method == "add_module" and on_self and names_written.pattern(name) is not None
+        else:
+            continue
+        if not numbered and set(usage.loads(name)) & set(names):
+            return True
+    keys = [
+        element.slice.value
+        for assign in every(body, cst.Assign)
+        for target in assign.targets
+        if isinstance(target.target, cst.Subscript) and isinstance(target.target.value, cst.Attribute)
+        for element in target.target.slice
+        if isinstance(element.slice, cst.Index)
+    ]
+    return bool({name for key in keys for name in usage.loads(key)} & set(names))
+
+
+def _bound(target: cst.CSTNode, item: Expr) -> dict[str, Expr] | None:
+    """The names of a target with what each of them is in one turn."""
+    if isinstance(target, cst.Name):
+        return {target.value: item}
+    if not isinstance(target, cst.Tuple | cst.List) or not isinstance(item, cst.Tuple | cst.List):
+        return None
+    if len(target.elements) != len(item.elements):
+        return None
+    found: dict[str, Expr] = {}
+    for one, value in zip(nodes.elements(target), nodes.elements(item), strict=True):
+        inner = _bound(one, value)
+        if inner is None:
+            return None
+        found |= inner
+    return found
+
+
+def _statements(node: cst.CSTNode) -> list[Statement]:
+    return list(every(node, (cst.SimpleStatementLine, cst.BaseCompoundStatement)))
+
+
+class _Texts(cst.CSTTransformer):
+    """Writes names that are known by now as they are: "conv0" for f"conv{0}"."""
+
+    def _known(self, updated_node: Expr) -> Expr:
+        found = names_written.text(updated_node)
+        return updated_node if found is None else cst.SimpleString(f'"{found}"' if '"' not in found else repr(found))
+
+    def leave_FormattedString(self, original_node: cst.FormattedString, updated_node: cst.FormattedString) -> Expr:
+        return self._known(updated_node)
+
+    def leave_BinaryOperation(self, original_node: cst.BinaryOperation, updated_node: cst.BinaryOperation) -> Expr:
+        return self._known(updated_node)
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> Expr:
+        return self._known(updated_node)

@@ -1,0 +1,55 @@
+"""Names of attributes that a script puts together: `f"conv{i}"`, `"conv%d" % i`, `"conv{}".format(i)`."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import libcst as cst
+
+from migrate import nodes
+from migrate.nodes import Expr
+
+_PARTS = (ast.Expression, ast.Constant, ast.JoinedStr, ast.FormattedValue, ast.Tuple, ast.expr_context)
+_TERMS = (*_PARTS, ast.BinOp, ast.Add, ast.Sub, ast.Mod, ast.Call, ast.Attribute, ast.Name)
+
+
+def pattern(name: Expr) -> str | None:
+    """The name of numbered attributes, with {} for the number; None for any other."""
+    if isinstance(name, cst.FormattedString):
+        parts = [part.value if isinstance(part, cst.FormattedStringText) else "{}" for part in name.parts]
+        found = "".join(parts)
+    elif isinstance(name, cst.BinaryOperation) and isinstance(name.operator, cst.Add):
+        left, right = nodes.literal(name.left), name.right
+        numbered = isinstance(right, cst.Call) and nodes.dotted(right.func) == "str"
+        found = f"{left}{{}}" if isinstance(left, str) and numbered else ""
+    elif isinstance(name, cst.BinaryOperation) and isinstance(name.operator, cst.Modulo):
+        left = nodes.literal(name.left)
+        found = re.sub(r"%[ds]", "{}", left) if isinstance(left, str) else ""
+    elif isinstance(name, cst.Call) and isinstance(name.func, cst.Attribute) and name.func.attr.value == "format":
+        left = nodes.literal(name.func.value)
+        found = re.sub(r"\{0?\}", "{}", left) if isinstance(left, str) and len(name.args) == 1 else ""
+    else:
+        found = ""
+    return found if found.count("{}") == 1 and found.replace("{}", "0").isidentifier() else None
+
+
+def text(name: Expr) -> str | None:
+    """The name that an expression of constants gives; None of any other."""
+    try:
+        tree = ast.parse(nodes.code(name).strip(), mode="eval")
+    except SyntaxError:
+        return None
+    plain = all(isinstance(part, _TERMS) and _harmless(part) for part in ast.walk(tree))
+    try:
+        value = eval(compile(tree, "", "eval"), {"__builtins__": {"str": str}}) if plain else None
+    except (TypeError, ValueError, LookupError, NameError, AttributeError):
+        return None
+    return value if isinstance(value, str) else None
+
+
+def _harmless(part: ast.AST) -> bool:
+    """Whether a term is none of those that may do more than put a text together."""
+    if isinstance(part, ast.Attribute):
+        return part.attr == "format" and isinstance(part.value, ast.Constant) and "." not in str(part.value.value)
+    return not isinstance(part, ast.Name) or part.id == "str"
