@@ -290,6 +290,12 @@ def augmented(statement: cst.AugAssign) -> Expr:
     return cst.BinaryOperation(parenthesized(statement.target), operator, parenthesized(statement.value))
 
 
+def in_place(operator: cst.BaseBinaryOp) -> cst.BaseAugOp | None:
+    """The operator of `x += y` for that of `x + y`; None where there is none."""
+    found = [augmenting for augmenting, plain in _OPERATORS.items() if type(plain) is type(operator)]
+    return found[0]() if found else None
+
+
 def _operand(original: Expr, updated: Expr) -> Expr:
     """An operand, in parentheses where it needs them in the place of a name."""
     return parenthesized(updated) if isinstance(original, cst.Name) else updated

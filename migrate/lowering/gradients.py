@@ -84,14 +84,15 @@ class Gradients:
         step to step."""
         opt_state, optimizer = self.scope.state_name(State(OPT_STATE, kind.place)), kind.place.short
         params, grads = self.of(kind.models, PARAMS), self.of(kind.models)
-        update = nodes.statement(f"updates, {opt_state} = {optimizer}.update({grads}, {opt_state}, {params})")
+        updates = self.scope.unit.own("updates")
+        update = nodes.statement(f"{updates}, {opt_state} = {optimizer}.update({grads}, {opt_state}, {params})")
         if read_by is not None:
             self.scope.unit.use_snippet("update_where_read")
             arguments = ", ".join([optimizer, read_by.name, grads, opt_state, *self.scope.loss_parameters(read_by)])
-            update = nodes.statement(f"updates, {opt_state} = update_where_read({arguments})")
+            update = nodes.statement(f"{updates}, {opt_state} = update_where_read({arguments})")
         return [
             suites.commented(update, step),
-            nodes.statement(f"{params.strip('()')} = optax.apply_updates({params}, updates)"),
+            nodes.statement(f"{params.strip('()')} = optax.apply_updates({params}, {updates})"),
         ]
 
     def outputs(self, optimizers: Sequence[Optimizer], stats: Sequence[State]) -> list[State]:

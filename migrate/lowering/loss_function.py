@@ -31,6 +31,11 @@ class TracedLoss:
     trained: list[State]
 
     @property
+    def variable(self) -> str:
+        """The variable that holds the loss; "" where none does, or the loss is the one element of what it holds."""
+        return nodes.dotted(self.part.loss) or "" if _rank(self.kinds.get(nodes.code(self.part.loss))) <= 0 else ""
+
+    @property
     def names(self) -> list[str]:
         """What its own statements bind."""
         return list(dict.fromkeys(usage.changes(cst.Module(self.part.traced))))
@@ -86,9 +91,11 @@ class LossFunctions(Models):
             made += suites.with_comments([*self.before, *lowered], statement)
         self.region.replaying = False
         self.before, self.precision = [], outside
-        loss = self.node(part.loss)
+        loss = self.expr(part.loss)
         made += self.before
-        return _tidied(made), loss
+        if _rank(loss.kind) > 0:  # torch differentiates any tensor of one element
+            return _tidied(made), nodes.expression("{loss}.squeeze()", loss=loss.node)
+        return _tidied(made), loss.node
 
     def trained(self, tracing: Tracing, part: Part) -> list[State]:
         """The parameters that the gradient is taken of."""
@@ -212,6 +219,10 @@ class _Lift(cst.CSTTransformer):
 def reads_first(body: Sequence[cst.CSTNode], name: str) -> bool:
     """Whether a function reads a name before it binds it: the name must then be its parameter."""
     return usage.first_access(body, name) == "load"
+
+
+def _rank(kind: Kind | None) -> int:
+    return kind.rank if isinstance(kind, Tensor) else -1
 
 
 def _tidied(statements: Sequence[Statement]) -> list[Statement]:

@@ -152,8 +152,9 @@ class Models(ToldModes, Precision, HostDraws):
             self.before.append(nodes.statement("{output}, _ = {made}", output=output, made=made))
             return output
         stats = self.write(State(BATCH_STATS, place))
-        self.before.append(nodes.statement("{output}, mutated = {made}", output=output, made=made))
-        self.before.append(nodes.statement('{stats} = mutated["batch_stats"]', stats=stats))
+        mutated = nodes.name(self.unit.own("mutated"))
+        self.before.append(nodes.statement("{output}, {m} = {made}", output=output, m=mutated, made=made))
+        self.before.append(nodes.statement('{stats} = {m}["batch_stats"]', stats=stats, m=mutated))
         return output
 
     def output_name(self) -> cst.Name:

@@ -117,13 +117,21 @@ class PlainTerms(Precision, Unnamed):
         return self.unit.apart[statement]
 
     def plain_change(self, small: cst.BaseSmallStatement) -> cst.BaseSmallStatement:
-        """`w.data -= d`, `w.data.sub_(d)` and `w.data = v` change a tensor that gradients are taken of."""
+        """`w.data -= d`, `w.data = w.data - d`, `w.data.sub_(d)` and `w.data = v` change a tensor that gradients are
+        taken of."""
         if isinstance(small, cst.AugAssign):
             leaf = self.leaf_of_data(small.target)
             return small if leaf is None else small.with_changes(target=leaf)
         if isinstance(small, cst.Assign) and len(small.targets) == 1:
             leaf = self.leaf_of_data(small.targets[0].target)
-            return small if leaf is None else cst.Expr(_method(leaf, "copy_", small.value))
+            if leaf is None:
+                return small
+            value = small.value
+            if isinstance(value, cst.BinaryOperation) and self.leaf_of_data(value.left) is not None:
+                operator = nodes.in_place(value.operator)
+                if operator is not None and nodes.code(value.left) == nodes.code(small.targets[0].target):
+                    return cst.AugAssign(leaf, operator, value.right)
+            return cst.Expr(_method(leaf, "copy_", value))
         call = small.value if isinstance(small, cst.Expr) else None
         if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and call.func.attr.value.endswith("_"):
             leaf = self.leaf_of_data(call.func.value)

@@ -128,13 +128,13 @@ class Tracing:
             self.changed.append(state)
         self.read(state)
 
-    def fresh_key(self, key: str) -> Expr:
-        """The key of the next draw."""
+    def fresh_key(self, key: str, keys: str) -> Expr:
+        """The key of the next draw: `key` itself, or one of the `keys` that it is split into."""
         if self.replaying:
             raise Unsupported("MIG401", "the gradient goes through random draws of an earlier step")
         self.keys += 1
         number = self.first_key + self.keys - 1
-        return nodes.name(key) if self.key_count <= 1 else nodes.expression(f"keys[{number}]")
+        return nodes.name(key) if self.key_count <= 1 else nodes.expression(f"{keys}[{number}]")
 
 
 def call_of(statement: Statement) -> cst.Call | None:

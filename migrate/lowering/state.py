@@ -261,7 +261,7 @@ class StateAccess(Detached):
         """A random key for one draw. On the host it is split off before the statement, all of a statement's in one
         split; a Flax module makes it; a loss function takes it from the keys of its step."""
         if self.region is not None:
-            return self.region.fresh_key(self.unit.key)
+            return self.region.fresh_key(self.unit.key, self.unit.own("keys"))
         if self.nested:
             raise Unsupported("MIG302", "a random draw inside a comprehension or a lambda has no place for its key")
         if self.context in _SELF_CONTEXTS:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
-from migrate import nodes, suites
+from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
 from migrate.kinds import (
     UNKNOWN,
@@ -67,8 +67,8 @@ class StepFunctions(StepInputs, Clipping):
             self.env.kinds[name] = traced.kinds.get(name, UNKNOWN)
             self.env.last.pop(name, None)
             self.env.definitions.pop(name, None)
-        if isinstance(traced.part.loss, cst.Name):
-            self.env.kinds[traced.part.loss.value] = Tensor("float", 0)
+        if isinstance(traced.part.loss, cst.Name) and traced.variable:
+            self.env.kinds[traced.variable] = Tensor("float", 0)
 
     def assembled(self, region: Region, losses: Sequence[TracedLoss], optimizers: Sequence[Optimizer]) -> Called:
         """The step function among the helpers, the statement that calls it, and those for each metric that is read."""
@@ -78,15 +78,15 @@ class StepFunctions(StepInputs, Clipping):
         lifted: dict[str, tuple[Expr, Kind]] = {}
         body: list[Statement] = []
         if tracing.keys > 1:
-            body.append(nodes.statement(f"keys = jax.random.split({self.unit.key}, {tracing.keys})"))
+            body.append(nodes.statement(f"{self.unit.own('keys')} = jax.random.split({self.unit.key}, {tracing.keys})"))
         metrics: list[tuple[str, Expr]] = []
         taken: list[dict[str, str]] = []
         for number, traced in enumerate(losses):
             made, loss, found = self.lifted(traced.body, traced.loss)
             traced = replace(traced, body=made, loss=loss)
             lifted |= found | {name: (cut.node, cut.kind) for name, cut in traced.tracing.cut.items()}
-            loss_name = nodes.dotted(traced.part.loss) or ""
-            value = "loss" if len(losses) == 1 else loss_name or f"loss_{number + 1}"
+            loss_name = traced.variable
+            value = self.value_name(traced) if len(losses) == 1 else loss_name or f"loss_{number + 1}"
             extra = [name for name in self.live_names(losses, number) if name != loss_name]
             body += self.loss_and_gradient(traced, value, extra, gradients.target(traced), number == 0)
             body += gradients.added(traced)
@@ -94,14 +94,16 @@ class StepFunctions(StepInputs, Clipping):
             for name in [loss_name, *extra]:
                 if name not in reads:
                     continue
-                keys[name] = self.metric_name(name, value if name == loss_name else name, dict(metrics))
-                if keys[name] != "loss":
+                if name == loss_name and len(losses) == 1:
+                    keys[name] = "loss"
+                else:  # "loss" is their sum
+                    keys[name] = self.metric_name(name, name, {"loss": nodes.name("loss"), **dict(metrics)})
                     metrics.append((keys[name], nodes.name(value if name == loss_name else name)))
             taken.append(keys)
             if number + 1 < len(losses):
                 rebound = {n for later in losses[number + 1 :] for n in later.names}
                 body += self.kept_metrics(metrics, rebound)
-        total = nodes.name("loss")
+        total = nodes.name(value)
         if len(losses) > 1:
             values = [nodes.dotted(t.part.loss) or f"loss_{n + 1}" for n, t in enumerate(losses)]
             total = nodes.expression(" + ".join(values))
@@ -141,6 +143,11 @@ class StepFunctions(StepInputs, Clipping):
         return self.step_call(
             Step(wanted, body, states, names, donated, lifted, tracing.keys > 0, frozenset(tracing.constants)), taken
         )
+
+    def value_name(self, traced: TracedLoss) -> str:
+        """The name of a step's only loss: `loss`, unless the loss function calls or reads something of that name."""
+        outside = set(usage.loads(traced.body)) - set(usage.stores(traced.body))
+        return self.unit.own("loss_value") if "loss" in outside else "loss"
 
     def partly_read(self, region: Region, losses: Sequence[TracedLoss], kind: Optimizer) -> TracedLoss | None:
         """The loss of a step that reads other parameters from step to step, as a number tells that the host draws."""

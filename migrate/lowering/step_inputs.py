@@ -32,7 +32,7 @@ from migrate.states import OPT_STATE, PARAMS, State
 from migrate.walking import every
 
 _STATIC = (Loss, Function, Instance, Plain, Model, Optimizer, Autocast, DType)
-_MADE_BY_STEP = {"updates", "keys", "mutated"}
+_MADE_BY_STEP = ("updates", "keys", "mutated")
 _SHAPE_FUNCTIONS = ("reshape", "range", "arange", "zeros", "ones", "split", "broadcast_to", "tile")
 
 
@@ -67,7 +67,11 @@ class StepInputs(LossFunctions):
         self.script.hashed |= {self.script.places.get(self.root(place), "") for place in passed}
         statics = {place.short: nodes.expression(place.name) for place in passed}
         inputs: dict[str, Expr] = {}
-        bound = set(usage.stores(step.body)) | set(usage.stores(_with_loss_in_place(step.body))) | _MADE_BY_STEP
+        bound = (
+            set(usage.stores(step.body))
+            | set(usage.stores(_with_loss_in_place(step.body)))
+            | {self.unit.own(name) for name in _MADE_BY_STEP}
+        )
         for name in dict.fromkeys(usage.loads(step.body)):
             if name in states or name in statics or name in (self.unit.key, MICRO_BATCHES):
                 continue

@@ -122,6 +122,10 @@ class Unit:
     named: dict[Statement, Statement] = field(default_factory=dict)  # backward() -> what gives its loss its own place
     precisions: dict[Statement, cst.BaseExpression | None] = field(default_factory=dict)  # of autocast around them
 
+    def own(self, wanted: str) -> str:
+        """A name for what the output alone has: the wanted one, unless the script uses it."""
+        return usage.unused_name(wanted, self.taken)
+
     def stands_for(self, made: Statement, original: Statement) -> None:
         """A statement that is lowered in place of one of the input stands at its place."""
         self.source.positions[made] = self.source.positions[original]

@@ -21,6 +21,7 @@ import itertools
 
 import torch
 import torch.nn as nn
+import torch.nn.functional as F
 import torch.optim as optim
 
 
@@ -89,6 +90,31 @@ FORMS = {
     + LOOP.replace("    optimizer.zero_grad()\n", "")
     .replace("model(x)", "model(x) * scale * scale.data")
     .replace("optimizer.step()", "scale.data -= 0.1 * scale.grad.data\n    scale.grad.zero_()"),
+    "a loss of one element, and data set by what they were": "scale = torch.tensor([0.5], requires_grad=True)\n"
+    "for step in range(10):\n    out = (scale * x[step % 8, :1] - 1) ** 2\n    out.backward()\n"
+    "    scale.data = scale.data - 0.1 * scale.grad.item()\n    scale.grad.data.zero_()\n    losses.append(out[0].item())\n",
+    "names that steps have for themselves": SGD
+    + """loss = nn.MSELoss()
+updates, keys, mutated = 2.0, 3.0, 4.0
+for step in range(10):
+    keys = keys + 1
+    updates = updates * mutated
+    optimizer.zero_grad()
+    one = loss(F.dropout(model(x), 0.0), y) * keys / updates
+    one.backward()
+    optimizer.step()
+    losses.append(one.item())
+""",
+    "the first of two losses is called loss": SGD
+    + """for step in range(10):
+    optimizer.zero_grad()
+    loss = criterion(model(x), y)
+    loss.backward()
+    loss2 = model(x).square().mean()
+    loss2.backward()
+    optimizer.step()
+    losses += [loss.item(), loss2.item()]
+""",
     "lists of parameters": BOTH
     + "optimizer = optim.Adam(list(model.parameters()) + list(other.parameters()), lr=0.1)\n"
     + BOTH_LOOP,
