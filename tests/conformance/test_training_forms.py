@@ -92,7 +92,8 @@ FORMS = {
     .replace("optimizer.step()", "scale.data -= 0.1 * scale.grad.data\n    scale.grad.zero_()"),
     "a loss of one element, and data set by what they were": "scale = torch.tensor([0.5], requires_grad=True)\n"
     "for step in range(10):\n    out = (scale * x[step % 8, :1] - 1) ** 2\n    out.backward()\n"
-    "    scale.data = scale.data - 0.1 * scale.grad.item()\n    scale.grad.data.zero_()\n    losses.append(out[0].item())\n",
+    "    scale.data = scale.data - 0.1 * scale.grad.item()\n    scale.grad.data.zero_()\n"
+    "    losses.append(out[0].item())\nlosses.append(model(x).mean().item())\n",
     "names that steps have for themselves": SGD
     + """loss = nn.MSELoss()
 updates, keys, mutated = 2.0, 3.0, 4.0
