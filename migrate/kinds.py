@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from migrate.apis import public_name
 from migrate.constructed import Node, passage_of
 
 
@@ -92,9 +93,12 @@ class Items(Kind):
 
 @dataclass(frozen=True)
 class TorchName(Kind):
-    """A function, class or module of torch, by qualified name."""
+    """A function, class or module of torch, by its public name."""
 
     name: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", public_name(self.name))
 
 
 @dataclass(frozen=True)

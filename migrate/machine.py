@@ -118,7 +118,6 @@ WRAPPERS = (
     "torch.compile",
     "torch.jit.script",
     "torch.nn.DataParallel",
-    "torch.nn.parallel.DataParallel",
     "torch.nn.parallel.DistributedDataParallel",
     "torch.nn.SyncBatchNorm.convert_sync_batchnorm",
 )

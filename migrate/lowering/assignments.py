@@ -162,7 +162,7 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
         self.receiving = small.value
         value = self.user_call(small.value, self.expr(small.value.func), kind, statement=True)
         self.receiving = None
-        return self.received(line, small, targets[0], value, self.returned_states(facts))
+        return self.received(line, small, targets[0], value, self.returned_states(facts, small.value))
 
     def one_by_one(self, line: cst.SimpleStatementLine, small: cst.Assign) -> list[Statement] | None:
         """`net, best = Net(), 0`: what makes a model or an optimizer is a statement of its own; so is what an object
@@ -313,7 +313,7 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
         if not isinstance(target, cst.Name):
             return False
         once = len(self.blocks) == 1 and self.facts is None
-        return bool(tensor_type(name)) or (once and (name in RULES or name in FRAMEWORK))
+        return bool(tensor_type(name)) or (once and (name in RULES or name == FRAMEWORK))
 
     def stored_target(self, target: cst.AssignTarget) -> cst.AssignTarget:
         """A target with its attribute under the name that it has in the output."""

@@ -159,7 +159,7 @@ class Binding(Scalars):
 
     def available_name(self, name: str) -> bool:
         """Whether a name is bound by now: here, further out, by Python, or by what the output imports."""
-        if hasattr(builtins, name) or name in _GENERATED:
+        if name in _GENERATED:
             return True
         if name in self.env.kinds:
             return not self.heads or name in self.heads[0].kinds or self.bound_in_this_turn(name)
@@ -168,8 +168,10 @@ class Binding(Scalars):
         outer = self.env.outer
         while outer is not None and name not in outer.kinds:
             outer = outer.outer
-        looped = outer is not None and outer.outer is None and name not in self.unit.settled
-        return outer is not None and not (looped and isinstance(outer.kinds[name], Tensor | Host))
+        if outer is None:  # Python's own, unless the file binds it further down: `input = batch.to(device)`
+            return hasattr(builtins, name) and name not in usage.stores(self.unit.source.module.body)
+        looped = outer.outer is None and name not in self.unit.settled
+        return not (looped and isinstance(outer.kinds[name], Tensor | Host))
 
     def bound_in_this_turn(self, name: str) -> bool:
         """Whether a name that no statement before the loops binds is bound by now in their first turn as well."""

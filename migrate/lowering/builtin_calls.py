@@ -130,7 +130,7 @@ class BuiltinCalls(AttributesByName, LayerTests, Distributed, Binding):
     @staticmethod
     def flax_class(value: Value) -> Value:
         """`nn.Module` in a test of types is the class that modules of the output inherit from."""
-        if isinstance(value.kind, TorchName) and value.kind.name in FRAMEWORK:
+        if isinstance(value.kind, TorchName) and value.kind.name == FRAMEWORK:
             return Value(nodes.expression("nn.Module"), Plain("type"))
         return value
 

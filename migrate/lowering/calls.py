@@ -64,7 +64,7 @@ class Calls(MethodCalls):
     def type_variable(self, node: cst.Call) -> Value:
         """`TypeVar("M", bound=nn.Module)`: the classes of modules inherit from Flax's class of that name."""
         ours = nodes.expression("nn.Module")
-        bounds = [ours if self.torch_name(arg.value) in FRAMEWORK else self.node(arg.value) for arg in node.args]
+        bounds = [ours if self.torch_name(arg.value) == FRAMEWORK else self.node(arg.value) for arg in node.args]
         args = [arg.with_changes(value=bound) for arg, bound in zip(node.args, bounds, strict=True)]
         return Value(node.with_changes(args=args), Plain("type"))
 

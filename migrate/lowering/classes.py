@@ -29,7 +29,7 @@ from migrate.layers.table import TABLE
 from migrate.library_modules import MIXIN
 from migrate.lowering.changed_buffers import changed_attributes
 from migrate.lowering.constructors import built_methods, certain, extras_handed_on, repeated
-from migrate.lowering.custom_gradients import AUTOGRAD_FUNCTIONS, CustomGradients
+from migrate.lowering.custom_gradients import AUTOGRAD_FUNCTION, CustomGradients
 from migrate.lowering.inheritance import FRAMEWORK, Inheritance
 from migrate.lowering.layer_subclasses import LayerSubclasses
 from migrate.lowering.registered_settings import RegisteredSettings
@@ -51,12 +51,12 @@ class Classes(LayerSubclasses, WeightMethods, CustomGradients, RegisteredSetting
     def statement_ClassDef(self, node: cst.ClassDef) -> list[Statement]:
         """A class: a Flax module, a class that stays torch (a data set), or a class of the user's own."""
         bases = [self.torch_name(arg.value) for arg in node.bases]
-        if bases and bases[0] in SEQUENTIAL:
-            node, bases = self.in_a_row(node), list(FRAMEWORK[:1])
+        if bases and bases[0] == SEQUENTIAL:
+            node, bases = self.in_a_row(node), [FRAMEWORK]
         base = self.module_base(node)
-        if base is not None or any(name in FRAMEWORK for name in bases):
+        if base is not None or FRAMEWORK in bases:
             return [self.module_class(node, base)]
-        if bases and bases[0] in AUTOGRAD_FUNCTIONS:
+        if bases and bases[0] == AUTOGRAD_FUNCTION:
             return [self.custom_gradient(node)]
         if any(self.is_foreign_module(arg.value, node) for arg in node.bases if arg.keyword is None):
             told = ", ".join(nodes.code(arg.value) for arg in node.bases if arg.keyword is None)

@@ -30,7 +30,7 @@ from migrate.lowering.functions import Functions
 from migrate.nodes import Expr, Statement
 from migrate.qualified import inside
 
-AUTOGRAD_FUNCTIONS = ("torch.autograd.Function", "torch.autograd.function.Function")
+AUTOGRAD_FUNCTION = "torch.autograd.Function"
 
 
 class CustomGradients(Functions):

@@ -111,9 +111,9 @@ class ExpressionStatements(Averaging, Setup, Calls, Checkpoints, Leaves, Optimiz
         """A call of a torch function that is made for its effect; None where it is a call like any other."""
         if name in NO_OPS:
             return []
-        if name in ("torch.multiprocessing.spawn", "torch.multiprocessing.spawn.spawn"):
+        if name == "torch.multiprocessing.spawn":
             return self.small_Expr(line, cst.Expr(self.spawned(node)))
-        if name in ("torch.manual_seed", "torch.random.manual_seed"):
+        if name == "torch.manual_seed":
             return self.seed(line, node)
         if name == "torch._assert" and len(node.args) == 2 and not any(arg.keyword or arg.star for arg in node.args):
             return self.statement(cst.SimpleStatementLine([cst.Assert(node.args[0].value, node.args[1].value)]))

@@ -22,7 +22,7 @@ from migrate.qualified import file_of, inside
 from migrate.rules.rule import Value
 from migrate.script import Script
 
-FRAMEWORK = ("torch.nn.Module", "torch.nn.modules.Module", "torch.nn.modules.module.Module")
+FRAMEWORK = "torch.nn.Module"
 
 
 class Inheritance(Arguments):
@@ -42,7 +42,7 @@ class Inheritance(Arguments):
         for arg in node.bases:
             if self.kind_of(arg.value) == Plain(MIXIN):
                 continue
-            if self.torch_name(arg.value) not in FRAMEWORK:
+            if self.torch_name(arg.value) != FRAMEWORK:
                 made.append(arg.with_changes(value=self.node(arg.value), comma=cst.MaybeSentinel.DEFAULT))
             elif base is None:
                 made.append(cst.Arg(nodes.expression("nn.Module")))

@@ -12,6 +12,7 @@ from migrate import nodes, suites
 from migrate.diagnostics import Unsupported
 from migrate.kinds import UNKNOWN, Accelerator, Function, Kind, Leaf, Optimizer, Scaler
 from migrate.lowering.blocks import Block
+from migrate.lowering.one_line import taken_apart
 from migrate.lowering.precision import Precision
 from migrate.lowering.region import call_of, goes_backward, method_call_of
 from migrate.lowering.scope import HOST_CONTEXTS
@@ -71,8 +72,11 @@ class PlainTerms(Precision, Unnamed):
             return self.plain_block(statement) if inner is None else [p for each in inner for p in self.plain(each)]
         if isinstance(statement, cst.If):
             return self.plain_branch(statement)
-        if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
+        if not isinstance(statement, cst.SimpleStatementLine):
             return [statement]
+        pieces = taken_apart(self.unit, statement)
+        if pieces != [statement]:
+            return [plain for piece in pieces for plain in self.plain(piece)]
         small = statement.body[0]
         stepped = self.closure_first(statement, small)
         if stepped is not None:

@@ -43,7 +43,7 @@ class Precision(Arguments):
         """The dtype in which layers compute, or None: `torch.autocast("cuda")` is off on a CPU."""
         return self._autocast(node, ["device_type", "dtype", "enabled", "cache_enabled"], "")
 
-    torch_amp_autocast = torch_amp_autocast_mode_autocast = torch_autocast
+    torch_amp_autocast = torch_autocast
 
     def torch_cuda_amp_autocast(self, node: cst.Call) -> Value:
         return self._autocast(node, ["enabled", "dtype", "cache_enabled"], "cuda")
@@ -63,9 +63,7 @@ class Precision(Arguments):
             self.expr(arg.value)
         return Value(node, Scaler())
 
-    torch_amp_GradScaler = torch_amp_grad_scaler_GradScaler = torch_cuda_amp_grad_scaler_GradScaler = (
-        torch_cuda_amp_GradScaler
-    )
+    torch_amp_GradScaler = torch_cuda_amp_GradScaler
 
     def scaler_method(self, node: cst.Call, method: str) -> Value:
         """What is asked of a gradient scaler: it scales by one."""

@@ -13,7 +13,7 @@ from migrate.diagnostics import Unsupported
 from migrate.lowering.inheritance import is_super_init
 from migrate.nodes import Statement
 
-SEQUENTIAL = ("torch.nn.Sequential", "torch.nn.modules.Sequential")
+SEQUENTIAL = "torch.nn.Sequential"
 
 
 def as_module(node: cst.ClassDef) -> tuple[cst.ClassDef, str]:

@@ -23,6 +23,7 @@ from migrate.lowering.filled_containers import FilledContainers
 from migrate.lowering.foreign_models import is_trained_foreign, unreached
 from migrate.lowering.gathering import MicroBatchLoops
 from migrate.lowering.merging import merged_outputs
+from migrate.lowering.one_line import put_back
 from migrate.lowering.region import MicroBatches, Region
 from migrate.lowering.scanned_loops import without_new_lists
 from migrate.lowering.scope import HOST_CONTEXTS
@@ -67,6 +68,11 @@ class Statements(
     ) -> Iterator[tuple[int, Statement, list[Statement]]]:
         """Lowers a block region by region and statement by statement: the position, the original, what it became.
         `anchored`: this is the whole file, and functions made for the output go before the statement at hand."""
+        return put_back(self.unit, self._lowered_each(statements, anchored, cyclic))
+
+    def _lowered_each(
+        self, statements: Sequence[Statement], anchored: bool, cyclic: bool
+    ) -> Iterator[tuple[int, Statement, list[Statement]]]:
         block = Block(list(statements), list(range(len(statements))), cyclic=cyclic)
         self.blocks.append(block)
         try:
@@ -149,23 +155,12 @@ class Statements(
         return Unsupported("MIG508", f"{error.message} ({error.code}), where `{test}`: no module is made so")
 
     def statement(self, original: Statement) -> list[Statement]:
-        """One statement, by its type; several on one line become several lines."""
+        """One statement, by its type."""
         behind = unreached(self, original)
         if behind is not None:
             return behind
         if isinstance(original, cst.SimpleStatementLine):
-            if len(original.body) == 1:
-                return self.small(original, original.body[0])
-            made: list[Statement] = []
-            unchanged = True
-            for number, small in enumerate(original.body):
-                bare = small.with_changes(semicolon=cst.MaybeSentinel.DEFAULT)
-                lines = original.leading_lines if number == 0 else ()
-                single = cst.SimpleStatementLine([bare], leading_lines=lines)
-                lowered = self.small(single, bare)
-                unchanged = unchanged and len(lowered) == 1 and lowered[0].deep_equals(single)
-                made += lowered
-            return [original] if unchanged else made
+            return self.small(original, original.body[0])
         failing = self.failing(original)
         if failing is not None:
             return failing

@@ -21,6 +21,7 @@ from migrate.lowering.layers import FUNCTIONAL_LAYERS
 from migrate.lowering.losses import Losses
 from migrate.lowering.optimizers import Optimizers
 from migrate.lowering.pretrained_tables import PretrainedTables
+from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.typed_tensors import TypedTensors, tensor_type
 from migrate.machine import DEVICES, QUERIES, WRAPPERS, splits_batches
 from migrate.nodes import Expr
@@ -52,7 +53,7 @@ class TorchCalls(Losses, PretrainedTables, Optimizers, Distributed, DataLoading,
 
     def torch_call(self, name: str, node: cst.Call) -> Value:
         """A call of a torch function or class by its qualified name."""
-        if name == "torch.utils.data.distributed.DistributedSampler":
+        if name == "torch.utils.data.DistributedSampler":
             return self.data_call(name, self.whole_sampler(node))
         if is_data_api(name):
             return self.data_call(name, node)
@@ -122,11 +123,12 @@ class TorchCalls(Losses, PretrainedTables, Optimizers, Distributed, DataLoading,
             name: value for name, value in call.bound.items() if name not in ("device", "pin_memory", "requires_grad")
         }
         values = [*call.bound.values(), *call.rest]
-        if any(value.kind == Host("generator") for value in values):
+        generated = any(value.kind == Host("generator") for value in values)
+        if generated and (self.under_jit or self.context not in HOST_CONTEXTS):
             raise Unsupported("MIG302", f"{api}: a generator of its own")
         creation = rule.family in ("creation", "random") and not any(isinstance(v.kind, Tensor) for v in values)
         kinds = [part for value in values for part in kinds_in(value.kind)]
-        if (creation and id(node) in self.script.host_sites) or (
+        if (creation and (generated or id(node) in self.script.host_sites)) or (
             any(isinstance(kind, Host) for kind in kinds) and not any(isinstance(kind, Tensor) for kind in kinds)
         ):
             func = node.func

@@ -14,8 +14,8 @@ from migrate import suites, usage
 from migrate.lowering.blocks import Block
 from migrate.lowering.finding import RegionFinding
 from migrate.lowering.region import goes_backward, method_call_of
-from migrate.lowering.told_modes import is_flag
-from migrate.nodes import Statement
+from migrate.lowering.told_modes import flag_of, is_flag
+from migrate.nodes import Expr, Statement
 
 
 class TrainingBranches(RegionFinding):
@@ -66,18 +66,31 @@ class TrainingBranches(RegionFinding):
 
 def _in_both(branch: cst.If, shared: list[Statement], stands_for: Callable[[Statement, Statement], None]) -> cst.If:
     """A branch with statements at the start of both of its sides."""
-    copies = [statement.deep_clone() for statement in shared]
-    for copy, statement in zip(copies, shared, strict=True):
-        stands_for(copy, statement)
-    first = shared[0].with_changes(leading_lines=[])
-    stands_for(first, shared[0])
+    in_body, in_orelse = (
+        [each for statement in shared for each in _where_told(statement, branch.test, holds)] for holds in (True, False)
+    )
+    copies = [statement.deep_clone() for statement in in_orelse]
+    for made, originals in ((copies, in_orelse), (in_body, list(in_body))):
+        made[:1] = [first.with_changes(leading_lines=[]) for first in made[:1]]
+        for each, original in zip(made, originals, strict=True):
+            stands_for(each, original)
     rest: list[Statement] = []
     if isinstance(branch.orelse, cst.If):
         rest = [branch.orelse]
     elif branch.orelse is not None:
         rest = suites.suite_of(branch.orelse.body.body)
-    body = suites.block_of(branch.body, [first, *shared[1:], *suites.suite_of(branch.body.body)])
-    copies[0] = copies[0].with_changes(leading_lines=[])
-    stands_for(copies[0], shared[0])
+    body = suites.block_of(branch.body, [*in_body, *suites.suite_of(branch.body.body)])
     orelse = cst.Else(suites.block([*copies, *rest]))
     return branch.with_changes(body=body, orelse=orelse, leading_lines=shared[0].leading_lines)
+
+
+def _where_told(statement: Statement, flag: Expr, holds: bool) -> list[Statement]:
+    """What runs of a statement on one side of a branch: of a branch on the same flag one side alone."""
+    if not isinstance(statement, cst.If) or flag_of(statement.test)[0] != flag_of(flag)[0]:
+        return [statement]
+    taken = holds == (flag_of(statement.test)[1] == flag_of(flag)[1])
+    rest = statement.body if taken else statement.orelse
+    if isinstance(rest, cst.If):
+        return _where_told(rest, flag, holds)
+    body = rest.body if isinstance(rest, cst.Else) else rest
+    return suites.suite_of(body.body) if body is not None else []

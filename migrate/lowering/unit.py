@@ -119,6 +119,7 @@ class Unit:
     refused_reads: set[str] = field(default_factory=set)  # names that they read
     plain: dict[Statement, Statement] = field(default_factory=dict)  # statements in plain terms; kept between rounds
     apart: dict[Statement, list[Statement]] = field(default_factory=dict)  # the same, of what becomes several
+    pieces: dict[Statement, Statement] = field(default_factory=dict)  # parts of a line -> the line
     named: dict[Statement, Statement] = field(default_factory=dict)  # backward() -> what gives its loss its own place
     precisions: dict[Statement, cst.BaseExpression | None] = field(default_factory=dict)  # of autocast around them
 
@@ -127,8 +128,10 @@ class Unit:
         return usage.unused_name(wanted, self.taken)
 
     def stands_for(self, made: Statement, original: Statement) -> None:
-        """A statement that is lowered in place of one of the input stands at its place."""
-        self.source.positions[made] = self.source.positions[original]
+        """A statement that is lowered in place of one of the input stands at its place; in place of one that a pass has
+        made, where its parts do."""
+        if original in self.source.positions:
+            self.source.positions[made] = self.source.positions[original]
 
     def report(self, error: Unsupported, node: cst.CSTNode) -> None:
         """Adds a finding at the place of a node of the input, unless lowering is `discarding`."""

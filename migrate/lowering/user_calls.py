@@ -105,7 +105,7 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
         return (
             Value(made, self.built_kind(facts.result))
             if alone
-            else self.called_before(Value(made, facts.result), facts)
+            else self.called_before(node, Value(made, facts.result), facts)
         )
 
     def refuse_changing(self, facts: FunctionFacts) -> None:
@@ -177,10 +177,10 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
         own = self.context == "method" or (self.facts is not None and self.facts.method)
         return Instance(self.scope.rpartition(".")[0]) if own and nodes.dotted(node) == "self" else self.kind_of(node)
 
-    def called_before(self, call: Value, facts: FunctionFacts) -> Value:
+    def called_before(self, node: cst.Call, call: Value, facts: FunctionFacts) -> Value:
         """A call that changes state, in the middle of an expression: it is made before the statement, which takes its
         result."""
-        states = self.returned_states(facts)
+        states = self.returned_states(facts, node)
         if isinstance(facts.returns, Never):
             self.before.append(nodes.statement("{t} = {c}", t=nodes.bare_tuple(states), c=call.node))
             return Value(nodes.name("None"), Plain("None"))
@@ -237,11 +237,10 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
         parameters that the arguments are for, "" where a star hides it: then the state is passed by keyword."""
         state_of: dict[str, Expr] = {}
         given = dict(zip(followed, args, strict=True))
-        optional = {one.name.value for one in facts.node.params.params if one.default is not None}
+        absent = _left_out(facts, given)
         for state in facts.states:
             outer = State(state.what, self.outside(facts, state.place))
-            own = state.place.name if state.place.scope == facts.qualname else ""
-            if own in optional and not (own in given and nodes.literal(given[own].value) is not None):
+            if state.place in absent:
                 state_of[self.state_name(state)] = nodes.name("None")
                 continue
             value = self.fresh_key() if state.what == KEY else self.read(outer)
@@ -256,9 +255,11 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
         made: list[cst.Arg] = []
         positional = True
         order = parameter_order(facts, self.state_name)
-        for name in order[1:] if facts.method else order:
+        last = max((order.index(name) for name in given if given[name].keyword is None), default=-1)
+        for number, name in enumerate(order[1:] if facts.method else order, 1 if facts.method else 0):
             if name in state_of:
-                positional = positional and nodes.literal(state_of[name]) is ...  # training=True
+                bare = number < last or nodes.literal(state_of[name]) is ...  # else training=True
+                positional = positional and bare
                 keyword = {} if positional else {name: state_of[name]}
                 made += nodes.arguments([] if keyword else [state_of[name]], keyword)
             elif name in given:
@@ -269,10 +270,18 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
                 positional = False
         return made
 
-    def returned_states(self, facts: FunctionFacts) -> list[Expr]:
-        """The variables of this scope that take what a function returns of its state."""
+    def returned_states(self, facts: FunctionFacts, call: cst.Call) -> list[Expr]:
+        """The variables of this scope that take what a function returns of its state: none takes the state of a
+        parameter that a call leaves out."""
+        names = facts.parameter_names[1:] if facts.method else facts.parameter_names
+        absent = _left_out(facts, dict(zip(argument_names(call.args, names), call.args, strict=True)))
         written = [state for state in facts.written if state.what != KEY]
-        return [self.write(State(state.what, self.outside(facts, state.place))) for state in written]
+        return [
+            nodes.name("_")
+            if state.place in absent
+            else self.write(State(state.what, self.outside(facts, state.place)))
+            for state in written
+        ]
 
     def given_states(self, facts: FunctionFacts) -> list[State]:
         """The state of what a function has made and used, and returns with it."""
@@ -292,7 +301,7 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
         seeds torch is followed by the key that it stands for."""
         facts = self.script.functions[kind.name]
         value = self.user_call(node, callee, kind, statement=True)
-        states = self.returned_states(facts)
+        states = self.returned_states(facts, node)
         if facts.seeds and self.wants_key():
             names = argument_names(node.args, facts.parameter_names)
             seed = next((arg.value for arg, name in zip(node.args, names, strict=True) if name == facts.seeds), None)
@@ -320,7 +329,7 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
         if self.given_states(facts):
             return None
         value = self.user_call(small.value, callee, callee.kind, statement=True)
-        states = self.returned_states(facts)
+        states = self.returned_states(facts, small.value)
         for target in targets:
             self.bind(target, value.kind)
             self.define_target(target, None)
@@ -330,6 +339,16 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
             )
         names = nodes.bare_tuple([*states, targets[0]])
         return [line.with_changes(body=[small.with_changes(targets=[nodes.target(names)], value=value.node)])]
+
+
+def _left_out(facts: FunctionFacts, given: Mapping[str, cst.Arg]) -> set[Place]:
+    """The parameters of a function that a call leaves at their default, or gives None for. They have no state."""
+    optional = {one.name.value for one in facts.node.params.params if one.default is not None}
+    return {
+        Place(facts.qualname, name)
+        for name in optional
+        if name not in given or nodes.literal(given[name].value) is None
+    }
 
 
 def _used_of_object(cls: str, methods: Mapping[str, FunctionFacts], start: str) -> set[str]:

@@ -12,22 +12,18 @@ from migrate.nodes import Expr
 from migrate.rules.rule import Call, Rule, Value, register, rule, signature
 
 # class: (module, parameters, an example's arguments, its inputs)
-_BY_FIELDS: dict[str, tuple[str, str, str, str]] = {
-    "Normal": ("normal", "loc, scale", "x, y", "x: f32[2, 3]; y: pos[3]"),
-    "Laplace": ("laplace", "loc, scale", "x, y", "x: spread[2, 3]; y: pos[3]"),
-    "Uniform": ("uniform", "low, high", "x, x + 9.0", "x: f32[2, 3]"),
-    "Exponential": ("exponential", "rate", "x", "x: pos[2, 3]"),
-    "Beta": ("beta", "concentration1, concentration0", "x, y", "x: pos[2, 3]; y: pos[3]"),
-    "Gamma": ("gamma", "concentration, rate", "x, y", "x: pos[2, 3]; y: pos[3]"),
-    "Dirichlet": ("dirichlet", "concentration", "x", "x: pos[2, 3]"),
+_BY_FIELDS: dict[str, tuple[str, str, str]] = {
+    "Normal": ("loc, scale", "x, y", "x: f32[2, 3]; y: pos[3]"),
+    "Laplace": ("loc, scale", "x, y", "x: spread[2, 3]; y: pos[3]"),
+    "Uniform": ("low, high", "x, x + 9.0", "x: f32[2, 3]"),
+    "Exponential": ("rate", "x", "x: pos[2, 3]"),
+    "Beta": ("concentration1, concentration0", "x, y", "x: pos[2, 3]; y: pos[3]"),
+    "Gamma": ("concentration, rate", "x, y", "x: pos[2, 3]; y: pos[3]"),
+    "Dirichlet": ("concentration", "x", "x: pos[2, 3]"),
 }
 
 
-def _names(cls: str, module: str) -> tuple[str, ...]:
-    return (f"torch.distributions.{cls}", f"torch.distributions.{module}.{cls}")
-
-
-def _by_fields(cls: str, module: str, parameters: str, arguments: str, inputs: str) -> Rule:
+def _by_fields(cls: str, parameters: str, arguments: str, inputs: str) -> Rule:
     fields = [name.strip() for name in parameters.split(",")]
 
     def function(call: Call) -> Value:
@@ -43,14 +39,14 @@ def _by_fields(cls: str, module: str, parameters: str, arguments: str, inputs: s
         f"    >>> torch.distributions.{cls}({arguments}).mean  # {inputs}\n    {cls}({arguments}).mean\n"
     )
     listed = signature(f"{parameters}, validate_args=None")
-    return Rule(_names(cls, module), listed, function, False, "", doc, "distributions")
+    return Rule((f"torch.distributions.{cls}",), listed, function, False, "", doc, "distributions")
 
 
 for _cls, _described in _BY_FIELDS.items():
     register(_by_fields(_cls, *_described))
 
 
-def _discrete(cls: str, module: str, value: str, inputs: Mapping[str, str], rewritten: str = "") -> Rule:
+def _discrete(cls: str, value: str, inputs: Mapping[str, str], rewritten: str = "") -> Rule:
     """`value`: what the examples ask the probability of; `rewritten`: what becomes of it, where it changes."""
 
     def function(call: Call) -> Value:
@@ -65,31 +61,31 @@ def _discrete(cls: str, module: str, value: str, inputs: Mapping[str, str], rewr
         doc += f"    >>> {written}.log_prob({value})  # {shown}\n    {cls}.from_{source}(x).log_prob({asked})\n"
         doc += f"    >>> {written}.entropy()  # x: {shown[3:].split(';')[0]}\n    {cls}.from_{source}(x).entropy()\n"
     parameters = signature("probs=None, logits=None, validate_args=None")
-    return Rule(_names(cls, module), parameters, function, False, "", doc, "distributions")
+    return Rule((f"torch.distributions.{cls}",), parameters, function, False, "", doc, "distributions")
 
 
 register(
     _discrete(
-        "Categorical", "categorical", "y",
+        "Categorical", "y",
         {"probs": "x: pos[4, 3]; y: idx3[4]", "logits": "x: f32[4, 3]; y: idx3[4]"},
     )
 )  # fmt: skip
 register(
     _discrete(
-        "Bernoulli", "bernoulli", "(y > 0) * 1.0",
+        "Bernoulli", "(y > 0) * 1.0",
         {"probs": "x: unit[2, 3]; y: spread[2, 3]", "logits": "x: f32[2, 3]; y: spread[2, 3]"},
     )
 )  # fmt: skip
 register(
     _discrete(
-        "OneHotCategorical", "one_hot_categorical", "F.one_hot(y, 3)",
+        "OneHotCategorical", "F.one_hot(y, 3)",
         {"logits": "x: f32[4, 3]; y: idx3[4]"}, "nn.one_hot(y, 3, dtype=jnp.int32)",
     )
 )  # fmt: skip
 
 
 @rule(
-    *_names("MultivariateNormal", "multivariate_normal"),
+    "torch.distributions.MultivariateNormal",
     signature="loc, covariance_matrix=None, precision_matrix=None, scale_tril=None, validate_args=None",
 )
 def multivariate_normal(call: Call) -> Value:
@@ -107,7 +103,7 @@ def multivariate_normal(call: Call) -> Value:
 
 
 @rule(
-    *_names("Independent", "independent"),
+    "torch.distributions.Independent",
     signature="base_distribution, reinterpreted_batch_ndims, validate_args=None",
 )
 def independent(call: Call) -> Value:
@@ -202,7 +198,7 @@ def entropy(call: Call) -> Value:
 _WITH_DIVERGENCE = ("Normal", "Categorical", "Bernoulli", "MultivariateNormal", "Independent")
 
 
-@rule("torch.distributions.kl_divergence", "torch.distributions.kl.kl_divergence", signature="p, q")
+@rule("torch.distributions.kl_divergence", signature="p, q")
 def kl_divergence(call: Call) -> Value:
     """Of two distributions of one class.
 

@@ -15,7 +15,9 @@ import torch.nn.functional
 import torch.optim.lr_scheduler
 
 from migrate import nodes
+from migrate.apis import public_name
 from migrate.layers.table import TABLE
+from migrate.machine import NO_OPS, WRAPPERS
 from migrate.optimizers import INITIALIZERS, LOSSES, OPTIMIZERS, SCHEDULES
 from migrate.rules.catalogue import RULES
 from migrate.rules.creation import DTYPES
@@ -42,6 +44,15 @@ def resolve(name: str) -> Any:
 @pytest.mark.parametrize("name", [*RULES, *TABLE, *OPTIMIZERS, *SCHEDULES, *LOSSES, *LOSSES.values(), *DTYPES])
 def test_resolves(name: str) -> None:
     assert resolve(name) is not None
+
+
+def test_names_are_known_wherever_they_are_taken_from() -> None:
+    """`torch.nn.modules.conv.Conv2d` is `torch.nn.Conv2d`, and what the registries list is not another name's."""
+    listed = [*TABLE, *OPTIMIZERS, *SCHEDULES, *LOSSES, *WRAPPERS, "torch.utils.data.DistributedSampler"]
+    assert [name for name in [*listed, *RULES, *NO_OPS] if public_name(name) != name] == []
+    classes = {name: found for name in listed if isinstance(found := resolve(name), type)}
+    homes = {f"{found.__module__}.{found.__qualname__}": name for name, found in classes.items()}
+    assert {home: public_name(home) for home in homes} == homes
 
 
 @pytest.mark.parametrize("name", INITIALIZERS)

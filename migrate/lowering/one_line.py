@@ -1,0 +1,81 @@
+"""Several statements on a line, `opt.zero_grad(); loss.backward()`, and a choice between two calls, `net.train() if
+training else net.eval()`, as statements of their own. A line of which nothing changes stays as it was written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import libcst as cst
+
+from migrate.lowering.unit import Unit
+from migrate.nodes import Expr, Statement
+
+Lowered = tuple[int, Statement, list[Statement]]
+
+
+def taken_apart(unit: Unit, statement: Statement) -> list[Statement]:
+    """The statements that are written as one; itself where it is one."""
+    if statement not in unit.apart and isinstance(statement, cst.SimpleStatementLine):
+        pieces = _of_line(statement) if len(statement.body) > 1 else _of_choice(statement, statement.body[0])
+        if not pieces:
+            return [statement]
+        unit.apart[statement] = pieces
+        for piece in pieces:
+            unit.stands_for(piece, statement)
+            unit.pieces[piece] = statement
+    return unit.apart.get(statement, [statement])
+
+
+def _of_line(line: cst.SimpleStatementLine) -> list[Statement]:
+    bare = [small.with_changes(semicolon=cst.MaybeSentinel.DEFAULT) for small in line.body]
+    pieces = [cst.SimpleStatementLine([small]) for small in bare]
+    pieces[0] = pieces[0].with_changes(leading_lines=line.leading_lines)
+    pieces[-1] = pieces[-1].with_changes(trailing_whitespace=line.trailing_whitespace)
+    return [*pieces]
+
+
+def _of_choice(line: cst.SimpleStatementLine, small: cst.BaseSmallStatement) -> list[Statement]:
+    choice = small.value if isinstance(small, cst.Expr) else None
+    if not isinstance(choice, cst.IfExp):
+        return []
+    body, orelse = (_block(side) for side in (choice.body, choice.orelse))
+    made = cst.If(choice.test.with_changes(lpar=[], rpar=[]), body or _block(cst.Name("None"), keep=True))
+    made = made.with_changes(leading_lines=line.leading_lines)
+    return [made if orelse is None else made.with_changes(orelse=cst.Else(orelse))]
+
+
+def _block(side: Expr, keep: bool = False) -> cst.IndentedBlock | None:
+    """One side of a choice as a block; None where it does nothing."""
+    if isinstance(side, cst.Name) and not keep:
+        return None
+    return cst.IndentedBlock([cst.SimpleStatementLine([cst.Expr(side)])])
+
+
+def put_back(unit: Unit, lowered: Iterable[Lowered]) -> Iterator[Lowered]:
+    """Lowered statements, with the lines that they are pieces of in place of pieces that all stayed as they were."""
+    held: list[Lowered] = []
+    for each in lowered:
+        line = unit.pieces.get(each[1])
+        if held and line is not unit.pieces[held[0][1]]:
+            yield from held
+            held = []
+        if line is None:
+            yield each
+            continue
+        held.append(each)
+        if len(held) == len(unit.apart[line]):
+            together = _together(line, held)
+            yield from held if together is None else [(each[0], line, [together])]
+            held = []
+    yield from held
+
+
+def _together(line: Statement, lowered: list[Lowered]) -> Statement | None:
+    """The line that some pieces are, with the marks that their lowering put on names; None where a piece changed."""
+    if not all(len(made) == 1 and made[0].deep_equals(piece) for _, piece, made in lowered):
+        return None
+    smalls = [made[0].body[0] for _, _, made in lowered if isinstance(made[0], cst.SimpleStatementLine)]
+    if not smalls or not isinstance(line, cst.SimpleStatementLine):
+        return line
+    pairs = zip(smalls, line.body, strict=True)
+    return line.with_changes(body=[small.with_changes(semicolon=written.semicolon) for small, written in pairs])
