@@ -10,7 +10,8 @@ import libcst as cst
 from migrate import layouts, nodes
 from migrate.diagnostics import Unsupported
 from migrate.facts import FunctionFacts, merge
-from migrate.kinds import VANISHING, Host, RunningOptions, Tensor, TorchName
+from migrate.kinds import VANISHING, DType, RunningOptions
+from migrate.lowering.elements import kinds_in
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.state import StateAccess
 from migrate.rules.rule import Call, Parameter, Value
@@ -30,8 +31,8 @@ class Arguments(StateAccess):
             value = self.expr(arg.value)
             if isinstance(value.kind, VANISHING):
                 continue
-            kept = isinstance(value.kind, Host | Tensor | TorchName)  # another name of a torch type is spelled out
-            made.append(arg.with_changes(value=layouts.first(value) if kept else arg.value))
+            stays = isinstance(arg.value, cst.Lambda) or any(isinstance(part, DType) for part in kinds_in(value.kind))
+            made.append(arg if stays else arg.with_changes(value=layouts.first(value)))
         return made
 
     def array_args(self, args: Sequence[cst.Arg]) -> list[cst.Arg]:
