@@ -38,16 +38,12 @@ def _of_choice(line: cst.SimpleStatementLine, small: cst.BaseSmallStatement) -> 
     choice = small.value if isinstance(small, cst.Expr) else None
     if not isinstance(choice, cst.IfExp):
         return []
-    body, orelse = (_block(side) for side in (choice.body, choice.orelse))
-    made = cst.If(choice.test.with_changes(lpar=[], rpar=[]), body or _block(cst.Name("None"), keep=True))
-    made = made.with_changes(leading_lines=line.leading_lines)
-    return [made if orelse is None else made.with_changes(orelse=cst.Else(orelse))]
+    orelse = None if isinstance(choice.orelse, cst.Name) else cst.Else(_block(choice.orelse))  # `... else None`
+    test = choice.test.with_changes(lpar=[], rpar=[])
+    return [cst.If(test, _block(choice.body), orelse, leading_lines=line.leading_lines)]
 
 
-def _block(side: Expr, keep: bool = False) -> cst.IndentedBlock | None:
-    """One side of a choice as a block; None where it does nothing."""
-    if isinstance(side, cst.Name) and not keep:
-        return None
+def _block(side: Expr) -> cst.IndentedBlock:
     return cst.IndentedBlock([cst.SimpleStatementLine([cst.Expr(side)])])
 
 
