@@ -73,9 +73,13 @@ class Plain(Kind):
     what: str = ""
 
 
+ITERATOR = "iterator"  # the type of what gives each element once
+
+
 @dataclass(frozen=True)
 class Items(Kind):
-    """A list or tuple: `items` where each element is known, else one `element` for all."""
+    """A list or tuple, or what can be iterated once (type ITERATOR): `items` where each element is known, else one
+    `element` for all."""
 
     items: tuple[Kind, ...] | None = None
     element: Kind = UNKNOWN

@@ -148,6 +148,10 @@ class Binding(Scalars):
             if name == "tqdm":
                 self.define_loop(target, first)
                 return
+            if name == "zip" and isinstance(target, cst.Tuple) and len(target.elements) == len(source.args):
+                for element, arg in zip(target.elements, source.args, strict=True):
+                    self.define_loop(element.value, arg.value)
+                return
         if isinstance(source, cst.List | cst.Tuple) and source.elements:
             self.define_target(target, source.elements[0].value)
             return

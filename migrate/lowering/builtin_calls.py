@@ -8,7 +8,7 @@ import libcst as cst
 
 from migrate import layouts, nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import UNKNOWN, Host, Items, Kind, Makers, Number, Plain, Tensor, TorchName
+from migrate.kinds import ITERATOR, UNKNOWN, Host, Items, Kind, Makers, Number, Plain, Tensor, TorchName
 from migrate.layers.table import TABLE
 from migrate.lowering.arguments import placed
 from migrate.lowering.attributes_by_name import AttributesByName
@@ -96,14 +96,15 @@ class BuiltinCalls(AttributesByName, LayerTests, Distributed, Binding):
             return Value(made, Plain("str"))
         if name == "enumerate":
             element = loop_kind(first, id(node.args[0]))
-            return Value(made, Items(None, Items((Number(), element), type="tuple")))
+            return Value(made, Items(None, Items((Number(), element), type="tuple"), ITERATOR))
         if name == "zip":
             kinds = tuple(loop_kind(value.kind, id(arg)) for arg, value in zip(node.args, values, strict=True))
-            return Value(made, Items(None, Items(kinds, type="tuple")))
+            return Value(made, Items(None, Items(kinds, type="tuple"), ITERATOR))
         if name in ("list", "tuple", "sorted", "reversed"):
             if isinstance(first, Parameters):
                 return Value(made, first)
-            return Value(made, Items(None, loop_kind(first, 0)) if isinstance(first, Items) else UNKNOWN)
+            kept = ITERATOR if name == "reversed" else "list"
+            return Value(made, Items(None, loop_kind(first, 0), kept) if isinstance(first, Items) else UNKNOWN)
         if name == "iter":
             return Value(made, first)
         if name == "open":
@@ -145,4 +146,4 @@ class BuiltinCalls(AttributesByName, LayerTests, Distributed, Binding):
         args = [node.args[0].with_changes(value=lambda_), *placed(node.args[1:], values)]
         items = values[0].kind.items if len(values) == 1 and isinstance(values[0].kind, Items) else None
         kinds = None if items is None else (body.kind,) * len(items)
-        return Value(node.with_changes(args=args), Items(kinds, body.kind))
+        return Value(node.with_changes(args=args), Items(kinds, body.kind, ITERATOR))

@@ -8,7 +8,7 @@ import libcst as cst
 
 from migrate import layouts, nodes, usage
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Items, Kind, Module, Plain, Tensor
+from migrate.kinds import ITERATOR, Items, Kind, Module, Plain, Tensor
 from migrate.lowering.binding import Binding
 from migrate.lowering.chosen_weights import ChosenWeights
 from migrate.lowering.elements import (
@@ -176,6 +176,8 @@ class Containers(ChosenWeights, ParameterGroups, LoopsWrittenOut, Binding):
     def _comprehension(self, node: cst.BaseComp) -> Value:
         inner = self.inner({})
         made_for = inner.over_chosen_in(node) or inner.comp_for(node.for_in)
+        if isinstance(node, cst.ListComp) and self.is_counted(node.for_in):
+            inner.turn_keys = []
         if isinstance(node, cst.DictComp):
             value = inner.expr(node.value)
             made = node.with_changes(key=inner.node(node.key), value=layouts.first(value), for_in=made_for)
@@ -183,13 +185,38 @@ class Containers(ChosenWeights, ParameterGroups, LoopsWrittenOut, Binding):
         assert isinstance(node, cst.ListComp | cst.GeneratorExp | cst.SetComp)
         element = inner.expr(node.elt)
         made = node.with_changes(elt=layouts.first(element), for_in=made_for)
+        if inner.turn_keys:
+            made = made.with_changes(for_in=self.with_keys(made_for, inner.turn_keys, usage.loads(node.elt)))
         outside = isinstance(node.elt, cst.Name) and node.elt.value not in usage.target_names(node.for_in.target)
         if isinstance(element.kind, Module) and outside:
             times = self.known_items(node.for_in.iter)
             if times is None:
                 raise repeated_unknown(node)
             return Value(made, Items((element.kind,) * len(times)))
-        return Value(made, Items(None, element.kind))
+        type = ITERATOR if isinstance(node, cst.GeneratorExp) else "list"
+        return Value(made, Items(None, element.kind, type))
+
+    def is_counted(self, each: cst.CompFor) -> bool:
+        """Whether it is known before how many turns a comprehension takes."""
+        if each.ifs or each.inner_for_in is not None:
+            return False
+        if isinstance(each.iter, cst.Call):
+            return nodes.dotted(each.iter.func) == "range"
+        if isinstance(each.iter, cst.List | cst.Tuple):
+            return not any(isinstance(element, cst.StarredElement) for element in each.iter.elements)
+        kind = self.kind_of(each.iter)
+        return nodes.dotted(each.iter) is not None and isinstance(kind, Items) and kind.type in ("list", "tuple")
+
+    def with_keys(self, each: cst.CompFor, names: Sequence[cst.Name], read: Sequence[str]) -> cst.CompFor:
+        """The `for` of a comprehension that draws: each turn has keys of its own."""
+        alone, times = len(names) == 1, _turns(each.iter)
+        shape = times if alone else nodes.tuple_of([times, cst.Integer(str(len(names)))])
+        keys = nodes.call("jax.random.split", self.fresh_key(), shape)
+        if nodes.code(each.iter) == f"range({nodes.code(times)})" and not {*usage.target_names(each.target)} & {*read}:
+            return each.with_changes(target=names[0] if alone else nodes.tuple_of(names, parentheses=False), iter=keys)
+        own = names[0] if alone else nodes.tuple_of(names)
+        target = nodes.tuple_of([nodes.expression(nodes.code(each.target)), own], parentheses=False)
+        return each.with_changes(target=target, iter=nodes.call("zip", each.iter, keys))
 
     def expr_ListComp(self, node: cst.ListComp) -> Value:
         if isinstance(node.elt, cst.Name) and self.context in HOST_CONTEXTS and node.for_in.ifs:
@@ -220,6 +247,15 @@ class Containers(ChosenWeights, ParameterGroups, LoopsWrittenOut, Binding):
         ifs = [condition.with_changes(test=self.node(condition.test)) for condition in node.ifs]
         inner = self.comp_for(node.inner_for_in) if node.inner_for_in else None
         return node.with_changes(iter=layouts.first(iterated), ifs=ifs, inner_for_in=inner)
+
+
+def _turns(iterable: Expr) -> Expr:
+    """How many turns a loop takes over what is counted."""
+    if isinstance(iterable, cst.Call) and len(iterable.args) == 1:
+        return iterable.args[0].value
+    if isinstance(iterable, cst.List | cst.Tuple):
+        return cst.Integer(str(len(iterable.elements)))
+    return nodes.call("len", iterable)
 
 
 def _requoted(node: Expr, quote: str) -> Expr:

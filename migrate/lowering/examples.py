@@ -13,12 +13,14 @@ from migrate.facts import Example
 from migrate.kinds import (
     Function,
     Host,
+    Items,
     Kind,
     Number,
     Plain,
     Tensor,
 )
 from migrate.lowering.binding import Binding
+from migrate.lowering.elements import loop_kind
 from migrate.lowering.host_draws import HostDraws
 from migrate.lowering.state import StateAccess
 from migrate.nodes import Expr, Statement
@@ -161,6 +163,8 @@ class Examples(StateAccess, HostDraws, Binding):
             return nodes.expression("next(iter({x}))", x=value.node), Host("batch")
         if isinstance(value.kind, Tensor):
             return nodes.expression("{x}[0]", x=value.node), Tensor()
+        if isinstance(value.kind, Items) and value.kind.type in ("list", "tuple"):
+            return nodes.expression("{x}[0]", x=value.node), loop_kind(value.kind, id(value.node))
         return None, Number()
 
 

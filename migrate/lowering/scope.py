@@ -78,6 +78,7 @@ class Scope(Parts):
         self.receiving: Expr | None = None  # the value that is being assigned, which a function may have made
         self.sampling = False  # in an example input of a model, which stays on one device
         self.nested = False  # inside a comprehension or a lambda, which runs its parts many times
+        self.turn_keys: list[cst.Name] | None = None  # in a list comprehension: the keys of a turn, one for a draw
         self.region: Tracing | None = None  # inside the loss function of an update region
         self.gathering: Gathering | None = None  # inside a loop over micro batches
         self.pending: list[tuple[str, Place, cst.CSTNode]] = []  # models and optimizers whose state is not made yet
@@ -121,6 +122,7 @@ class Scope(Parts):
         """A lowering of the same scope in which some names mean something else."""
         made = copy.copy(self)
         made.nested = True
+        made.turn_keys = None
         made.making = ""
         made.env = Environment(dict(bound), outer=self.env)
         made.env.modes = self.env.modes

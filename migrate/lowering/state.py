@@ -259,7 +259,12 @@ class StateAccess(Detached):
 
     def fresh_key(self) -> Expr:
         """A random key for one draw. On the host it is split off before the statement, all of a statement's in one
-        split; a Flax module makes it; a loss function takes it from the keys of its step."""
+        split; a Flax module makes it; a loss function takes it from the keys of its step; a list comprehension has
+        its own for each turn."""
+        if self.turn_keys is not None:
+            number = len(self.turn_keys) + 1
+            self.turn_keys.append(nodes.name(self.unit.own(f"subkey{number}" if number > 1 else "subkey")))
+            return self.turn_keys[-1]
         if self.region is not None:
             return self.region.fresh_key(self.unit.key, self.unit.own("keys"))
         if self.nested:

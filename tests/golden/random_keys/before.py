@@ -19,3 +19,7 @@ def shuffled(x):
 torch.manual_seed(3)
 a, b = pair(4)
 print(shuffled(a).shape, torch.randint(10, (3,)), b)
+rows = [torch.rand(2) for _ in range(3)]
+steps = [noise(n) + torch.rand(n) for n in (1, 2)]
+sizes = [len(row) for row in rows]
+print([shuffled(torch.zeros(n)) for n in sizes], steps)
