@@ -8,6 +8,7 @@ from dataclasses import fields
 import libcst as cst
 
 from migrate.nodes import Expr
+from migrate.walking import every
 
 # Where an expression of a simple or compound statement stands without brackets of its own.
 _HELD = {
@@ -24,9 +25,10 @@ _BRACKETED = {
 
 def parenthesised(module: cst.Module) -> cst.Module:
     """The module with parentheses around expressions that would end at a line break inside them."""
-    finder = _Finder()
-    module.visit(finder)
-    return cst.ensure_type(module.visit(_Wrapper(finder.found)), cst.Module) if finder.found else module
+    holders = every(module, tuple(_HELD), closed=cst.BaseExpression)
+    held = (getattr(node, name) for node in holders for name in _HELD[type(node)])
+    found = {one for one in held if isinstance(one, cst.BaseExpression) and _breaks(one)}
+    return cst.ensure_type(module.visit(_Wrapper(found)), cst.Module) if found else module
 
 
 class _Wrapper(cst.CSTTransformer):
@@ -38,17 +40,6 @@ class _Wrapper(cst.CSTTransformer):
         if original_node not in self.wanted:
             return updated_node
         return updated_node.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
-
-
-class _Finder(cst.CSTVisitor):
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: set[Expr] = set()
-
-    def on_visit(self, node: cst.CSTNode) -> bool:
-        held = [getattr(node, name) for name in _HELD.get(type(node), ())]
-        self.found.update(one for one in held if isinstance(one, cst.BaseExpression) and _breaks(one))
-        return not isinstance(node, cst.BaseExpression | cst.BaseParenthesizableWhitespace)
 
 
 def _breaks(node: cst.CSTNode) -> bool:

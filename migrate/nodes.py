@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+import copy
 import functools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar, cast
 
 import libcst as cst
+
+from migrate.walking import is_node, parts
 
 Expr = cst.BaseExpression
 Statement = cst.SimpleStatementLine | cst.BaseCompoundStatement
@@ -50,35 +53,6 @@ def parenthesized(node: Expr) -> Expr:
     return node.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
 
 
-class _Fill(cst.CSTTransformer):
-    def __init__(self, filling: Mapping[str, Expr]) -> None:
-        super().__init__()
-        self.filling = filling
-
-    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> Expr:
-        if updated_node.value.startswith(_PREFIX):
-            return self.filling[updated_node.value[len(_PREFIX) :]]
-        return updated_node
-
-    def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> Expr:
-        return updated_node.with_changes(value=parenthesized(updated_node.value))
-
-    def leave_Subscript(self, original_node: cst.Subscript, updated_node: cst.Subscript) -> Expr:
-        return updated_node.with_changes(value=parenthesized(updated_node.value))
-
-    def leave_BinaryOperation(self, original_node: cst.BinaryOperation, updated_node: cst.BinaryOperation) -> Expr:
-        return updated_node.with_changes(left=parenthesized(updated_node.left), right=parenthesized(updated_node.right))
-
-    def leave_UnaryOperation(self, original_node: cst.UnaryOperation, updated_node: cst.UnaryOperation) -> Expr:
-        return updated_node.with_changes(expression=parenthesized(updated_node.expression))
-
-    def leave_Comparison(self, original_node: cst.Comparison, updated_node: cst.Comparison) -> Expr:
-        return updated_node.with_changes(left=parenthesized(updated_node.left))
-
-    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> Expr:
-        return updated_node.with_changes(func=parenthesized(updated_node.func))
-
-
 @functools.cache
 def _parsed_expression(template: str) -> Expr:
     return cst.parse_expression(_PLACEHOLDER.sub(rf"{_PREFIX}\1", template))
@@ -106,16 +80,17 @@ def expression(template: str, **filling: Expr | str | int) -> Expr:
     Operands and receivers get the parentheses that they need; everything else keeps its own formatting.
     Braces of dicts are written as calls or by `dict_of`, since `{name}` is a placeholder.
     """
-    parsed = _parsed_expression(template)
-    if not filling:
-        return parsed.deep_clone()
-    return visited(parsed.deep_clone(), _Fill({name: _as_node(value) for name, value in filling.items()}))
+    return copied(_parsed_expression(template), _placed(filling))
 
 
 def statements(template: str, **filling: Expr | str | int) -> list[Statement]:
     """The statements of `template`, filled like `expression`."""
-    fill = _Fill({name: _as_node(value) for name, value in filling.items()})
-    return [visited(statement.deep_clone(), fill) for statement in _parsed_statements(template)]
+    values = _placed(filling)
+    return [copied(statement, values) for statement in _parsed_statements(template)]
+
+
+def _placed(filling: Mapping[str, Expr | str | int]) -> dict[str, Expr]:
+    return {f"{_PREFIX}{name}": _as_node(value) for name, value in filling.items()}
 
 
 def statement(template: str, **filling: Expr | str | int) -> cst.SimpleStatementLine:
@@ -251,9 +226,16 @@ def annotation(parameter: cst.Param) -> str:
     return code(parameter.annotation.annotation) if parameter.annotation else ""
 
 
+_CONSTANTS = ("None", "True", "False")
+_LITERALS = (
+    cst.Name, cst.BaseNumber, cst.BaseString, cst.Tuple, cst.List, cst.Dict, cst.Set, cst.UnaryOperation,
+    cst.BinaryOperation, cst.Ellipsis,
+)  # fmt: skip
+
+
 def literal(node: Expr | None) -> object:
     """The Python value of a literal expression (numbers, strings, None, booleans, tuples of them), else `...`."""
-    if node is None:
+    if not isinstance(node, _LITERALS) or (isinstance(node, cst.Name) and node.value not in _CONSTANTS):
         return ...
     try:
         return ast.literal_eval(code(node))
@@ -296,55 +278,40 @@ def in_place(operator: cst.BaseBinaryOp) -> cst.BaseAugOp | None:
     return found[0]() if found else None
 
 
-def _operand(original: Expr, updated: Expr) -> Expr:
-    """An operand, in parentheses where it needs them in the place of a name."""
-    return parenthesized(updated) if isinstance(original, cst.Name) else updated
+# Where an expression stands as a receiver or an operand, and has parentheses where it needs them.
+_OPERANDS: Mapping[type[cst.CSTNode], tuple[str, ...]] = {
+    cst.Attribute: ("value",),
+    cst.Subscript: ("value",),
+    cst.BinaryOperation: ("left", "right"),
+    cst.UnaryOperation: ("expression",),
+    cst.Comparison: ("left",),
+    cst.Call: ("func",),
+}
+_ALL_OPERANDS = {**_OPERANDS, cst.BooleanOperation: ("left", "right"), cst.ComparisonTarget: ("comparator",)}
+_NO_NAMES = {cst.Attribute: "attr", cst.Arg: "keyword"}
 
 
-class _Substitute(cst.CSTTransformer):
-    def __init__(self, values: Mapping[str, Expr]) -> None:
-        super().__init__()
-        self.values = values
-
-    def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> Expr:
-        return updated_node.with_changes(attr=original_node.attr, value=parenthesized(updated_node.value))
-
-    def leave_BinaryOperation(self, original_node: cst.BinaryOperation, updated_node: cst.BinaryOperation) -> Expr:
-        return updated_node.with_changes(
-            left=_operand(original_node.left, updated_node.left),
-            right=_operand(original_node.right, updated_node.right),
-        )
-
-    def leave_BooleanOperation(self, original_node: cst.BooleanOperation, updated_node: cst.BooleanOperation) -> Expr:
-        return updated_node.with_changes(
-            left=_operand(original_node.left, updated_node.left),
-            right=_operand(original_node.right, updated_node.right),
-        )
-
-    def leave_UnaryOperation(self, original_node: cst.UnaryOperation, updated_node: cst.UnaryOperation) -> Expr:
-        return updated_node.with_changes(expression=_operand(original_node.expression, updated_node.expression))
-
-    def leave_Comparison(self, original_node: cst.Comparison, updated_node: cst.Comparison) -> Expr:
-        return updated_node.with_changes(left=_operand(original_node.left, updated_node.left))
-
-    def leave_ComparisonTarget(
-        self, original_node: cst.ComparisonTarget, updated_node: cst.ComparisonTarget
-    ) -> cst.ComparisonTarget:
-        return updated_node.with_changes(comparator=_operand(original_node.comparator, updated_node.comparator))
-
-    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> Expr:
-        return updated_node.with_changes(func=_operand(original_node.func, updated_node.func))
-
-    def leave_Arg(self, original_node: cst.Arg, updated_node: cst.Arg) -> cst.Arg:
-        return updated_node.with_changes(keyword=original_node.keyword)
-
-    def leave_Subscript(self, original_node: cst.Subscript, updated_node: cst.Subscript) -> Expr:
-        return updated_node.with_changes(value=parenthesized(updated_node.value))
-
-    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> Expr:
-        return self.values.get(original_node.value, updated_node)
+def copied(
+    node: AnyNode, values: Mapping[str, Expr], operands: Mapping[type[cst.CSTNode], tuple[str, ...]] = _OPERANDS
+) -> AnyNode:
+    """A copy of `node` with names replaced by expressions. White space and punctuation are shared with the original:
+    LibCST's own copies and transformers take most of their time for those."""
+    if isinstance(node, cst.Name) and node.value in values:
+        return cast(AnyNode, values[node.value])
+    made = copy.copy(node)
+    for part in parts(type(node)):
+        value = getattr(node, part)
+        if part == _NO_NAMES.get(type(node)):
+            continue
+        if is_node(type(value)):
+            new = copied(value, values, operands)
+            named = isinstance(value, cst.Name) and part in operands.get(type(node), ())
+            object.__setattr__(made, part, parenthesized(new) if named else new)
+        elif isinstance(value, list | tuple):
+            object.__setattr__(made, part, [copied(one, values, operands) for one in value])
+    return made
 
 
 def substituted(node: AnyNode, values: Mapping[str, Expr]) -> AnyNode:
     """A copy of `node` with names replaced by expressions; attribute and keyword names stay."""
-    return visited(node.deep_clone(), _Substitute(values))
+    return copied(node, values, _ALL_OPERANDS)

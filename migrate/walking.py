@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from dataclasses import fields
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import libcst as cst
 
@@ -33,9 +33,9 @@ def walk(node: cst.CSTNode, visitor: cst.CSTVisitor) -> None:
     visit = _handler(type(visitor), type(node))
     if visit is not None and visit(visitor, node) is False:
         return
-    for name in _parts(type(node)):
+    for name in parts(type(node)):
         value = getattr(node, name)
-        if isinstance(value, cst.CSTNode):
+        if is_node(type(value)):
             walk(value, visitor)
         elif isinstance(value, list | tuple):
             for child in value:
@@ -50,16 +50,28 @@ def every(
     waiting = [node]
     while waiting:
         one = waiting.pop()
-        if isinstance(one, kinds):
-            yield one
-        if isinstance(one, closed):
+        if _is(type(one), kinds):
+            yield cast(NodeType, one)
+        if _is(type(one), closed):
             continue
-        for name in reversed(_parts(type(one))):
+        for name in reversed(parts(type(one))):
             value = getattr(one, name)
-            if isinstance(value, cst.CSTNode):
+            if is_node(type(value)):
                 waiting.append(value)
             elif isinstance(value, list | tuple):
                 waiting += reversed(value)
+
+
+@functools.cache
+def _is(node: type, kinds: type | tuple[type, ...]) -> bool:
+    """`issubclass`, remembered: LibCST's classes are abstract, and Python takes long to tell of those."""
+    return issubclass(node, kinds)
+
+
+@functools.cache
+def is_node(kind: type) -> bool:
+    """Whether values of a type are nodes of a syntax tree."""
+    return issubclass(kind, cst.CSTNode)
 
 
 @functools.cache
@@ -69,7 +81,8 @@ def _handler(visitor: type[cst.CSTVisitor], node: type[cst.CSTNode]) -> Callable
 
 
 @functools.cache
-def _parts(node: type[cst.CSTNode]) -> tuple[str, ...]:
+def parts(node: type[cst.CSTNode]) -> tuple[str, ...]:
+    """The fields of a sort of nodes that hold code, in the order of the source."""
     if node in _ORDERS:
         return tuple(_ORDERS[node])
     return tuple(f.name for f in fields(node) if f.name not in _SILENT and not f.name.startswith("whitespace"))

@@ -115,8 +115,8 @@ class Binding(Scalars):
                 if name not in old and set(usage.loads(definition)) & set(old):
                     self.define_target(cst.Name(name), _followed(nodes.substituted(definition, old)))
             if value is not None and set(usage.loads(value)) & set(old):
-                value = nodes.substituted(value, old)
-        return None if value is None else _followed(value)
+                return _followed(nodes.substituted(value, old))
+        return value
 
     def define_target(self, target: cst.CSTNode, value: Expr | None) -> None:
         """Remembers what a target's names stand for; forgets it where the value is None."""

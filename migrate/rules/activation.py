@@ -171,7 +171,7 @@ register(
         "softshrink", "input, lambd=0.5",
         "jnp.where(jnp.abs({input}) <= {lambd}, 0, {input} - jnp.sign({input}) * {lambd})",
         "Towards 0 by lambd; NaN stays NaN.", "F.softshrink(x)",
-        "jnp.where(jnp.abs(x) <= 0.5, 0, x - (jnp.sign(x) * 0.5))",
+        "jnp.where(jnp.abs(x) <= 0.5, 0, x - jnp.sign(x) * 0.5)",
     )
 )  # fmt: skip
 register(
@@ -253,7 +253,7 @@ def calculate_gain(call: Call) -> Value:
     x * (2**0.5)
 
     >>> x * torch.nn.init.calculate_gain("leaky_relu", 0.2)  # x: f32[2, 3]
-    x * ((2 / (1 + (0.2**2))) ** 0.5)
+    x * ((2 / (1 + 0.2**2)) ** 0.5)
 
     >>> x * torch.nn.init.calculate_gain("tanh")  # x: f32[2, 3]
     x * (5 / 3)

@@ -17,7 +17,7 @@ _plain(
 _plain(
     "torch.polar", "abs, angle", "{abs} * jnp.exp(1j * {angle})", "From size and angle.",
     "torch.view_as_real(torch.polar(x, y))  # x: pos[2, 3]; y: f32[2, 3] -> "
-    "jnp.stack([(x * jnp.exp((1j) * y)).real, (x * jnp.exp((1j) * y)).imag], axis=-1)",
+    "jnp.stack([(x * jnp.exp(1j * y)).real, (x * jnp.exp(1j * y)).imag], axis=-1)",
 )  # fmt: skip
 _plain(
     "torch.real", "input", "{input}.real", "The real part.",

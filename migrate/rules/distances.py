@@ -27,11 +27,11 @@ def poisson_nll_loss(call: Call) -> Value:
     """Takes the logarithm of the rate by default.
 
     >>> F.poisson_nll_loss(x, y)  # x: f32[2, 3]; y: pos[2, 3]
-    (jnp.exp(x) - (y * x)).mean()
+    (jnp.exp(x) - y * x).mean()
     >>> F.poisson_nll_loss(x, y, log_input=False)  # x: pos[2, 3]; y: pos[2, 3]
-    (x - (y * jnp.log(x + 1e-08))).mean()
+    (x - y * jnp.log(x + 1e-08)).mean()
     >>> F.poisson_nll_loss(x, y, full=True)  # x: f32[2, 3]; y: const[2, 3]
-    ((jnp.exp(x) - (y * x)) + log_factorial(y)).mean()
+    ((jnp.exp(x) - y * x) + log_factorial(y)).mean()
     """
     call.only("log_input", True, False)
     call.only("full", True, False)
@@ -47,7 +47,7 @@ def soft_margin_loss(call: Call) -> Value:
     """Targets are 1 and -1.
 
     >>> F.soft_margin_loss(x, y)  # x: f32[2, 3]; y: i32[2, 3]
-    nn.softplus((-y) * x).mean()
+    nn.softplus(-y * x).mean()
     """
     return reduced(call, call.make("nn.softplus(-{target} * {input})"))
 
@@ -60,7 +60,7 @@ def margin_ranking_loss(call: Call) -> Value:
     """Targets are 1 where the first input should be larger, else -1.
 
     >>> F.margin_ranking_loss(x, y, z, margin=0.5)  # x: f32[5]; y: f32[5]; z: spread[5]
-    nn.relu(((-z) * (x - y)) + 0.5).mean()
+    nn.relu(-z * (x - y) + 0.5).mean()
     """
     margin = " + {margin}" if call.has("margin") else ""
     return reduced(call, call.make(f"nn.relu(-{{target}} * ({{input1}} - {{input2}}){margin})"))

@@ -51,7 +51,7 @@ def linear(call: Call) -> Expr:
     >>> F.linear(x, y)  # x: f32[2, 3]; y: f32[4, 3]
     x @ y.T
     >>> F.linear(x, y, z)  # x: f32[2, 3]; y: f32[4, 3]; z: f32[4]
-    (x @ y.T) + z
+    x @ y.T + z
     """
     weight = nodes.transposed(call.node("weight"))
     return call.make("{input} @ {w} + {bias}" if call.has("bias") else "{input} @ {w}", w=weight)
@@ -80,11 +80,11 @@ def pad(call: Call) -> Expr:
     """Pairs from the last axis backwards.
 
     >>> F.pad(x, (1, 2))  # x: f32[2, 3]
-    jnp.pad(x, ([(0, 0)] * (x.ndim - 1)) + [(1, 2)])
+    jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(1, 2)])
     >>> F.pad(x, (1, 2, 0, 1), value=3.0)  # x: f32[4, 2, 3]
-    jnp.pad(x, ([(0, 0)] * (x.ndim - 2)) + [(0, 1), (1, 2)], constant_values=3.0)
+    jnp.pad(x, [(0, 0)] * (x.ndim - 2) + [(0, 1), (1, 2)], constant_values=3.0)
     >>> F.pad(x, (1, 2), mode="reflect")  # x: f32[4, 2, 3]
-    jnp.pad(x, ([(0, 0)] * (x.ndim - 1)) + [(1, 2)], mode="reflect")
+    jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(1, 2)], mode="reflect")
     """
     pairs = _pairs(call)
     rank = call.rank("input")

@@ -91,7 +91,7 @@ def binary_cross_entropy_with_logits(call: Call) -> Value:
     >>> F.binary_cross_entropy_with_logits(x, y, weight=z)  # x: f32[2, 3]; y: unit[2, 3]; z: const[3]
     (z * optax.sigmoid_binary_cross_entropy(x, y)).mean()
     >>> F.binary_cross_entropy_with_logits(x, y, pos_weight=z)  # x: f32[2, 3]; y: unit[2, 3]; z: const[3]
-    (((1 - y) * x) + ((1 + ((z - 1) * y)) * nn.softplus(-x))).mean()
+    ((1 - y) * x + (1 + (z - 1) * y) * nn.softplus(-x)).mean()
     """
     losses = call.make("optax.sigmoid_binary_cross_entropy({input}, {target})")
     if call.has("pos_weight"):

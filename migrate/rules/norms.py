@@ -154,7 +154,7 @@ def pairwise_distance(call: Call) -> Expr:
     """Adds eps to the difference.
 
     >>> F.pairwise_distance(x, y)  # x: f32[2, 3]; y: f32[2, 3]
-    jnp.linalg.norm((x - y) + 1e-06, axis=-1)
+    jnp.linalg.norm(x - y + 1e-06, axis=-1)
     """
     difference = call.make("{x1} - {x2} + {eps}")
     more = call.given(keepdim="keepdims")

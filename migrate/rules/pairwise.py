@@ -141,7 +141,7 @@ def lerp(call: Call) -> Expr:
     """From `input` at weight 0 to `end` at weight 1.
 
     >>> torch.lerp(x, y, 0.3)  # x: f32[2, 3]; y: f32[2, 3]
-    x + (0.3 * (y - x))
+    x + 0.3 * (y - x)
     """
     return call.make("{input} + {weight} * ({end} - {input})")
 
@@ -151,7 +151,7 @@ def _fused(name: str, operator: str) -> Rule:
         value = "{value} * " if call.has("value") else ""
         return call.make(f"{{input}} + {value}{{tensor1}} {operator} {{tensor2}}")
 
-    example = f">>> torch.{name}(x, y, z)  # x: f32[2, 3]; y: f32[2, 3]; z: pos[3]\n    x + (y {operator} z)"
+    example = f">>> torch.{name}(x, y, z)  # x: f32[2, 3]; y: f32[2, 3]; z: pos[3]\n    x + y {operator} z"
     doc = f"Adds value * tensor1 {operator} tensor2.\n\n    {example}\n"
     names = (f"torch.{name}", f"Tensor.{name}")
     return Rule(names, signature("input, tensor1, tensor2, *, value=1"), function, False, "like", doc, "pairwise")
@@ -203,7 +203,7 @@ def rsub(call: Call) -> Expr:
     >>> torch.rsub(x, y)  # x: f32[2, 3]; y: f32[2, 3]
     y - x
     >>> torch.rsub(x, 3, alpha=2)  # x: f32[2, 3]
-    3 - (2 * x)
+    3 - 2 * x
     """
     return call.make("{other} - {alpha} * {input}" if call.has("alpha") else "{other} - {input}")
 

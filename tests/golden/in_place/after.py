@@ -6,7 +6,7 @@ def run(n: int):
     x = jnp.zeros((n, n))
     x = x.at[0].set(1.0)
     x = x.at[1:, 0].add(2)
-    x = x + (0.5 * jnp.ones((n, n)))
+    x = x + 0.5 * jnp.ones((n, n))
     x.shape
     x = jnp.clip(x, min=0.6)
     y = x

@@ -74,7 +74,7 @@ class Plain(nn.Module):
             scale_init=(
                 nn.initializers.zeros
                 if self.start_as_identity
-                else lambda key, shape, dtype=jnp.float32: 1.0 + (0.02 * jax.random.normal(key, shape, dtype))
+                else lambda key, shape, dtype=jnp.float32: 1.0 + 0.02 * jax.random.normal(key, shape, dtype)
             ),
             training=self.training,
         )
@@ -100,8 +100,7 @@ class Narrow(nn.Module):
         )
         self.between = self.norm(
             self.width // 2,
-            scale_init=lambda key, shape, dtype=jnp.float32: 1.0
-            + (0.02 * jax.random.normal(key, shape, dtype)),
+            scale_init=lambda key, shape, dtype=jnp.float32: 1.0 + 0.02 * jax.random.normal(key, shape, dtype),
             training=self.training,
         )
         self.up = nn.Conv(
@@ -122,7 +121,7 @@ class Narrow(nn.Module):
             scale_init=(
                 nn.initializers.zeros
                 if self.start_as_identity
-                else lambda key, shape, dtype=jnp.float32: 1.0 + (0.02 * jax.random.normal(key, shape, dtype))
+                else lambda key, shape, dtype=jnp.float32: 1.0 + 0.02 * jax.random.normal(key, shape, dtype)
             ),
             training=self.training,
         )

@@ -94,7 +94,7 @@ class Generator(nn.Module):
                         epsilon=0.8,
                         axis=1,
                         scale_init=lambda key, shape, dtype=jnp.float32: 1.0
-                        + (0.02 * jax.random.normal(key, shape, dtype)),
+                        + 0.02 * jax.random.normal(key, shape, dtype),
                     )
                 )
             layers.append(partial(nn.leaky_relu, negative_slope=0.2))
@@ -123,8 +123,7 @@ class Discriminator(nn.Module):
                 BatchNorm(
                     use_running_average=not self.training,
                     axis=1,
-                    scale_init=lambda key, shape, dtype=jnp.float32: 1.0
-                    + (0.02 * jax.random.normal(key, shape, dtype)),
+                    scale_init=lambda key, shape, dtype=jnp.float32: 1.0 + 0.02 * jax.random.normal(key, shape, dtype),
                 ),
                 partial(nn.leaky_relu, negative_slope=0.2),
                 nn.Dense(1, **torch_init(fan_in=8)),
