@@ -138,6 +138,11 @@ class ClassFacts:
     otherwise: dict[str, Kind] = field(default_factory=dict)  # what a held attribute is in another branch
     fields: list[str] = field(default_factory=list)
     extras: str = ""  # the name of the **kwargs that its constructor hands on, and nobody gives it
+    extra_given: set[str] = field(default_factory=set)  # names that calls give such **kwargs
+    ignores: set[str] = field(default_factory=set)  # "*", "**": arguments of its constructor that nothing reads
+    positional: int | None = None  # how many arguments come before such `*args`
+    # the same class with parameters in the place of **kwargs, by the class and their names
+    spelled_out: dict[tuple[object, ...], cst.ClassDef] = field(default_factory=dict)
     attributes: dict[str, Kind] = field(default_factory=dict)
     children: dict[str, Node] = field(default_factory=dict)  # attribute -> its modules
     renamed: dict[str, str] = field(default_factory=dict)  # attribute -> name in the output

@@ -74,6 +74,7 @@ class Plain(Kind):
 
 
 ITERATOR = "iterator"  # the type of what gives each element once
+SIZES = Plain("a number, or one for each axis")  # as layers take their kernel sizes
 
 
 @dataclass(frozen=True)
@@ -360,6 +361,10 @@ def join(a: Kind, b: Kind) -> Kind:
             return other
         if isinstance(one, Plain) and one.what == "None" and isinstance(other, Items):
             return other  # a state that starts as None
+        if isinstance(one, Number) and (other == SIZES or (isinstance(other, Items) and other.joined() == Number())):
+            return SIZES
+        if one == SIZES and isinstance(other, Items) and other.joined() == Number():
+            return SIZES
         if isinstance(one, Number) and isinstance(other, Tensor):
             return replace(other, rank=-1)  # a running sum that starts at 0
     if isinstance(a, Scaler) and isinstance(b, Scaler):

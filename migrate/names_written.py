@@ -10,7 +10,7 @@ import libcst as cst
 from migrate import nodes
 from migrate.nodes import Expr
 
-_PARTS = (ast.Expression, ast.Constant, ast.JoinedStr, ast.FormattedValue, ast.Tuple, ast.expr_context)
+_PARTS = (ast.Expression, ast.Constant, ast.Tuple, ast.expr_context)
 _TERMS = (*_PARTS, ast.BinOp, ast.Add, ast.Sub, ast.Mod, ast.Call, ast.Attribute, ast.Name)
 
 
@@ -36,6 +36,14 @@ def pattern(name: Expr) -> str | None:
 
 def text(name: Expr) -> str | None:
     """The name that an expression of constants gives; None of any other."""
+    found = _value(name)
+    return found if isinstance(found, str) else None
+
+
+def _value(name: Expr) -> str | int | None:
+    if isinstance(name, cst.FormattedString):
+        parts = [_part(part) for part in name.parts]
+        return None if None in parts else "".join(map(str, parts))
     try:
         tree = ast.parse(nodes.code(name).strip(), mode="eval")
     except SyntaxError:
@@ -45,11 +53,21 @@ def text(name: Expr) -> str | None:
         value = eval(compile(tree, "", "eval"), {"__builtins__": {"str": str}}) if plain else None
     except (TypeError, ValueError, LookupError, NameError, AttributeError):
         return None
-    return value if isinstance(value, str) else None
+    return value if isinstance(value, str | int) else None
+
+
+def _part(part: cst.BaseFormattedStringContent) -> str | int | None:
+    """A part of an f-string, where it is a constant."""
+    if isinstance(part, cst.FormattedStringText):
+        return part.value
+    plain = isinstance(part, cst.FormattedStringExpression) and part.format_spec is None and part.conversion is None
+    return _value(part.expression) if plain and isinstance(part, cst.FormattedStringExpression) else None
 
 
 def _harmless(part: ast.AST) -> bool:
     """Whether a term is none of those that may do more than put a text together."""
     if isinstance(part, ast.Attribute):
         return part.attr == "format" and isinstance(part.value, ast.Constant) and "." not in str(part.value.value)
+    if isinstance(part, ast.Constant):
+        return re.search(r"\d{4}", str(part.value)) is None  # the width of a field
     return not isinstance(part, ast.Name) or part.id == "str"

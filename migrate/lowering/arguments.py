@@ -93,6 +93,7 @@ class Arguments(StateAccess):
         unknown = set(bound) - {parameter.name for parameter in parameters}
         if unknown:
             raise Unsupported("MIG302", f"{api} has no argument {', '.join(sorted(unknown))}")
+        bound = {p.name: bound[p.name] for p in parameters if p.name in bound}  # a keyword may be written first
         if not keep_layout:
             bound = {name: at_first(value) for name, value in bound.items()}
             rest = [at_first(value) for value in rest]

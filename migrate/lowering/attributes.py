@@ -173,7 +173,9 @@ class Attributes(NamedWeights, ParameterLists, ModuleLists, LayerWeights, Shared
     def hold(self, facts: ClassFacts, line: cst.SimpleStatementLine, name: str, value: Value) -> list[Statement]:
         """An attribute that is filled or replaced later: a variable until then, since Flax freezes attributes."""
         other = _other_name(name, value.kind)
-        local = other if name in facts.fields or name in self.env.kinds else name
+        method = facts.method(self.scope.rpartition(".")[2])
+        taken = {*facts.fields, *self.env.kinds, *(usage.stores(method.body) if method is not None else ())}
+        local = other if name in taken else name
         facts.held[name] = local
         if name in facts.seen:
             facts.otherwise[name] = facts.seen[name]

@@ -55,6 +55,8 @@ class BuiltinCalls(AttributesByName, LayerTests, Distributed, Binding):
         tested = self.layer_test(node) if name == "isinstance" else None
         if tested is not None:
             return tested
+        if name == "locals" and self.context == "setup":
+            raise Unsupported("MIG201", "locals() of a constructor, whose arguments are fields in Flax")
         if name == "int" and len(node.args) == 1:
             known = self.launcher_variable(node.args[0].value)
             if known is not None:

@@ -30,7 +30,8 @@ from migrate.library_modules import MIXIN
 from migrate.lowering.changed_buffers import changed_attributes
 from migrate.lowering.constructors import built_methods, certain, extras_handed_on, repeated
 from migrate.lowering.custom_gradients import AUTOGRAD_FUNCTION, CustomGradients
-from migrate.lowering.inheritance import FRAMEWORK, Inheritance
+from migrate.lowering.inheritance import FRAMEWORK
+from migrate.lowering.keyword_fields import KeywordFields
 from migrate.lowering.layer_subclasses import LayerSubclasses
 from migrate.lowering.registered_settings import RegisteredSettings
 from migrate.lowering.sequential_subclasses import SEQUENTIAL, as_module
@@ -45,7 +46,7 @@ from migrate.states import MODE_IS_A_FIELD, MODES
 _FOREIGN = Plain("imported")  # of another package, or a class that inherits from one of those
 
 
-class Classes(LayerSubclasses, WeightMethods, CustomGradients, RegisteredSettings, Inheritance):
+class Classes(LayerSubclasses, WeightMethods, CustomGradients, RegisteredSettings, KeywordFields):
     """Definitions of classes."""
 
     def statement_ClassDef(self, node: cst.ClassDef) -> list[Statement]:
@@ -129,6 +130,7 @@ class Classes(LayerSubclasses, WeightMethods, CustomGradients, RegisteredSetting
         name = inside(self.unit.scope, node.name.value)
         facts = self.script.classes.setdefault(name, ClassFacts(name, node))
         mixed = self.note_borrowed(facts, node)
+        node = self.with_keywords(facts, node)
         written = self.written_out(node, base) if base is not None else None
         if written is not None:
             node, base = written, self.module_base(written)

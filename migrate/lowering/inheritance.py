@@ -54,6 +54,7 @@ class Inheritance(Arguments):
         if "__init__" not in own:
             facts.fields, facts.field_kinds, facts.field_types = base.fields, base.field_kinds, base.field_types
         facts.seen = dict(base.seen)
+        facts.certain |= base.certain
         facts.attributes = {**base.attributes, **facts.attributes}
         for mine, theirs in (
             (facts.children, base.children),

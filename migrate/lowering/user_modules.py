@@ -74,7 +74,11 @@ class UserModules(OptionsByName, Builders, LayerWeights):
         if facts.extends:
             return self.construct_extended(node, callee, facts)
         args = []
-        for arg, name in zip(node.args, argument_names(node.args, facts.fields), strict=True):
+        for arg, name in zip(node.args, argument_names(node.args, facts.fields[: facts.positional]), strict=True):
+            if self.says_nothing(facts, arg, name):
+                continue
+            if arg.keyword is not None and name not in facts.fields:
+                facts.extra_given.add(name)
             if facts.extras and (arg.star == "**" or (arg.keyword is not None and name not in facts.fields)):
                 raise Unsupported("MIG201", f"`{nodes.code(arg)}` for the **kwargs of {spelled(kind.cls)}")
             value = self.usable(self.expr(arg.value))
@@ -107,6 +111,13 @@ class UserModules(OptionsByName, Builders, LayerWeights):
         if self.context == "forward":
             made = self.made_in_passing(made, kind.cls)
         return Value(made, Module((ClassNode(kind.cls),)))
+
+    @staticmethod
+    def says_nothing(facts: ClassFacts, arg: cst.Arg, name: str) -> bool:
+        """Whether an argument goes into `*args` or `**kwargs` of a constructor that never reads them."""
+        if arg.keyword is not None:
+            return "**" in facts.ignores and name not in facts.fields
+        return "*" in facts.ignores and not name and not arg.star
 
     def made_in_passing(self, made: cst.Call, cls: str) -> Expr:
         """`Attention(8, parent=None).bind({})` for a module without weights that a forward pass makes: Flax adopts

@@ -10,7 +10,7 @@ import libcst as cst
 
 from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Items, Module, TorchName
+from migrate.kinds import SIZES, Items, Module, TorchName
 from migrate.nodes import Expr
 from migrate.rules.rule import Call
 
@@ -21,6 +21,8 @@ def _repeated(call: Call, name: str, count: int) -> Expr:
         return value.node
     if isinstance(value.node, cst.List):
         return nodes.tuple_of([element.value for element in value.node.elements])
+    if value.kind == SIZES:
+        return nodes.call(call.snippet("for_each_axis"), value.node, nodes.expression(str(count)))
     return nodes.tuple_of([value.node] * count)
 
 
@@ -44,7 +46,7 @@ def _pool_padding(call: Call, name: str, count: int) -> Expr:
 def _fan_in(call: Call, name: str, count: int) -> Expr:
     sizes = _repeated(call, "kernel_size", count)
     if not isinstance(sizes, cst.Tuple):
-        raise Unsupported("MIG203", f"{call.api}: kernel_size must be a number or a tuple here")
+        sizes = nodes.tuple_of([nodes.call("np.prod", sizes)])
     factors = [nodes.parenthesized(size.value) for size in sizes.elements]
     channels: Expr = nodes.parenthesized(call.node("in_channels"))
     if not nodes.is_literal(call.node("groups"), 1):

@@ -208,3 +208,13 @@ class Pair:
             ):
                 found.append(f"{leaf.flax}: the manifest says {known}, init makes {length}")
         return found
+
+
+def assert_same(written: str, sample: Sample) -> None:
+    """A module of a script's does what its rewrite does from the same weights, in both modes."""
+    pair = Pair(written, rewritten.clean(written), "float64")
+    inputs = example_inputs(sample, "float64")
+    found = pair.tree_problems(inputs)
+    for train in (False, True) if pair.trains else (False,):
+        found += [f"train={train}: {difference.what}" for difference in pair.differing(inputs, train)]
+    assert not found, "\n".join(found)

@@ -13,7 +13,7 @@ import torch
 
 from migrate.layers.layer import Sample
 from tests.conformance import rewritten
-from tests.conformance.run_layer import Pair, example_inputs
+from tests.conformance.run_layer import assert_same
 
 HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n\n\n"
 PARAMETER_LISTS = """class M(nn.Module):
@@ -406,13 +406,7 @@ def diffusers(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", FORMS)
 def test_the_same_from_the_same_weights(name: str, float64: None) -> None:
     text, sample = FORMS[name]
-    written = HEAD + text
-    pair = Pair(written, rewritten.clean(written), "float64")
-    inputs = example_inputs(sample, "float64")
-    found = pair.tree_problems(inputs)
-    for train in (False, True) if pair.trains else (False,):
-        found += [f"train={train}: {difference.what}" for difference in pair.differing(inputs, train)]
-    assert not found, "\n".join(found)
+    assert_same(HEAD + text, sample)
 
 
 @pytest.mark.parametrize(

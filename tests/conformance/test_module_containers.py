@@ -1,0 +1,155 @@
+"""How module classes put their parts together: outputs, gradients and weights in both frameworks, or a code."""
+
+from __future__ import annotations
+
+import pytest
+
+from migrate.layers.layer import Sample
+from tests.conformance import rewritten
+from tests.conformance.run_layer import assert_same
+
+HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n\n\n"
+FILLED_LATER = """class M(nn.Module):
+    def __init__(self, width=4, depth=2):
+        super().__init__()
+        net = nn.Sequential()
+        net.add_module("first", nn.Linear(width, 5))
+        for i in range(2):
+            net.add_module(f"middle{i}", nn.Linear(5, 5))
+        net.add_module(name="last", module=nn.Tanh())
+        self.net = net
+        self.row = nn.Sequential()
+        for _ in range(depth):
+            self.row.append(nn.Linear(5, 5))
+            self.row.append(nn.ReLU())
+        self.heads = nn.ModuleDict({"a": nn.Linear(5, 3)})
+        self.heads["b"] = nn.Linear(5, 3)
+        self.heads.update({"c": nn.Linear(5, 3)})
+        self.layers = nn.ModuleList([nn.Linear(3, 3) for _ in range(depth)])
+        self.layers += [nn.Linear(3, 3)]
+        self.layers.insert(0, nn.LayerNorm(3))
+
+    def forward(self, x):
+        x = self.row(self.net(x))
+        x = self.heads["a"](x) + self.heads["b"](x) * self.heads["c"](x)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+"""
+NAMED_IN_LOOPS = """class M(nn.Module):
+    def __init__(self, sizes=(4, 5, 6)):
+        super().__init__()
+        for i, (a, b) in enumerate(zip(sizes[:-1], sizes[1:])):
+            self.add_module("fc%d" % i, nn.Linear(a, b))
+            setattr(self, "norm{}".format(i), nn.LayerNorm(b))
+        self.scales = {"low": 1.0, "high": 2.0}
+        for name, value in self.scales.items():
+            self.register_buffer(f"{name}_scale", torch.full((6,), value), persistent=False)
+        for name in ("query", "key"):
+            setattr(self, name, nn.Linear(6, 6))
+
+    def forward(self, x):
+        for i in range(2):
+            x = getattr(self, "norm{}".format(i))(getattr(self, "fc%d" % i)(x))
+        return self.query(x) * self.low_scale + self.key(x) * self.high_scale
+"""
+SEVERAL_TIMES = """class M(nn.Module):
+    def __init__(self):
+        super().__init__()
+        layer = nn.Linear(4, 4)
+        self.layers = nn.ModuleList([layer, nn.Linear(4, 4), layer])
+        self.row = nn.Sequential(*[layer for _ in range(2)])
+        self.again = nn.ModuleList([nn.Linear(4, 4)] * 3)
+        self.heads = nn.ModuleDict({"x": layer})
+        self.scale = nn.Parameter(torch.ones(4))
+        self.same_scale = self.scale
+
+    def forward(self, x):
+        for layer in [*self.layers, *self.again]:
+            x = layer(x).relu()
+        return self.heads["x"](self.row(x)) * self.scale + self.same_scale
+"""
+KEYWORDS_HANDED_ON = """class Conv(nn.Module):
+    def __init__(self, inputs, outputs, *args, **kwargs):
+        super().__init__()
+        self.conv = nn.Conv2d(inputs, outputs, bias=False, **kwargs)
+        self.norm = nn.BatchNorm2d(outputs)
+
+    def forward(self, x):
+        return F.relu(self.norm(self.conv(x)), inplace=True)
+
+
+class Scaled(Conv):
+    def __init__(self, scale, **kwargs):
+        super().__init__(3, 4, **kwargs)
+        self.scale = scale
+
+    def forward(self, x, **unused):
+        return super().forward(x) * self.scale
+
+
+class M(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = Scaled(2.0, kernel_size=3, padding=1)
+        self.second = Conv(4, 4, "ignored", kernel_size=(1, 3), stride=2)
+
+    def forward(self, x):
+        return self.second(self.first(x, mask=None))
+"""
+PARTS_IN_ORDER = """class Base(nn.Module):
+    activation = nn.ReLU
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(4, 4)
+        self.second = self.activation()
+
+
+class M(Base):
+    activation = nn.Tanh
+
+    def __init__(self):
+        super().__init__()
+        self.third = nn.Linear(4, 4)
+
+    def forward(self, x):
+        for part in self.children():
+            x = part(x)
+        for name, part in self.named_children():
+            x = part(x) * len(name)
+        return x
+"""
+FORMS = {
+    "containers that are filled later": (FILLED_LATER, Sample("M()", (3, 4))),
+    "attributes that loops name": (NAMED_IN_LOOPS, Sample("M()", (3, 4))),
+    "modules that are part of lists several times": (SEVERAL_TIMES, Sample("M()", (3, 4))),
+    "keywords that constructors hand on": (KEYWORDS_HANDED_ON, Sample("M()", (2, 3, 6, 6))),
+    "all parts in their order": (PARTS_IN_ORDER, Sample("M()", (3, 4))),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_the_same_from_the_same_weights(name: str, float64: None) -> None:
+    text, sample = FORMS[name]
+    assert_same(HEAD + text, sample)
+
+
+@pytest.mark.parametrize(
+    ("made", "forward", "said"),
+    [
+        ("self.a = nn.Linear(4, 4)", 'self.register_buffer("b", x)', "MIG301 nn.Module.register_buffer inside"),
+        ("self.a = nn.Linear(4, 4)", "x = list(self._modules.values())[0](x)", "MIG301 self._modules"),
+        ("self.a = nn.ModuleList([nn.Linear(4, 4)] * width)", "x = self.a[0](x)", "MIG201 [nn.Linear(4, 4)] * width"),
+        ("given = locals(); self.a = nn.Linear(4, 4)", "x = self.a(x)", "MIG201 locals() of a constructor"),
+        (
+            "net = nn.Sequential(nn.Tanh()); self.a = net[0]",
+            "x = self.a(x)",
+            "MIG201 net is taken apart in a constructor",
+        ),
+    ],
+)
+def test_what_is_refused(made: str, forward: str, said: str) -> None:
+    head = f"class M(nn.Module):\n    def __init__(self, width=4):\n        super().__init__()\n        {made}\n\n"
+    found = rewritten.conversion(f"{HEAD}{head}    def forward(self, x):\n        {forward}\n        return x\n").report
+    assert any(f"{one.code} {one.message}".startswith(said) for one in found.diagnostics), found.diagnostics
