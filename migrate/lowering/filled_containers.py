@@ -81,11 +81,11 @@ class FilledContainers(LoopsWrittenOut):
         others = [one for one in between if not _fills(one, container.path)]
         if any(container.path in usage.paths(one) for one in others):
             return
-        known = self.unit.apart.get(container.line)
+        known = self.unit.whole.get(container.line)
         if known is None:
             known = self.at_once(container, between, others) or self.as_filled_list(container, between)
         if known is not None:
-            self.unit.apart[container.line] = known
+            self.unit.whole[container.line] = known
             block.replace(block.index, fills[-1] + 1, known)
 
     def at_once(

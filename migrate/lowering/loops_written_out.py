@@ -25,8 +25,8 @@ class LoopsWrittenOut(Scope):
         if self.context not in ("setup", "forward") or loop.orelse is not None or loop.asynchronous is not None:
             return None
         names = usage.target_names(loop.target)
-        if loop in self.unit.apart:
-            return self.unit.apart[loop]
+        if loop in self.unit.whole:
+            return self.unit.whole[loop]
         if not names or not _names_by(loop.body, names) or suites.may_leave(loop.body):
             return None
         each = self.known_items(loop.iter)
@@ -44,7 +44,7 @@ class LoopsWrittenOut(Scope):
         if made:
             made[0] = made[0].with_changes(leading_lines=[*loop.leading_lines, *suites.comments(made[0])])
             self.unit.stands_for(made[0], loop)
-        self.unit.apart[loop] = made
+        self.unit.whole[loop] = made
         return made
 
     def all_stand_for(self, made: Statement, original: Statement) -> None:

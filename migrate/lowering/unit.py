@@ -120,6 +120,8 @@ class Unit:
     plain: dict[Statement, Statement] = field(default_factory=dict)  # statements in plain terms; kept between rounds
     apart: dict[Statement, list[Statement]] = field(default_factory=dict)  # the same, of what becomes several
     pieces: dict[Statement, Statement] = field(default_factory=dict)  # parts of a line -> the line
+    # containers and loops whose parts have names -> what stands for them and those after them; kept between rounds
+    whole: dict[Statement, list[Statement]] = field(default_factory=dict)
     named: dict[Statement, Statement] = field(default_factory=dict)  # backward() -> what gives its loss its own place
     precisions: dict[Statement, cst.BaseExpression | None] = field(default_factory=dict)  # of autocast around them
 
