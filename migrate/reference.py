@@ -150,14 +150,16 @@ def _agreement_markdown() -> str:
         "in both frameworks: values, gradients, shapes and types have to agree. Of random draws and of memory that "
         "nothing has written to, only shapes and types.\n",
         f"{total} That is {total.agrees / total.samples:.1%}; of those that are not refused, "
-        f"{total.agrees / (total.samples - total.refused):.1%}. An error in JAX comes of what a source "
-        "does not tell, mostly an axis of a tensor without axes, which torch accepts; each API says of what.\n",
-        "| operator | samples | agree | refused by code | error in JAX | differ |",
-        "| --- | --- | --- | --- | --- | --- |",
+        f"{total.agrees / (total.samples - total.refused):.1%}. Some samples ask for what "
+        "depends on the type or the axes of a tensor, mostly an axis of one that has none, which torch accepts: where "
+        "the source shows them, the same call is refused by a code or agrees (measured as well), else JAX raises an "
+        "error as it traces. Of other errors, and of what differs, each API says the cause.\n",
+        "| operator | samples | agree | refused by code | refused where shown | error in JAX | differ |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     for name, found in agreement.measured().items():
         if name.startswith("operator "):
-            counts = (found.samples, found.agrees, found.refused, found.raises, found.differs)
+            counts = (found.samples, found.agrees, found.refused, found.loud, found.raises, found.differs)
             lines.append(f"| `{name.removeprefix('operator ')}` | {' | '.join(map(str, counts))} |")
     return "\n".join(lines) + "\n"
 

@@ -17,6 +17,7 @@ from migrate.kinds import (
     Tensor,
 )
 from migrate.lowering.elements import part_kind
+from migrate.lowering.masked import MaskedSelections
 from migrate.lowering.scalars import Scalars
 from migrate.lowering.scope import NOWHERE
 from migrate.nodes import Expr
@@ -27,7 +28,7 @@ _GENERATED = {"jnp", "jax", "nn", "optax", "partial", "example", "np", "serializ
 _LONG = 300  # characters beyond which a definition is no longer followed
 
 
-class Binding(Scalars):
+class Binding(Scalars, MaskedSelections):
     """Names and their definitions."""
 
     def bind(self, target: cst.CSTNode, kind: Kind, layout: str = "first") -> None:

@@ -26,6 +26,9 @@ class Calls(MethodCalls):
         self.refuse_changed_input(node)
         if self.is_contextlib(node):
             return self.torch_contextlib_nullcontext(node)
+        selected = self.of_selection(node)
+        if selected is not None:
+            return selected
         drawing = self.host_only(nodes.dotted(func) or "") if self.under_jit else ""
         if drawing:
             return self.drawn(node, drawing)

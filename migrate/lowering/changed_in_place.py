@@ -9,6 +9,7 @@ from migrate.diagnostics import Unsupported
 from migrate.kinds import Items, Number, Plain, Tensor, join
 from migrate.lowering.changed_buffers import ChangedBuffers
 from migrate.lowering.leaves import Leaves
+from migrate.lowering.masked import is_scalar
 from migrate.lowering.optimizer_statements import OptimizerStatements
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.nodes import Expr, Statement
@@ -26,7 +27,8 @@ class ChangedInPlace(Leaves, OptimizerStatements, ChangedBuffers):
         base = self.expr(target.value)
         if isinstance(base.kind, OptimizerGroups) and base.kind.one:
             return self.set_hyperparameter(target, base.kind, self.node(small.value))
-        value = self.expr(small.value)
+        whole = self.whole_of(small.value, target) if isinstance(base.kind, Tensor) else None
+        value = self.expr(small.value if whole is None else whole)
         if not isinstance(base.kind, Tensor):
             self.share([], small.value)
             lowered = self.expr(target)
@@ -36,7 +38,7 @@ class ChangedInPlace(Leaves, OptimizerStatements, ChangedBuffers):
         if not isinstance(target.value, cst.Name) and self.variable_of(target) is None:
             raise Unsupported("MIG303", f"{nodes.code(target.value)} is changed in place")
         self.own(target.value)
-        if isinstance(value.kind, Number):
+        if whole is not None or is_scalar(value):
             masked = self.masked_part(target, base, value)
             if masked is not None:
                 return self.bound_again(line, target, masked)
@@ -60,25 +62,17 @@ class ChangedInPlace(Leaves, OptimizerStatements, ChangedBuffers):
         if not isinstance(index, cst.Index) or isinstance(index.value, cst.Tuple):
             return None
         mask = self.expr(index.value)
-        if not isinstance(mask.kind, Tensor) or mask.kind.dtype != "bool" or not isinstance(base.kind, Tensor):
+        if not self.is_mask(index.value, mask) or not isinstance(base.kind, Tensor):
             return None
+        mask = self.as_array(mask)
         filling = {"x": layouts.first(base), "m": layouts.first(mask), "v": layouts.first(value)}
         keeps_type = base.kind.dtype == "float" or isinstance(nodes.literal(value.node), int) or value.kind == base.kind
         if keeps_type and self.same_shape(index.value, mask, target.value, base):
             return nodes.expression("jnp.where({m}, {v}, {x})", **filling)
-        if self.context in HOST_CONTEXTS:
+        if self.context in HOST_CONTEXTS and not self.under_jit:
             return None
         self.unit.use_snippet("set_where")
         return nodes.expression("set_where({x}, {m}, {v})", **filling)
-
-    def same_shape(self, written: Expr, mask: Value, whole: Expr, base: Value) -> bool:
-        """Whether a mask surely has the shape of what it is the index of."""
-        if isinstance(written, cst.Comparison):
-            sides = [written.left, *(part.comparator for part in written.comparisons)]
-            tensors = [side for side in sides if not isinstance(self.expr(side).kind, Number)]
-            return all(nodes.code(side) == nodes.code(whole) for side in tensors)
-        assert isinstance(base.kind, Tensor) and isinstance(mask.kind, Tensor)
-        return base.kind.rank == mask.kind.rank > 0
 
     def changed_part(
         self, line: cst.SimpleStatementLine, small: cst.AugAssign, target: cst.Subscript
@@ -93,7 +87,7 @@ class ChangedInPlace(Leaves, OptimizerStatements, ChangedBuffers):
         self.own(target.value)
         change = layouts.first(self.array(small.value))
         changed = nodes.expression(f"{{x}} {operator[0]} {{v}}", x=layouts.first(base), v=change)
-        if isinstance(self.expr(small.value).kind, Number):
+        if is_scalar(self.expr(small.value)):
             masked = self.masked_part(target, base, Value(changed, base.kind))
             if masked is not None:
                 return self.bound_again(line, target, masked)

@@ -106,7 +106,7 @@ class Containers(ChosenWeights, ParameterGroups, LoopsWrittenOut, Binding):
             if isinstance(index, cst.Index):
                 value = self.expr(index.value)
                 if isinstance(base.kind, Tensor):
-                    value = self.index(value)
+                    value = self.index(index.value, value)
                 elif is_indexed_by_numbers(base):
                     value = self.as_scalar(value)
                 indices.append(value)
@@ -122,9 +122,10 @@ class Containers(ChosenWeights, ParameterGroups, LoopsWrittenOut, Binding):
         made = node.with_changes(value=nodes.parenthesized(layouts.first(base)), slice=slices)
         return Value(made, item_kind(base.kind, node, indices))
 
-    def index(self, value: Value) -> Value:
+    def index(self, node: Expr, value: Value) -> Value:
         """An index of a tensor: torch also takes lists, JAX does not."""
-        if isinstance(value.kind, Tensor) and value.kind.dtype == "bool" and self.context not in HOST_CONTEXTS:
+        traced = self.under_jit or self.context not in HOST_CONTEXTS
+        if traced and self.is_mask(node, value):
             raise Unsupported("MIG302", "a boolean mask as index has a shape that depends on the data")
         if isinstance(value.kind, Items) and value.kind.type == "list":
             return Value(nodes.call("jnp.array", value.node), Tensor("int"))

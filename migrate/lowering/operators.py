@@ -34,6 +34,7 @@ from migrate.optimizers import OPTIMIZERS, RUNNING
 from migrate.rules.rule import Value, signature
 from migrate.weight_kinds import WEIGHT_NAME, Weight
 
+_BITWISE = (cst.BitAnd, cst.BitOr, cst.BitXor)
 _COMPARISONS_OF_IDENTITY = (cst.Is, cst.IsNot, cst.In, cst.NotIn)
 
 
@@ -221,7 +222,10 @@ def _arithmetic(operator: cst.BaseBinaryOp, left: Kind, right: Kind) -> Kind:
     if isinstance(left, Tensor) or isinstance(right, Tensor):
         tensors = [kind for kind in (left, right) if isinstance(kind, Tensor)]
         dtype = "float" if any(kind.dtype == "float" for kind in tensors) or isinstance(operator, cst.Divide) else ""
-        rank = tensors[0].rank if len(tensors) == 1 or tensors[0].rank == tensors[-1].rank else -1
+        if isinstance(operator, _BITWISE) and len(tensors) == 2 and tensors[0].dtype == tensors[1].dtype:
+            dtype = tensors[0].dtype
+        ranks = [kind.rank for kind in tensors]
+        rank = max(ranks) if min(ranks) >= 0 else -1  # they broadcast
         if isinstance(operator, cst.MatrixMultiply):
             rank = -1
         origins = frozenset().union(*(kind.origins for kind in tensors))

@@ -28,6 +28,7 @@ from migrate.nodes import Expr
 from migrate.optimizers import COMPOSED, LOSSES, SCHEDULES
 from migrate.rules.catalogue import RULES
 from migrate.rules.creation import DTYPES
+from migrate.rules.limits import refuse_by_kind
 from migrate.rules.rule import Call, Rule, Value, result_kind, signature
 from migrate.weight_kinds import Weight
 
@@ -171,6 +172,7 @@ class TorchCalls(Losses, PretrainedTables, Optimizers, Distributed, DataLoading,
         """What a rule makes of its arguments. One that it writes more than once, and that calls a module or a function
         of the script, is computed before the statement: a module draws and changes its state at each call."""
         call.hold = None if self.nested or self.conditional else self.held
+        refuse_by_kind(call)
         made = rule.function(call)
         text = nodes.code(made.node if isinstance(made, Value) else made)
         repeated = [n for n, v in call.bound.items() if _calls_more(v.node) and text.count(nodes.code(v.node)) > 1]

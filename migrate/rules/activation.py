@@ -5,7 +5,7 @@ import libcst as cst
 from migrate.diagnostics import Unsupported
 from migrate.kinds import Number, Tensor
 from migrate.nodes import Expr
-from migrate.rules.rule import Call, Rule, Value, register, rule, signature
+from migrate.rules.rule import Call, Rule, Value, as_float, register, rule, signature
 
 # torch name: (target, parameters, further names)
 _ACTIVATIONS: dict[str, tuple[str, str, tuple[str, ...]]] = {
@@ -25,7 +25,7 @@ _ACTIVATIONS: dict[str, tuple[str, str, tuple[str, ...]]] = {
 
 def _activation(name: str, target: str, parameters: str, more: tuple[str, ...]) -> Rule:
     def function(call: Call) -> Expr:
-        return call.make(f"{target}({{input}})")
+        return call.make(f"{target}({{x}})", x=as_float(call, "input") if name == "sigmoid" else call.node("input"))
 
     names = (f"torch.nn.functional.{name}", *more)
     doc = f"Elementwise.\n\n    >>> F.{name}(x)  # x: f32[2, 3]\n    {target}(x)\n"
@@ -145,7 +145,7 @@ def glu(call: Call) -> Expr:
     dtype="float",
 )
 def hardtanh(call: Call) -> Expr:
-    """A clamp.
+    """A clamp. The gradient at the bounds is 0 in torch and 1 in JAX, 0.5 where they are given.
 
     >>> F.hardtanh(x)  # x: f32[2, 3]
     nn.hard_tanh(x)

@@ -10,10 +10,21 @@ from migrate.rules.rule import Call, Value, plain, rule
 
 _plain = partial(plain, family="complex_numbers", dtype="")
 
-_plain(
-    "torch.complex", "real, imag", "jax.lax.complex({real}, {imag})", "From its two parts.",
-    "torch.complex(x, y).abs()  # x: f32[2, 3]; y: f32[2, 3] -> absolute(jax.lax.complex(x, y))",
-)  # fmt: skip
+
+@rule("torch.complex", signature="real, imag")
+def from_parts(call: Call) -> Expr:
+    """From its two parts, which broadcast in torch alone.
+
+    >>> torch.complex(x, y).abs()  # x: f32[2, 3]; y: f32[2, 3]
+    absolute(jax.lax.complex(x, y))
+    >>> torch.complex(x.view(2, 3), y.view(3)).abs()  # x: f32[2, 3]; y: f32[3]
+    absolute(jax.lax.complex(*jnp.broadcast_arrays(x.reshape(2, 3), y.reshape(3))))
+    """
+    if call.rank("real") == call.rank("imag"):
+        return call.make("jax.lax.complex({real}, {imag})")
+    return call.make("jax.lax.complex(*jnp.broadcast_arrays({real}, {imag}))")
+
+
 _plain(
     "torch.polar", "abs, angle", "{abs} * jnp.exp(1j * {angle})", "From size and angle.",
     "torch.view_as_real(torch.polar(x, y))  # x: pos[2, 3]; y: f32[2, 3] -> "

@@ -68,12 +68,13 @@ def margin_ranking_loss(call: Call) -> Value:
 
 @rule("torch.nn.functional.hinge_embedding_loss", signature=f"input, target, margin=1.0, {LOSS}")
 def hinge_embedding_loss(call: Call) -> Value:
-    """Targets are 1 and -1.
+    """Targets are 1 and -1; of others torch adds up both.
 
-    >>> F.hinge_embedding_loss(x, (y > 0).float() * 2 - 1)  # x: f32[5]; y: spread[5]
-    jnp.where(((y > 0).astype(jnp.float32) * 2 - 1) == 1, x, nn.relu(1.0 - x)).mean()
+    >>> F.hinge_embedding_loss(x, y)  # x: f32[3]; y: i32[3]
+    (jnp.where(y == -1, 0, x) + jnp.where(y == 1, 0, nn.relu(1.0 - x))).mean()
     """
-    return reduced(call, call.make("jnp.where({target} == 1, {input}, nn.relu({margin} - {input}))"))
+    near, far = "jnp.where({target} == -1, 0, {input})", "jnp.where({target} == 1, 0, nn.relu({margin} - {input}))"
+    return reduced(call, call.make(f"{near} + {far}"))
 
 
 @rule("torch.nn.functional.cosine_embedding_loss", signature=f"input1, input2, target, margin=0, {LOSS}")

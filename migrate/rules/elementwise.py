@@ -3,7 +3,7 @@
 from migrate import nodes
 from migrate.kinds import Tensor
 from migrate.nodes import Expr
-from migrate.rules.rule import Call, Rule, register, rule, signature
+from migrate.rules.rule import Call, Rule, as_float, register, rule, signature
 
 # torch name: (expression of the target, dtype of the result, an input that it is defined for)
 ONE_TO_ONE: dict[str, tuple[str, str, str]] = {
@@ -65,9 +65,12 @@ ONE_TO_ONE: dict[str, tuple[str, str, str]] = {
 }
 
 
+_OF_FLOATS = ("sigmoid", "rsqrt")  # JAX takes nothing else
+
+
 def _one_to_one(name: str, template: str, dtype: str, example: str) -> Rule:
     def function(call: Call) -> Expr:
-        return call.make(template)
+        return call.make(template, input=as_float(call, "input") if name in _OF_FLOATS else call.node("input"))
 
     shown = template.replace("{input}", "x")
     doc = f"The same in JAX.\n\n    >>> torch.{name}(x)  # x: {example}\n    {shown}\n"
@@ -94,7 +97,7 @@ def absolute_value(call: Call) -> Expr:
 
 @rule("torch.pow", "Tensor.pow", signature="input, exponent", elementwise=True)
 def power(call: Call) -> Expr:
-    """A power, as the operator.
+    """A power, as the operator. The gradient of `x ** 0.0` at 0 is 0 in torch and NaN in JAX, unlike that of `x ** 0`.
 
     >>> torch.pow(x, 2)  # x: f32[2, 3]
     x ** 2
@@ -112,23 +115,34 @@ def power(call: Call) -> Expr:
     "torch.clamp", "Tensor.clamp", "torch.clip", "Tensor.clip", signature="input, min=None, max=None", elementwise=True
 )
 def clamp(call: Call) -> Expr:
-    """The gradient at the bounds is 1 in torch and 0.5 or 1 in JAX, at exact ties only.
+    """The gradient at a bound is 1 in torch and 0.5 in JAX, unless that is told.
 
     >>> torch.clamp(x, -0.5, 0.5)  # x: f32[2, 3]
-    jnp.clip(x, -0.5, 0.5)
+    clamp(x, -0.5, 0.5)
     >>> x.clamp(min=0.1)  # x: f32[2, 3]
+    clamp(x, min=0.1)
+    >>> x.clamp(min=0.1)  # x: f32[2, 3]; on the host
     jnp.clip(x, min=0.1)
     """
+    function = _clamping(call)
     if call.has("min") and call.has("max"):
-        return call.make("jnp.clip({input}, {min}, {max})")
-    return call.make("jnp.clip({input}, min={min})") if call.has("min") else call.make("jnp.clip({input}, max={max})")
+        return call.make(f"{function}({{input}}, {{min}}, {{max}})")
+    bound = "min" if call.has("min") else "max"
+    return call.make(f"{function}({{input}}, {bound}={{{bound}}})")
+
+
+def _clamping(call: Call) -> str:
+    """The function that clamps: torch's gradient at a bound where jit may take one."""
+    kind = call.kind("input")
+    whole = isinstance(kind, Tensor) and kind.dtype in ("int", "bool")
+    return call.snippet("clamp") if call.traced and not whole else "jnp.clip"
 
 
 def _one_sided(name: str) -> Rule:
     def function(call: Call) -> Expr:
-        return call.make(f"jnp.clip({{input}}, {name}={{{name}}})")
+        return call.make(f"{_clamping(call)}({{input}}, {name}={{{name}}})")
 
-    doc = f"Clamps on one side.\n\n    >>> x.clamp_{name}(0.1)  # x: f32[2, 3]\n    jnp.clip(x, {name}=0.1)\n"
+    doc = f"Clamps on one side.\n\n    >>> x.clamp_{name}(0.1)  # x: f32[2, 3]\n    clamp(x, {name}=0.1)\n"
     names = (f"torch.clamp_{name}", f"Tensor.clamp_{name}")
     return Rule(names, signature(f"input, {name}"), function, True, "like", doc, "elementwise")
 

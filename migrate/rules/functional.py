@@ -6,6 +6,7 @@ from migrate import nodes
 from migrate.diagnostics import Unsupported
 from migrate.kinds import Items
 from migrate.nodes import Expr
+from migrate.rules.norms import of_order
 from migrate.rules.rule import Call, Rule, register, rule, signature
 
 
@@ -18,11 +19,11 @@ def normalize(call: Call) -> Expr:
     >>> F.normalize(x, p=2, dim=-1, eps=1e-6)  # x: f32[2, 3, 4]
     normalize(x, axis=-1, eps=1e-6)
     >>> F.normalize(x, p=1, dim=-1)  # x: f32[2, 3]
-    x / jnp.maximum(jnp.linalg.vector_norm(x, ord=1, axis=-1, keepdims=True), 1e-12)
+    x / jnp.maximum(absolute(x).sum(axis=-1, keepdims=True), 1e-12)
     """
     if call.has("p") and call.literal("p") != 2:
-        norms = "jnp.linalg.vector_norm({input}, ord={p}, axis={dim}, keepdims=True)"
-        return call.make(f"{{input}} / jnp.maximum({norms}, {{eps}})")
+        over = {"axis": call.node("dim"), "keepdims": nodes.name("True")}
+        return call.make("{input} / jnp.maximum({norms}, {eps})", norms=of_order(call, call.node("input"), "p", over))
     call.snippet("normalize")
     keywords = {"axis": call.node("dim")} if call.has("dim") else {}
     keywords |= {"eps": call.node("eps")} if call.has("eps") else {}
@@ -126,7 +127,10 @@ def _convolution(dimensions: int) -> Rule:
             keywords["rhs_dilation"] = _each(call, "dilation", dimensions)
         if call.has("groups"):
             keywords["feature_group_count"] = call.node("groups")
-        made = nodes.call("jax.lax.conv_general_dilated", call.node("input"), call.node("weight"), **keywords)
+        alone = call.rank("input") == dimensions + 1
+        batch = call.make("{input}[None]") if alone else call.node("input")
+        made = nodes.call("jax.lax.conv_general_dilated", batch, call.node("weight"), **keywords)
+        made = nodes.expression("{y}[0]", y=made) if alone else made
         if not call.has("bias"):
             return made
         return nodes.expression("{y} + {b}.reshape(-1" + ", 1" * dimensions + ")", y=made, b=call.node("bias"))

@@ -77,9 +77,8 @@ def eigh(call: Call) -> Value:
     >>> torch.linalg.eigh(x + x.mT)[0]  # x: f32[3, 3]
     jnp.linalg.eigh(x + x.mT)[0]
     """
-    call.only("UPLO", "L", "U")
-    given = {"UPLO": call.node("UPLO"), "symmetrize_input": nodes.name("False")} if call.has("UPLO") else {}
-    return _pair(nodes.call("jnp.linalg.eigh", call.node("A"), **given))
+    call.only("UPLO", "L")
+    return _pair(call.make("jnp.linalg.eigh({A})"))
 
 
 @rule("torch.linalg.cholesky", "torch.cholesky", "Tensor.cholesky", signature="input, upper=False", dtype="float")
@@ -122,8 +121,12 @@ def solve(call: Call) -> Expr:
 
     >>> torch.linalg.solve(x + 9 * torch.eye(3), y)  # x: unit[3, 3]; y: f32[3, 2]
     jnp.linalg.solve(x + 9 * jnp.eye(3), y)
+    >>> torch.linalg.solve((x + 9 * torch.eye(3)).view(1, 3, 3), y.view(1, 3))  # x: unit[3, 3]; y: f32[3]
+    jnp.linalg.solve((x + 9 * jnp.eye(3)).reshape(1, 3, 3), y.reshape(1, 3)[..., None])[..., 0]
     """
     call.only("left", True)
+    if call.rank("A") > 2 and call.rank("B") == call.rank("A") - 1:
+        return call.make("jnp.linalg.solve({A}, {B}[..., None])[..., 0]")
     return call.make("jnp.linalg.solve({A}, {B})")
 
 

@@ -1,10 +1,12 @@
 """Norms. The gradient of a norm of 0 is 0 in torch and NaN in JAX, unless that is told."""
 
+import math
+
 import libcst as cst
 
 from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Items
+from migrate.kinds import Items, Number
 from migrate.nodes import Expr
 from migrate.rules.rule import Call, axes, rule
 
@@ -24,12 +26,24 @@ def _euclidean(call: Call, x: Expr, given: dict[str, Expr], function: str = "nor
     return nodes.call(f"jnp.linalg.{function}", x, **given)
 
 
-def _of_order(call: Call, x: Expr, given: dict[str, Expr]) -> Expr:
-    """A norm of vectors of another order, likewise."""
-    order = nodes.literal(given["ord"])
-    bends = call.traced and not (isinstance(order, int | float) and order <= 1)
-    function = call.snippet("vector_norm") if bends and not _infinite(given["ord"]) else "jnp.linalg.vector_norm"
-    return nodes.call(function, x, **given)
+def of_order(call: Call, x: Expr, name: str, given: dict[str, Expr]) -> Expr:
+    """A norm of vectors of the order that the argument `name` says, likewise."""
+    order = _order(call, name)
+    if order == 1:
+        return _of_order_one(call, x, **given)
+    bends = call.traced and order != 0 and not _infinite(call.node(name))
+    function = call.snippet("vector_norm") if bends else "jnp.linalg.vector_norm"
+    return nodes.call(function, x, ord=call.node(name), **given)
+
+
+def _order(call: Call, name: str) -> object:
+    """The order of a norm where it is written out. Declines negative ones where jit may take a gradient, which at zeros
+    is another one."""
+    order = nodes.literal(call.node(name))
+    negative = isinstance(order, int | float) and order < 0
+    if call.traced and (negative or nodes.code(call.node(name)).startswith("-")):
+        raise Unsupported("MIG302", f"{call.api}: a norm of negative order")
+    return order
 
 
 def _infinite(order: Expr) -> bool:
@@ -70,11 +84,9 @@ def norm(call: Call) -> Expr:
             several = True
         name = "vector_norm" if several else "norm"
         return _euclidean(call, call.node("input"), _given(call, "dim", "keepdim"), name)
-    if p == 1:
-        return _of_order_one(call, call.node("input"), **_given(call, "dim", "keepdim"))
     if isinstance(p, str):
         raise Unsupported("MIG302", f"{call.api}: there is no norm {p!r}")
-    return _of_order(call, call.node("input"), _given(call, "p", "dim", "keepdim"))
+    return of_order(call, call.node("input"), "p", _given(call, "dim", "keepdim"))
 
 
 @rule("torch.linalg.norm", signature="input, ord=None, dim=None, keepdim=False, *, dtype=None", dtype="float")
@@ -87,10 +99,18 @@ def linalg_norm(call: Call) -> Expr:
     optax.safe_norm(x, 0.0, axis=-1, keepdims=True)
     >>> torch.linalg.norm(x, ord=1, dim=(1, 2))  # x: f32[2, 3, 4]
     jnp.linalg.norm(x, ord=1, axis=(1, 2))
+    >>> torch.linalg.norm(x, 3, dim=1)  # x: f32[2, 3]
+    vector_norm(x, ord=3, axis=1)
     """
     call.only("dtype", None)
-    if not call.has("ord"):
-        return _euclidean(call, call.node("input"), _given(call, "dim", "keepdim"))
+    given = _given(call, "dim", "keepdim")
+    order = _order(call, "ord")
+    of_vectors = isinstance(call.kind("dim"), Number) and call.has("dim")
+    of_vectors |= call.rank("input") == 1 or (isinstance(order, int | float) and abs(order) not in (1, 2, math.inf))
+    if not call.has("ord") or (of_vectors and order == 2):
+        return _euclidean(call, call.node("input"), given)
+    if of_vectors:
+        return of_order(call, call.node("input"), "ord", given)
     return nodes.call("jnp.linalg.norm", call.node("input"), **_given(call, "ord", "dim", "keepdim"))
 
 
@@ -107,9 +127,7 @@ def vector_norm(call: Call) -> Expr:
     given = _given(call, "dim", "keepdim")
     if not call.has("ord"):
         return _euclidean(call, call.node("x"), given, "vector_norm")
-    if nodes.is_literal(call.node("ord"), 1):
-        return _of_order_one(call, call.node("x"), **given)
-    return _of_order(call, call.node("x"), _given(call, "ord") | given)
+    return of_order(call, call.node("x"), "ord", given)
 
 
 @rule("torch.linalg.matrix_norm", signature="A, ord='fro', dim=(-2, -1), keepdim=False, *, dtype=None", dtype="float")
@@ -141,9 +159,7 @@ def dist(call: Call) -> Expr:
     difference = call.make("{input} - {other}")
     if not call.has("p"):
         return _euclidean(call, difference, {})
-    if nodes.is_literal(call.node("p"), 1):
-        return _of_order_one(call, difference)
-    return _of_order(call, difference, {"ord": call.node("p")})
+    return of_order(call, difference, "p", {})
 
 
 @rule(
@@ -151,14 +167,16 @@ def dist(call: Call) -> Expr:
     signature="x1, x2, p=2.0, eps=1e-06, keepdim=False", dtype="float",
 )  # fmt: skip
 def pairwise_distance(call: Call) -> Expr:
-    """Adds eps to the difference.
+    """Adds eps to the difference, which is then zero by chance alone.
 
     >>> F.pairwise_distance(x, y)  # x: f32[2, 3]; y: f32[2, 3]
     jnp.linalg.norm(x - y + 1e-06, axis=-1)
+    >>> F.pairwise_distance(x, y, p=1, eps=0)  # x: f32[2, 3]; y: f32[2, 3]
+    absolute(x - y).sum(axis=-1)
     """
-    difference = call.make("{x1} - {x2} + {eps}")
-    more = call.given(keepdim="keepdims")
-    axis = nodes.expression("-1")
-    if not call.has("p") or call.literal("p") == 2:
-        return nodes.call("jnp.linalg.norm", difference, axis=axis, **more)
-    return nodes.call("jnp.linalg.norm", difference, ord=call.node("p"), axis=axis, **more)
+    without = call.literal("eps") == 0
+    difference = call.make("{x1} - {x2}" if without else "{x1} - {x2} + {eps}")
+    given = {"axis": nodes.expression("-1"), **call.given(keepdim="keepdims")}
+    if call.has("p") and call.literal("p") != 2:
+        return of_order(call, difference, "p", given)
+    return _euclidean(call, difference, given) if without else nodes.call("jnp.linalg.norm", difference, **given)

@@ -1,6 +1,7 @@
 """Functions of two tensors: arithmetic, comparisons, choices."""
 
 from migrate import nodes
+from migrate.kinds import Tensor
 from migrate.nodes import Expr
 from migrate.rules.rule import Call, Rule, register, rule, signature
 
@@ -132,7 +133,12 @@ def masked_fill(call: Call) -> Expr:
 
     >>> x.masked_fill(y > 0, -1.0)  # x: f32[2, 3]; y: f32[2, 3]
     jnp.where(y > 0, -1.0, x)
+    >>> (x > 1).masked_fill(x < 0, 1)  # x: f32[2, 3]
+    jnp.where(x < 0, True, x > 1)
     """
+    kind, number = call.kind("input"), nodes.literal(call.node("value"))
+    if isinstance(kind, Tensor) and kind.dtype == "bool" and isinstance(number, int | float):
+        return call.make("jnp.where({mask}, {number}, {input})", number=str(bool(number)))
     return call.make("jnp.where({mask}, {value}, {input})")
 
 
@@ -210,9 +216,9 @@ def rsub(call: Call) -> Expr:
 
 @rule("torch.heaviside", "Tensor.heaviside", signature="input, values")
 def heaviside(call: Call) -> Expr:
-    """`values` is what it is at 0.
+    """`values` is what it is at 0. Keeps integers and booleans, of which `jnp.heaviside` makes floats.
 
     >>> torch.heaviside(x, y)  # x: const[2, 3]; y: const[3]
-    jnp.heaviside(x, y)
+    jnp.where(x == 0, y, x > 0)
     """
-    return call.make("jnp.heaviside({input}, {values})")
+    return call.make("jnp.where({input} == 0, {values}, {input} > 0)")

@@ -154,6 +154,13 @@ class Call:
         return nodes.tuple_of([value.node for value in self.rest])
 
 
+def as_float(call: Call, name: str) -> Expr:
+    """An argument for a function that JAX has of floats alone: what is known to be integers or booleans as floats."""
+    kind = call.kind(name)
+    whole = isinstance(kind, Tensor) and kind.dtype in ("int", "bool")
+    return call.make(f"{{{name}}}.astype(jnp.float32)") if whole else call.node(name)
+
+
 def axes(call: Call, name: str) -> Expr:
     """An argument that names one axis or several, which numpy wants in a tuple, not in a list."""
     import libcst as cst

@@ -4,7 +4,7 @@ import libcst as cst
 
 from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Items, Tensor
+from migrate.kinds import Items, Kind, Tensor
 from migrate.nodes import Expr
 from migrate.rules.rule import Call, Rule, Value, register, rule, signature
 
@@ -55,6 +55,9 @@ def scatter_reduce(call: Call) -> Expr:
     scatter_reduce(x, 0, y, z, "mean", include_self=False)
     """
     reduce = nodes.literal(call.node("reduce"))
+    kind = call.kind("input")
+    if reduce == "prod" and call.traced and not (isinstance(kind, Tensor) and kind.dtype in ("int", "bool")):
+        raise Unsupported("MIG302", f"{call.api}: JAX has no gradient of products that are scattered")
     if reduce in _MODES and not call.has("include_self"):
         return _scattered(call, "src", _MODES[str(reduce)])
     if reduce is not ... and reduce not in (*_MODES, "mean"):
@@ -109,6 +112,10 @@ register(
 )  # fmt: skip
 
 
+def _is_mask(kind: Kind) -> bool:
+    return isinstance(kind, Tensor) and kind.dtype == "bool"
+
+
 @rule("torch.index_put", "Tensor.index_put", signature="input, indices, values, accumulate=False")
 def index_put(call: Call) -> Expr:
     """Adds up with accumulate=True, else which value stays is left open where an index comes twice.
@@ -117,6 +124,9 @@ def index_put(call: Call) -> Expr:
     x.at[y, z].add(w)
     """
     call.only("accumulate", True, False)
+    kind = call.kind("indices")
+    if call.traced and isinstance(kind, Items) and any(_is_mask(item) for item in kind.items or ()):
+        raise Unsupported("MIG302", f"{call.api}: a boolean mask as index has a shape that depends on the data")
     method = "add" if call.literal("accumulate") else "set"
     indices = call.node("indices")
     if not isinstance(indices, cst.Tuple | cst.List):

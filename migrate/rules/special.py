@@ -1,7 +1,7 @@
 """torch.special, and the special functions that torch has under two names."""
 
 from migrate.nodes import Expr
-from migrate.rules.rule import Call, Rule, register, signature
+from migrate.rules.rule import Call, Rule, as_float, register, signature
 
 # names: (target, example)
 _OF_ONE: dict[str, tuple[str, str]] = {
@@ -40,7 +40,8 @@ _OF_TWO: dict[str, tuple[str, str]] = {
 
 def _special(names: str, template: str, parameters: str, inputs: str) -> Rule:
     def function(call: Call) -> Expr:
-        return call.make(template)
+        first = as_float(call, "input") if names == "torch.special.ndtri" else call.node("input")
+        return call.make(template, input=first)
 
     name, arguments = names.split()[0], parameters.replace("input", "x").replace("other", "y")
     shown = template.format(input="x", other="y")

@@ -4,6 +4,8 @@ import jax.numpy as jnp
 
 def conv_transpose(x, weight, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
     """torch's transposed convolution of (batch, in, *space) with a weight of (in, out / groups, *window)."""
+    if x.ndim < weight.ndim:  # without a batch
+        return conv_transpose(x[None], weight, stride, padding, output_padding, groups, dilation)[0]
     n = x.ndim - 2
 
     def each(value):

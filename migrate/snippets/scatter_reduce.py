@@ -7,10 +7,12 @@ def scatter_reduce(x, axis, index, src, reduce, include_self=True):
     places = tuple(index if i == axis % x.ndim else row for i, row in enumerate(rows))
     src = src[tuple(slice(n) for n in index.shape)]
     if not include_self:
-        x = x.at[places].set({"sum": 0, "mean": 0, "prod": 1, "amax": -jnp.inf, "amin": jnp.inf}[reduce])
+        lowest = False if x.dtype == bool else -jnp.inf
+        x = x.at[places].set({"sum": 0, "mean": 0, "prod": 1, "amax": lowest, "amin": jnp.inf}[reduce])
     mode = {"sum": "add", "mean": "add", "prod": "multiply", "amax": "max", "amin": "min"}[reduce]
     reduced = getattr(x.at[places], mode)(src)
     if reduce != "mean":
         return reduced
     counts = jnp.full_like(x, int(include_self)).at[places].add(1)
-    return reduced / jnp.maximum(counts, 1)
+    divide = jnp.floor_divide if jnp.issubdtype(x.dtype, jnp.integer) else jnp.divide
+    return divide(reduced, jnp.maximum(counts, 1))

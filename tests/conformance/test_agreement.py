@@ -55,4 +55,4 @@ def test_what_raises_has_a_reason() -> None:
 def test_most_samples_agree() -> None:
     total = agreement.total()
     assert total.agrees / (total.samples - total.refused) > 0.9
-    assert total.differs / total.samples < 0.013
+    assert (total.raises + total.differs) / total.samples < 0.015

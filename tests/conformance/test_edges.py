@@ -28,6 +28,18 @@ EQUAL: list[tuple[str, np.ndarray]] = [
     *[(f"torch.{name}(x)", ODD) for name in ("isnan", "isinf", "isfinite", "exp", "tanh", "floor", "sum")],
     *[(f"x.{name}()", ODD) for name in ("mean", "argmax")],
     ("torch.clamp(x, -0.5, 0.5)", ODD),
+    ("torch.clamp(x, 0.0, 2.0)", TIES),
+    ("x.clamp(min=0.0)", ZEROS),
+    ("x.median()", ODD),
+    ("x.median(dim=1)", ODD),
+    ("x.pow(0)", ZEROS),
+    ("torch.linalg.norm(x, 0.5, dim=1)", ZEROS),
+    ("F.normalize(x, p=1, dim=1)", ZEROS),
+    ("F.pairwise_distance(x, x.detach(), eps=0)", HALVES),
+    ("torch.cdist(x, x.detach())", HALVES),
+    ("torch.cdist(x, x.detach(), p=1)", HALVES),
+    ("(x[x > 1] * 2).mean()", TIES),
+    ("torch.heaviside(x.detach(), x.detach() + 1)", ODD),
     ("x.nan_to_num(nan=1.0, posinf=2.0, neginf=-2.0)", ODD),
     ("x > 0", ODD),
     ("torch.where(x > 0, x, 0.0)", ODD),
@@ -59,8 +71,9 @@ EQUAL: list[tuple[str, np.ndarray]] = [
 # expression, input, how the two differ; each is said in the docstring of the rule
 DIFFERENT: list[tuple[str, np.ndarray, str]] = [
     ("x.max(dim=1)", TIES, "gradient"),
-    ("torch.clamp(x, 0.0, 2.0)", TIES, "gradient"),
     ("F.leaky_relu(x)", ZEROS, "gradient"),
+    ("F.hardtanh(x)", ENDS, "gradient"),
+    ("x ** 0.0", ZEROS, "gradient"),
     ("F.binary_cross_entropy(x, x.detach(), reduction='none')", ENDS, "gradient"),
 ]
 

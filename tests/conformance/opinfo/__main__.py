@@ -16,7 +16,7 @@ from migrate.rules.catalogue import RULES
 from tests.conformance.opinfo.outcome import Outcome, Verdict, outcomes
 from tests.conformance.opinfo.samples import OPERATORS, apis, operators, samples
 
-COUNTED = (Verdict.AGREES, Verdict.REFUSED, Verdict.RAISES, Verdict.DIFFERS)
+COUNTED = (Verdict.AGREES, Verdict.REFUSED, Verdict.LOUD, Verdict.RAISES, Verdict.DIFFERS)
 
 
 def measure(api: str, share: float = 1.0) -> list[Outcome]:
@@ -24,8 +24,8 @@ def measure(api: str, share: float = 1.0) -> list[Outcome]:
     if api.startswith("operator "):
         name = api.removeprefix("operator ")
         entries, template = operators()[f"Tensor.{name}"], OPERATORS[name]
-        return outcomes(list(samples(f"Tensor.{name}", entries, share, template)))
-    return outcomes(list(samples(api, apis()[api], share)), values=compares_values(api))
+        return outcomes(api, list(samples(f"Tensor.{name}", entries, share, template)))
+    return outcomes(api, list(samples(api, apis()[api], share)), values=compares_values(api))
 
 
 def compares_values(api: str) -> bool:
