@@ -47,7 +47,7 @@ def finfo(call: Call) -> Value:
     >>> x + torch.finfo(torch.float32).eps  # x: f32[2, 3]
     x + jnp.finfo(jnp.float32).eps
     >>> x.clamp(min=torch.finfo(x.dtype).tiny)  # x: f32[2, 3]
-    jnp.clip(x, min=jnp.finfo(x.dtype).tiny)
+    clamp(x, min=jnp.finfo(x.dtype).tiny)
     """
     return Value(call.make("jnp.finfo({type})"), Plain("finfo"))
 
@@ -57,7 +57,7 @@ def iinfo(call: Call) -> Value:
     """Limits of a type of integers; torch's 64 bits are 32 in JAX.
 
     >>> x.clamp(max=torch.iinfo(torch.int16).max)  # x: i32[2, 3]
-    jnp.clip(x, max=jnp.iinfo(jnp.int16).max)
+    clamp(x, max=jnp.iinfo(jnp.int16).max)
     """
     return Value(call.make("jnp.iinfo({type})"), Plain("finfo"))
 
