@@ -10,7 +10,7 @@ import libcst as cst
 from migrate import layouts, nodes, suites, usage
 from migrate.apis import is_grad_mode
 from migrate.diagnostics import Unsupported
-from migrate.kinds import UNKNOWN, Autocast, Device, Items, Plain, Tensor
+from migrate.kinds import UNKNOWN, Autocast, Device, Host, Items, Plain, Tensor
 from migrate.lowering.blocks import NextTurn
 from migrate.lowering.branches import Branches
 from migrate.lowering.chosen_weights import ChosenWeights
@@ -238,7 +238,7 @@ class ControlFlow(ChosenWeights, Branches, ToldModes, Precision, DataLoading, Op
             if isinstance(value.kind, Device):
                 continue
             if item.asname is not None:
-                self.bind(item.asname.name, value.kind if value.kind == Plain("file") else UNKNOWN)
+                self.bind(item.asname.name, value.kind if value.kind in (Plain("file"), Host("writer")) else UNKNOWN)
             items.append(item.with_changes(item=layouts.first(value), comma=cst.MaybeSentinel.DEFAULT))
         nothing = self.records_nothing([item.item for item in node.items])
         with self.under(precision), self.recording_nothing(nothing):

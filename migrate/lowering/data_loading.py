@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import libcst as cst
@@ -16,6 +16,7 @@ from migrate.kinds import (
     Function,
     Host,
     Kind,
+    Model,
     Tensor,
     TorchName,
 )
@@ -26,6 +27,7 @@ from migrate.nodes import Expr, Statement
 from migrate.rules.catalogue import RULES
 from migrate.rules.creation import dtype_kind
 from migrate.rules.rule import Value
+from migrate.weight_kinds import Weight
 
 
 def _for_torch(value: Value) -> Expr:
@@ -54,6 +56,8 @@ class DataLoading(Arguments):
         what = "loader" if name.endswith("DataLoader") else "data"
         if name.startswith("torchvision.utils"):
             what = "tensor"
+        if name.startswith("torch.utils.tensorboard"):
+            what = "writer"
         return Value(node.with_changes(args=args), Host(what))
 
     def torch_Generator(self, node: cst.Call) -> Value:
@@ -86,6 +90,8 @@ class DataLoading(Arguments):
         """A method of what stays torch; `.to(device)` is where a batch enters JAX."""
         kind, method = base.kind, func.attr.value
         assert isinstance(kind, Host)
+        if kind.what == "writer":
+            return Value(node.with_changes(func=func.with_changes(value=base.node), args=self.told_args(node)), kind)
         if kind.what in ("tensor", "batch") and method in ("to", "cuda"):
             if self.conditions:  # it is an array whether or not it is moved
                 self.script.wanted |= kind.origins
@@ -105,6 +111,27 @@ class DataLoading(Arguments):
             self.script.kept |= kind.origins
         args = self.torch_args(node.args)
         return Value(node.with_changes(func=func.with_changes(value=base.node), args=args), result)
+
+    def told_args(self, node: cst.Call) -> list[cst.Arg]:
+        """What TensorBoard is told, which takes arrays of numpy's, and no graph of a model."""
+        values = [self.expr(arg.value) for arg in node.args]
+        if any(isinstance(value.kind, Model) for value in values):
+            raise Unsupported("MIG301", f"{nodes.code(node.func)} of a model")
+        made = []
+        for arg, value in zip(node.args, values, strict=True):
+            told = layouts.first(value)
+            if isinstance(value.kind, Tensor | Weight):
+                told = nodes.call("np.asarray", told)
+            elif any(isinstance(part, Tensor | Weight) for part in self.kinds_told(arg.value, value)):
+                told = nodes.call("jax.device_get", told)
+            made.append(arg.with_changes(value=told))
+        return made
+
+    def kinds_told(self, node: Expr, value: Value) -> Iterable[Kind]:
+        """The kinds of what is in a value; of a dict as it is written, since one of several kinds tells none."""
+        if not isinstance(node, cst.Dict):
+            return kinds_in(value.kind)
+        return [self.expr(element.value).kind for element in node.elements]
 
     def places(self, node: cst.Call) -> bool:
         """Whether `x.type(T)` moves as well: T is a type of the device's tensors, or that where there is a device."""
