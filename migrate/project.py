@@ -23,6 +23,7 @@ from migrate.extracted import extracted
 from migrate.imports import SUFFIX, Written
 from migrate.library_modules import role
 from migrate.lowering import Input
+from migrate.passed_through import PACKAGE
 from migrate.qualified import FILE
 from migrate.reached_files import Found, absolute, converted_files, imported_first, reached_files, shown, used_files
 from migrate.source import SourceFile, decode_source, parse, read_bytes
@@ -150,7 +151,7 @@ def read_project(files: Sequence[Path]) -> Project:
     found = reached_files(scripts)
     found = used_files(found, scripts)
     lowered = converted_files(found, scripts)
-    root = Path(os.path.commonpath([path.parent for path in found]))
+    root = _root(found)
     scopes = {path: _scope(path, root) for path in found}
     if len(scripts) == 1:
         scopes[scripts[0]] = ""
@@ -158,6 +159,23 @@ def read_project(files: Sequence[Path]) -> Project:
     members += [_member(found[path], path in lowered, root, scopes, found) for path in imported_first(found)]
     members += _run_by_name(found, root)
     return Project(root, tuple(members), tuple(scripts), _submodules(found, scopes, root))
+
+
+def _root(found: Mapping[Path, Found]) -> Path:
+    """The folder that all files lie in, and that imports start from: the one above a package whose files import one
+    another by its name, or relatively to it."""
+    root = Path(os.path.commonpath([path.parent for path in found]))
+    relative = False
+    for file in found.values():
+        for written, ways in file.reached.items():
+            relative |= written.dots > 0
+            for module, path in ways.items() if not written.dots else ():
+                inner = path.parent if path.name == PACKAGE else path
+                start = inner.parents[module.count(".")]
+                root = start if root.is_relative_to(start) else root
+    while relative and (root / PACKAGE).is_file():
+        root = root.parent
+    return root
 
 
 def _scope(path: Path, root: Path) -> str:

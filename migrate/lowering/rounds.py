@@ -238,10 +238,14 @@ def _insert_key(unit: Unit, made: _Body) -> None:
 
 
 def _own_keys(script: Script) -> None:
-    """A function that the module alone calls, and once, as `main()` is, makes its key itself; others are given one."""
+    """A function that seeds torch, or that the module alone calls, and once, as `main()` is, makes its key itself;
+    others are given one."""
+    seeding = {
+        caller for name, facts in script.functions.items() if facts.seeds for caller in script.callers.get(name, ())
+    }
     for facts in script.functions.values():
         callers = script.callers.get(facts.qualname, [])
-        seeds = "manual_seed" in nodes.code(facts.node) and not facts.seeds
+        seeds = facts.qualname in seeding or ("manual_seed" in nodes.code(facts.node) and not facts.seeds)
         alone = bool(callers) and all(is_module(c) and c not in script.module_seeds for c in callers)
         alone = alone and len({id(site.node) for site in facts.calls}) == 1 and not facts.calls[0].repeated
         facts.local_key = facts.needs_key and (seeds or alone)

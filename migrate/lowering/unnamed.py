@@ -14,6 +14,7 @@ from migrate.lowering.arguments import argument_names
 from migrate.lowering.elements import kinds_in
 from migrate.lowering.inline_models import CHAINED
 from migrate.lowering.scope import HOST_CONTEXTS, Scope
+from migrate.machine import WRAPPERS
 from migrate.nodes import Expr, Statement
 from migrate.optimizers import COMPOSED, OPTIMIZERS, SCHEDULES
 
@@ -29,6 +30,9 @@ class Unnamed(Scope):
             return self.unit.apart[line]
         if small.value is None:
             return None
+        received = self.received_first(line, small) if isinstance(small, cst.Assign) else None
+        if received is not None:
+            return received
         made, value = self.named_parts(small.value)
         if isinstance(small, cst.Return) and self.optimizes(small.value):
             made, value = [("optimizer", small.value)], nodes.name("optimizer")
@@ -40,11 +44,35 @@ class Unnamed(Scope):
             return None
         statements = [cst.SimpleStatementLine([cst.Assign([nodes.target(nodes.name(n))], v)]) for n, v in made]
         statements.append(line.with_changes(body=[last], leading_lines=[]))
-        statements[0] = statements[0].with_changes(leading_lines=line.leading_lines)
-        for statement in statements:
+        return self.one_after_another(line, statements)
+
+    def one_after_another(
+        self, line: cst.SimpleStatementLine, statements: Sequence[cst.SimpleStatementLine]
+    ) -> list[Statement]:
+        """Statements that stand for a line from now on, with its comments."""
+        made: list[Statement] = [statements[0].with_changes(leading_lines=line.leading_lines), *statements[1:]]
+        for statement in made:
             self.unit.stands_for(statement, line)
-        self.unit.apart[line] = list(statements)
-        return self.unit.apart[line]
+        self.unit.apart[line] = made
+        return made
+
+    def received_first(self, line: cst.SimpleStatementLine, small: cst.Assign) -> list[Statement] | None:
+        """`net = build(args).to(device)` where a function returns the weights of what it makes: `net = build(args)`,
+        and then the rest. None for other assignments."""
+        target, node = small.targets[0].target, small.value
+        while isinstance(node, cst.Call) and not self.made_there(node):
+            if isinstance(node.func, cst.Attribute) and node.func.attr.value in CHAINED:
+                node = node.func.value
+            elif self.torch_name(node.func) in WRAPPERS and node.args:
+                node = node.args[0].value
+            else:
+                return None
+        if node is small.value or not isinstance(node, cst.Call) or not isinstance(target, cst.Name | cst.Attribute):
+            return None
+        rest = small.value.deep_replace(node, target)
+        assert isinstance(rest, cst.BaseExpression)
+        made = [small.with_changes(value=value) for value in (node, rest)]
+        return self.one_after_another(line, [cst.SimpleStatementLine([each]) for each in made])
 
     def named_parts(self, value: Expr) -> tuple[list[tuple[str, Expr]], Expr]:
         """The objects that an expression makes for functions of the user's, each with the name that it gets; and the

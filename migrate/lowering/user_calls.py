@@ -304,7 +304,9 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
         states = self.returned_states(facts, node)
         if facts.seeds and self.wants_key():
             names = argument_names(node.args, facts.parameter_names)
-            seed = next((arg.value for arg, name in zip(node.args, names, strict=True) if name == facts.seeds), None)
+            given = {p.name.value: p.default for p in facts.node.params.params if p.default is not None}
+            given |= dict(zip(names, (arg.value for arg in node.args), strict=True))
+            seed = given.get(facts.seeds)
             if seed is not None:
                 self.ran_key |= not self.conditions
                 return [line, nodes.statement(f"{self.unit.key} = jax.random.key({{seed}})", seed=self.node(seed))]

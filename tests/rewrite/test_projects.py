@@ -242,3 +242,27 @@ def test_the_bytes_of_a_file_keep_their_ways(kind: str, tmp_path: Path) -> None:
     assert output.data.endswith(tail.replace(old, new)) or output.data.endswith(tail.replace(old, new).lstrip(b"\n"))
     assert (output.data.count(b"\r\n") > 0) == (b"\r\n" in ODD[kind])
     assert output.data.startswith(head.split(b"import")[0])
+
+
+def test_a_package_keeps_its_name_and_its_functions_their_seed(tmp_path: Path) -> None:
+    """Files import one another by the name of the package, which is run by it, too. A function that seeds torch makes
+    its own key, whoever calls it, and takes the weights of what another one makes, whatever is done with that."""
+    write(
+        tmp_path / "src" / "net",
+        {
+            "__init__.py": "",
+            "__main__.py": "from net.train import main\n\nmain()\n",
+            "model.py": f"{MODEL}\n\ndef build():\n    model = Net()\n    return model\n",
+            "seeds.py": "import torch\n\n\ndef seed_all(seed=7):\n    torch.manual_seed(seed)\n",
+            "train.py": "import torch\nfrom .model import build\nfrom .seeds import seed_all\n\n\ndef main():\n"
+            "    seed_all()\n    model = build().to('cuda' if torch.cuda.is_available() else 'cpu')\n"
+            "    print(model(torch.ones(4, 3)))\n\n\nif __name__ == '__main__':\n    main()\n",
+        },
+    )
+    for files in (["src/net/train.py"], [f"src/net/{name}.py" for name in ("__main__", "train")]):
+        conversion = converted(tmp_path, *files)
+        assert not conversion.report.diagnostics
+        made = texts(conversion)["net/train.py"]
+        assert "def main():\n    seed_all()\n    key = jax.random.key(7)\n" in made
+        assert "model = build()\n" in made
+        assert "params = model.init(" in made
