@@ -75,6 +75,7 @@ class Plain(Kind):
 
 ITERATOR = "iterator"  # the type of what gives each element once
 SIZES = Plain("a number, or one for each axis")  # as layers take their kernel sizes
+SHAPE = "shape"  # the type of shapes of tensors, which become tuples
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from migrate.constructed import ChoiceNode, ClassNode, LayerNode, ListNode, Node
 from migrate.facts import ClassFacts, Example, FunctionFacts
-from migrate.kinds import Kind, Module, Place
+from migrate.kinds import Kind, Place
 
 INLINE = "@"  # between the class and the variable of a model that is made in place: "Sequential@model"
 
@@ -119,11 +119,6 @@ class Script:
         if getattr(facts, test):
             return True
         return any(self._any(found, test, seen | {cls}) for node in self._nodes(cls) for found in classes_in(node))
-
-    def inline(self, cls: str) -> Module | None:
-        """Where the model is an nn.Sequential made in place: what is known of it as a module."""
-        facts = self.classes.get(cls)
-        return facts.inline if facts else None
 
     def with_submodules(self, cls: str) -> set[str]:
         """A module class with those of its submodules, and of theirs."""

@@ -107,7 +107,7 @@ class Examples(StateAccess, HostDraws, Binding):
                 return nodes.name("example" if number == 0 else f"example_{number + 1}")
 
         arguments = [argument.deep_clone().visit(Sources()) for argument in resolved]
-        if not all(self.available(source) for source in sources):
+        if not all(self.available(source) for source in sources) or any(map(self.reads_unset, resolved)):
             return [], None
         prepared: list[Statement] = []
         bound: dict[str, Kind] = {}
@@ -129,9 +129,16 @@ class Examples(StateAccess, HostDraws, Binding):
             made.append(self.undisturbed(argument, inner.array(self.sample(argument)).node))
         return prepared, made
 
+    def reads_unset(self, node: Expr) -> bool:
+        """Whether an expression reads an attribute that this constructor sets further down."""
+        if self.facts is None or not self.scope.endswith(".__init__"):
+            return False
+        later = {f"self.{name}" for name in usage.attributes_set(self.facts.node.body)} - self.bound_attributes
+        return bool(later & set(usage.paths(node)))
+
     def undisturbed(self, source: Expr, node: Expr) -> Expr:
         """An example that leaves the generators as they are which the functions in its source draw from."""
-        if not self.draws_inside(source):
+        if not self.draws_inside(source) and not self.draws_on_host(source):
             return node
         self.unit.use_snippet("without_drawing")
         return nodes.expression("without_drawing(lambda: {node})", node=node)

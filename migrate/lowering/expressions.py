@@ -10,6 +10,7 @@ from migrate import layouts, nodes
 from migrate.diagnostics import Unsupported
 from migrate.kept import kept
 from migrate.kinds import (
+    SHAPE,
     UNKNOWN,
     Accelerator,
     AutogradFunction,
@@ -320,9 +321,8 @@ class Expressions(AnyWeights, Submodules, Accelerated, Cropping, NamedParameters
         if attribute == "device":
             return Value(nodes.expression("jax.default_backend()"), Device())
         if attribute == "shape":
-            return Value(
-                node.with_changes(value=nodes.parenthesized(layouts.first(base))), Items(None, Number(), "tuple")
-            )
+            of = nodes.parenthesized(layouts.first(base))
+            return Value(node.with_changes(value=of), Items(None, Number(), SHAPE))
         if attribute in ("ndim", "dtype"):
             return Value(node.with_changes(value=nodes.parenthesized(x)), Number() if attribute == "ndim" else DType())
         if attribute == "T":

@@ -102,7 +102,7 @@ class Initialisation(ExampleShapes, Examples):
             zeros = self.example_of_zeros(cls, self.made_by(place), pooled=early)
         if not resolved and not zeros and place in self.script.unfed:
             zeros = self.example_of_tokens(cls) or self.example_of_features(cls, self.made_by(place))
-        if any(map(self.draws_inside, resolved)):
+        if any(self.draws_inside(argument) or self.draws_on_host(argument) for argument in resolved):
             zeros = zeros or self.example_of_features(cls, self.made_by(place))
         if not resolved and not zeros:
             return None

@@ -1,7 +1,7 @@
 """Models that a script makes of torch's layers alone: `model = nn.Sequential(...)`, `model = nn.Linear(3, 2)`.
 
-Where nothing in it depends on the mode, the Flax layer is the model. Otherwise, and where a script makes several, each
-gets a module class of its own, called after its variable, which has a field for the mode.
+Where nothing in it depends on the mode or on where channels are, the Flax layer is the model. Otherwise, and where a
+script makes several, each gets a module class of its own, called after its variable, which has a field for the mode.
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ class InlineModels(Setup, Binding):
             flax = "Sequential"
         inline = [found for key, found in self.script.classes.items() if INLINE in key and key != name]
         several = any(found.output_name == flax for found in inline)  # of one class, two could not be told apart
-        if self.script.trains(name) or several or not flax:
+        moved = "last" in (kind.entry, kind.exit)  # its callers have channels where torch has them
+        if self.script.trains(name) or moved or several or not flax:
             made = self.own_class(facts, kind, value.node)
             return replace(made, kind=Model(name, mode=_mode_of(written)))
         facts.inline = kind
@@ -130,7 +131,7 @@ class InlineModels(Setup, Binding):
         found: dict[str, str] = {}
         local = {name for name in usage.loads(node) if name in self.env.kinds}
         for text in re.findall(r"(?<![\w.])[A-Za-z_]\w*(?:\.\w+)*", nodes.code(node)):
-            if text.partition(".")[0] in local:
+            if text.partition(".")[0] in local and text != "self.training":
                 found.setdefault(text.rpartition(".")[2], text)
         return found
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from migrate import layouts, nodes, usage
+from migrate import nodes, usage
 from migrate.diagnostics import Unsupported
 from migrate.facts import Example, FunctionFacts
 from migrate.kinds import Kind, Model, Place, Tensor
@@ -96,11 +96,6 @@ class Models(ToldModes, Precision, HostDraws):
         forward = self.script.functions.get(f"{kind.cls}.forward")
         if forward is not None and forward.draws:
             return Value(self.drawing_pass(node, callee, kind, mode, values, forward), result)
-        inline = self.script.inline(kind.cls)
-        if inline is not None and len(values) == 1:
-            values = [layouts.enter(values[0], inline)]
-            made = self.forward_pass(node, callee, kind, mode, values, result)
-            return layouts.leave(inline, made.node, values[0])
         return self.forward_pass(node, callee, kind, mode, values, result)
 
     def forward_pass(

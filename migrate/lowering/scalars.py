@@ -7,7 +7,7 @@ import re
 import libcst as cst
 
 from migrate import layouts, nodes
-from migrate.kinds import Items, Number, Plain, Tensor
+from migrate.kinds import SHAPE, Items, Number, Plain, Tensor
 from migrate.lowering.held_values import HeldValues
 from migrate.rules.rule import Value
 
@@ -46,4 +46,4 @@ class Scalars(HeldValues):
 
 def is_indexed_by_numbers(value: Value) -> bool:
     """Whether a value is a list, a tuple or a string: Python's own, which numbers alone index."""
-    return value.kind == Plain("str") or (isinstance(value.kind, Items) and value.kind.type in ("list", "tuple"))
+    return value.kind == Plain("str") or (isinstance(value.kind, Items) and value.kind.type in ("list", "tuple", SHAPE))

@@ -6,7 +6,7 @@ import libcst as cst
 
 from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import UNKNOWN, Host, Items, Kind, Number, Tensor
+from migrate.kinds import SHAPE, UNKNOWN, Host, Items, Kind, Number, Tensor
 from migrate.lowering.arguments import Arguments
 from migrate.rules.rule import Value
 
@@ -47,7 +47,9 @@ class TypedTensors(Arguments):
         if isinstance(node, cst.Name):
             defined = self.env.definitions.get(node.value)
             return defined is not None and not isinstance(defined, cst.Name) and self.is_data(defined, UNKNOWN)
-        if isinstance(node, cst.Subscript):  # an entry of such an array is a float, which is no size
+        if isinstance(node, cst.Subscript):  # what has slices is no number; an entry of such an array is a float
+            if any(isinstance(element.slice, cst.Slice) for element in node.slice):
+                return True
             made = node.value.func if isinstance(node.value, cst.Call) else None
             text = "" if made is None else nodes.code(node.value)
             return made is not None and nodes.dotted(made) in _FLOATS and "dtype" not in text
@@ -75,8 +77,13 @@ class TypedTensors(Arguments):
             return Value(nodes.call("jnp.zeros", size, nodes.expression(dtype)), kind)
         if not values:
             return Value(nodes.call("jnp.zeros", cst.Integer("0"), nodes.expression(dtype)), kind)
-        if len(values) > 1 or starred or not self.is_data(node.args[0].value, values[0].kind):
+        if len(values) > 1 or starred:
             raise Unsupported("MIG302", f"{name}: {nodes.code(node.args[0].value)} may be data or a size")
+        if isinstance(values[0].kind, Items) and values[0].kind.type == SHAPE:
+            return Value(nodes.call("jnp.zeros", given[0], nodes.expression(dtype)), kind)
+        if not self.is_data(node.args[0].value, values[0].kind):
+            self.unit.use_snippet("array_or_zeros")
+            return Value(nodes.call("array_or_zeros", given[0], nodes.expression(dtype)), kind)
         return Value(nodes.call("jnp.asarray", given[0], nodes.expression(dtype)), kind)
 
     def found_number(self, node: cst.BaseExpression) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import libcst as cst
 
 from migrate import nodes
-from migrate.kinds import Items, Kind, Model, Number, Place
+from migrate.kinds import SHAPE, Items, Kind, Model, Number, Place
 from migrate.lowering.layer_weights import in_torch_order
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.selections import Selections, leaves_of
@@ -65,7 +65,7 @@ class WeightValues(Selections):
         owner = self.weight(node.value) if isinstance(node.value, cst.Attribute) else None
         if owner is None:
             return None
-        return Value(nodes.expression("{x}.shape", x=owner.node), Items(None, Number(), "tuple"))
+        return Value(nodes.expression("{x}.shape", x=owner.node), Items(None, Number(), SHAPE))
 
     def weight_size(self, node: cst.Call) -> Value | None:
         """`model.head.weight.numel()`; None for other calls."""

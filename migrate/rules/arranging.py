@@ -6,7 +6,7 @@ import libcst as cst
 
 from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Items, Number, Tensor
+from migrate.kinds import SHAPE, Items, Number, Tensor
 from migrate.nodes import Expr
 from migrate.rules.rule import Call, Rule, Value, plain, register, rule, signature
 
@@ -143,7 +143,7 @@ def broadcast_shapes(call: Call) -> Value:
     x.reshape(jnp.broadcast_shapes((2, 1), (3,)))
     """
     made = nodes.call("jnp.broadcast_shapes", *[value.node for value in call.rest])
-    return Value(made, Items(None, Number(), "tuple"))
+    return Value(made, Items(None, Number(), SHAPE))
 
 
 @rule("torch.cartesian_prod", signature="*tensors")

@@ -4,7 +4,7 @@ import libcst as cst
 
 from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Items, Number, Tensor
+from migrate.kinds import SHAPE, Items, Number, Tensor
 from migrate.nodes import Expr
 from migrate.rules.rule import Call, Rule, Value, register, rule, signature
 
@@ -274,4 +274,4 @@ def size(call: Call) -> Value:
     >>> x.reshape(torch.Size([3, 2]))  # x: f32[2, 3]
     x.reshape(tuple([3, 2]))
     """
-    return Value(call.make("tuple({sizes})"), Items(None, Number(), "tuple"))
+    return Value(call.make("tuple({sizes})"), Items(None, Number(), SHAPE))

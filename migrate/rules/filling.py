@@ -19,7 +19,12 @@ def zero(call: Call) -> Value:
 
     >>> torch.empty(2, 3).zero_() + x  # x: f32[2, 3]
     jnp.zeros_like(jnp.empty((2, 3))) + x
+    >>> torch.FloatTensor(2, 3).zero_() + x  # x: f32[2, 3]
+    jnp.zeros((2, 3), jnp.float32) + x
     """
+    made = call.node("input")
+    if isinstance(made, cst.Call) and nodes.dotted(made.func) == "jnp.zeros":
+        return _like(call, made)
     return _like(call, call.make("jnp.zeros_like({input})"))
 
 

@@ -3,7 +3,7 @@
 import libcst as cst
 
 from migrate import nodes
-from migrate.kinds import Items, Number, Tensor
+from migrate.kinds import SHAPE, Items, Number, Tensor
 from migrate.nodes import Expr
 from migrate.rules.rule import Call, Value, rule
 
@@ -236,7 +236,7 @@ def size(call: Call) -> Value:
     """
     if call.has("dim"):
         return Value(call.make("{input}.shape[{dim}]"), Number())
-    return Value(call.make("{input}.shape"), Items(None, Number(), "tuple"))
+    return Value(call.make("{input}.shape"), Items(None, Number(), SHAPE))
 
 
 @rule("Tensor.dim", "Tensor.ndimension", signature="input")

@@ -736,12 +736,32 @@ main()
 """
 
 
-def test_a_model_that_a_function_stacks(float64: None) -> None:
-    """What a function makes is a static argument of jit, which hashes it."""
+IMAGES = """import torch
+import torch.nn as nn
+
+starts = []
+losses = []
+if True:
+    model = nn.Sequential(nn.Conv2d(2, 3, 3, padding=1), nn.ReLU(), nn.AvgPool2d(2), nn.Flatten(), nn.Linear(12, 2))
+    starts.append(model)
+x = torch.linspace(-2, 3, 160).reshape(5, 2, 4, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(10):
+    optimizer.zero_grad()
+    loss = (model(x) - 0.3).pow(2).mean()
+    loss.backward()
+    optimizer.step()
+    losses.append(loss.item())
+"""
+
+
+@pytest.mark.parametrize("text", [STACKED, IMAGES], ids=["by a function", "of convolutions"])
+def test_a_model_without_a_class(text: str, float64: None) -> None:
+    """What a function makes is a static argument of jit, which hashes it; images keep their channels first outside."""
     remembered = "starts.append({key: value.clone().numpy() for key, value in model.state_dict().items()})"
-    theirs = rewritten.executed(STACKED.replace("starts.append(model)", remembered))
-    made = rewritten.clean(STACKED.replace("    starts.append(model)\n", ""))
-    weights = rewritten.model_weights(made, "Sequential")
+    theirs = rewritten.executed(text.replace("starts.append(model)", remembered))
+    made = rewritten.clean(text.replace("    starts.append(model)\n", ""))
+    (weights,) = made.manifest.models
     start = jax.tree.map(jnp.asarray, port_state_dict(theirs["starts"][0], weights))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(nn.Module, "init", lambda self, *args, **kwargs: start)

@@ -54,5 +54,64 @@ def test_arrays_and_the_example_of_a_drawn_one() -> None:
     assert np.array_equal(names["labels_of"](2), [0, 1, 0, 1])
 
 
-def test_what_may_be_a_size_is_refused() -> None:
-    assert "labels may be data or a size" in convert(parse("x.py", TEXT + GUESSED)).report.as_text()
+def test_what_may_be_a_size_is_told_by_its_value() -> None:
+    made = convert(parse("x.py", TEXT + GUESSED))
+    assert made.report.exit_code == 0, made.report.as_text()
+    either = executed(made.text)["of_either"]
+    assert np.array_equal(either([4, 5]), [4, 5])
+    assert np.array_equal(either([1, 2, 3, 4]), [1])
+
+
+SIZES = """import torch
+
+x = torch.zeros(2, 3)
+size = x.size()
+made = [torch.FloatTensor(x.size()).zero_(), torch.FloatTensor(size).fill_(2), torch.FloatTensor(x.shape[1:]).zero_()]
+data = torch.FloatTensor((2, 3))
+
+
+def of(n):
+    return torch.FloatTensor(n).zero_()
+
+
+length = of(x.size(0) + 1)
+"""
+
+
+def test_sizes_of_tensors_are_sizes() -> None:
+    made = convert(parse("x.py", SIZES))
+    assert made.report.exit_code == 0, made.report.as_text()
+    names = executed(made.text)
+    assert [array.shape for array in names["made"]] == [(2, 3), (2, 3), (3,)]
+    assert np.array_equal(names["made"][1], np.full((2, 3), 2.0))
+    assert np.array_equal(names["data"], [2, 3])
+    assert np.array_equal(names["length"], np.zeros(3))
+
+
+SAMPLED = """import numpy as np
+import torch
+import torch.nn as nn
+
+
+class Trainer:
+    def __init__(self):
+        self.net = nn.Conv1d(2, 4, 3)
+        self.memory = np.random.rand(10, 2, 8)
+
+    def outputs(self):
+        rows = np.random.choice(10, 4)
+        return self.net(torch.FloatTensor(self.memory[rows, :]))
+
+
+np.random.seed(0)
+trainer = Trainer()
+shape = trainer.outputs().shape
+following = np.random.rand()
+"""
+
+
+def test_an_example_waits_for_its_attributes_and_draws_nothing() -> None:
+    theirs, made = executed(SAMPLED), convert(parse("x.py", SAMPLED))
+    assert made.report.exit_code == 0, made.report.as_text()
+    ours = executed(made.text)
+    assert (ours["shape"], ours["following"]) == (tuple(theirs["shape"]), theirs["following"])
