@@ -246,9 +246,12 @@ class Einops(Kind):
 
 @dataclass(frozen=True)
 class Tied(Kind):
-    """A dense layer whose weight is the table of an embedding, as that is written: `self.wte`, `self.parts["wte"]`."""
+    """A dense layer whose weight is the table of an embedding, as that is written: `self.wte`, `self.parts["wte"]`; or
+    that of another dense layer, `source`. `bias`: the attribute that has its own, "" without one."""
 
     embedding: str
+    source: str = ""
+    bias: str = ""
 
 
 @dataclass(frozen=True)

@@ -60,6 +60,9 @@ class Attributes(NamedWeights, ParameterLists, ModuleLists, LayerWeights, Shared
             raise Unsupported(
                 "MIG201", f"self.{name} is set in {self.scope.rpartition('.')[2]}: a Flax module is frozen there"
             )
+        if isinstance(value, cst.Call) and self.torch_name(value.func) == "torch.nn.Buffer":
+            named = [cst.Arg(cst.SimpleString(f'"{name}"')), *value.args]
+            return suites.with_comments(self.buffer(facts, value.with_changes(args=named)), line)
         parameter = self.parameter(facts, name, value)
         if parameter is not None:
             return suites.with_comments(parameter, line)
@@ -114,7 +117,7 @@ class Attributes(NamedWeights, ParameterLists, ModuleLists, LayerWeights, Shared
         if isinstance(flag, bool) and name in facts.certain - facts.rebound:
             facts.flags[name] = flag
         if any(key.split(".")[0] == name and "." in key for key in facts.ties):
-            return []
+            return self.tied_bias(facts, name, lowered)
         stored = self.stored_attribute(facts, target)
         return [*suites.assigned(line, stored, node), *self.made_early(facts, name, stored)]
 

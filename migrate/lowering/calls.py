@@ -7,6 +7,7 @@ import libcst as cst
 from migrate import nodes
 from migrate.kinds import (
     Model,
+    Module,
     Plain,
 )
 from migrate.lowering.borrowed_models import borrowed_value
@@ -48,11 +49,14 @@ class Calls(MethodCalls):
             made = self.partial_operation(node, kind) or self.partial_maker(node, kind)
             if made is not None:
                 return made
-        if nodes.dotted(func) in ("copy.deepcopy", "deepcopy") and len(node.args) == 1:
+        meant = self.env.definitions.get(func.value, func) if isinstance(func, cst.Name) else func  # c = copy.deepcopy
+        if nodes.dotted(meant) in ("copy.deepcopy", "deepcopy") and len(node.args) == 1:
             value = self.expr(node.args[0].value)
             if isinstance(value.kind, Model) and value.kind.place is not None:
                 mode = self.env.modes.get(value.kind.place, "train")
                 return Value(value.node, Model(value.kind.cls, None, value.kind.place, mode))
+            if isinstance(value.kind, Module) and (self.cls or self.building):
+                return self.copied_module(value)
         about_weights = self.part_listed(node) or self.weight_size(node)
         if about_weights is not None:
             return about_weights
@@ -63,6 +67,14 @@ class Calls(MethodCalls):
             return self.method_call(node, func, base)
         callee = self.expr(func)
         return self.value_call(node, callee)
+
+    @staticmethod
+    def copied_module(value: Value) -> Value:
+        """`copy.deepcopy(layer)`: a module of its own, with those that it holds. Functions are what they are."""
+        if isinstance(value.node, cst.Name | cst.Attribute):
+            same = {"_deep_clone": nodes.name("True"), "_reset_names": nodes.name("True")}
+            return Value(nodes.call(cst.Attribute(value.node, nodes.name("clone")), **same), value.kind)
+        return value
 
     def type_variable(self, node: cst.Call) -> Value:
         """`TypeVar("M", bound=nn.Module)`: the classes of modules inherit from Flax's class of that name."""

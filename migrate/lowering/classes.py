@@ -87,10 +87,14 @@ class Classes(LayerSubclasses, WeightMethods, CustomGradients, RegisteredSetting
         name = inside(self.unit.scope, node.name.value)
         facts = self.script.classes.setdefault(name, ClassFacts(name, node))
         if facts.written is None or facts.written[0] is not node:
-            made, facts.unnamed = as_module(node)
+            made, facts.unnamed = as_module(node, self.adds_module)
             self.unit.stands_for(made, node)
             facts.written = (node, made)
         return facts.written[1]
+
+    def adds_module(self, node: Expr) -> bool:
+        """Whether an expression makes a layer, or a module of the user's."""
+        return isinstance(node, cst.Call) and self.makes_module(node)
 
     def is_foreign_module(self, base: Expr, node: cst.ClassDef) -> bool:
         """Whether a class has a forward pass, and a base of which nothing is known but that it is no data set."""

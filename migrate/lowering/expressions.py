@@ -362,7 +362,11 @@ class Expressions(AnyWeights, Submodules, Accelerated, Cropping, NamedParameters
 
     def expr_Lambda(self, node: cst.Lambda) -> Value:
         inner = self.inner({p.name.value: UNKNOWN for p in node.params.params})
-        return Value(node.with_changes(body=inner.node(node.body)), Plain("function"))
+        made = inner.usable(inner.expr(node.body))
+        if isinstance(made.kind, Module) and isinstance(node.body, cst.Call) and self.context != "forward":
+            raise Unsupported("MIG201", f"{nodes.code(node)} makes a module: name the class, or use functools.partial")
+        inner.use(node.body, made)
+        return Value(node.with_changes(body=layouts.first(made)), Plain("function"))
 
 
 def _field(base: Value, attribute: str) -> Value:

@@ -18,6 +18,7 @@ from migrate.nodes import Expr, Statement
 from migrate.walking import every
 
 _ROW, _DICTS = "torch.nn.Sequential", ("torch.nn.ModuleDict", "torch.nn.ParameterDict")
+_ORDERED = "OrderedDict"  # of layers, given to one of those: `nn.Sequential(layers)`
 _FILLING = ("add_module", "register_module", "append", "extend", "insert", "update")
 
 Entries = list[tuple[str, Expr]]  # the keys that the parts of a container have in torch, with the parts
@@ -57,6 +58,8 @@ class FilledContainers(LoopsWrittenOut):
             return None
         kind = self.torch_name(call.func) or ""
         entries: Entries | None = None
+        if isinstance(small.targets[0].target, cst.Name) and not call.args and _is_ordered(call):
+            return _Container(statement, path, call, _ORDERED, [])
         if kind == _ROW and not any(arg.star or arg.keyword for arg in call.args):
             entries = [(str(number), arg.value) for number, arg in enumerate(call.args)]
         elif kind in _DICTS and not call.args:
@@ -77,16 +80,33 @@ class FilledContainers(LoopsWrittenOut):
         fills = [n for n in range(first, len(statements)) if _fills(statements[n], container.path)]
         if not fills:
             return
-        between = statements[first : fills[-1] + 1]
+        last = fills[-1]
+        if container.kind == _ORDERED:
+            last = self.taker(container, statements[last + 1 :], last + 1)
+            if not last:
+                return
+        between = statements[first : last + 1]
         others = [one for one in between if not _fills(one, container.path)]
-        if any(container.path in usage.paths(one) for one in others):
+        if any(container.path in usage.paths(one) for one in others if one is not statements[last]):
             return
         known = self.unit.whole.get(container.line)
         if known is None:
             known = self.at_once(container, between, others) or self.as_filled_list(container, between)
         if known is not None:
             self.unit.whole[container.line] = known
-            block.replace(block.index, fills[-1] + 1, known)
+            block.replace(block.index, last + 1, known)
+
+    def taker(self, container: _Container, later: Sequence[Statement], position: int) -> int:
+        """Which statement makes modules of a dict that is filled before it, and is the only one to read it; 0 where
+        there is none."""
+        readers = [number for number, one in enumerate(later) if container.path in usage.paths(one)]
+        if len(readers) != 1 or usage.loads(later[readers[0]]).count(container.path) != 1:
+            return 0
+        for call in usage.calls(later[readers[0]]):
+            given = [nodes.dotted(arg.value) for arg in call.args]
+            if given == [container.path] and self.torch_name(call.func) in (_ROW, *_DICTS):
+                return position + readers[0]
+        return 0
 
     def at_once(
         self, container: _Container, between: Sequence[Statement], others: Sequence[Statement]
@@ -96,7 +116,7 @@ class FilledContainers(LoopsWrittenOut):
         entries = list(container.entries)
         for number in range(-1, len(between)):
             more = container.entries if number < 0 else []
-            if number >= 0 and between[number] not in others:
+            if number >= 0 and between[number] not in others:  # it puts something in
                 found = _entries(between[number], container.kind, len(entries))
                 if found is None:
                     return None
@@ -105,6 +125,10 @@ class FilledContainers(LoopsWrittenOut):
             if later & {name for _, value in more for name in usage.loads(value)}:
                 return None
         whole = container.call.with_changes(args=_arguments(container.kind, entries))
+        if container.kind == _ORDERED:
+            taking = nodes.substituted(others[-1], {container.path: whole})
+            self.all_stand_for(taking, others[-1])
+            return [*others[:-1], taking]
         return [*others, self.made_of(container, whole, container.line.leading_lines)]
 
     def as_filled_list(self, container: _Container, between: Sequence[Statement]) -> list[Statement] | None:
@@ -144,7 +168,11 @@ def _entries(statement: Statement, kind: str, length: int) -> Entries | None:
     small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
     if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) > 1:
         return None
-    if isinstance(small, cst.Assign) and isinstance(small.targets[0].target, cst.Subscript) and kind in _DICTS:
+    if (
+        isinstance(small, cst.Assign)
+        and isinstance(small.targets[0].target, cst.Subscript)
+        and kind in (*_DICTS, _ORDERED)
+    ):
         index = small.targets[0].target.slice[0].slice
         key = nodes.literal(index.value) if isinstance(index, cst.Index) else ...
         return [(key, small.value)] if isinstance(key, str) and len(small.targets) == 1 else None
@@ -162,7 +190,7 @@ def _entries(statement: Statement, kind: str, length: int) -> Entries | None:
     if method == "extend" and kind == _ROW and len(values) == 1 and isinstance(values[0], cst.List | cst.Tuple):
         plain = not any(isinstance(element, cst.StarredElement) for element in values[0].elements)
         return [(str(length + n), value) for n, value in enumerate(nodes.elements(values[0]))] if plain else None
-    if method == "update" and kind in _DICTS and len(values) == 1 and isinstance(values[0], cst.Dict):
+    if method == "update" and kind in (*_DICTS, _ORDERED) and len(values) == 1 and isinstance(values[0], cst.Dict):
         return _of_dict(values[0])
     return None
 
@@ -179,10 +207,16 @@ def _arguments(kind: str, entries: Entries) -> list[cst.Arg]:
     parts = dict(entries)
     if kind in _DICTS:
         return [cst.Arg(nodes.dict_of(parts.items()))]
-    if list(parts) == [str(number) for number in range(len(parts))]:
+    if kind != _ORDERED and list(parts) == [str(number) for number in range(len(parts))]:
         return [cst.Arg(value) for value in parts.values()]
     pairs = [nodes.tuple_of([cst.SimpleString(repr(key)), value]) for key, value in parts.items()]
-    return [cst.Arg(nodes.call("OrderedDict", cst.List([cst.Element(pair) for pair in pairs])))]
+    named = cst.List([cst.Element(pair) for pair in pairs])
+    return [cst.Arg(named if kind == _ORDERED else nodes.call("OrderedDict", named))]
+
+
+def _is_ordered(call: cst.Call) -> bool:
+    """Whether a call makes a dict."""
+    return (nodes.dotted(call.func) or "").rpartition(".")[2] in ("OrderedDict", "dict")
 
 
 class _Listing(cst.CSTTransformer):

@@ -19,9 +19,9 @@ from migrate.layers.table import TABLE
 from migrate.lowering.arguments import Arguments
 from migrate.lowering.initializing_functions import (
     fills_weight,
-    in_torch_order,
     initializers_in,
     initializers_of,
+    outputs_first,
 )
 from migrate.nodes import Expr, Statement
 from migrate.qualified import spelled
@@ -110,7 +110,7 @@ class Initializers(Arguments):
         """The constructor of the layer takes the initialiser in the next round. `switch`: where a field says so."""
         if path not in facts.askable:
             raise Unsupported("MIG204", f"`{nodes.code(node)}`: the layer of this weight is not made at one place")
-        made = in_torch_order(made) if facts.askable[path] else made
+        made = outputs_first(made) if facts.askable[path] else made
         if switch:
             otherwise = facts.found_asked.get(path, nodes.expression("None"))
             made = nodes.expression(f"{{made}} if self.{switch} else {{otherwise}}", made=made, otherwise=otherwise)

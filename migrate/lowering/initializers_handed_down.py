@@ -15,7 +15,7 @@ from migrate.diagnostics import Unsupported
 from migrate.facts import ClassFacts
 from migrate.kinds import Kind
 from migrate.lowering.initializers import Initializers
-from migrate.lowering.initializing_functions import in_torch_order
+from migrate.lowering.initializing_functions import outputs_first
 from migrate.nodes import Expr
 from migrate.script import classes_in
 from migrate.targets import linen
@@ -39,7 +39,7 @@ class HandedDown(Initializers):
         """Notes the initialiser of a weight as an argument of the constructors that lead to it."""
         refused = f"`{nodes.code(node)}`: the weights of one of several modules of {way.owner.name}"
         default = linen.initializer_default(way.owner.askable_as.get(path, ""))
-        given = self.in_own_terms(in_torch_order(made) if way.owner.askable.get(path) else made)
+        given = self.in_own_terms(outputs_first(made) if way.owner.askable.get(path) else made)
         children = [*(facts for facts, _ in way.through[1:]), way.owner]
         places = [_place(*step, child) for step, child in zip(way.through, children, strict=True)]
         plain = not any(c.bases or c.made_by_value or self.script.is_base(c.name) for c in children)

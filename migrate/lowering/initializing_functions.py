@@ -312,7 +312,7 @@ def completed(asked: Expr, otherwise: Expr | str) -> Expr:
 _BY_FANS = ("nn.initializers.xavier_uniform", "nn.initializers.variance_scaling")
 
 
-def in_torch_order(made: Expr) -> Expr:
+def outputs_first(made: Expr) -> Expr:
     """An initialiser that goes by fans, for a weight that keeps torch's order of axes: outputs first."""
     name = (nodes.dotted(made.func) or "") if isinstance(made, cst.Call) else ""
     own: list[cst.Arg] = []

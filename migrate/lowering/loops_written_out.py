@@ -10,6 +10,7 @@ import libcst as cst
 from migrate import names_written, nodes, suites, usage
 from migrate.lowering.constructors import constant
 from migrate.lowering.scope import Scope
+from migrate.lowering.settings_given import literal_of, settings
 from migrate.nodes import Expr, Statement
 from migrate.walking import every
 
@@ -34,7 +35,7 @@ class LoopsWrittenOut(Scope):
             return None
         made: list[Statement] = []
         for item in each:
-            bound = _bound(loop.target, item)
+            bound = bound_names(loop.target, item)
             if bound is None:
                 return None
             for statement in suites.suite_of(loop.body.body):
@@ -51,6 +52,19 @@ class LoopsWrittenOut(Scope):
         """Each statement in a copy stands at the place of its original."""
         for one, written in zip(_statements(made), _statements(original), strict=True):
             self.unit.stands_for(one, written)
+
+    def entries_of(self, node: cst.DictComp) -> list[tuple[str, Expr]] | None:
+        """The entries that a dict comprehension makes; None where they are told while it runs."""
+        loop = node.for_in
+        items = None if loop.ifs or loop.inner_for_in is not None else self.known_items(loop.iter)
+        found: list[tuple[str, Expr]] = []
+        for item in items or ():
+            bound = bound_names(loop.target, item)
+            key = None if bound is None else names_written.text(nodes.substituted(node.key, bound))
+            if bound is None or key is None:
+                return None
+            found.append((key, nodes.substituted(node.value, bound)))
+        return None if items is None else found
 
     def known_items(self, node: Expr) -> list[Expr] | None:
         """What an iterable gives, where that is written out; None of any other."""
@@ -70,6 +84,12 @@ class LoopsWrittenOut(Scope):
         init = facts.method("__init__") if facts is not None else None
         if facts is None or facts.node is None or init is None or path is None:
             return None
+        if path in set(facts.fields) - facts.rebinds:
+            values = settings(self.script, self.cls, path)
+            default = next((p.default for p in init.params.params if p.name.value == path), None)
+            values |= set() if facts.given or default is None else {literal_of(default)}
+            only = values.pop() if len(values) == 1 else ...
+            return None if only is ... else nodes.expression(repr(only))
         return constant(facts.node, init, path)
 
     def known_result(self, node: cst.Call) -> list[Expr] | None:
@@ -133,7 +153,7 @@ def _names_by(body: cst.BaseSuite, names: list[str]) -> bool:
     return bool({name for key in keys for name in usage.loads(key)} & set(names))
 
 
-def _bound(target: cst.CSTNode, item: Expr) -> dict[str, Expr] | None:
+def bound_names(target: cst.CSTNode, item: Expr) -> dict[str, Expr] | None:
     """The names of a target with what each of them is in one turn."""
     if isinstance(target, cst.Name):
         return {target.value: item}
@@ -143,7 +163,7 @@ def _bound(target: cst.CSTNode, item: Expr) -> dict[str, Expr] | None:
         return None
     found: dict[str, Expr] = {}
     for one, value in zip(nodes.elements(target), nodes.elements(item), strict=True):
-        inner = _bound(one, value)
+        inner = bound_names(one, value)
         if inner is None:
             return None
         found |= inner

@@ -12,7 +12,7 @@ from migrate.constructed import ChoiceNode, LayerNode, ListNode, Node, Passage, 
 from migrate.diagnostics import Unsupported
 from migrate.kinds import Items, Module, Never
 from migrate.lowering.elements import element_kind
-from migrate.lowering.scope import Scope
+from migrate.lowering.loops_written_out import LoopsWrittenOut
 from migrate.nodes import Expr
 from migrate.rules.rule import Value
 from migrate.script import classes_in
@@ -21,7 +21,7 @@ from migrate.targets import linen
 _MIXED = "holds layers that want their channels in different places"
 
 
-class ModuleLists(Scope):
+class ModuleLists(LoopsWrittenOut):
     """nn.Sequential and nn.ModuleList, written out or built by a loop."""
 
     def torch_nn_Sequential(self, node: cst.Call) -> Value:
@@ -175,6 +175,8 @@ class ModuleLists(Scope):
         if not node.args:
             return Value(cst.Dict([]), Module((ListNode((), "_"),)))
         named = self.named_values(node.args[0].value) if len(node.args) == 1 else None
+        if named is None and len(node.args) == 1 and isinstance(node.args[0].value, cst.DictComp):
+            return self.counted_dict(node.args[0].value)
         if named is None:
             raise Unsupported("MIG201", "an nn.ModuleDict whose keys are not written out")
         children: list[Node] = []
@@ -186,6 +188,18 @@ class ModuleLists(Scope):
         made = dict_in_lines([(key, bare_lambda(value.node)) for key, value in named])
         tree = ListNode(tuple(children), "_", keys=tuple(key for key, _ in named))
         return Value(made, Module((tree,)))
+
+    def counted_dict(self, node: cst.DictComp) -> Value:
+        """`{name: nn.Linear(4, n) for name, n in sizes.items()}`, where it is written out what that goes over."""
+        entries = self.entries_of(node)
+        lowered = self.expr(node)
+        inner = lowered.kind.joined() if isinstance(lowered.kind, Items) else lowered.kind
+        if entries is None or not isinstance(inner, Module):
+            raise Unsupported("MIG201", "an nn.ModuleDict whose keys are not written out")
+        child = inner.options[0] if len(inner.options) == 1 else ChoiceNode(inner.options)
+        return Value(
+            lowered.node, Module((ListNode((child,) * len(entries), "_", keys=tuple(key for key, _ in entries)),))
+        )
 
 
 def bare_lambda(node: Expr) -> Expr:

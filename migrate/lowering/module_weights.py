@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import libcst as cst
 
@@ -11,7 +11,7 @@ from migrate import layouts, nodes
 from migrate.constructed import BoundWeight, LayerNode, ListNode
 from migrate.diagnostics import Unsupported
 from migrate.facts import ClassFacts
-from migrate.kinds import Items, Tensor, Tied
+from migrate.kinds import Items, Module, Tensor, Tied
 from migrate.lowering.arguments import Arguments, argument_names
 from migrate.lowering.changed_buffers import ChangedBuffers
 from migrate.lowering.initializing_functions import completed
@@ -157,26 +157,56 @@ class ModuleWeights(Arguments, ChangedBuffers):
         return [nodes.statement(f"self.{name} = {{v}}", v=value.node)]
 
     def tie(self, path: str, target: Expr, value: Expr) -> list[Statement]:
-        """`self.head.weight = self.emb.weight`: the dense layer becomes `emb.attend`."""
+        """`self.head.weight = self.emb.weight`: the dense layer becomes `emb.attend`; one with the weight of another
+        dense layer reads that where it is called."""
         facts = self.script.classes[self.cls]
         refused = f"{path} = {nodes.code(value)}"
         both = [self.tied_layer(target), self.tied_layer(value)]
         embedding, *_ = [one for one in both if one and one.layer.torch == "torch.nn.Embedding"] or [None]
-        dense, *_ = [one for one in both if one and one.layer.torch == "torch.nn.Linear"] or [None]
-        if embedding is None or dense is None:
-            raise Unsupported("MIG204", f"{refused}: only a Linear without bias and an Embedding are tied")
-        if any(weight.torch == "bias" for weight in dense.layer.weights):
-            raise Unsupported("MIG204", f"self.{dense.path} has a bias beside the tied weight")
+        dense, *others = [one for one in both if one and one.layer.torch == "torch.nn.Linear"] or [None]
+        if dense is None or None in both or (embedding is None and not others):
+            raise Unsupported("MIG204", f"{refused}: only a Linear with an Embedding or a Linear is tied")
         if dense.path not in facts.children:
             raise Unsupported("MIG204", f"{refused}: the Linear is inside another module")
         if self.conditions:
             raise Unsupported("MIG204", f"{refused} depends on `{nodes.code(self.conditions[-1])}`")
-        if embedding is both[0]:
+        source = embedding or others[0]
+        assert source is not None
+        if embedding is not None and embedding is both[0]:
             self.start_as_dense(facts, embedding.path, dense.path, refused)
-        facts.ties[f"{dense.path}.weight"] = f"{embedding.path}.weight"
-        facts.attributes[dense.path] = facts.seen[dense.path] = Tied(nodes.code(embedding.node))
+        facts.ties[f"{dense.path}.weight"] = f"{source.path}.weight"
+        has_bias = any(weight.torch == "bias" for weight in dense.layer.weights)
+        written = nodes.code(source.node)
+        tied = Tied(
+            written if embedding else "", f"self.{source.path}.weight", f"{dense.path}_bias" if has_bias else ""
+        )
+        facts.attributes[dense.path] = facts.seen[dense.path] = tied
         del facts.children[dense.path]
         return []
+
+    def tied_bias(self, facts: ClassFacts, name: str, made: Value) -> list[Statement]:
+        """What is left of a dense layer that has the weight of another layer: a bias, if it has one."""
+        option = made.kind.options[0] if isinstance(made.kind, Module) else None
+        layer = option if isinstance(option, LayerNode) and f"{name}.weight" in facts.ties else None
+        bias = next((weight for weight in layer.weights if weight.torch == "bias"), None) if layer is not None else None
+        if bias is None or not isinstance(made.node, cst.Call):
+            return []
+        if bias.optional:
+            raise Unsupported("MIG204", f"self.{name} has the weight of another layer, and perhaps a bias")
+        features, *args = made.node.args
+        asked = next((arg.value for arg in args if arg.keyword is not None and arg.keyword.value == "bias_init"), None)
+        default = next((arg.value for arg in args if arg.star == "**"), None)
+        usual = nodes.expression("nn.initializers.zeros")
+        if default is not None:
+            usual = nodes.expression('{given}["bias_init"]', given=default)
+        leaf = f"{name}_bias"
+        facts.parameters[f"{name}.bias"] = replace(bias, torch=f"{name}.bias", leaf=leaf)
+        shape = nodes.tuple_of([features.value])
+        return [
+            nodes.statement(
+                f'self.{leaf} = self.param("{leaf}", {{init}}, {{shape}})', init=asked or usual, shape=shape
+            )
+        ]
 
     @staticmethod
     def start_as_dense(facts: ClassFacts, embedding: str, dense: str, refused: str) -> None:

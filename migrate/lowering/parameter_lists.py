@@ -10,6 +10,7 @@ from migrate.diagnostics import Unsupported
 from migrate.facts import ClassFacts
 from migrate.kinds import Items, Kind, Never, Tensor, join
 from migrate.lowering.elements import DICT
+from migrate.lowering.loops_written_out import LoopsWrittenOut
 from migrate.lowering.module_lists import dict_in_lines, list_in_lines
 from migrate.lowering.module_weights import ModuleWeights, is_still, without_gradient
 from migrate.nodes import Expr, Statement
@@ -19,7 +20,7 @@ PARAMETERS = "parameters"  # the type of a list of weights that is being filled
 _LISTS = ("torch.nn.ParameterList", "torch.nn.ParameterDict")
 
 
-class ParameterLists(ModuleWeights):
+class ParameterLists(ModuleWeights, LoopsWrittenOut):
     """A plain list or dict of parameters, each of which has the name of the attribute and its number or key."""
 
     def parameter_list(
@@ -98,6 +99,8 @@ class ParameterLists(ModuleWeights):
         self, facts: ClassFacts, line: cst.SimpleStatementLine, name: str, given: Expr | None
     ) -> list[Statement]:
         """`nn.ParameterDict({"a": nn.Parameter(...)})`."""
+        written = self.entries_of(given) if isinstance(given, cst.DictComp) else None
+        given = given if written is None else nodes.dict_of(written)
         entries = given.elements if isinstance(given, cst.Dict) else () if given is None else None
         keys = [nodes.literal(e.key) if isinstance(e, cst.DictElement) else ... for e in entries or ()]
         if entries is None or not all(isinstance(key, str) for key in keys):

@@ -40,15 +40,26 @@ def settings(script: Script, cls: str, field: str, seen: frozenset[str] = frozen
     init = facts.method("__init__")
     parameters = [] if init is None else [*init.params.params, *init.params.kwonly_params]
     default = next((p.default for p in parameters if p.name.value == field), None)
-    found = set() if default is None else {nodes.literal(default)}
+    found = set() if default is None else {literal_of(default)}
     for maker, given in facts.given.items():
         for text in given.get(field, ()):
             outer = script.classes.get(maker)
             if outer is not None and text in set(outer.fields) - outer.rebinds:
                 found |= settings(script, maker, text, seen | {cls}) or {...}
             else:
-                found.add(nodes.literal(cst.parse_expression(text)))
+                found.add(literal_of(cst.parse_expression(text)))
     return set() if ... in found else found
+
+
+def literal_of(node: Expr) -> object:
+    """The value of a literal that can be in a set; `...` of any other expression."""
+    value = nodes.literal(node)
+    value = tuple(value) if isinstance(value, list) else value
+    try:
+        hash(value)
+    except TypeError:
+        return ...
+    return value
 
 
 def _plain(test: Expr) -> bool:

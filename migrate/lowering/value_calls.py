@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate import nodes
+from migrate import layouts, nodes
 from migrate.diagnostics import Unsupported
 from migrate.kinds import (
     UNKNOWN,
@@ -66,6 +66,18 @@ class ValueCalls(
         if self.context == "forward" or any(isinstance(self.expr(arg.value).kind, Tensor) for arg in node.args):
             raise Unsupported("MIG202", f"{nodes.code(node.func)}, which another package makes, is not converted")
 
+    def tied_call(self, node: cst.Call, kind: Tied) -> Value:
+        """A call of a dense layer that has the weight of another layer."""
+        (argument,) = node.args
+        given = self.array(argument.value)
+        if kind.embedding:
+            made: cst.BaseExpression = nodes.call(f"{kind.embedding}.attend", layouts.first(given))
+        else:
+            weight = nodes.transposed(self.node(nodes.expression(kind.source)))
+            made = nodes.expression("{x} @ {w}", x=layouts.first(given), w=weight)
+        made = nodes.expression("{y} + {b}", y=made, b=nodes.expression(f"self.{kind.bias}")) if kind.bias else made
+        return Value(made, Tensor("float", given.kind.rank if isinstance(given.kind, Tensor) else -1))
+
     def value_call(self, node: cst.Call, callee: Value) -> Value:
         """A call of a value."""
         kind = callee.kind
@@ -92,9 +104,7 @@ class ValueCalls(
         if isinstance(kind, Module):
             return self.layer_call(node, callee, kind)
         if isinstance(kind, Tied):
-            (argument,) = node.args
-            target = nodes.expression(f"{kind.embedding}.attend")
-            return Value(nodes.call(target, self.node(argument.value)), Tensor("float"))
+            return self.tied_call(node, kind)
         if isinstance(kind, SelfModule) and f"{kind.cls}.forward" in self.script.functions:
             forward = self.script.functions[f"{kind.cls}.forward"]
             values = [self.array(arg.value) for arg in node.args]

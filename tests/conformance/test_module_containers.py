@@ -120,7 +120,92 @@ class M(Base):
             x = part(x) * len(name)
         return x
 """
+ONE_AFTER_ANOTHER = """from collections import OrderedDict
+
+
+class Layer(nn.Sequential):
+    def __init__(self, inputs, grown):
+        super(Layer, self).__init__()
+        self.norm = nn.BatchNorm1d(inputs)
+        self.add_module("act", nn.ReLU(inplace=True))
+        self.add_module("conv", nn.Conv1d(inputs, grown, 1, bias=False))
+
+    def forward(self, x):
+        return torch.cat([x, super(Layer, self).forward(x)], 1)
+
+
+class Block(nn.Sequential):
+    def __init__(self, depth, inputs, grown):
+        super().__init__()
+        for i in range(depth):
+            layer = Layer(inputs + i * grown, grown)
+            self.add_module("layer%d" % (i + 1), layer)
+
+
+class M(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.block = Block(2, 3, 2)
+        layers = OrderedDict()
+        layers["conv"] = nn.Conv1d(7, 4, 1)
+        layers["act"] = nn.Tanh()
+        self.last = nn.Sequential(layers)
+
+    def forward(self, x):
+        return self.last(self.block(x))
+"""
+COPIES_AND_KEYS = """import copy
+
+
+def clones(module, number):
+    return nn.ModuleList([copy.deepcopy(module) for _ in range(number)])
+
+
+class Inner(nn.Module):
+    def __init__(self, part):
+        super().__init__()
+        self.part = part
+
+    def forward(self, x):
+        return self.part(x).relu()
+
+
+class M(nn.Module):
+    def __init__(self, names=("a", "b")):
+        super().__init__()
+        c = copy.deepcopy
+        part = nn.Linear(4, 4)
+        self.layers = clones(Inner(c(part)), 2)
+        self.heads = nn.ModuleDict({name: nn.Linear(4, 3) for name in names})
+        self.scales = nn.ParameterDict({k: nn.Parameter(torch.zeros(n)) for k, n in (("u", 3), ("v", 1))})
+        self.offset = nn.Buffer(torch.arange(3.0), persistent=False)
+        self.mean = nn.Buffer(torch.zeros(3))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        x = sum(head(x) * self.scales["u"] for head in self.heads.values()) + self.scales["v"] + self.offset
+        if self.training:
+            self.mean.mul_(0.9).add_(x.detach().mean(0), alpha=0.1)
+        return x - self.mean
+"""
+TIED = """class M(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(4, 4)
+        self.second = nn.Linear(4, 4)
+        self.second.weight = self.first.weight
+        self.table = nn.Embedding(6, 4)
+        self.head = nn.Linear(4, 6)
+        self.head.weight = self.table.weight
+
+    def forward(self, x):
+        return self.head(self.second(self.first(self.table(x))).relu())
+"""
 FORMS = {
+    "layers that a subclass of nn.Sequential adds by name": (ONE_AFTER_ANOTHER, Sample("M()", (2, 3, 5))),
+    "copies, and keys that are written out": (COPIES_AND_KEYS, Sample("M()", (3, 4))),
+    "weights that are tied, with biases": (TIED, Sample("M()", (3, 5), 6)),
     "containers that are filled later": (FILLED_LATER, Sample("M()", (3, 4))),
     "attributes that loops name": (NAMED_IN_LOOPS, Sample("M()", (3, 4))),
     "modules that are part of lists several times": (SEVERAL_TIMES, Sample("M()", (3, 4))),
@@ -141,6 +226,7 @@ def test_the_same_from_the_same_weights(name: str, float64: None) -> None:
         ("self.a = nn.Linear(4, 4)", 'self.register_buffer("b", x)', "MIG301 nn.Module.register_buffer inside"),
         ("self.a = nn.Linear(4, 4)", "x = list(self._modules.values())[0](x)", "MIG301 self._modules"),
         ("self.a = nn.ModuleList([nn.Linear(4, 4)] * width)", "x = self.a[0](x)", "MIG201 [nn.Linear(4, 4)] * width"),
+        ("self.a = (lambda c: nn.Linear(c, c))(4)", "x = self.a(x)", "MIG201 (lambda c: nn.Linear(c, c)) makes a"),
         ("given = locals(); self.a = nn.Linear(4, 4)", "x = self.a(x)", "MIG201 locals() of a constructor"),
         (
             "net = nn.Sequential(nn.Tanh()); self.a = net[0]",
