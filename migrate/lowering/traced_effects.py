@@ -16,11 +16,14 @@ from migrate.rules.rule import Value
 
 
 def traced_print(scope: Scope, node: cst.Call) -> Value | None:
-    """`print("loss", loss)` is `jax.debug.print("loss {}", loss)`; None where no tensor is printed."""
-    if not any(isinstance(scope.expr(part).kind, Tensor) for arg in node.args for part in _parts(arg.value)):
-        return None
+    """`print("loss", loss)` is `jax.debug.print("loss {}", loss)`: a plain one would print once, while jit traces. None
+    where nothing is traced, or no tensor is printed in a way that jax.debug.print does not know."""
+    tensors = any(isinstance(scope.expr(part).kind, Tensor) for arg in node.args for part in _parts(arg.value))
     plain = [arg for arg in node.args if arg.keyword is None or arg.keyword.value != "flush"]
-    if any(arg.keyword is not None or arg.star for arg in plain):
+    told = any(arg.keyword is not None or arg.star for arg in plain)
+    if not tensors and (told or scope.context == "setup" or not _is_traced(scope)):
+        return None
+    if told:
         raise Unsupported("MIG307", f"`{nodes.code(node)}`: jax.debug.print takes a text and values alone")
     texts: list[str] = []
     values: list[Expr] = []

@@ -42,8 +42,9 @@ def test_what_cannot_be_printed_is_refused() -> None:
     assert findings(SCRIPT.replace(PRINT, '    open("log").write(f"{loss.item()}")\n')) == [("MIG307", 10)]
 
 
-def test_what_tells_nothing_of_a_tensor_stays() -> None:
-    assert "    print(x.shape)\n" in convert(parse("train.py", SCRIPT.replace(PRINT, "    print(x.shape)\n"))).text
+def test_a_shape_is_printed_at_every_step_as_well() -> None:
+    made = convert(parse("train.py", SCRIPT.replace(PRINT, '    print("shape", x.shape, "{", end)\n'))).text
+    assert '    jax.debug.print("shape {} {} {}", str(x.shape), "{", end)\n' in made
 
 
 def test_a_function_that_a_loop_calls_is_given_its_key() -> None:
