@@ -108,9 +108,10 @@ def write(made: Rewritten, output: Path | None, manifest: Path | None) -> Path |
     if str(output) == "-" or (output is None and stdin):
         if not made.alone:
             raise UsageError(_needs_folder(made))
-        source = made.script.member.source
         if made.script.text is not None:
-            sys.stdout.write(made.script.data.decode("utf-8" if source is None else source.encoding))
+            sys.stdout.flush()
+            sys.stdout.buffer.write(made.script.data)  # in the encoding that its first lines name
+            sys.stdout.buffer.flush()
         if manifest is not None:
             _write_manifest(made, manifest)
         return None

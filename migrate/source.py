@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import re
 import tokenize
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -104,14 +106,27 @@ def _parsed_source(path: str, text: str, encoding: str, notebook: Notebook | Non
         module, positions = deeply(lambda: _parsed(text))
     except cst.ParserSyntaxError as error:
         lines = text.splitlines()
-        source = lines[error.raw_line - 1] if 0 < error.raw_line <= len(lines) else ""
-        message = " ".join(error.message.split())
+        line, column, message = _told(text, error)
+        source = lines[line - 1] if 0 < line <= len(lines) else ""
         if _PYTHON_2.match(source):
             message = f"is Python 2 code, it seems ({message})"
-        raise _fatal(path, "MIG001", message, error.raw_line, error.raw_column + 1, source) from None
+        raise _fatal(path, "MIG001", message, line, column, source) from None
     except RecursionError:
         raise _fatal(path, "MIG001", "nests too deeply to be parsed") from None
     return SourceFile(path, text, encoding, module, positions, notebook)
+
+
+def _told(text: str, error: cst.ParserSyntaxError) -> tuple[int, int, str]:
+    """Line, column and message of a syntax error: Python's own, or LibCST's where Python finds none."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(text)
+    except SyntaxError as own:
+        return own.lineno or 0, own.offset or 0, own.msg
+    except (ValueError, RecursionError, MemoryError):
+        pass
+    return error.raw_line, error.raw_column + 1, " ".join(error.message.split())
 
 
 def _parsed(text: str) -> tuple[cst.Module, dict[cst.CSTNode, CodeRange]]:

@@ -21,7 +21,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from migrate.diagnostics import CODES, Diagnostic, Fatal, Severity, our_fault
 from migrate.pipeline import Output, convert_project
 from migrate.project import read_project
-from migrate.reached_files import independent_parts
+from migrate.reached_files import independent_parts, shown
 from migrate.reporting.effort import estimate, minutes
 from migrate.reporting.formats import STAGES
 from migrate.reporting.selection import Selection
@@ -102,7 +102,7 @@ def surveyed(part: list[Path]) -> list[Surveyed]:
 
 
 def _of(output: Output) -> Surveyed:
-    path = output.member.source.path if output.member.source else str(output.member.path)
+    path = output.member.source.path if output.member.source else shown(output.member.path)
     return Surveyed(path, output.changed, output.diagnostics)
 
 

@@ -140,3 +140,9 @@ def test_parity_asks_for_a_script(tmp_path: Path) -> None:
 def test_module_and_version() -> None:
     done = subprocess.run([sys.executable, "-m", "migrate", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("migrate ")
+
+
+def test_standard_output_has_the_encoding_that_the_file_names() -> None:
+    source = "# -*- coding: latin-1 -*-\nimport torch\n# café\nprint(torch.ones(2).sum())\n".encode("latin-1")
+    done = runner.invoke(app, ["rewrite", "-"], input=source)
+    assert done.exit_code == 0 and "# café\n".encode("latin-1") in done.stdout_bytes

@@ -64,7 +64,7 @@ MAKE = "def make(model):\n    return [optim.SGD(model.parameters(), lr=0.1)]\n\n
 
 # code: the source, and the line that it points to ("" for the file as a whole)
 SOURCES: dict[str, tuple[str, str]] = {
-    "MIG001": ("def broken(:\n    pass\n", "    pass"),
+    "MIG001": ("def broken(:\n    pass\n", "def broken(:"),
     "MIG101": ("import math\n\nprint(math.pi)\n", ""),
     "MIG201": (module("pass", "nn.LSTMCell"), "class M(nn.LSTMCell):"),
     "MIG202": (

@@ -143,7 +143,7 @@ def test_standard_input(tmp_path: Path) -> None:
         ("{", "MIG002 is not a notebook of format 4"),
         (json.dumps({"nbformat": 3, "worksheets": []}), "MIG002 is not a notebook of format 4"),
         (json.dumps(notebook("x") | {"metadata": {"kernelspec": {"language": "R"}}}), "MIG002 is a notebook in R"),
-        (json.dumps(notebook("import torch", "x = 1\nx = = 2")), "a.ipynb:cell 3:2:1: MIG001"),
+        (json.dumps(notebook("import torch", "x = 1\nx = = 2")), "a.ipynb:cell 3:2:5: MIG001"),
     ],
 )
 def test_what_cannot_be_read_is_told_once(tmp_path: Path, data: str, message: str) -> None:
