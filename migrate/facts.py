@@ -54,6 +54,7 @@ class FunctionFacts:
     builds: bool = False  # whether it makes parts of modules
     makes_models: bool = False  # whether what it returns is a model of its own somewhere, which jit hashes
     takes_mode: bool = False  # whether it is told the mode of what it makes
+    wants_mode: bool = False  # whether it makes layers that have a mode
     # class that calls it -> the initialisers that the class gives its layers
     initializers: dict[str, dict[str, dict[str, cst.BaseExpression]]] = field(default_factory=dict)
     needs_key: bool = False

@@ -1,4 +1,5 @@
-"""Functions that build modules: `def conv_bn(width): return nn.Sequential(...)`, called by a constructor.
+"""Functions that build modules: `def conv_bn(width): return nn.Sequential(...)`, called by a constructor, or where a
+model is made in place whose layers have a mode.
 
 What a class knows of itself, its builder is told: the mode is a parameter of it, `training`. The initialisers that the
 class gives its layers stand in the builder.
@@ -19,7 +20,7 @@ from migrate.lowering.elements import kinds_in
 from migrate.lowering.scope import Scope
 from migrate.nodes import Expr
 from migrate.qualified import spelled
-from migrate.script import layers_in
+from migrate.script import INLINE, layers_in
 
 _CONTAINERS = ("torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict")
 
@@ -36,6 +37,8 @@ class Builders(Scope):
         """The mode of the module that is being made: a field of its class, or a parameter of its builder."""
         if self.cls:
             return nodes.expression("self.training")
+        if self.facts is not None:
+            self.facts.wants_mode = True
         if not self.building:
             raise Unsupported("MIG201", f"{what} outside a module class has no train mode to follow")
         assert self.facts is not None
@@ -59,7 +62,7 @@ class Builders(Scope):
 
     def take_built(self, facts: FunctionFacts) -> dict[str, Expr]:
         """Notes a call of a builder: what it makes is part of this class. Returns the arguments besides its own."""
-        part = bool(self.cls) and self.context == "setup"
+        part = bool(self.cls) and (self.context == "setup" or INLINE in self.cls)
         if not part and not self.building:
             return {}
         facts.builds = facts.builds or self.makes_modules(facts)

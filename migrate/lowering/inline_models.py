@@ -40,11 +40,12 @@ class InlineModels(Setup, Binding):
         while isinstance(made, cst.Call) and isinstance(made.func, cst.Attribute) and made.func.attr.value in CHAINED:
             made = made.func.value
         name = self.torch_name(made.func) if isinstance(made, cst.Call) else None
+        maker = self.kind_of(made.func) if isinstance(made, cst.Call) else UNKNOWN
+        built = isinstance(maker, Function) and self.script.functions[maker.name].wants_mode
         if (
             self.context not in HOST_CONTEXTS
             or self.building
-            or name is None
-            or (name != "torch.nn.Sequential" and name not in TABLE)
+            or not (built or name == "torch.nn.Sequential" or name in TABLE)
         ):
             return self.expr(node)
         inner = copy.copy(self)
@@ -52,7 +53,8 @@ class InlineModels(Setup, Binding):
         before = self.script.classes.get(inner.cls)  # what `apply(init_fn)` gave its layers in the round before
         given = before.initializers if before is not None else {}
         self.script.classes[inner.cls] = ClassFacts(inner.cls, initializers=given)
-        return inner.expr(_without_modes(node))
+        value = inner.expr(_without_modes(node))
+        return value if isinstance(value.kind, Module) or not built else self.expr(node)
 
     def inline_name(self, place: Place) -> str:
         """The name that a model made in place has among the classes."""

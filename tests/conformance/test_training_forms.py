@@ -3,6 +3,7 @@ weights."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import flax.linen as nn
@@ -755,7 +756,25 @@ for step in range(10):
 """
 
 
-@pytest.mark.parametrize("text", [STACKED, IMAGES], ids=["by a function", "of convolutions"])
+BLOCKS = """
+
+def block(before, after):
+    return nn.Sequential(nn.Conv2d(before, after, 3, padding=1, bias=False), nn.BatchNorm2d(after), nn.ReLU())
+
+
+def build(width):
+    return nn.Sequential(block(2, width), nn.AvgPool2d(2), nn.Flatten(), nn.Linear(4 * width, 2), nn.Dropout(0.0))
+
+
+if True:
+    model = build(3)
+"""
+NORMALISED = re.sub("\nif True:\n    model = .*\n", BLOCKS, IMAGES)
+
+
+@pytest.mark.parametrize(
+    "text", [STACKED, IMAGES, NORMALISED], ids=["by a function", "of convolutions", "by a function, with a mode"]
+)
 def test_a_model_without_a_class(text: str, float64: None) -> None:
     """What a function makes is a static argument of jit, which hashes it; images keep their channels first outside."""
     remembered = "starts.append({key: value.clone().numpy() for key, value in model.state_dict().items()})"
