@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from migrate.kinds import Kind, Place, Plain
 
+CHECKPOINT = Plain("checkpoint")  # what a file of the script's own holds
+
 
 @dataclass(frozen=True)
 class OptimizerGroups(Kind):

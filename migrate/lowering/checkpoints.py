@@ -13,7 +13,7 @@ from migrate.lowering.state_dicts import StateDicts
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
 from migrate.states import BATCH_STATS, PARAMS, State
-from migrate.weight_kinds import StateDict
+from migrate.weight_kinds import CHECKPOINT, StateDict
 
 FILE = Plain("file")  # an open one
 
@@ -48,12 +48,24 @@ class Checkpoints(StateDicts):
         name has stood for until now. A model comes back in the mode in which it was saved."""
         kind = self.kind_of(target)
         loads = isinstance(value, cst.Call) and self.torch_name(value.func) == "torch.load"
+        if loads and isinstance(target, cst.Name) and target.value not in self.env.kinds:
+            return self.loaded_anew(target, value)
         if not loads or not isinstance(kind, Model) or kind.place is None or kind.cls not in self.script.saved_whole:
             return None
         made = self.load_model(nodes.call(cst.Attribute(target, cst.Name("load_state_dict")), value), kind)
         modes = self.script.saved_whole[kind.cls]
         self.set_mode(kind.place, modes.copy().pop() if len(modes) == 1 else "mixed")
         return made
+
+    def loaded_anew(self, target: cst.Name, value: Expr) -> list[Statement] | None:
+        """The same with a name of its own, where there is one model of the one class of which the script saves any: a
+        copy of it takes the weights."""
+        saved = self.script.saved_whole.keys()
+        models = [name for name, kind in self.env.kinds.items() if isinstance(kind, Model) and kind.cls in saved]
+        if len(saved) != 1 or len(models) != 1:
+            return None
+        copied = nodes.statement(f"{target.value} = copy.deepcopy({models[0]})")
+        return [*self.statement(copied), *(self.loaded_model(target, value) or [])]
 
     def torch_load(self, node: cst.Call) -> Value:
         """What was saved as nested dicts of arrays; `load_state_dict` puts it into the structure of the model.
@@ -66,7 +78,7 @@ class Checkpoints(StateDicts):
             )
             return Value(node.with_changes(func=kept(node.func), args=args), Host("data"))
         made = nodes.call("serialization.msgpack_restore", self.read_file(node.args[0].value))
-        return Value(made, Plain("checkpoint"))
+        return Value(made, CHECKPOINT)
 
     def torch_hub_load_state_dict_from_url(self, node: cst.Call) -> Value:
         """Published weights are torch's files, which torch reads; on the CPU, where arrays can be made of them."""
@@ -157,7 +169,7 @@ class Checkpoints(StateDicts):
         while isinstance(node, cst.Subscript):
             node = node.value
         loads = isinstance(node, cst.Call) and self.torch_name(node.func) == "torch.load"
-        return loads or self.kind_of(node) == Plain("checkpoint") or isinstance(self.kind_of(node), StateDict)
+        return loads or self.kind_of(node) == CHECKPOINT or isinstance(self.kind_of(node), StateDict)
 
     def is_of_torch(self, node: Expr, kind: Kind) -> bool:
         """Whether a value is, or holds, what torch has read, or is a dict of arrays: weights under torch's names."""

@@ -40,11 +40,11 @@ from migrate.kinds import (
 from migrate.lowering.arguments import placed
 from migrate.lowering.elements import DICT, arrays_of_numpy, element_kind, has_key, taken_apart
 from migrate.lowering.torch_calls import in_place_rule
-from migrate.lowering.value_calls import FOREIGN, ValueCalls
+from migrate.lowering.value_calls import FOREIGN, ValueCalls, as_model
 from migrate.rules.catalogue import RULES
 from migrate.rules.rule import Value
 from migrate.states import MODE_IS_A_FIELD, MODES
-from migrate.weight_kinds import WEIGHT_NAME, AnyWeight, Weight
+from migrate.weight_kinds import CHECKPOINT, WEIGHT_NAME, AnyWeight, Weight
 
 # Methods of torch's tensors, modules and optimizers that nothing else in common use has.
 _TORCH_ONLY = frozenset(
@@ -117,6 +117,8 @@ class MethodCalls(ValueCalls):
             return self.tensor_call(f"Tensor.{method}", node, base)
         if kind == Plain("progress"):
             return self.progress(node, base)
+        if (kind == CHECKPOINT and method in _MODULE_METHODS) or (kind == Host("data") and method in ("train", "eval")):
+            raise as_model(node)
         if isinstance(kind, Never):  # behind an exception
             return Value(node.with_changes(args=self.plain_args(node.args)), kind)
         if isinstance(kind, Accelerator):

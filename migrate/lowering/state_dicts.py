@@ -25,7 +25,7 @@ from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
 from migrate.states import BATCH_STATS, PARAMS, State
 from migrate.walking import walk
-from migrate.weight_kinds import StateDict
+from migrate.weight_kinds import CHECKPOINT, StateDict
 from migrate.weights import model_weights
 
 _CHANGES = ("update", "pop", "popitem", "clear", "setdefault")
@@ -42,7 +42,7 @@ class StateDicts(ModelMethods, Binding):
             return False
         saved = self.env.definitions.get(func.value.value) if isinstance(func.value, cst.Name) else func.value
         cast = any(isinstance(self.kind_of(arg.value), TorchName | DType) for arg in node.args)
-        return isinstance(saved, cst.Subscript) and self.kind_of(saved.value) == Plain("checkpoint") and not cast
+        return isinstance(saved, cst.Subscript) and self.kind_of(saved.value) == CHECKPOINT and not cast
 
     def named_state(self, line: cst.SimpleStatementLine, target: Expr, value: Expr) -> list[Statement] | None:
         """`weights = model.state_dict()` where the script looks into them; None for other assignments."""

@@ -41,6 +41,7 @@ from migrate.lowering.makers import MakerValues
 from migrate.lowering.operation_values import OperationValues
 from migrate.lowering.user_calls import UserCalls
 from migrate.rules.rule import Value
+from migrate.weight_kinds import CHECKPOINT
 
 FOREIGN = Plain("foreign")  # what a constructor has from another package: where it is called, it is a module
 
@@ -116,6 +117,8 @@ class ValueCalls(
             return self.loss_call(node, callee, kind)
         if isinstance(kind, Instance) and f"{kind.cls}.__call__" in self.script.functions:
             return self.user_call(node, callee, Function(f"{kind.cls}.__call__"))
+        if kind == CHECKPOINT:
+            raise as_model(node)
         if isinstance(kind, Items):
             raise Unsupported("MIG201", f"{nodes.code(node.func)} is a list in Flax, which is called here")
         if self.is_always_none(node.func):
@@ -129,3 +132,8 @@ class ValueCalls(
         if self.context == "setup" and kind == Plain("imported"):
             return Value(made, FOREIGN)
         return Value(made, Plain("str") if name == "str" else UNKNOWN)
+
+
+def as_model(node: cst.Call) -> Unsupported:
+    """Declines a use of what a file holds as the model that torch would have read with its class."""
+    return Unsupported("MIG302", f"{nodes.code(node.func)}: a file holds the weights of a model; load them into one")
