@@ -47,6 +47,9 @@ class Script:
     updated: set[tuple[str, Place]] = field(default_factory=set)  # scopes, and models that they have trained by now
     proportional: dict[Place, bool] = field(default_factory=dict)  # optimizer -> schedulers only scale its rates
     saved_whole: dict[str, set[str]] = field(default_factory=dict)  # classes of models saved as they are -> their modes
+    whole_files: dict[str, str] = field(
+        default_factory=dict
+    )  # files, as they are written, that such models go to -> class
     checkpoints: bool = True  # whether the project saves something with torch, or takes weights from a file
     # attributes that the files of the project read, by whatever name of an object; None where that cannot be told
     attributes_read: frozenset[str] | None = None

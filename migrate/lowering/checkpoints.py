@@ -24,6 +24,8 @@ class Checkpoints(StateDicts):
     def torch_save(self, node: cst.Call) -> Value:
         """The same file, holding Flax's msgpack."""
         what, where = self.expr(node.args[0].value), self.expr(node.args[1].value)
+        if isinstance(what.kind, Model):
+            self.script.whole_files[nodes.code(node.args[1].value)] = what.kind.cls
         text = "{where}.write" if where.kind == FILE else "Path({where}).write_bytes"
         made = nodes.expression(text + "(serialization.to_bytes({what}))", where=where.node, what=self.content(what))
         return Value(made, UNKNOWN)
@@ -48,7 +50,12 @@ class Checkpoints(StateDicts):
         name has stood for until now. A model comes back in the mode in which it was saved."""
         kind = self.kind_of(target)
         loads = isinstance(value, cst.Call) and self.torch_name(value.func) == "torch.load"
-        if loads and isinstance(target, cst.Name) and target.value not in self.env.kinds:
+        if (
+            isinstance(value, cst.Call)
+            and loads
+            and isinstance(target, cst.Name)
+            and target.value not in self.env.kinds
+        ):
             return self.loaded_anew(target, value)
         if not loads or not isinstance(kind, Model) or kind.place is None or kind.cls not in self.script.saved_whole:
             return None
@@ -57,12 +64,12 @@ class Checkpoints(StateDicts):
         self.set_mode(kind.place, modes.copy().pop() if len(modes) == 1 else "mixed")
         return made
 
-    def loaded_anew(self, target: cst.Name, value: Expr) -> list[Statement] | None:
-        """The same with a name of its own, where there is one model of the one class of which the script saves any: a
-        copy of it takes the weights."""
-        saved = self.script.saved_whole.keys()
-        models = [name for name, kind in self.env.kinds.items() if isinstance(kind, Model) and kind.cls in saved]
-        if len(saved) != 1 or len(models) != 1:
+    def loaded_anew(self, target: cst.Name, value: cst.Call) -> list[Statement] | None:
+        """The same with a name of its own, of a file that the script saves a model to, as it is written there. Where
+        there is one model of its class, a copy of that takes the weights."""
+        cls = self.script.whole_files.get(nodes.code(value.args[0].value)) if value.args else None
+        models = [name for name, kind in self.env.kinds.items() if isinstance(kind, Model) and kind.cls == cls]
+        if len(models) != 1:
             return None
         copied = nodes.statement(f"{target.value} = copy.deepcopy({models[0]})")
         return [*self.statement(copied), *(self.loaded_model(target, value) or [])]

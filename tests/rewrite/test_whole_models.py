@@ -40,3 +40,11 @@ def test_a_model_that_is_only_read_is_refused() -> None:
     made = convert(parse("x.py", CLASS + READ))
     told = [(found.code, found.line, found.message) for found in made.report.diagnostics]
     assert told == [("MIG302", 15, "loaded.eval: a file holds the weights of a model; load them into one")]
+
+
+def test_a_dict_in_another_file_is_no_model() -> None:
+    more = 'state = torch.load("state.pt")\nmodel.load_state_dict(state["model"])\n'
+    made = convert(parse("x.py", CLASS + SAVED + more + READ))
+    assert not made.report.diagnostics
+    assert 'state = serialization.msgpack_restore(Path("state.pt").read_bytes())\n' in made.text
+    assert "loaded_params = serialization.from_bytes(" in made.text
