@@ -57,6 +57,7 @@ class FunctionFacts:
     wants_mode: bool = False  # whether it makes layers that have a mode
     # class that calls it -> the initialisers that the class gives its layers
     initializers: dict[str, dict[str, dict[str, cst.BaseExpression]]] = field(default_factory=dict)
+    found_initializers: dict[str, dict[str, dict[str, cst.BaseExpression]]] = field(default_factory=dict)
     needs_key: bool = False
     found_needs_key: bool = False
     draws: list[Draw] = field(default_factory=list)  # as the round before found them
@@ -76,6 +77,7 @@ class FunctionFacts:
         """What this round found is what the next one goes by."""
         self.needs_key, self.found_needs_key = self.found_needs_key, False
         self.traced, self.found_traced = self.found_traced, False
+        self.initializers, self.found_initializers = self.found_initializers, {}
         self.draws, self.found_draws = self.found_draws, []
         self.uses, self.found_uses = self.found_uses, set()
         self.params, self.found_params = self.found_params, {}

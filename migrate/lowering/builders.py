@@ -71,7 +71,7 @@ class Builders(Scope):
         if part:
             self.own_built(facts)
         elif self.facts is not None:
-            facts.initializers |= self.facts.initializers
+            facts.found_initializers |= self.facts.initializers
         return {"training": self.mode_expression(spelled(facts.qualname))} if facts.takes_mode else {}
 
     def makes_modules(self, facts: FunctionFacts) -> bool:
@@ -90,7 +90,7 @@ class Builders(Scope):
         own = self.script.classes[self.cls]
         if self.cls in self.script.half:
             raise Unsupported("MIG203", f"{spelled(facts.qualname)} makes layers outside the class, under autocast")
-        facts.initializers[self.cls] = own.initializers
+        facts.found_initializers[self.cls] = own.initializers
         made = [kind for kind in kinds_in(facts.result) if isinstance(kind, Module)]  # a module, or a list of them
         layers = [layer for kind in made for option in kind.options for layer in layers_in(option)]
         own.own_stats |= any(weight.collection == "batch_stats" for layer in layers for weight in layer.weights)
