@@ -215,6 +215,7 @@ class Example:
     trained: bool  # from a training step, which is preferred to an evaluation
     direct: bool = True  # not computed by another model, which is preferred most
     names: tuple[str, ...] = ()  # of the arguments: "" of those by position
+    method: str = ""  # what is called in place of a forward pass, of which the class has none
 
     @property
     def drawn(self) -> list[str]:
@@ -225,6 +226,8 @@ class Example:
         """The arguments of a call with these values."""
         named = list(zip(self.names, made, strict=True))
         keywords = {name: node for name, node in named if name}
+        if self.method:
+            keywords["method"] = cst.SimpleString(f'"{self.method}"')
         return nodes.arguments([node for name, node in named if not name], keywords)
 
 

@@ -98,6 +98,15 @@ class Items(Kind):
 
 
 @dataclass(frozen=True)
+class Members(Items):
+    """A list, a tuple or a dict of models, optimizers and schedulers that have names. `names`: these, as they are
+    written where it was made; `keys`: those of a dict, as they are written."""
+
+    names: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class TorchName(Kind):
     """A function, class or module of torch, by its public name."""
 

@@ -299,7 +299,10 @@ class Watcher:
             return
         now = {key: np.array(leaf, np.float64) for key, leaf in variables.items() if key.startswith("params/")}
         first = self._start_weights.setdefault(model, now)
-        squares = {key: float(np.square(value - first[key]).sum()) for key, value in now.items() if key in first}
+        same = [
+            key for key in now if key in first and now[key].shape == first[key].shape
+        ]  # of another size: no distance
+        squares = {key: float(np.square(now[key] - first[key]).sum()) for key in same}
         for key, square in squares.items():
             self.recording.note_curve(f"distance|{model}|{key}", self.step, square**0.5)
         self.recording.note_curve(f"distance|{model}", self.step, sum(squares.values()) ** 0.5)

@@ -229,7 +229,9 @@ class Watcher:
         child.patch(torch.Tensor, "backward", backward)
 
     def _differentiate(self, original: Any, loss: Tensor, args: Any, kwargs: Any) -> None:
-        value, step = float(loss.detach().double().sum()), self.step
+        given = args[0] if args else kwargs.get("gradient")
+        weighed = loss.detach().double() if given is None else loss.detach().double() * given.detach()
+        value, step = float(weighed.sum()), self.step
         states = self.passes.before(loss)
         if states:
             self.recording.states[step] = states

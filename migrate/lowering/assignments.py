@@ -15,6 +15,7 @@ from migrate.kinds import (
     Items,
     Kind,
     Leaf,
+    Members,
     Model,
     Module,
     Optimizer,
@@ -232,6 +233,10 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
             raise Unsupported("MIG201", f"{nodes.code(targets[0])} is set in a method: a Flax module is frozen there")
         if isinstance(kind, Items) and any(isinstance(p, Optimizer) and p.place == NOWHERE for p in kinds_in(kind)):
             raise Unsupported("MIG401", "an optimizer that has no name of its own")
+        if isinstance(kind, Members) and all(isinstance(target, cst.Name) for target in targets):
+            for target in targets:
+                self.bind(target, kind)
+            return []  # what reads it reads its members
         if isinstance(kind, Selection | Group) or _all_groups(kind):
             self.bind(targets[0], kind)
             return []

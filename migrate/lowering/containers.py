@@ -12,9 +12,11 @@ from migrate.kinds import ITERATOR, Items, Kind, Module, Plain, Tensor
 from migrate.lowering.binding import Binding
 from migrate.lowering.chosen_weights import ChosenWeights
 from migrate.lowering.elements import (
+    DICT,
     dict_kind,
     item_kind,
     loop_kind,
+    members_of,
     part_kind,
     refuse_elements,
     repeated_unknown,
@@ -48,7 +50,8 @@ class Containers(ChosenWeights, ParameterGroups, LoopsWrittenOut, Binding):
             else:
                 kinds.append(loop_kind(value.kind, id(element)))
                 counted = False
-        whole = Items(tuple(kinds), type=type)
+        members = members_of(kinds, [each.value for each in elements], type)
+        whole = members or Items(tuple(kinds), type=type)
         return made, whole if counted else Items(None, whole.joined(), type)
 
     def expr_Tuple(self, node: cst.Tuple) -> Value:
@@ -74,7 +77,10 @@ class Containers(ChosenWeights, ParameterGroups, LoopsWrittenOut, Binding):
             if isinstance(element, cst.DictElement):
                 changes["key"] = self.node(element.key)
             made.append(element.with_changes(**changes))
-        return Value(node.with_changes(elements=made), dict_kind(kinds))
+        entries = [each for each in node.elements if isinstance(each, cst.DictElement)]
+        values, keys = [each.value for each in entries], [each.key for each in entries]
+        members = members_of(kinds, values, DICT, keys) if len(entries) == len(kinds) else None
+        return Value(node.with_changes(elements=made), members or dict_kind(kinds))
 
     def expr_FormattedString(self, node: cst.FormattedString) -> Value:
         refuse_formatted(self, node)

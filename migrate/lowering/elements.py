@@ -10,7 +10,22 @@ import libcst as cst
 from migrate import nodes
 from migrate.constructed import ChoiceNode, ClassNode, LayerNode, ListNode, Node
 from migrate.diagnostics import Unsupported
-from migrate.kinds import UNKNOWN, Host, Items, Kind, Module, Number, Packed, Place, Plain, Tensor
+from migrate.kinds import (
+    UNKNOWN,
+    Host,
+    Items,
+    Kind,
+    Members,
+    Model,
+    Module,
+    Number,
+    Optimizer,
+    Packed,
+    Place,
+    Plain,
+    Scheduler,
+    Tensor,
+)
 from migrate.nodes import Expr
 from migrate.rules.rule import Value
 from migrate.script import Script
@@ -39,6 +54,25 @@ def dict_kind(values: Sequence[Kind]) -> Kind:
     if not arrays or len(arrays) < len(values):
         return Plain("dict")
     return Items(None, Items(tuple(arrays)).joined(), DICT)
+
+
+def members_of(kinds: Sequence[Kind], elements: Sequence[Expr], type: str, keys: Sequence[Expr] = ()) -> Members | None:
+    """The kind of a display of objects that all have names; None for other displays."""
+    names = [nodes.dotted(element) for element in elements]
+    placed = [isinstance(k, Model | Optimizer | Scheduler) and k.place not in (None, Place("", "")) for k in kinds]
+    if not kinds or not all(placed) or None in names or any(nodes.literal(key) is ... for key in keys):
+        return None
+    written = tuple(name for name in names if name is not None)
+    return Members(tuple(kinds), type=type, names=written, keys=tuple(map(nodes.code, keys)))
+
+
+def display(kind: Members) -> Expr:
+    """The list, tuple or dict with the names of its members."""
+    members = [nodes.expression(name) for name in kind.names]
+    if kind.keys:
+        keys = [nodes.expression(key) for key in kind.keys]
+        return cst.Dict([cst.DictElement(key, member) for key, member in zip(keys, members, strict=True)])
+    return nodes.tuple_of(members) if kind.type == "tuple" else cst.List([cst.Element(member) for member in members])
 
 
 def part_kind(kind: Kind, number: int, count: int) -> Kind:

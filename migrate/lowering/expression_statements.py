@@ -22,6 +22,7 @@ from migrate.lowering.calls import Calls
 from migrate.lowering.checkpoints import Checkpoints
 from migrate.lowering.finding import CLIPPING
 from migrate.lowering.leaves import Leaves
+from migrate.lowering.members import refuse_changing
 from migrate.lowering.optimizer_statements import OptimizerStatements
 from migrate.lowering.scope import HOST_CONTEXTS, NOWHERE
 from migrate.lowering.setup import Setup
@@ -93,6 +94,7 @@ class ExpressionStatements(Averaging, Setup, Calls, Checkpoints, Leaves, Optimiz
             steps[0] = steps[0].with_changes(leading_lines=line.leading_lines)
             return [made for step in steps for made in self.statement(step)]
         base = self.expr(func.value)
+        refuse_changing(base.kind, node)
         if isinstance(base.kind, Module) and method == "flatten_parameters":
             return []
         if isinstance(base.kind, Model) and base.kind.place is not None:

@@ -24,6 +24,7 @@ from migrate.kinds import (
     Kind,
     Leaf,
     Makers,
+    Members,
     Model,
     Module,
     ModuleClass,
@@ -45,6 +46,7 @@ from migrate.lowering.cropping import Cropping
 from migrate.lowering.elements import (
     DICT,
     WeightsByName,
+    display,
     has_key,
     loop_kind,
     named_child,
@@ -130,6 +132,8 @@ class Expressions(AnyWeights, Submodules, Accelerated, Cropping, NamedParameters
             raise Unsupported("MIG401", f"{node.value} has earlier weights of {kind.place.name} than in torch")
         if isinstance(kind, Device) and self.facts is not None and node.value in self.facts.parameter_names:
             return Value(nodes.expression("jax.default_backend()"), kind)  # no call passes it
+        if isinstance(kind, Members):
+            return Value(display(kind), kind)
         layout = "last" if node.value in self.env.last else "first"
         return Value(node, kind, layout)
 

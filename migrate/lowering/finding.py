@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import libcst as cst
 
 from migrate import nodes, suites, usage
 from migrate.kinds import Device, Kind, Leaf, Model, Optimizer, Place, Scheduler, TorchName
-from migrate.lowering.gradient_flow import GradientFlow
+from migrate.lowering.gradient_flow import GradientFlow, first_line
 from migrate.lowering.region import MicroBatches, Part, Region, call_of, has_host_effects, method_call_of
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.nodes import Expr, Statement
@@ -30,6 +30,7 @@ class _Sorting:
     clips: list[tuple[str, cst.Call]] = field(default_factory=list)
     traced: set[int] = field(default_factory=set)  # those that work on what a model returned
     weighed: set[int] = field(default_factory=set)  # those that gradients of weights flow through
+    parted: bool = False  # whether there is a part before the one at hand
     later: bool = False  # whether some host statement has been put after the region: then those that follow it stay so
     problem: str = ""
     accumulates: bool = False  # optimizers step elsewhere: gradients are cleared where the script says so
@@ -52,10 +53,10 @@ class RegionFinding(GradientFlow):
         its own backward passes, else with backward(): then they accumulate."""
         if self.context not in HOST_CONTEXTS:
             return None
-        first = next((i for i in range(index, len(statements)) if self.loss_of(statements[i]) is not None), None)
+        first = next((i for i in range(index, len(statements)) if self.differentiated(statements[i]) is not None), None)
         if first is None:
             return None
-        loss = self.loss_of(statements[first])
+        loss = self.differentiated(statements[first])
         assert loss is not None
         sums = index != first and self.starts_sum(statements[index], statements[index + 1 : first])
         if index != first and not sums and not self.starts(statements[index]):
@@ -78,20 +79,11 @@ class RegionFinding(GradientFlow):
     ) -> Region:
         """The region inside a loop over micro batches, with the steps that follow the loop."""
         if not found.steps:
-            loss = self.loss_of(statements[backward])
+            loss = self.differentiated(statements[backward])
             assert loss is not None
             self.mark_accumulated(self.reached(self.history(backward), loss))
         made = self.sorted_region(statements, index, [backward], [])
         return replace(made, clips=found.clips, steps=found.steps)
-
-    def loss_of(self, statement: Statement) -> Expr | None:
-        """What a statement calls torch's `backward()` of; a class of the script's own may have a method of that
-        name."""
-        receiver = method_call_of(statement, "backward")
-        if receiver is None:
-            return None
-        own = "backward" in self.unit.own_methods
-        return None if own and type(self.kind_of(receiver.value)) is Kind else receiver.value
 
     def starts(self, statement: Statement) -> bool:
         """Whether a statement goes through a model, or takes a tensor or weights that gradients are taken of."""
@@ -106,11 +98,16 @@ class RegionFinding(GradientFlow):
     def phase(self, statements: Sequence[Statement], first: int) -> tuple[list[int], list[int]]:
         """The backward passes from the first one on, and the optimizer steps that follow them in the same block."""
         backwards, steps = [first], []
+        scheduled: set[Place] = set()  # optimizers whose rates have changed by then: that is said after the update
         for number in range(first + 1, len(statements)):
             statement = statements[number]
             if self.calls_on(statement, "step", Optimizer):
+                if scheduled & self.optimizers_stepped(statement):
+                    break
                 steps.append(number)
-            elif self.loss_of(statement) is not None:
+            elif steps and self.calls_on(statement, "step", Scheduler):
+                scheduled |= self.optimizers_stepped(statement)
+            elif self.differentiated(statement) is not None:
                 if steps:
                     break
                 backwards.append(number)
@@ -139,7 +136,16 @@ class RegionFinding(GradientFlow):
             own = [i for i in backwards if not any(models & self.zeroed(s) for s in statements[i:step])]
             if not models or not own or not self.cleared(models, own[0], steps[-1] + 1):
                 return False
+            if self.stepped_again(models, own[0], steps[-1] + 1):
+                return False
         return True
+
+    def optimizers_stepped(self, statement: Statement) -> set[Place]:
+        """The optimizer that a statement steps, or whose rate it changes."""
+        func = method_call_of(statement, "step")
+        kind = self.kind_of(func.value) if func is not None else None
+        place = kind.optimizer if isinstance(kind, Scheduler) else kind.place if isinstance(kind, Optimizer) else None
+        return set() if place is None else {self.root(place)}
 
     def trained_by(self, statements: Sequence[Statement], backward: int, steps: list[int]) -> frozenset[Place]:
         """The models for whose steps a backward pass counts: their gradients are not cleared in between."""
@@ -162,40 +168,73 @@ class RegionFinding(GradientFlow):
         sorting.weighed = {index + number for number in self.weighed(statements[index:end])}
         parts: list[Part] = []
         start = index
+        waiting: list[int] = []  # forward passes for later losses
         for number, backward in enumerate(backwards):
-            loss, call = self.loss_of(statements[backward]), call_of(statements[backward])
+            loss, call = self.differentiated(statements[backward]), call_of(statements[backward])
             assert loss is not None and call is not None
             if any(
                 arg.keyword is None or arg.keyword.value not in ("retain_graph", "create_graph") for arg in call.args
             ):
                 sorting.problem = "arguments of backward()"
             needed = {index + i for i in loss_slice(statements[index:backward], loss)}
-            body, after = self.part_body(statements, range(start, backward), needed, sorting)
+            own = [*(i for i in waiting if i in needed), *range(start, backward)]
+            waiting = [i for i in waiting if i not in needed]
+            later = self.for_later(statements, own, needed, backwards[number + 1 :], sorting)
+            own, waiting = [i for i in own if i not in later], [*waiting, *later]
+            body, early, after = self.part_body(statements, own, needed, sorting)
             if number:
-                parts[-1].after.extend(after)
-                after = []
+                parts[-1].after.extend(early)
+            sorting.parted = True
             trained = self.trained_by(statements, backward, steps)
-            own = list(statements[start:backward])
-            replayed, problem = self.replayed(self.history(start), own, loss, set(trained))
+            again, problem = self.replayed(self.history(start), [statements[i] for i in own], loss, set(trained))
             sorting.problem = sorting.problem or problem
+            replayed = [statement for statement in again if statement not in body]
             parts.append(Part(loss, statements[backward], body, replayed, after, trained))
             start = backward + 1
-        parts[-1].after.extend(s for s in statements[start:end] if not self.is_event(s, sorting))
+        between = [s for s in statements[start:end] if not self.is_event(s, sorting)]
+        if any(map(self.uses_weights, between)):
+            sorting.problem = "between backward() and the step a model is used, whose weights the step changes"
+        parts[-1].after.extend(between)
         stepping = [statements[i] for i in steps]
         return Region(list(statements[index:end]), parts, sorting.before, sorting.clips, stepping, sorting.problem)
 
+    def for_later(
+        self,
+        statements: Sequence[Statement],
+        own: Sequence[int],
+        needed: set[int],
+        backwards: list[int],
+        sorting: _Sorting,
+    ) -> list[int]:
+        """The statements of a part that only a later loss of the region needs, and that can as well run there."""
+        wanted = {
+            own[0] + i
+            for b in backwards
+            for i in loss_slice(statements[own[0] : b], self.differentiated(statements[b]))
+        }
+        found = [i for i in own if i in wanted & sorting.traced - needed and not has_host_effects(statements[i])]
+        for number in reversed(found):
+            others = [i for i in own if i not in found]
+            changed, loaded = set(usage.changes(statements[number])), set(usage.loads(statements[number]))
+            used = changed & {name for i in others for name in usage.loads(statements[i])}
+            if used or (changed | loaded) & _changed(statements, (i for i in others if i > number)):
+                found.remove(number)
+        return found
+
     def part_body(
-        self, statements: Sequence[Statement], own: range, needed: set[int], sorting: _Sorting
-    ) -> tuple[list[Statement], list[Statement]]:
-        """The statements of one loss function, and those that can only run after the step; what prepares the region is
-        noted."""
+        self, statements: Sequence[Statement], own: Sequence[int], needed: set[int], sorting: _Sorting
+    ) -> tuple[list[Statement], list[Statement], list[Statement]]:
+        """The statements of one loss function, and those that can only run after the step: first the ones that read
+        nothing of this loss. What prepares the region is noted."""
         body: list[Statement] = []
+        early: list[Statement] = []
         after: list[Statement] = []
+        needed = self.with_bystanders(statements, own, needed, sorting)
         for number in own:
             statement = statements[number]
             if number in needed:
                 inside = number in sorting.traced | sorting.weighed
-                inside = inside or self.starts_sum(statement, statements[number + 1 : own.stop])
+                inside = inside or self.starts_sum(statement, statements[number + 1 : own[-1] + 1])
                 if not inside and sorting.movable(statement):
                     sorting.before.append(statement)
                     continue
@@ -207,14 +246,71 @@ class RegionFinding(GradientFlow):
                     sorting.before.append(statement)
                 continue
             elif sorting.later or number in sorting.traced or not sorting.movable(statement):
-                after.append(statement)
+                touched = {*usage.changes(statement), *usage.loads(statement)}
+                if after or not sorting.parted or touched & {name for one in body for name in usage.changes(one)}:
+                    later = _changed(statements, (i for i in needed if i in own and i > number))
+                    copies, statement = self.with_values_of_now(statement, later, sorting)
+                    body += copies
+                    after.append(statement)
+                else:
+                    early.append(statement)
+                if self.uses_weights(statement):
+                    sorting.problem = f"`{first_line(statement)}` uses weights that the step changes, and runs after it"
                 sorting.later = True
             else:
                 sorting.before.append(statement)
                 continue
             sorting.kept.append(statement)
         sorting.later = True
-        return body, after
+        return body, early, after
+
+    def with_bystanders(
+        self, statements: Sequence[Statement], own: Sequence[int], needed: set[int], sorting: _Sorting
+    ) -> set[int]:
+        """What the loss needs, with what has to run among it: forward passes beside it, since the step changes weights,
+        statistics and the key; and what reads or binds a name that a later statement of the loss binds again."""
+        found = set(needed)
+        waiting = True
+        while waiting:
+            waiting = False
+            for number in (i for i in own if i in sorting.traced and i not in found):
+                statement = statements[number]
+                if isinstance(statement, cst.FunctionDef) or has_host_effects(statement):
+                    continue
+                touched = {*usage.changes(statement), *usage.loads(statement)}
+                later = _changed(statements, (i for i in found if i in own and i > number))
+                if self.models_called(statement) or touched & later:
+                    sources = _slice(statements[own[0] : number], set(usage.loads(statement)))
+                    found |= {number, *(own[0] + i for i in sources)}
+                    waiting = True
+        return found
+
+    def with_values_of_now(
+        self, statement: Statement, later: set[str], sorting: _Sorting
+    ) -> tuple[list[Statement], Statement]:
+        """A statement that runs after the step, and copies in the loss function of what it reads before that is bound
+        again: `running += loss.item()` before `loss = loss / 4`."""
+        if set(usage.changes(statement)) & later:
+            sorting.problem = f"`{first_line(statement)}` runs after the step, and binds what the loss binds again"
+        names = tuple(sorted(set(usage.loads(statement)) & later))
+        if not names:
+            return [], statement
+        key = (statement, names)
+        if key not in self.unit.unrolled:
+            kept = {name: nodes.name(usage.unused_name(f"first_{name}", self.unit.taken)) for name in names}
+            copies: list[Statement] = [nodes.statement(f"{kept[name].value} = {name}") for name in names]
+            made = [*copies, nodes.substituted(statement, kept)]
+            for one in made:
+                self.unit.stands_for(one, statement)
+            self.unit.unrolled[key] = made
+        *copies, made = self.unit.unrolled[key]
+        return copies, made
+
+    def uses_weights(self, statement: Statement) -> bool:
+        """Whether a statement goes through a model, or reads its weights."""
+        if isinstance(statement, cst.FunctionDef | cst.ClassDef):
+            return False
+        return bool(self.models_called(statement) or self.weights_taken(statement))
 
     def starts_sum(self, statement: Statement, later: Sequence[Statement]) -> bool:
         """Whether a statement is `loss = 0`, of a name that others then add to: a loss function starts with it."""
@@ -285,7 +381,11 @@ class RegionFinding(GradientFlow):
 
 def loss_slice(statements: Sequence[Statement], loss: Expr | None) -> set[int]:
     """The statements that the loss depends on."""
-    needed = set(usage.loads(loss)) if loss is not None else set()
+    return _slice(statements, set(usage.loads(loss)) if loss is not None else set())
+
+
+def _slice(statements: Sequence[Statement], needed: set[str]) -> set[int]:
+    """The statements that names depend on."""
     found: set[int] = set()
     for number in range(len(statements) - 1, -1, -1):
         statement = statements[number]
@@ -298,3 +398,8 @@ def loss_slice(statements: Sequence[Statement], loss: Expr | None) -> set[int]:
                 needed -= set(usage.stores(statement)) - set(usage.loads(statement))
             needed |= set(usage.loads(statement))
     return found
+
+
+def _changed(statements: Sequence[Statement], numbers: Iterable[int]) -> set[str]:
+    """The names that some of the statements change."""
+    return {name for number in numbers for name in usage.changes(statements[number])}

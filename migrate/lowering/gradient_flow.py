@@ -169,7 +169,7 @@ class GradientFlow(Scope):
             changed = {name for s in later if s not in again for name in usage.changes(s)}
             inputs = set(usage.loads(dependency.statement)) - carrying
             if changed & inputs or any(self.stepped(s) & dependency.models for s in later):
-                problem = f"the gradient goes through `{_first_line(dependency.statement)}`, whose inputs have changed"
+                problem = f"the gradient goes through `{first_line(dependency.statement)}`, whose inputs have changed"
         return [dependency.statement for dependency in chosen], problem
 
     # -- events -------------------------------------------------------------------------------------------------------
@@ -248,6 +248,36 @@ class GradientFlow(Scope):
                 return self._met(block.statements[last:], models) is True
         return True
 
+    def stepped_again(self, models: set[Place], start: int, end: int) -> bool:
+        """Whether an optimizer uses the gradients of models once more after an update, the statements from `start` to
+        `end` of the block at hand, before they are cleared. Loops are followed around."""
+        for block in reversed(self.blocks):
+            own = block is self.blocks[-1]
+            first, last = (start, end) if own else (block.index, block.index + 1)
+            following = list(block.statements[last:]) + (list(block.statements[:first]) if block.cyclic else [])
+            used = self._used(following, set(models))
+            if used is not None:
+                return used
+        return False
+
+    def _used(self, statements: Sequence[Statement], left: set[Place]) -> bool | None:
+        """What comes first: True for a step on their gradients, False for the clearing of all of them."""
+        for statement in statements:
+            if isinstance(statement, cst.FunctionDef | cst.ClassDef):
+                continue
+            inner = (
+                suites.suite_of(statement.body.body) if isinstance(statement, cst.For | cst.While | cst.With) else []
+            )
+            used = self._used(inner, left) if inner else None
+            if used is not None:
+                return used
+            left -= self.zeroed(statement)
+            if not left:
+                return False
+            if not inner and self.stepped(statement) & left:
+                return True
+        return None
+
     def _met(self, statements: Sequence[Statement], models: set[Place]) -> bool | None:
         """What is met first going back: True for the clearing of all of their gradients, False for a backward pass."""
         left = set(models)
@@ -275,5 +305,6 @@ class _Detached(cst.CSTTransformer):
         return cst.Name("None") if detaching else updated_node
 
 
-def _first_line(statement: Statement) -> str:
+def first_line(statement: Statement) -> str:
+    """The first line of a statement, as a message shows it."""
     return cst.Module([statement.with_changes(leading_lines=[])]).code.strip().splitlines()[0]

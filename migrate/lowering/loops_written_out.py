@@ -8,7 +8,9 @@ from __future__ import annotations
 import libcst as cst
 
 from migrate import names_written, nodes, suites, usage
+from migrate.kinds import Members
 from migrate.lowering.constructors import constant
+from migrate.lowering.elements import display
 from migrate.lowering.scope import Scope
 from migrate.lowering.settings_given import literal_of, settings
 from migrate.nodes import Expr, Statement
@@ -79,7 +81,11 @@ class LoopsWrittenOut(Scope):
         return None if made is None else self.known_items(made)
 
     def constant_of(self, node: Expr) -> Expr | None:
-        """What a name or an attribute of the class at hand always is; None where that is not known."""
+        """What a name or an attribute of the class at hand always is, or a list of models and optimizers; None where
+        that is not known."""
+        kind = self.kind_of(node)
+        if isinstance(kind, Members):
+            return display(kind)
         facts, path = self.script.classes.get(self.cls), nodes.dotted(node)
         init = facts.method("__init__") if facts is not None else None
         if facts is None or facts.node is None or init is None or path is None:
@@ -105,20 +111,38 @@ class LoopsWrittenOut(Scope):
             pick = {"items": lambda k, v: nodes.tuple_of([k, v]), "keys": lambda k, _: k, "values": lambda _, v: v}
             return [pick[node.func.attr.value](key, value) for key, value in entries]
         if name == "range" and args:
-            numbers = [nodes.literal(arg) for arg in args]
+            numbers = [nodes.literal(self.known_number(arg)) for arg in args]
             if not all(type(number) is int for number in numbers) or 0 in numbers[2:]:
                 return None
             given = range(*(int(str(number)) for number in numbers))
             return [nodes.expression(str(number)) for number in given] if len(given) <= _MOST else None
         each = [self.known_items(arg) for arg in args]
-        if name not in ("enumerate", "zip", "list", "tuple") or None in each or not each:
+        if name not in ("enumerate", "zip", "list", "tuple", "reversed") or None in each or not each:
             return None
         known = [items for items in each if items is not None]
+        if name == "reversed" and len(args) == 1:
+            return known[0][::-1]
         if name == "enumerate" and len(args) == 1:
             return [nodes.tuple_of([nodes.expression(str(i)), item]) for i, item in enumerate(known[0])]
         if name == "zip":
             return [nodes.tuple_of(list(items)) for items in zip(*known, strict=False)]
         return known[0] if name in ("list", "tuple") and len(args) == 1 else None
+
+    def known_number(self, node: Expr) -> Expr:
+        """`len(nets)` and a name that is bound once, to a number, as that number."""
+        if isinstance(node, cst.Call) and nodes.dotted(node.func) == "len" and len(node.args) == 1:
+            items = self.known_items(node.args[0].value)
+            return node if items is None else cst.Integer(str(len(items)))
+        name = nodes.dotted(node)
+        if name is None or not self.blocks:
+            return node
+        for statements in (self.blocks[0].statements, suites.suite_of(self.unit.source.module.body)):
+            if name in usage.stores(statements):
+                written = [one.body[0] for one in statements if isinstance(one, cst.SimpleStatementLine)]
+                given = [one.value for one in written if isinstance(one, cst.Assign) and name in usage.stores(one)]
+                once = usage.stores(statements).count(name) == len(given) == 1
+                return given[0] if once and nodes.literal(given[0]) is not ... else node
+        return node
 
 
 def _entries(node: cst.Dict) -> list[tuple[Expr, Expr]] | None:

@@ -84,8 +84,8 @@ class MicroBatchFinding(RegionFinding):
 
     def turn(self, own: Sequence[Statement]) -> _Turn | None:
         """What each statement of a turn is for; None where it does more than one forward and backward pass."""
-        first = next((number for number, one in enumerate(own) if self.loss_of(one) is not None), None)
-        loss = self.loss_of(own[first]) if first is not None else None
+        first = next((number for number, one in enumerate(own) if self.differentiated(one) is not None), None)
+        loss = self.differentiated(own[first]) if first is not None else None
         if first is None or loss is None:
             return None
         inside = (self.traced(own[:first]) | self.weighed(own[:first])) & loss_slice(own[:first], loss)
@@ -174,7 +174,7 @@ class MicroBatchFinding(RegionFinding):
                 return found if owned and settled else None
             if clip is not None:
                 clips.append(clip)
-            elif self.zeroed(one) or self.disturbs(one) or self.loss_of(one) is not None:
+            elif self.zeroed(one) or self.disturbs(one) or self.differentiated(one) is not None:
                 return None
             else:
                 after.append(one)

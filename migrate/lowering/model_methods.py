@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import libcst as cst
 
-from migrate import nodes
+from migrate import nodes, usage
 from migrate.diagnostics import Unsupported
 from migrate.facts import FunctionFacts
 from migrate.kinds import VANISHING, DType, Host, Model, Place
@@ -103,6 +103,8 @@ class ModelMethods(Models):
             assert isinstance(node.func, cst.Attribute)
             func = node.func.with_changes(value=base.node)
             return Value(node.with_changes(func=func, args=args), facts.result)
+        if self.stands_for_forward(kind.cls, method):
+            self.record_example(kind, node.args, method)
         mode = self.mode(kind)
         applied = self.plain_apply(base.node, kind, mode, args, self.streams(kind, mode, method=True), method)
         if self.script.changes_state(kind.cls, mode):
@@ -121,6 +123,18 @@ class ModelMethods(Models):
         if self.region is not None:
             return value
         return replace(value, node=nodes.call("jax.tree.map", self.taken_in(value.node).func, value.node))
+
+    def stands_for_forward(self, cls: str, method: str) -> bool:
+        """Whether a method of a module without a forward pass makes all of its weights: it uses each part, itself or
+        in methods that it calls."""
+        facts = self.script.classes[cls]
+        used, waiting = set[str](), [method]
+        while waiting:
+            function = self.script.functions.get(f"{cls}.{waiting.pop()}")
+            found = set(usage.attributes_of_self(function.node)) - used if function is not None else set()
+            used |= found
+            waiting += found
+        return f"{cls}.forward" not in self.script.functions and {*facts.children, *facts.parameters} <= used
 
     def of_fields(self, cls: str, method: str) -> bool:
         """Whether a method reads nothing of its module but the fields, which a module has before its weights."""

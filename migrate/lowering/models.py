@@ -42,8 +42,9 @@ class Models(ToldModes, Precision, HostDraws):
             names.append("sample")
         return [(name, self.fresh_key()) for name in names]
 
-    def record_example(self, model: Model, args: Sequence[cst.Arg]) -> None:
-        """Remembers the first call of a model: it tells what an example input looks like."""
+    def record_example(self, model: Model, args: Sequence[cst.Arg], method: str = "") -> None:
+        """Remembers the first call of a model, or of a method that stands for its forward pass: it tells what an
+        example input looks like."""
         assert model.place is not None
         trained = self.context == "region" or (self.facts is not None and self.facts.traced)
         direct = not self.through_model([arg.value for arg in args])
@@ -65,7 +66,7 @@ class Models(ToldModes, Precision, HostDraws):
             arguments += [nodes.substituted(draw.node, given) for draw in forward.draws]
             names += list(drawn)
         definitions = dict(self.env.definitions)
-        example = Example(self.scope, tuple(arguments), definitions, trained, direct, tuple(names))
+        example = Example(self.scope, tuple(arguments), definitions, trained, direct, tuple(names), method)
         self.script.examples |= dict.fromkeys(better, example)
 
     def through_model(self, arguments: Sequence[Expr]) -> bool:

@@ -8,22 +8,23 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate import nodes, suites
+from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
 from migrate.kinds import UNKNOWN, Accelerator, Function, Kind, Leaf, Optimizer, Scaler
 from migrate.lowering.blocks import Block
+from migrate.lowering.members import MemberLoops
 from migrate.lowering.one_line import taken_apart
 from migrate.lowering.precision import Precision
 from migrate.lowering.region import call_of, goes_backward, method_call_of
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.told_modes import flag_of
-from migrate.lowering.unnamed import Unnamed
 from migrate.nodes import Expr, Statement
 
+_ONES = ("torch.ones_like", "torch.ones")
 _GRADIENTS_WHERE = "torch.set_grad_enabled"
 
 
-class PlainTerms(Precision, Unnamed):
+class PlainTerms(Precision, MemberLoops):
     """Statements that say the same in other words."""
 
     def say_plainly(self, block: Block) -> bool:
@@ -31,7 +32,10 @@ class PlainTerms(Precision, Unnamed):
         Returns whether there are any."""
         start = block.index
         left = zip(block.statements[start:], block.positions[start:], strict=True)
-        made = [(self.plain(statement), position) for statement, position in left]
+        made = [
+            ([plain for each in self.by_name(statement) for plain in self.plain(each)], position)
+            for statement, position in left
+        ]
         block.statements[start:] = [plain for each, _ in made for plain in each]
         block.positions[start:] = [position for each, position in made for _ in each]
         if self.context in HOST_CONTEXTS:
@@ -81,6 +85,9 @@ class PlainTerms(Precision, Unnamed):
         stepped = self.closure_first(statement, small)
         if stepped is not None:
             return stepped
+        weighed = self.weighed_backward(statement)
+        if weighed is not None:
+            return weighed
         named = self.named_first(statement, small)
         if named is not None:
             return named
@@ -118,6 +125,38 @@ class PlainTerms(Precision, Unnamed):
             for made in (first, second):
                 self.unit.stands_for(made, statement)
             self.unit.apart[statement] = [first, second]
+        return self.unit.apart[statement]
+
+    def weighed_backward(self, statement: cst.SimpleStatementLine) -> list[Statement] | None:
+        """`y.backward(v)` goes backward from a number: `y.sum()` where v is of ones, else `(y * v).sum()`."""
+        loss, call = self.differentiated(statement), call_of(statement)
+        given = [arg for arg in call.args if arg.keyword is None or arg.keyword.value == "gradient"] if call else []
+        if (
+            loss is None
+            or call is None
+            or isinstance(self.kind_of(loss), Accelerator)
+            or len(given) != 1
+            or nodes.is_literal(given[0].value, None)
+        ):
+            return None
+        if statement in self.unit.apart:
+            return self.unit.apart[statement]
+        weights = given[0].value
+        ones = isinstance(weights, cst.Call) and (self.torch_name(weights.func) or "") in _ONES
+        constant = nodes.dotted(weights) in self.unit.constants
+        text = "{y}.sum()" if ones else "({y} * {v}).sum()" if constant else "({y} * {v}.detach()).sum()"
+        root = (nodes.dotted(loss) or "loss").rpartition(".")[2]
+        name = nodes.name(usage.unused_name(f"{root}_sum", self.unit.taken))
+        total = nodes.statement("{n} = {t}", n=name, t=nodes.expression(text, y=loss, v=weights))
+        left = [arg.with_changes(comma=cst.MaybeSentinel.DEFAULT) for arg in call.args if arg not in given]
+        backward = call.with_changes(func=cst.Attribute(name, cst.Name("backward")), args=left)
+        apart = [
+            total.with_changes(leading_lines=statement.leading_lines),
+            cst.SimpleStatementLine([cst.Expr(backward)]),
+        ]
+        for made in apart:
+            self.unit.stands_for(made, statement)
+        self.unit.apart[statement] = list(apart)
         return self.unit.apart[statement]
 
     def plain_change(self, small: cst.BaseSmallStatement) -> cst.BaseSmallStatement:

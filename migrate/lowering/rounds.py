@@ -119,7 +119,10 @@ def lower_project(
         bodies = [_survived(unit, broken) for unit in units]
         script.loads["loader"] = int(_has_loader(script))
         after = _fingerprint(script, written)
-        if after == before and (script.settled or not script.left_open):
+        stale = script.accumulated - script.summed  # marked before all was known
+        if after == before and stale:
+            script.accumulated -= stale
+        elif after == before and (script.settled or not script.left_open):
             break
         script.settled, before = script.settled or after == before, after
     else:
@@ -321,17 +324,17 @@ def _fingerprint(script: Script, written: frozenset[int]) -> str:
     ]
     parts += [repr(len(group & written)) for group in (script.host_sites, script.wanted, script.kept)]
     parts += [
-        repr(sorted(script.found_device_used | script.initialisers)),
+        repr([*map(sorted, (script.found_device_used, script.initialisers))]),
         repr(
             (
                 sorted(script.host_functions),
-                sorted(script.copies | script.early | script.unfed),
+                *map(sorted, (script.copies, script.early, script.unfed)),
                 sorted(script.handed),
                 sorted(script.given_up),
                 sorted(script.perhaps_loaded),
                 sorted(script.averaging.items()),
                 sorted(script.foreign_models),
-                sorted(script.by_value | script.hashed),
+                *map(sorted, (script.by_value, script.hashed)),
                 sorted((model, sorted(found)) for model, found in script.holders.items()),
                 script.parallel,
                 script.distributed,

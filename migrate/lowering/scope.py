@@ -32,7 +32,7 @@ from migrate.kinds import (
 )
 from migrate.lowering.blocks import Block
 from migrate.lowering.parts import Parts
-from migrate.lowering.region import Clip, Gathering, Tracing
+from migrate.lowering.region import Clip, Gathering, Tracing, method_call_of
 from migrate.lowering.unit import Environment, Unit, known
 from migrate.nodes import Expr, Statement
 from migrate.qualified import file_of, spelled
@@ -272,6 +272,15 @@ class Scope(Parts):
         text = nodes.dotted(func)
         kind = self.path_kind(text) if text is not None else None
         return kind.name if isinstance(kind, TorchName) else None
+
+    def differentiated(self, statement: Statement) -> Expr | None:
+        """What a statement calls torch's `backward()` of; a class of the script's own may have a method of that
+        name."""
+        receiver = method_call_of(statement, "backward")
+        if receiver is None:
+            return None
+        own = "backward" in self.unit.own_methods
+        return None if own and type(self.kind_of(receiver.value)) is Kind else receiver.value
 
     def stops_gradients(self, context: Expr) -> bool:
         """Whether a context, or a decorator, surely records no gradients: `torch.no_grad()`."""

@@ -86,8 +86,8 @@ class StepFunctions(StepInputs, Clipping):
             traced = replace(traced, body=made, loss=loss)
             lifted |= found | {name: (cut.node, cut.kind) for name, cut in traced.tracing.cut.items()}
             loss_name = traced.variable
-            value = self.value_name(traced) if len(losses) == 1 else loss_name or f"loss_{number + 1}"
             extra = [name for name in self.live_names(losses, number) if name != loss_name]
+            value = self.value_name(traced, extra) if len(losses) == 1 else loss_name or f"loss_{number + 1}"
             body += self.loss_and_gradient(traced, value, extra, gradients.target(traced), number == 0)
             body += gradients.added(traced)
             reads, keys = self.host_names(losses, number), {}
@@ -144,10 +144,13 @@ class StepFunctions(StepInputs, Clipping):
             Step(wanted, body, states, names, donated, lifted, tracing.keys > 0, frozenset(tracing.constants)), taken
         )
 
-    def value_name(self, traced: TracedLoss) -> str:
-        """The name of a step's only loss: `loss`, unless the loss function calls or reads something of that name."""
+    def value_name(self, traced: TracedLoss, extra: Sequence[str]) -> str:
+        """The name of a step's only loss: `loss`, unless the loss function calls, reads or gives something else of
+        that name."""
+        if "loss" in extra and traced.variable:
+            return traced.variable
         outside = set(usage.loads(traced.body)) - set(usage.stores(traced.body))
-        return self.unit.own("loss_value") if "loss" in outside else "loss"
+        return self.unit.own("loss_value") if "loss" in {*outside, *extra} else "loss"
 
     def partly_read(self, region: Region, losses: Sequence[TracedLoss], kind: Optimizer) -> TracedLoss | None:
         """The loss of a step that reads other parameters from step to step, as a number tells that the host draws."""

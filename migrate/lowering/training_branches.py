@@ -44,7 +44,7 @@ class TrainingBranches(RegionFinding):
         cannot go there: the flag is known after it alone."""
         own = suites.suite_of(branch.body.body)
         end = next(i for i, each in enumerate(own) if method_call_of(each, "backward") is not None)
-        loss = self.loss_of(own[end])
+        loss = self.differentiated(own[end])
         if loss is None:
             return None
         before = block.statements[block.index : number]

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import libcst as cst
 
@@ -122,6 +123,8 @@ class Unit:
     pieces: dict[Statement, Statement] = field(default_factory=dict)  # parts of a line -> the line
     # containers and loops whose parts have names -> what stands for them and those after them; kept between rounds
     whole: dict[Statement, list[Statement]] = field(default_factory=dict)
+    # statements about members of lists, and what these are -> the statements with their names
+    unrolled: dict[tuple[Statement, Any], list[Statement]] = field(default_factory=dict)
     named: dict[Statement, Statement] = field(default_factory=dict)  # backward() -> what gives its loss its own place
     precisions: dict[Statement, cst.BaseExpression | None] = field(default_factory=dict)  # of autocast around them
 

@@ -137,10 +137,11 @@ class Unnamed(Scope):
     def given_names(self, node: Expr) -> list[Expr]:
         """Names for what a function has made whose results the script does not use: their state comes with them."""
         parts = self.made_there(node)
-        return [nodes.name(_short(part)) for part in parts]
+        return [nodes.name(short_name(part)) for part in parts]
 
 
-def _short(kind: Kind) -> str:
+def short_name(kind: Kind) -> str:
+    """What the function that has made an object calls it."""
     place = kind.place if isinstance(kind, Model | Optimizer) else None
     return "_" if place is None else place.short
 

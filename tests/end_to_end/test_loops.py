@@ -17,12 +17,15 @@ from parity.compare import compare_script
 pytestmark = pytest.mark.usefixtures("runs_are_forked")
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-STEPS = {"checkpoints": 4}  # as many as it takes
+STEPS = {"checkpoints": 4, "members": 3, "beside_the_loss": 3}  # as many as there are
 
 
 @pytest.mark.parametrize(
     "feature",
-    ["accelerate", "devices", "evaluation_loops", "checkpoints", "streams", "makers", "typed_tensors", "micro_batches"],
+    [
+        *("accelerate", "devices", "evaluation_loops", "checkpoints", "streams", "makers", "typed_tensors"),
+        *("micro_batches", "members", "beside_the_loss"),
+    ],
 )
 def test_losses_are_torchs(feature: str) -> None:
     folder = GOLDEN / feature

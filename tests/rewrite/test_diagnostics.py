@@ -86,7 +86,7 @@ SOURCES: dict[str, tuple[str, str]] = {
         ),
         "        while x.sum() > 0:",
     ),
-    "MIG401": (LOOP.replace("loss.backward()", "loss.backward(x)"), "    loss = model(x).sum()"),
+    "MIG401": (LOOP.replace("loss.backward()", "loss.backward(inputs=[x])"), "    loss = model(x).sum()"),
     "MIG402": (HEAD + "model = Net()\nprint(model)\n", "model = Net()"),
     "MIG404": (
         LOOP.replace("optimizer = optim.SGD(model.parameters(), lr=0.1)", MAKE + "optimizer = make(model)[0]"),

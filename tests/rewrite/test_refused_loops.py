@@ -45,7 +45,7 @@ for epoch in range(3):
 
 # what is odd about a loop: the loop, and the line that the output keeps in a comment
 LOOPS = {
-    "arguments of backward": (STEP.replace("backward()", "backward(gradient=y)"), "loss.backward(gradient=y)"),
+    "arguments of backward": (STEP.replace("backward()", "backward(inputs=[y])"), "loss.backward(inputs=[y])"),
     "effects inside the loss": (
         STEP.replace("F.cross_entropy(model(x), y)", "F.cross_entropy(model(x), y) * float(input())"),
         "loss = F.cross_entropy(model(x), y) * float(input())",

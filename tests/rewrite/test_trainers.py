@@ -67,3 +67,40 @@ train()
     assert "    params, opt_state = fit(net, params, optimizer, opt_state)\n    return params, net\n" in made
     assert made.endswith("\nparams, net = train()\n")
     assert "jax.tree.map(jnp.asarray, batch)" in made
+
+
+def test_a_method_stands_for_the_forward_pass_that_a_class_has_not() -> None:
+    made = clean(
+        HEAD.replace("def forward(self, x)", "def score(self, x)").replace("self(x)", "self.score(x)")
+        + """model = Net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in loader:
+    loss = nn.functional.cross_entropy(model.score(x), y)
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+    ).text
+    assert 'params = model.init(subkey, jnp.asarray(example[0]), method="score")["params"]' in made
+    assert 'model.apply({"params": params}, x, method="score")' in made
+
+
+def test_two_losses_go_backward_through_draws_of_their_own() -> None:
+    made = clean(
+        HEAD.replace("self.fc(x)\n\n", "nn.functional.dropout(self.fc(x), training=self.training)\n\n")
+        + """model = Net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in loader:
+    optimizer.zero_grad()
+    one = model(x)
+    two = model(x)
+    first = nn.functional.cross_entropy(one, y)
+    second = nn.functional.cross_entropy(two, y)
+    first.backward()
+    second.backward()
+    optimizer.step()
+"""
+    ).text
+    head, _, tail = made.partition("def second_fn(params):\n")
+    assert head.count("model.clone(training=True).apply(") == tail.count("model.clone(training=True).apply(") == 1
+    assert "keys[0]}" in head and "keys[1]}" in tail
