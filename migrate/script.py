@@ -64,6 +64,8 @@ class Script:
     cycled: dict[Place, str] = field(default_factory=dict)  # optimizers of which a scheduler changes that, too
     composed: set[Place] = field(default_factory=set)  # schedulers that are parts of others
     stepped: dict[Place, set[Place]] = field(default_factory=dict)  # optimizer -> the schedulers stepped for it
+    # lists, dicts and attributes -> the models that gradients of what they hold flow to
+    kept_outputs: dict[Place, set[Place]] = field(default_factory=dict)
     accumulated: set[Place] = field(default_factory=set)  # optimizers that step apart from backward
     # class and layer, where that is called with an input whose channels are not last already, as the round before found
     called_first: set[tuple[str, str]] = field(default_factory=set)

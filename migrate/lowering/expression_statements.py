@@ -21,6 +21,7 @@ from migrate.lowering.averaging import Averaging
 from migrate.lowering.calls import Calls
 from migrate.lowering.checkpoints import Checkpoints
 from migrate.lowering.finding import CLIPPING
+from migrate.lowering.kept_outputs import note_filled
 from migrate.lowering.leaves import Leaves
 from migrate.lowering.members import refuse_changing
 from migrate.lowering.optimizer_statements import OptimizerStatements
@@ -95,6 +96,7 @@ class ExpressionStatements(Averaging, Setup, Calls, Checkpoints, Leaves, Optimiz
             return [made for step in steps for made in self.statement(step)]
         base = self.expr(func.value)
         refuse_changing(base.kind, node)
+        note_filled(self, node)
         if isinstance(base.kind, Module) and method == "flatten_parameters":
             return []
         if isinstance(base.kind, Model) and base.kind.place is not None:

@@ -10,6 +10,7 @@ import libcst as cst
 from migrate import nodes, suites, usage
 from migrate.kinds import Device, Kind, Leaf, Model, Optimizer, Place, Scheduler, TorchName
 from migrate.lowering.gradient_flow import GradientFlow, first_line
+from migrate.lowering.kept_outputs import problem_of_kept
 from migrate.lowering.region import MicroBatches, Part, Region, call_of, has_host_effects, method_call_of
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.nodes import Expr, Statement
@@ -187,7 +188,8 @@ class RegionFinding(GradientFlow):
             sorting.parted = True
             trained = self.trained_by(statements, backward, steps)
             again, problem = self.replayed(self.history(start), [statements[i] for i in own], loss, set(trained))
-            sorting.problem = sorting.problem or problem
+            kept = problem_of_kept(self, [*body, loss], [*self.history(index), *sorting.before], trained)
+            sorting.problem = sorting.problem or problem or kept
             replayed = [statement for statement in again if statement not in body]
             parts.append(Part(loss, statements[backward], body, replayed, after, trained))
             start = backward + 1

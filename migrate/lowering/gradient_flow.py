@@ -19,7 +19,7 @@ from migrate.weights import weights_of
 _NOT_FORWARD = ("train", "eval", "parameters", "named_parameters", "zero_grad", "to", "cuda", "state_dict", "modules")
 _LISTING = ("parameters", "named_parameters")
 _TRAINING = ("torch.optim.", "torch.nn.utils.clip_grad")  # what takes weights and computes nothing from them
-_DETACHING = ("detach", "item", "numpy", "tolist")
+_DETACHING = ("detach", "item", "numpy", "tolist", "argmax", "argmin", "argsort", "multinomial", "sample")
 
 
 @dataclass(frozen=True)

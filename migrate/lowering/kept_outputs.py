@@ -6,15 +6,13 @@ far from the forward passes, would lose a part of its gradient: it is refused.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 import libcst as cst
 
 from migrate import nodes, usage
-from migrate.diagnostics import Unsupported
 from migrate.kinds import Place
 from migrate.lowering.gradient_flow import GradientFlow
-from migrate.lowering.region import Part
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.nodes import Statement
 
@@ -28,24 +26,40 @@ def note_filled(scope: GradientFlow, node: cst.Call) -> None:
         return
     if scope.context not in HOST_CONTEXTS or scope.under_jit or scope.detached:
         return
-    history = scope.history(scope.blocks[-1].index)
-    models = {model for arg in node.args for model in scope.reached(history, arg.value)}
+    history, values = scope.history(scope.blocks[-1].index), [arg.value for arg in node.args]
+    models = {model for value in values for model in scope.reached(history, value)}
+    models = models.union(*_kept_behind(scope, values, history).values())
     if models:
         scope.script.kept_outputs.setdefault(place, set()).update(models)
 
 
-def refuse_kept(scope: GradientFlow, part: Part, before: Sequence[Statement]) -> None:
-    """Declines a loss that goes through values which earlier forward passes have left somewhere."""
+def problem_of_kept(
+    scope: GradientFlow, own: Sequence[cst.CSTNode], history: Sequence[Statement], trained: Container[Place]
+) -> str:
+    """Why a loss is refused that goes through values which earlier forward passes have left somewhere; "" for others.
+    `own`: the statements of the loss, and the loss."""
     if not scope.script.kept_outputs:
-        return
-    own = [*part.body, part.loss]
-    read = [one.statement for one in scope.dependencies(before, set(usage.loads(own)))[0]]
-    for path in dict.fromkeys(path for one in [*own, *read] for path in usage.paths(scope.attached(one))):
-        place = _holder(scope, path)
-        kept = scope.script.kept_outputs.get(place, set()) if place is not None else set[Place]()
-        if {scope.root(model) for model in kept} & part.trained:
+        return ""
+    for path, models in _kept_behind(scope, own, history).items():
+        if any(scope.root(model) in trained for model in models):
             told = f"the loss goes through {path}, where earlier forward passes have left their outputs"
-            raise Unsupported("MIG401", f"{told}: JAX has their gradient only where the loss computes them")
+            return f"{told}: JAX has their gradient only where the loss computes them"
+    return ""
+
+
+def _kept_behind(
+    scope: GradientFlow, own: Sequence[cst.CSTNode], history: Sequence[Statement]
+) -> dict[str, set[Place]]:
+    """What holds values that some code depends on, with the models that gradients flow to: read there, in what was run
+    before, or by a loop around."""
+    around = [block.statements[block.index] for block in scope.blocks]
+    names = set(usage.loads(own))
+    loops = [one.iter for one in around if isinstance(one, cst.For) and names & set(usage.target_names(one.target))]
+    read = [one.statement for one in scope.dependencies(history, names | set(usage.loads(loops)))[0]]
+    paths = dict.fromkeys(path for one in [*own, *loops, *read] for path in usage.paths(scope.attached(one)))
+    places = {path: place for path in paths if (place := _holder(scope, path)) is not None}
+    kept = scope.script.kept_outputs
+    return {path: kept[place] for path, place in places.items() if place in kept}
 
 
 def _holder(scope: GradientFlow, path: str | None) -> Place | None:

@@ -333,6 +333,7 @@ def _fingerprint(script: Script, written: frozenset[int]) -> str:
                 sorted(script.given_up),
                 sorted(script.perhaps_loaded),
                 sorted(script.averaging.items()),
+                sorted((holder, sorted(models)) for holder, models in script.kept_outputs.items()),
                 sorted(script.foreign_models),
                 *map(sorted, (script.by_value, script.hashed)),
                 sorted((model, sorted(found)) for model, found in script.holders.items()),

@@ -46,6 +46,20 @@ for epoch in range(3):
 # what is odd about a loop: the loop, and the line that the output keeps in a comment
 LOOPS = {
     "arguments of backward": (STEP.replace("backward()", "backward(inputs=[y])"), "loss.backward(inputs=[y])"),
+    "outputs kept in a list": (
+        STEP.replace(
+            "    loss = F", "    kept = []\n    for i in range(2):\n        kept.append(model(x + i))\n    loss = F"
+        ).replace("model(x), y)", "model(x), y) + sum(kept).mean()"),
+        "loss = F.cross_entropy(model(x), y) + sum(kept).mean()",
+    ),
+    "outputs kept by a function, in a list of another loop": (
+        "saved = []\n\n\ndef act(x):\n    saved.append(model(x).mean())\n\n\n"
+        + STEP.replace(
+            "    loss = F",
+            "    act(x)\n    kept = []\n    for out in saved:\n        kept.append(out * 2)\n    loss = F",
+        ).replace("model(x), y)", "model(x), y) + sum(kept)"),
+        "loss = F.cross_entropy(model(x), y) + sum(kept)",
+    ),
     "effects inside the loss": (
         STEP.replace("F.cross_entropy(model(x), y)", "F.cross_entropy(model(x), y) * float(input())"),
         "loss = F.cross_entropy(model(x), y) * float(input())",
