@@ -6,6 +6,7 @@ is the member itself.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Mapping
 
 import libcst as cst
@@ -16,6 +17,7 @@ from migrate.kinds import Function, Kind, Members, Model, Optimizer, Scheduler
 from migrate.lowering.builders import Builders
 from migrate.lowering.loops_written_out import LoopsWrittenOut, bound_names
 from migrate.lowering.scope import HOST_CONTEXTS
+from migrate.lowering.unit import Environment
 from migrate.lowering.unnamed import Unnamed, short_name
 from migrate.nodes import Expr, Statement
 from migrate.walking import every
@@ -36,15 +38,25 @@ def refuse_changing(kind: Kind, node: cst.Call) -> None:
 class MemberLoops(Unnamed, Builders, LoopsWrittenOut):
     """Statements about members of a list or a dict, in terms of their names."""
 
-    def by_name(self, statement: Statement) -> list[Statement]:
+    def named_members(self) -> dict[str, Members]:
+        """The lists, tuples and dicts of objects that this scope knows by names."""
+        found: dict[str, Members] = {}
+        scope: Environment | None = self.env
+        while scope is not None:
+            kinds = ((name, kind) for name, kind in scope.kinds.items() if isinstance(kind, Members))
+            found = {name: kind for name, kind in kinds if self.env.lookup(name) is kind} | found
+            scope = scope.outer
+        return found
+
+    def by_name(self, statement: Statement, members: Mapping[str, Members]) -> list[Statement]:
         """A statement with members by their names, and loops over them unrolled; itself where it has none."""
         if self.context not in HOST_CONTEXTS or isinstance(statement, cst.FunctionDef | cst.ClassDef):
             return [statement]
         apart = self.members_apart(statement)
         if apart is not None:
             return apart
-        known = {path: kind for path in usage.paths(statement) if isinstance(kind := self.kind_of_name(path), Members)}
-        if not known and not any(self.lists_objects(loop.iter) for loop in every(statement, (cst.For, cst.CompFor))):
+        known = {path: members[path] for path in set(usage.paths(statement)) & members.keys()}
+        if not known and not any(map(self.lists_objects, _displays(statement))):
             return [statement]
         key = (statement, tuple(sorted((path, kind.names, kind.keys) for path, kind in known.items())))
         if key not in self.unit.unrolled:
@@ -271,6 +283,13 @@ def _line(target: Expr | None, value: Expr) -> cst.SimpleStatementLine:
 
 def _each(node: cst.ListComp | cst.DictComp) -> Expr:
     return node.value if isinstance(node, cst.DictComp) else node.elt
+
+
+@functools.lru_cache(nodes.REMEMBERED)
+def _displays(statement: Statement) -> tuple[Expr, ...]:
+    """The lists and tuples that loops of a statement go through."""
+    loops = every(statement, (cst.For, cst.CompFor))
+    return tuple(loop.iter for loop in loops if isinstance(loop.iter, cst.List | cst.Tuple))
 
 
 def _one_of(path: str) -> str:

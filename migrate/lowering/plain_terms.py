@@ -32,8 +32,9 @@ class PlainTerms(Precision, MemberLoops):
         Returns whether there are any."""
         start = block.index
         left = zip(block.statements[start:], block.positions[start:], strict=True)
+        members = self.named_members()
         made = [
-            ([plain for each in self.by_name(statement) for plain in self.plain(each)], position)
+            ([plain for each in self.by_name(statement, members) for plain in self.plain(each)], position)
             for statement, position in left
         ]
         block.statements[start:] = [plain for each, _ in made for plain in each]
