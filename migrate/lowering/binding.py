@@ -72,6 +72,8 @@ class Binding(Scalars, MaskedSelections):
 
     def fresh(self, node: Expr) -> bool:
         """Whether a value has just been made by torch, so that nothing else can see it change."""
+        if isinstance(node, cst.BinaryOperation | cst.Comparison):
+            return True  # of a tensor: no operator gives one of its operands
         if not isinstance(node, cst.Call):
             return False
         name = self.torch_name(node.func)

@@ -244,6 +244,23 @@ def new_tensor(call: Call) -> Value:
     return Value(call.make("jnp.array({data}, {dtype})", dtype=dtype), Tensor())
 
 
+@rule("Tensor.new", signature="input, *size")
+def new(call: Call) -> Value:
+    """Of sizes a tensor that torch leaves as memory was, here of zeros; of a list its numbers.
+
+    >>> x + x.new(2, 3).zero_()  # x: f32[2, 3]
+    x + jnp.zeros_like(jnp.zeros((2, 3), x.dtype))
+    >>> x + x.new([1, 2, 3])  # x: f32[2, 3]
+    x + jnp.array([1, 2, 3], x.dtype)
+    """
+    if len(call.rest) == 1 and isinstance(call.rest[0].node, cst.List):
+        return Value(call.make("jnp.array({data}, {input}.dtype)", data=call.rest[0].node), Tensor())
+    shape = call.shape("size")
+    if len(call.rest) == 1 and not isinstance(call.rest[0].kind, Number) and nodes.code(shape)[-6:] != ".shape":
+        raise Unsupported("MIG302", f"{call.api}: {nodes.code(shape)} may be data or a size")
+    return Value(call.make("jnp.zeros({shape}, {input}.dtype)", shape=shape), Tensor())
+
+
 @rule("torch.logspace", signature=f"start, end, steps, base=10.0, *, {FACTORY}", dtype="float")
 def logspace(call: Call) -> Value:
     """Powers of 10 at evenly spaced exponents; includes the end in both.

@@ -129,3 +129,45 @@ def kaiser_window(call: Call) -> Value:
         else "jnp.kaiser({window_length}, {beta})"
     )
     return Value(call.make(text), Tensor("float", 1))
+
+
+@rule(
+    "torch.stft", "Tensor.stft",
+    signature="input, n_fft, hop_length=None, win_length=None, window=None, center=True, pad_mode='reflect', "
+    "normalized=False, onesided=None, return_complex=None, align_to_window=None", dtype="",
+)  # fmt: skip
+def short_time(call: Call) -> Expr:
+    """Half of each spectrum where the signal is real; complex numbers alone.
+
+    >>> torch.stft(x, 8, 2, window=torch.hann_window(8), return_complex=True).abs()  # x: f32[2, 20]
+    absolute(stft(x, 8, hop_length=2, window=jnp.hanning(9)[:-1]))
+    >>> torch.stft(x, 8, 2, 6, torch.ones(6), center=False, normalized=True, return_complex=True).real  # x: f32[20]
+    stft(x, 8, hop_length=2, win_length=6, window=jnp.ones(6), center=False, normalized=True).real
+    """
+    call.only("pad_mode", "reflect", "constant")
+    call.only("onesided", None)
+    call.only("return_complex", None, True)
+    call.only("align_to_window", None)
+    call.snippet("stft")
+    more = call.given("hop_length", "win_length", "window", "center", "pad_mode", "normalized")
+    return nodes.call("stft", call.node("input"), call.node("n_fft"), **more)
+
+
+@rule(
+    "torch.istft", "Tensor.istft",
+    signature="input, n_fft, hop_length=None, win_length=None, window=None, center=True, normalized=False, "
+    "onesided=None, length=None, return_complex=False", dtype="float",
+)  # fmt: skip
+def inverse_short_time(call: Call) -> Expr:
+    """A real signal, of half spectra.
+
+    >>> torch.istft(torch.fft.rfft(x).mT, 8, 2, window=torch.hamming_window(8))  # x: f32[2, 6, 8]
+    istft(jnp.fft.rfft(x).mT, 8, hop_length=2, window=jnp.hamming(9)[:-1])
+    >>> torch.istft(torch.fft.rfft(x).mT, 8, 4, None, torch.ones(8), False, True, length=20)  # x: f32[6, 8]
+    istft(jnp.fft.rfft(x).mT, 8, hop_length=4, window=jnp.ones(8), center=False, normalized=True, length=20)
+    """
+    call.only("onesided", None, True)
+    call.only("return_complex", False)
+    call.snippet("istft")
+    more = call.given("hop_length", "win_length", "window", "center", "normalized", "length")
+    return nodes.call("istft", call.node("input"), call.node("n_fft"), **more)

@@ -73,6 +73,7 @@ def fold(call: Call) -> Expr:
 
 @rule(
     "torch.nn.functional.interpolate",
+    "torch.nn.functional.upsample",
     signature="input, size=None, scale_factor=None, mode='nearest', align_corners=None, recompute_scale_factor=None, "
     "antialias=False",
     dtype="float",

@@ -66,6 +66,7 @@ EQUAL: list[tuple[str, np.ndarray]] = [
     ("torch.sort(x, dim=1, stable=True)", TIES),
     ("x.std(dim=1)", HALVES),
     ("x * torch.int32.itemsize", HALVES),
+    ("(x * 2 - 1).clamp_(0, 2).abs_()", HALVES),
 ]
 
 # expression, input, how the two differ; each is said in the docstring of the rule
