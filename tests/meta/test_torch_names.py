@@ -28,7 +28,7 @@ NOT_IN_A_SIGNATURE = {"out", "generator", "dtype", "layout", "device", "requires
 
 # Classes made in C++, and *args of which the first is bound.
 NO_SIGNATURE = {
-    "torch.einsum", "torch.finfo", "torch.iinfo", "torch.Size", "Tensor.cfloat", "Tensor.cdouble",
+    "torch.einsum", "torch.finfo", "torch.iinfo", "torch.Size", "Tensor.cfloat", "Tensor.cdouble", "Tensor.new",
     "torch.linalg.multi_dot", "torch.spmm", "torch.sparse.mm",
     # the stubs have the argument under two names, the documentation under one
     *(f"{owner}.{kind}split" for owner in ("torch", "Tensor") for kind in ("h", "v", "d", "tensor_")),
