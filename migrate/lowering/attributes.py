@@ -229,6 +229,7 @@ class Attributes(NamedWeights, ParameterLists, ModuleLists, LayerWeights, Shared
         if kind.type == PARAMETERS:
             return self.appended(facts, name, node)
         values = [self.expr(arg.value) for arg in node.args]
+        self.note_listed([arg.value for arg in node.args])
         self.note_held(facts, name, self.grown(kind, func.attr.value, values[-1], node))
         args = [bare_lambda(layouts.first(value)) for value in values]
         return [cst.SimpleStatementLine([cst.Expr(nodes.call(f"{local}.{func.attr.value}", *args))])]

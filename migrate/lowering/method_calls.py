@@ -333,6 +333,8 @@ class MethodCalls(ValueCalls):
     def list_method(self, node: cst.Call, func: cst.Attribute, base: Value) -> Value:
         """`list.append(x)`: what the list holds is remembered."""
         values = [self.expr(arg.value) for arg in node.args]
+        if self.context == "setup":
+            self.note_listed([arg.value for arg in node.args])
         for value in values:
             self.refuse_stateful(value.kind)
         for arg in node.args:

@@ -145,6 +145,10 @@ class Parts:
         """An assignment of a state dict that the script looks into; None for others."""
         raise NotImplementedError
 
+    def note_listed(self, values: Sequence[Expr]) -> None:
+        """Declines to put a module into a list a second time."""
+        raise NotImplementedError
+
     def is_held(self, target: cst.CSTNode) -> bool:
         """Whether an attribute of a module is a variable by now."""
         raise NotImplementedError

@@ -5,7 +5,7 @@ Flax makes the weights of such a module once, under the name that it is given fi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
@@ -13,6 +13,7 @@ from migrate import nodes, usage
 from migrate.facts import ClassFacts
 from migrate.kinds import Module, ModuleClass
 from migrate.lowering.arguments import argument_names
+from migrate.lowering.elements import repeated_unknown
 from migrate.lowering.loops_written_out import LoopsWrittenOut
 from migrate.nodes import Expr
 
@@ -27,6 +28,18 @@ class SharedModules(LoopsWrittenOut):
             first = source.removeprefix("self.") if attribute_of_self else self.put_first.setdefault(source, path)
             if first != path:
                 facts.shared[path] = facts.shared.get(first, first)
+
+    def note_listed(self, values: Sequence[Expr]) -> None:
+        """Declines to put a module into a list a second time: how often it is there is told while it runs."""
+        for value in values:
+            name = value.value if isinstance(value, cst.Name) else ""
+            if not isinstance(self.env.kinds.get(name), Module):
+                continue
+            again = self.loops > 0 and not any(name in usage.stores(block.statements) for block in self.blocks[1:])
+            if again or name in self.put_first:
+                raise repeated_unknown(value)
+            if not self.conditions:  # of two branches one is taken
+                self.put_first[name] = ""
 
     def repeated_parts(self, value: Expr) -> list[tuple[int, Expr]]:
         """The parts of a list that has the same ones several times, each with the number of the one that it is:

@@ -12,7 +12,8 @@ def reduction_of(call: Call) -> object:
     puts before it and takes for true where only the other is given."""
     older = [name for name in ("size_average", "reduce") if call.has(name)]
     if not older:
-        return call.literal("reduction")
+        reduction = call.literal("reduction")
+        return "mean" if reduction == "elementwise_mean" else reduction  # as torch 0.4 called it
     false = [name for name in older if not call.literal(name)]
     if "reduce" in false:
         return "none"
@@ -22,8 +23,8 @@ def reduction_of(call: Call) -> object:
 def _reduction_keyword(call: Call) -> dict[str, Expr]:
     """The keyword `reduction` for a snippet whose own default is the mean."""
     reduction = reduction_of(call)
-    if not call.has("size_average") and not call.has("reduce"):
-        return call.given("reduction")
+    if reduction not in ("mean", "sum", "none"):
+        raise Unsupported("MIG302", f"{call.api}: there is no reduction {reduction!r}")
     return {} if reduction == "mean" else {"reduction": nodes.expression(f'"{reduction}"')}
 
 

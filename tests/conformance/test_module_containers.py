@@ -226,6 +226,11 @@ def test_the_same_from_the_same_weights(name: str, float64: None) -> None:
         ("self.a = nn.Linear(4, 4)", 'self.register_buffer("b", x)', "MIG301 nn.Module.register_buffer inside"),
         ("self.a = nn.Linear(4, 4)", "x = list(self._modules.values())[0](x)", "MIG301 self._modules"),
         ("self.a = nn.ModuleList([nn.Linear(4, 4)] * width)", "x = self.a[0](x)", "MIG201 [nn.Linear(4, 4)] * width"),
+        (
+            "b = nn.Tanh(); self.a = nn.ModuleList(); self.a.append(b); self.a.append(b)",
+            "x = self.a[0](x)",
+            "MIG201 b: the same module",
+        ),
         ("self.a = (lambda c: nn.Linear(c, c))(4)", "x = self.a(x)", "MIG201 (lambda c: nn.Linear(c, c)) makes a"),
         ("given = locals(); self.a = nn.Linear(4, 4)", "x = self.a(x)", "MIG201 locals() of a constructor"),
         (
