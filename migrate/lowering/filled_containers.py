@@ -70,13 +70,13 @@ class FilledContainers(LoopsWrittenOut):
 
     def fill(self, container: _Container, block: Block) -> None:
         """Makes the container whole in its block, where something fills it and is written out."""
-        first = block.index + 1
+        first, tried = block.index + 1, Block(list(block.statements), list(block.positions), block.index)
         for number in range(len(block.statements) - 1, block.index, -1):
             each = block.statements[number]
-            turns = self.turns(each) if isinstance(each, cst.For) and _fills(each, container.path) else None
+            turns = self.turns(each, container.path) if isinstance(each, cst.For) else None
             if turns is not None:
-                block.replace(number, number + 1, turns)
-        statements = block.statements
+                tried.replace(number, number + 1, turns)
+        statements = tried.statements
         fills = [n for n in range(first, len(statements)) if _fills(statements[n], container.path)]
         if not fills:
             return
@@ -94,7 +94,8 @@ class FilledContainers(LoopsWrittenOut):
             known = self.at_once(container, between, others) or self.as_filled_list(container, between)
         if known is not None:
             self.unit.whole[container.line] = known
-            block.replace(block.index, last + 1, known)
+            tried.replace(block.index, last + 1, known)
+            block.statements[:], block.positions[:] = tried.statements, tried.positions
 
     def taker(self, container: _Container, later: Sequence[Statement], position: int) -> int:
         """Which statement makes modules of a dict that is filled before it, and is the only one to read it; 0 where

@@ -23,15 +23,16 @@ _NAMING = ("add_module", "register_module", "register_buffer", "register_paramet
 class LoopsWrittenOut(Scope):
     """Loops of constructors and forward passes whose turns are known."""
 
-    def turns(self, loop: cst.For) -> list[Statement] | None:
-        """The statements of all turns of a loop that names attributes by its variable; None for other loops."""
+    def turns(self, loop: cst.For, owner: str = "self") -> list[Statement] | None:
+        """The statements of all turns of a loop that names attributes of the module, or parts of a container, by its
+        variable; None for other loops."""
         if self.context not in ("setup", "forward") or loop.orelse is not None or loop.asynchronous is not None:
             return None
         names = usage.target_names(loop.target)
+        if not names or not _names_by(loop.body, names, owner) or suites.may_leave(loop.body):
+            return None
         if loop in self.unit.whole:
             return self.unit.whole[loop]
-        if not names or not _names_by(loop.body, names) or suites.may_leave(loop.body):
-            return None
         each = self.known_items(loop.iter)
         if not each or set(names) & set(usage.stores(loop.body)) or len(each) > _MOST:
             return None
@@ -151,30 +152,23 @@ def _entries(node: cst.Dict) -> list[tuple[Expr, Expr]] | None:
     return pairs if len(pairs) == len(node.elements) else None
 
 
-def _names_by(body: cst.BaseSuite, names: list[str]) -> bool:
-    """Whether statements name attributes or entries by a variable, in a way that no list of modules has."""
+def _names_by(body: cst.BaseSuite, names: list[str], owner: str) -> bool:
+    """Whether statements name attributes or entries of `owner` by a variable, in a way that no list of modules has."""
     for call in usage.calls(body):
-        method = call.func.attr.value if isinstance(call.func, cst.Attribute) else nodes.dotted(call.func)
-        if method in ("setattr", "getattr") and len(call.args) > 1:
+        method = (nodes.dotted(call.func) or "").rpartition(".")[2]
+        of_self = owner == "self" and method in ("setattr", "getattr") and len(call.args) > 1
+        if of_self:
             name = call.args[1].value
-            numbered = names_written.pattern(name) is not None
-        elif method in _NAMING and call.args:
+        elif call.args and nodes.dotted(call.func) in [f"{owner}.{naming}" for naming in _NAMING]:
             name = call.args[0].value
-            on_self = nodes.dotted(call.func) == f"self.{method}"
-            numbered = method == "add_module" and on_self and names_written.pattern(name) is not None
         else:
             continue
+        numbered = (of_self or method == "add_module") and owner == "self" and names_written.pattern(name) is not None
         if not numbered and set(usage.loads(name)) & set(names):
             return True
-    keys = [
-        element.slice.value
-        for assign in every(body, cst.Assign)
-        for target in assign.targets
-        if isinstance(target.target, cst.Subscript) and isinstance(target.target.value, cst.Attribute)
-        for element in target.target.slice
-        if isinstance(element.slice, cst.Index)
-    ]
-    return bool({name for key in keys for name in usage.loads(key)} & set(names))
+    targets = [target.target for target in every(body, cst.AssignTarget)]
+    items = [one for one in targets if isinstance(one, cst.Subscript) and nodes.dotted(one.value) == owner]
+    return bool({name for one in items for name in usage.loads(one.slice)} & set(names))
 
 
 def bound_names(target: cst.CSTNode, item: Expr) -> dict[str, Expr] | None:
