@@ -24,13 +24,21 @@ def note_filled(scope: GradientFlow, node: cst.Call) -> None:
     place = _holder(scope, nodes.dotted(node.func.value)) if isinstance(node.func, cst.Attribute) else None
     if place is None or not isinstance(node.func, cst.Attribute) or node.func.attr.value not in _FILLING:
         return
-    if scope.context not in HOST_CONTEXTS or scope.under_jit or scope.detached:
+    if scope.context not in HOST_CONTEXTS or scope.under_jit or _without_gradients(scope):
         return
     history, values = scope.history(scope.blocks[-1].index), [arg.value for arg in node.args]
     models = {model for value in values for model in scope.reached(history, value)}
     models = models.union(*_kept_behind(scope, values, history).values())
     if models:
         scope.script.kept_outputs.setdefault(place, set()).update(models)
+
+
+def _without_gradients(scope: GradientFlow) -> bool:
+    """Whether a context around, or a decorator of the function, records no gradients."""
+    around = [block.statements[block.index] for block in scope.blocks]
+    contexts = [item.item for one in around if isinstance(one, cst.With) for item in one.items]
+    decorators = scope.facts.node.decorators if scope.facts is not None else ()
+    return any(map(scope.stops_gradients, [*contexts, *(each.decorator for each in decorators)]))
 
 
 def problem_of_kept(

@@ -104,3 +104,22 @@ for x, y in loader:
     head, _, tail = made.partition("def second_fn(params):\n")
     assert head.count("model.clone(training=True).apply(") == tail.count("model.clone(training=True).apply(") == 1
     assert "keys[0]}" in head and "keys[1]}" in tail
+
+
+def test_outputs_kept_without_gradients_are_constants() -> None:
+    made = clean(
+        HEAD
+        + """model = Net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in loader:
+    kept = []
+    with torch.no_grad():
+        kept.append(model(x))
+    loss = nn.functional.cross_entropy(model(x) - kept[0], y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+    ).text
+    assert "kept.append(eval_step(params, x))" in made
+    assert 'cross_entropy(model.apply({"params": params}, x) - kept[0], y)' in made
