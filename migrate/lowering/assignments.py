@@ -259,7 +259,8 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
             for target in targets:
                 self.bind(target, kind)
             used = {nodes.dotted(target) for target in targets} & self.script.device_used
-            if not used:
+            in_class = self.context == "method" and self.facts is None  # what reads it may know the object alone
+            if not used and not in_class:
                 return []
             return suites.rebuilt(line, small, small.with_changes(value=nodes.expression("jax.default_backend()")))
         if isinstance(kind, Module) and self.context in HOST_CONTEXTS and not self.building:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
+from itertools import pairwise, permutations
 
 from migrate import nodes
 from migrate.diagnostics import Unsupported
@@ -72,6 +72,7 @@ def _tree(leaves: Sequence[Leaf], labels: Mapping[str, str], by_rank: bool, para
         lambda: _by_first(leaves, labels, params),
         lambda: _by_last(leaves, labels, params),
         lambda: _by_path(leaves, labels, params),
+        lambda: _by_last_or_first(leaves, labels, params),
     ]
     ways.insert(0 if by_rank else 2, lambda: _by_ndim(leaves, labels, params))
     for way in ways:
@@ -168,6 +169,26 @@ def _by_path(leaves: Sequence[Leaf], labels: Mapping[str, str], params: str) -> 
         text = f"{_quoted(label)} if {test} else {text}"
     text = text.replace("name.", 'jax.tree_util.keystr(path, simple=True, separator="/").')
     return f"jax.tree.map_with_path(lambda path, _: {text}, {params})"
+
+
+def _by_last_or_first(leaves: Sequence[Leaf], labels: Mapping[str, str], params: str) -> str | None:
+    """By their own names, and the others by the part of the model that they belong to: all biases, and what is in `bn`."""
+    if len(set(labels.values())) != 2:
+        return None
+    first, last = ({leaf.flax: leaf.flax.split("/")[position] for leaf in leaves} for position in (1, -1))
+    for label, other in permutations(dict.fromkeys(labels.values())):
+        shared = {last[path] for path in last if labels[path] == other}
+        rest = [path for path in last if last[path] in shared]
+        names = [name for name in dict.fromkeys(last.values()) if name not in shared]
+        parts = list(dict.fromkeys(first[path] for path in rest if labels[path] == label))
+        if not names or any(first[path] in parts for path in rest if labels[path] == other):
+            continue
+        by_name = _is_one_of("path[-1].key", names, list(last.values()))
+        by_part = _is_one_of("path[0].key", parts, [first[path] for path in rest])
+        if by_name and by_part:
+            test = f"{_quoted(label)} if {by_name} or {by_part} else {_quoted(other)}"
+            return f"jax.tree.map_with_path(lambda path, _: {test}, {params})"
+    return None
 
 
 def _prefixes(paths: Mapping[str, str], label: str) -> list[str]:

@@ -148,6 +148,13 @@ groups = [
 optimizer = optim.AdamW(groups, lr=0.1)
 """
     + LOOP,
+    "decay by names and parts": """groups = [
+    {"params": [p for n, p in model.named_parameters() if not any(w in n for w in ("bias", "head"))]},
+    {"params": [p for n, p in model.named_parameters() if any(w in n for w in ("bias", "head"))], "weight_decay": 0.0},
+]
+optimizer = optim.AdamW(groups, lr=0.1, weight_decay=0.3)
+"""
+    + LOOP,
     "rates by names": """weights = [p for n, p in model.named_parameters() if not n.endswith("bias")]
 biases = [p for n, p in model.named_parameters() if n.endswith("bias")]
 optimizer = optim.SGD([{"params": weights}, {"params": biases, "lr": 0.2, "weight_decay": 0}], 0.1, weight_decay=0.1)

@@ -114,3 +114,10 @@ print(
     evaluate(model, params, x, y),
     (jax.local_devices()[0].memory_stats() or {}).get("peak_bytes_in_use", 0) // 2**20,
 )
+
+
+class Settings:
+    device = jax.default_backend()
+
+
+print(Settings.device, jnp.zeros(2))

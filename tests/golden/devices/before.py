@@ -71,3 +71,10 @@ try:
 except torch.cuda.OutOfMemoryError:
     print("smaller, please")
 print(evaluate(model, x, y, device), torch.cuda.max_memory_allocated() // 2**20)
+
+
+class Settings:
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+print(Settings.device, torch.zeros(2, device=Settings.device))
