@@ -172,7 +172,7 @@ def _by_path(leaves: Sequence[Leaf], labels: Mapping[str, str], params: str) -> 
 
 
 def _by_last_or_first(leaves: Sequence[Leaf], labels: Mapping[str, str], params: str) -> str | None:
-    """By their own names, and the others by the part of the model that they belong to: all biases, and what is in `bn`."""
+    """By their own names, the others by the part of the model that they are in: all biases, and whatever `bn` has."""
     if len(set(labels.values())) != 2:
         return None
     first, last = ({leaf.flax: leaf.flax.split("/")[position] for leaf in leaves} for position in (1, -1))
