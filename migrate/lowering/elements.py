@@ -81,6 +81,8 @@ def part_kind(kind: Kind, number: int, count: int) -> Kind:
         if kind.items is not None and len(kind.items) == count:
             return kind.items[number]
         return kind.joined()
+    if isinstance(kind, Module):
+        return named_child(kind, number)
     if isinstance(kind, Host):
         return Host("tensor", kind.origins) if kind.what in ("batch", "tensor") else Host("data")
     if isinstance(kind, Tensor):
