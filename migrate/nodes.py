@@ -39,6 +39,10 @@ _ATOMS = (
 )
 
 
+# What needs no parentheses as an argument.
+_OPERATIONS = (cst.BinaryOperation, cst.UnaryOperation, cst.Comparison, cst.BooleanOperation)
+
+
 def needs_parentheses(node: Expr) -> bool:
     """Whether `node` must be wrapped before `.attr`, `[...]` or an operator may follow it."""
     return not isinstance(node, _ATOMS) and not node.lpar
@@ -306,6 +310,9 @@ def copied(
         if is_node(type(value)):
             new = copied(value, values, operands)
             named = isinstance(value, cst.Name) and part in operands.get(type(node), ())
+            filled = isinstance(value, cst.Name) and value.value in values
+            if filled and isinstance(node, cst.Arg) and isinstance(new, _OPERATIONS):
+                new = new.with_changes(lpar=[], rpar=[])
             object.__setattr__(made, part, parenthesized(new) if named else new)
         elif isinstance(value, list | tuple):
             object.__setattr__(made, part, [copied(one, values, operands) for one in value])

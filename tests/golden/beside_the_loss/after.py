@@ -95,7 +95,7 @@ def train_step(params, batch_stats, opt_state, x, y, twice):
             {"params": params, "batch_stats": batch_stats}, x + 1, mutable=["batch_stats"]
         )
         batch_stats = mutated["batch_stats"]
-        error = absolute((out - y)).sum()
+        error = absolute(out - y).sum()
         out = out * 2
         loss = jnp.square(out - y).mean()
         first_loss = loss

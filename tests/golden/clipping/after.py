@@ -59,4 +59,4 @@ for step in range(10):
     loss = metrics["loss"]
     prediction = metrics["prediction"]
     norm = metrics["norm"]
-    print(step, loss.item(), norm.item(), jnp.abs((prediction - y)).max().item())
+    print(step, loss.item(), norm.item(), jnp.abs(prediction - y).max().item())
