@@ -249,7 +249,7 @@ def new(call: Call) -> Value:
     """Of sizes a tensor that torch leaves as memory was, here of zeros; of a list its numbers.
 
     >>> x + x.new(2, 3).zero_()  # x: f32[2, 3]
-    x + jnp.zeros_like(jnp.zeros((2, 3), x.dtype))
+    x + jnp.zeros((2, 3), x.dtype)
     >>> x + x.new([1, 2, 3])  # x: f32[2, 3]
     x + jnp.array([1, 2, 3], x.dtype)
     """

@@ -134,7 +134,7 @@ def masked_fill(call: Call) -> Expr:
     >>> x.masked_fill(y > 0, -1.0)  # x: f32[2, 3]; y: f32[2, 3]
     jnp.where(y > 0, -1.0, x)
     >>> (x > 1).masked_fill(x < 0, 1)  # x: f32[2, 3]
-    jnp.where(x < 0, True, (x > 1))
+    jnp.where(x < 0, True, x > 1)
     """
     kind, number = call.kind("input"), nodes.literal(call.node("value"))
     if isinstance(kind, Tensor) and kind.dtype == "bool" and isinstance(number, int | float):

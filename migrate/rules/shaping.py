@@ -76,7 +76,7 @@ def flatten(call: Call) -> Value:
     >>> x.flatten(0, 1)  # x: f32[2, 3, 4]
     jax.lax.collapse(x, 0, 2)
     >>> (x + 1).flatten(2)  # x: f32[2, 3, 4, 5]
-    jax.lax.collapse((x + 1), 2)
+    jax.lax.collapse(x + 1, 2)
     """
     start, end = call.literal("start_dim"), call.literal("end_dim")
     assert isinstance(start, int) and isinstance(end, int)
