@@ -113,6 +113,8 @@ class Examples(StateAccess, HostDraws, Binding):
         bound: dict[str, Kind] = {}
         for number, source in enumerate(sources):
             value = self.expr(source)
+            if self.is_still_empty(source, value.kind):
+                return [], None
             name = "example" if number == 0 else f"example_{number + 1}"
             node, kind = self.first_of(value)
             if node is None:
@@ -128,6 +130,11 @@ class Examples(StateAccess, HostDraws, Binding):
                 return [], None
             made.append(self.undisturbed(argument, inner.array(self.sample(argument)).node))
         return prepared, made
+
+    def is_still_empty(self, source: Expr, kind: Kind) -> bool:
+        """Whether a list is filled further down, or by the loop at hand."""
+        before = self.heads[0].kinds.get(source.value, kind) if self.heads and isinstance(source, cst.Name) else kind
+        return any(isinstance(one, Items) and one.items == () for one in (kind, before))
 
     def reads_unset(self, node: Expr) -> bool:
         """Whether an expression reads an attribute that this constructor sets further down."""

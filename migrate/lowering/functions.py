@@ -123,12 +123,19 @@ class Functions(Initializers, HandedOver, Initialisation, UserCalls):
             raise Unsupported("MIG301", f"the decorator {name}")
         return name is not None
 
+    def own_seed(self, facts: FunctionFacts) -> int:
+        """The seed of a function that makes its key itself: one that its file and the functions before it have not."""
+        own = [one.qualname for one in self.script.functions.values() if one.local_key]
+        same_file = [name for name in own if self.in_file_of(name).unit is self.unit]
+        return same_file.index(facts.qualname) + (self.unit.scope in self.script.module_keys)
+
     @staticmethod
     def _body(inner: Functions, facts: FunctionFacts) -> list[Statement]:
         body = inner.suite(facts.node.body.body, cyclic=True)
         inner.finish_inits()
         if facts.local_key and not inner.ran_key:
-            body = suites.after_docstring(body, [nodes.statement(f"{inner.unit.key} = jax.random.key(0)")])
+            made = nodes.statement(f"{inner.unit.key} = jax.random.key({inner.own_seed(facts)})")
+            body = suites.after_docstring(body, [made])
         if facts.draws_globally:
             body = suites.after_docstring(body, [nodes.statement(f"global {inner.unit.key}")])
         elif not facts.local_key:

@@ -346,4 +346,5 @@ class MethodCalls(ValueCalls):
             added = added.joined()
         element = added if kind.items == () else join(kind.joined(), added)
         self.bind(func.value, Items(None, element, kind.type))
+        self.define_target(func.value, None)  # it is not what it was made of any more
         return Value(node.with_changes(args=placed(node.args, values)), UNKNOWN)

@@ -91,6 +91,17 @@ FORMS = {
     + LOOP.replace("    optimizer.zero_grad()\n", "")
     .replace("model(x)", "model(x) * scale * scale.data")
     .replace("optimizer.step()", "scale.data -= 0.1 * scale.grad.data\n    scale.grad.zero_()"),
+    "data in a list that is filled after the model": SGD
+    + """batches = []
+for i in range(7):
+    batches.append((x[i : i + 2], y[i : i + 2]))
+for xs, ys in batches:
+    optimizer.zero_grad()
+    loss = criterion(model(xs), ys)
+    loss.backward()
+    optimizer.step()
+    losses.append(loss.item())
+""",
     "a loss of one element, and data set by what they were": "scale = torch.tensor([0.5], requires_grad=True)\n"
     "for step in range(10):\n    out = (scale * x[step % 8, :1] - 1) ** 2\n    out.backward()\n"
     "    scale.data = scale.data - 0.1 * scale.grad.item()\n    scale.grad.data.zero_()\n"

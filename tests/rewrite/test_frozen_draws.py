@@ -141,3 +141,25 @@ def test_an_example_takes_no_draws_of_the_functions_that_make_it() -> None:
 def test_a_model_of_dense_layers_needs_no_draws_for_its_example() -> None:
     script = PEEKED.replace("nn.Conv1d(2, 3, 3), nn.Flatten(), nn.Linear(6, 1)", "nn.Linear(4, 3), nn.ReLU()")
     assert "net.init(subkey, jnp.zeros((1, 4)))" in str(rewritten.clean(script).text)
+
+
+OWN_KEYS = """import torch
+
+first = torch.rand(3)
+
+
+def one():
+    return torch.rand(3)
+
+
+def other():
+    return torch.rand(3)
+
+
+drawn = [first, one(), other()]
+"""
+
+
+def test_functions_that_make_their_own_keys_draw_other_numbers() -> None:
+    names = rewritten.executed(convert(parse("x.py", OWN_KEYS)).text)
+    assert len({tuple(numbers.tolist()) for numbers in names["drawn"]}) == 3

@@ -154,7 +154,7 @@ class Net(nn.Module):
 
 
 def small(hidden):
-    key = jax.random.key(0)
+    key = jax.random.key(1)
     net = Net(hidden=hidden)
     key, subkey = jax.random.split(key)
     net_params = net.init(subkey, jnp.ones((2, 3)))["params"]

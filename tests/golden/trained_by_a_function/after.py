@@ -56,7 +56,7 @@ def train_step(model, optimizer, params, opt_state, x, y, key):
 
 
 def train(config, steps):
-    key = jax.random.key(0)
+    key = jax.random.key(1)
     model = Net(freeze(config))
     key, subkey = jax.random.split(key)
     params = model.init(subkey, jnp.linspace(-1, 1, 24).reshape(8, 3))["params"]
