@@ -165,7 +165,7 @@ class ClassFacts:
     own_draws: set[str] = field(default_factory=set)  # "dropout", "sample"
     sown: set[str] = field(default_factory=set)  # attributes that a forward pass keeps for others to look at
     own_stats: bool = False
-    concrete: set[str] = field(default_factory=set)  # variables of the constructor of which it reads values
+    concrete: set[str] = field(default_factory=set)  # what the constructor makes that must have values at once
     own_always: bool = False  # it changes buffers in eval mode, too
     # torch layer -> weight -> initialiser, as `apply(init_fn)` gives them to the layers of this class
     initializers: dict[str, dict[str, cst.BaseExpression]] = field(default_factory=dict)

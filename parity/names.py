@@ -58,6 +58,8 @@ def _fits(state: Tensors, weights: ModelWeights) -> bool:
 def weights_for(manifest: Manifest, recording: Recording, class_name: str, ordinal: int) -> Any:
     """The torch run's initial weights as the nested variables of a rewritten model. Raises ParityError."""
     weights = model_weights(manifest, class_name)
+    if not weights.leaves:  # torch's side keeps no account of modules without weights
+        return {}
     return ported(tensors_of(recording.initial, torch_model(recording, weights, ordinal)), weights)
 
 

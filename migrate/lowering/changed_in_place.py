@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import libcst as cst
 
 from migrate import layouts, nodes, suites
@@ -29,6 +31,8 @@ class ChangedInPlace(Leaves, OptimizerStatements, ChangedBuffers):
             return self.set_hyperparameter(target, base.kind, self.node(small.value))
         whole = self.whole_of(small.value, target) if isinstance(base.kind, Tensor) else None
         value = self.expr(small.value if whole is None else whole)
+        if isinstance(base.kind, Tensor) and base.kind.dtype == "bool" and isinstance(nodes.literal(value.node), int):
+            value = replace(value, node=nodes.name(str(bool(nodes.literal(value.node)))))
         if not isinstance(base.kind, Tensor):
             self.share([], small.value)
             lowered = self.expr(target)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import libcst as cst
 
-from migrate import nodes, usage
+from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
 from migrate.facts import Example
 from migrate.kinds import (
@@ -46,6 +46,8 @@ class Examples(StateAccess, HostDraws, Binding):
             if not facts.calls:
                 return arguments
             call = next((site for site in facts.calls if self.leads_here(site.scope)), facts.calls[0])
+            left_out = _left_out(facts.node, call.bound)
+            arguments = [nodes.substituted(argument, left_out) for argument in arguments]
             arguments = [_projected(nodes.substituted(argument, call.bound)) for argument in arguments]
             scope, definitions = call.scope, call.definitions
         return arguments
@@ -180,6 +182,20 @@ class Examples(StateAccess, HostDraws, Binding):
         if isinstance(value.kind, Items) and value.kind.type in ("list", "tuple"):
             return nodes.expression("{x}[0]", x=value.node), loop_kind(value.kind, id(value.node))
         return None, Number()
+
+
+def _left_out(function: cst.FunctionDef, given: Mapping[str, Expr]) -> dict[str, Expr]:
+    """What stands for the parameters that a call leaves out: the default, or what `if p is None: p = ...` gives."""
+    parameters = [*function.params.params, *function.params.kwonly_params]
+    found = {p.name.value: p.default for p in parameters if p.default is not None and p.name.value not in given}
+    for branch in suites.suite_of(function.body.body):
+        inside = suites.suite_of(branch.body.body) if isinstance(branch, cst.If) else []
+        small = inside[0].body[0] if len(inside) == 1 and isinstance(inside[0], cst.SimpleStatementLine) else None
+        if isinstance(branch, cst.If) and isinstance(small, cst.Assign):
+            name = nodes.code(small.targets[0].target)
+            if name in found and nodes.code(branch.test) == f"{name} is None":
+                found[name] = nodes.parenthesized(small.value)
+    return {name: default for name, default in found.items() if not nodes.is_literal(default, None)}
 
 
 class _Placed(cst.CSTTransformer):

@@ -56,4 +56,5 @@ class Losses(Precision):
         if self.precision is not None:
             first = Value(args[0].value, Tensor("float"))
             args[0] = args[0].with_changes(value=self.at_full_precision("cross_entropy", first).node)
-        return Value(node.with_changes(func=callee.node, args=args), Tensor("float", 0 if kind.reduced else -1))
+        func = nodes.parenthesized(callee.node)
+        return Value(node.with_changes(func=func, args=args), Tensor("float", 0 if kind.reduced else -1))

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from migrate import layouts, nodes
+from migrate import layouts, nodes, usage
 from migrate.kinds import Host, Number, Tensor
 from migrate.lowering.scope import Scope
 from migrate.nodes import Expr
@@ -40,6 +40,19 @@ class MaskedSelections(Scope):
             return value.kind.dtype == "bool"
         written = self.env.definitions.get(node.value, node) if isinstance(node, cst.Name) else node
         return isinstance(value.kind, Host) and isinstance(written, cst.Comparison)
+
+    def is_constant_mask(self, node: Expr) -> bool:
+        """Whether a mask is an attribute that the constructor alone sets: it is worked out there, with its values."""
+        facts = self.script.classes.get(self.cls)
+        init = facts.method("__init__") if facts is not None else None
+        if self.context != "forward" or facts is None or init is None or not isinstance(node, cst.Attribute):
+            return False
+        name = node.attr.value
+        own = name in facts.buffers or name in usage.attributes_set(init.body)
+        if nodes.dotted(node.value) != "self" or not own or name in {*facts.fields, *facts.changed, *facts.parameters}:
+            return False
+        facts.concrete.add(f"self.{name}")
+        return True
 
     def same_shape(self, written: Expr, mask: Value, whole: Expr, base: Value) -> bool:
         """Whether a mask surely has the shape of what it is the index of."""

@@ -366,7 +366,7 @@ def _fingerprint(script: Script, written: frozenset[int]) -> str:
         )
         parts.append(f"{sorted(facts.own_draws)} {facts.field_types} {facts.own_stats} {facts.field_kinds}")
         parts.append(f"{sorted(facts.buffers)} {facts.bases} {facts.sets_up} {facts.reports} {sorted(facts.emptied)}")
-        parts.append(f"{facts.own_always} {sorted(facts.variables)} {sorted(facts.sown)}")
+        parts.append(f"{facts.own_always} {sorted(facts.variables)} {sorted(facts.sown)} {sorted(facts.concrete)}")
         inits = {layer: {w: nodes.code(n) for w, n in given.items()} for layer, given in facts.initializers.items()}
         parts.append(repr(inits))
         parts.append(repr({path: nodes.code(made) for path, made in facts.found_asked.items()}))

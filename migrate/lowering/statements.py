@@ -137,7 +137,7 @@ class Statements(
         """What a constructor reads the values of is worked out at once, since jit traces the setup of a module as well.
         `arrays`: the variables that it goes by, which were to be worked out so, too."""
         facts = self.script.classes.get(self.cls)
-        if facts is None or not (self.unit.reads_values or set(usage.stores(original)) & facts.concrete):
+        if facts is None or not (self.unit.reads_values or _made_by(original) & facts.concrete):
             return made
         if not isinstance(original, cst.SimpleStatementLine):
             raise Unsupported(
@@ -199,6 +199,13 @@ class Statements(
 
 
 _AT_ONCE = "jax.ensure_compile_time_eval()"
+
+
+def _made_by(statement: Statement) -> set[str]:
+    """The variables, attributes and buffers that a statement of a constructor makes."""
+    calls = [call for call in usage.calls(statement) if nodes.dotted(call.func) == "self.register_buffer" and call.args]
+    buffers = {str(nodes.literal(call.args[0].value)) for call in calls}
+    return {*usage.stores(statement), *(f"self.{name}" for name in usage.attributes_set(statement) | buffers)}
 
 
 def _context(statement: Statement) -> str:

@@ -28,7 +28,7 @@ DTYPES: dict[str, tuple[str, str]] = {
     "torch.uint8": ("jnp.uint8", "int"),
     "torch.bool": ("jnp.bool_", "bool"),
 }
-_KIND_OF_JAX = dict(DTYPES.values())
+_KIND_OF_JAX = {**dict(DTYPES.values()), "bool": "bool", "int": "int", "float": "float"}  # Python's own are dtypes, too
 
 
 def dtype_kind(node: Expr) -> str:

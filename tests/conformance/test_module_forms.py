@@ -35,6 +35,24 @@ PARAMETER_LISTS = """class M(nn.Module):
         x = x + self.scales["left"] - self.scales.right.pow(2)
         return x.sum() + len(self.kernels) * self.filled[1].sum() + sum(column.sum() for column in self.counted)
 """
+MASKED = """class M(nn.Module):
+    def __init__(self, n=3):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+        self.mask = self.others(n)
+        self.register_buffer("lower", torch.ones(n, n, dtype=torch.bool).tril())
+
+    def others(self, n):
+        mask = torch.ones((n, n), dtype=bool)
+        for i in range(n):
+            mask[i, i] = 0
+        return mask
+
+    def forward(self, x):
+        x = self.fc(x)
+        products = x @ x.T
+        return products[self.mask].reshape(len(x), -1).logsumexp(1) + products[self.lower].mean()
+"""
 FOLLOWING = """class M(nn.Module):
     def __init__(self, width=4, decay=0.9):
         super().__init__()
@@ -365,6 +383,7 @@ class M(nn.Module):
         return self.one(x) + self.two(x) * self.third(x) + self.first(x) * self.second(x * 2)
 """
 FORMS = {
+    "masks that a constructor makes": (MASKED, Sample("M()", (3, 4))),
     "modules without weights that a forward pass makes": (MADE_IN_PASSING, Sample("M()", (3, 4))),
     "modules in several places": (IN_SEVERAL_PLACES, Sample("M()", (3, 4))),
     "what is kept for others to look at": (KEPT, Sample("M()", (2, 3, 4))),

@@ -102,6 +102,16 @@ for xs, ys in batches:
     optimizer.step()
     losses.append(loss.item())
 """,
+    "parameters that calls leave out": """def noisy(net, inputs, noise=None, scale=1.5):
+    if noise is None:
+        noise = torch.zeros_like(inputs)
+    return net(inputs * scale + noise)
+
+
+"""
+    + SGD
+    + LOOP.replace("model(x)", "noisy(model, x)"),
+    "a loss made where it is called": SGD + LOOP.replace("criterion(model(x), y)", "nn.SmoothL1Loss()(model(x), y)"),
     "a loss of one element, and data set by what they were": "scale = torch.tensor([0.5], requires_grad=True)\n"
     "for step in range(10):\n    out = (scale * x[step % 8, :1] - 1) ** 2\n    out.backward()\n"
     "    scale.data = scale.data - 0.1 * scale.grad.item()\n    scale.grad.data.zero_()\n"
