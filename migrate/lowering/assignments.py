@@ -29,7 +29,6 @@ from migrate.lowering.any_weight import listed_for_one
 from migrate.lowering.changed_in_place import ChangedInPlace
 from migrate.lowering.data_loading import DataLoading
 from migrate.lowering.elements import kinds_in, part_kind
-from migrate.lowering.finding import CLIPPING
 from migrate.lowering.foreign_models import refuse_foreign_model
 from migrate.lowering.gradient_flow import stands_for_weights
 from migrate.lowering.handed_over import HandedOver
@@ -37,6 +36,7 @@ from migrate.lowering.inheritance import FRAMEWORK
 from migrate.lowering.initialisation import Initialisation
 from migrate.lowering.inline_models import InlineModels
 from migrate.lowering.module_lists import bare_lambda
+from migrate.lowering.region_statements import CLIPPING
 from migrate.lowering.scope import HOST_CONTEXTS, NOWHERE
 from migrate.lowering.sown import Sown
 from migrate.lowering.taken_over import TakenOver

@@ -20,11 +20,11 @@ from migrate.layers.table import TABLE
 from migrate.lowering.averaging import Averaging
 from migrate.lowering.calls import Calls
 from migrate.lowering.checkpoints import Checkpoints
-from migrate.lowering.finding import CLIPPING
 from migrate.lowering.kept_outputs import note_filled
 from migrate.lowering.leaves import Leaves
 from migrate.lowering.members import refuse_changing
 from migrate.lowering.optimizer_statements import OptimizerStatements
+from migrate.lowering.region_statements import CLIPPING
 from migrate.lowering.scope import HOST_CONTEXTS, NOWHERE
 from migrate.lowering.setup import Setup
 from migrate.lowering.torch_calls import in_place_rule

@@ -7,19 +7,14 @@ from dataclasses import dataclass, field, replace
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
-from migrate.kinds import Device, Kind, Leaf, Model, Optimizer, Place, Scheduler, TorchName
-from migrate.lowering.gradient_flow import GradientFlow, first_line
+from migrate import nodes, usage
+from migrate.kinds import Optimizer, Place, Scheduler
+from migrate.lowering.gradient_flow import first_line
 from migrate.lowering.kept_outputs import problem_of_kept
-from migrate.lowering.region import MicroBatches, Part, Region, call_of, has_host_effects, method_call_of
+from migrate.lowering.region import MicroBatches, Part, Region, call_of, has_host_effects
+from migrate.lowering.region_statements import RegionStatements
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.nodes import Expr, Statement
-
-CLIPPING = (
-    "torch.nn.utils.clip_grad_norm_",
-    "torch.nn.utils.clip_grad_norm",
-    "torch.nn.utils.clip_grad_value_",
-)
 
 
 @dataclass
@@ -45,7 +40,7 @@ class _Sorting:
         return not (stores & (changed | read)) and not (loads & changed)
 
 
-class RegionFinding(GradientFlow):
+class RegionFinding(RegionStatements):
     """Which statements of a block make an update."""
 
     def region_at(self, statements: Sequence[Statement], index: int) -> Region | None:
@@ -90,12 +85,6 @@ class RegionFinding(GradientFlow):
         """Whether a statement goes through a model, or takes a tensor or weights that gradients are taken of."""
         return self.goes_through(statement) or bool(self.dependency(statement).models)
 
-    def goes_through(self, statement: Statement) -> bool:
-        """Whether a statement goes through a model, or takes a tensor that gradients are taken of."""
-        if isinstance(statement, cst.FunctionDef | cst.ClassDef):
-            return False
-        return bool(self.models_called(statement) or self.leaves_in(set(usage.loads(statement))))
-
     def phase(self, statements: Sequence[Statement], first: int) -> tuple[list[int], list[int]]:
         """The backward passes from the first one on, and the optimizer steps that follow them in the same block."""
         backwards, steps = [first], []
@@ -116,20 +105,6 @@ class RegionFinding(GradientFlow):
                 break
         return backwards, steps
 
-    def disturbs(self, statement: Statement) -> bool:
-        """Whether a statement must stay between a backward pass and a step: it leaves the block, or works on models,
-        optimizers or gradients. One whose value the loss needs is looked at when it is given its part."""
-        if suites.may_leave(statement):
-            return True
-        names = set(usage.paths(statement))
-        if any(name.endswith(".grad") for name in names):
-            return True
-        called = {nodes.dotted(call.func) or "" for call in usage.calls(statement)}
-        kinds = [self.kind_of_name(name) for name in names | called]
-        if isinstance(statement, cst.SimpleStatementLine) and self.models_called(statement):
-            return False  # a forward pass for a later loss of the same update
-        return any(isinstance(kind, Model | Optimizer | Scheduler | Leaf) for kind in kinds)
-
     def owns_gradients(self, statements: Sequence[Statement], backwards: list[int], steps: list[int]) -> bool:
         """Whether the gradients that the steps use are those of these backward passes alone."""
         for step in steps:
@@ -140,13 +115,6 @@ class RegionFinding(GradientFlow):
             if self.stepped_again(models, own[0], steps[-1] + 1):
                 return False
         return True
-
-    def optimizers_stepped(self, statement: Statement) -> set[Place]:
-        """The optimizer that a statement steps, or whose rate it changes."""
-        func = method_call_of(statement, "step")
-        kind = self.kind_of(func.value) if func is not None else None
-        place = kind.optimizer if isinstance(kind, Scheduler) else kind.place if isinstance(kind, Optimizer) else None
-        return set() if place is None else {self.root(place)}
 
     def trained_by(self, statements: Sequence[Statement], backward: int, steps: list[int]) -> frozenset[Place]:
         """The models for whose steps a backward pass counts: their gradients are not cleared in between."""
@@ -308,43 +276,12 @@ class RegionFinding(GradientFlow):
         *copies, made = self.unit.unrolled[key]
         return copies, made
 
-    def uses_weights(self, statement: Statement) -> bool:
-        """Whether a statement goes through a model, or reads its weights."""
-        if isinstance(statement, cst.FunctionDef | cst.ClassDef):
-            return False
-        return bool(self.models_called(statement) or self.weights_taken(statement))
-
-    def starts_sum(self, statement: Statement, later: Sequence[Statement]) -> bool:
-        """Whether a statement is `loss = 0`, of a name that others then add to: a loss function starts with it."""
-        if not isinstance(statement, cst.SimpleStatementLine) or not isinstance(statement.body[0], cst.Assign):
-            return False
-        small = statement.body[0]
-        kinds = [self.kind_of_name(name) for name in usage.loads(small.value) if name not in ("True", "False")]
-        constant = all(isinstance(kind, TorchName | Device) for kind in kinds)
-        return constant and bool(set(usage.stores(statement)) & set(usage.stores(later)))
-
     def is_event(self, statement: Statement, sorting: _Sorting) -> bool:
         """Whether a statement steps, clears or clips gradients; clips are noted."""
         clip = self.clip(statement)
         if clip is not None and clip not in sorting.clips:
             sorting.clips.append(clip)
         return clip is not None or self.calls_on(statement, "step", Optimizer) or bool(self.zeroed(statement))
-
-    def calls_on(self, statement: Statement, method: str, kind: type[Kind]) -> bool:
-        """Whether a statement is nothing but a call of a method of such an object."""
-        func = method_call_of(statement, method)
-        call = call_of(statement)
-        return func is not None and isinstance(self.kind_of(func.value), kind) and call is not None and not call.args
-
-    def clip(self, statement: Statement) -> tuple[str, cst.Call] | None:
-        """`clip_grad_norm_(...)`, alone or assigned to a name: the name ("_" for none), and the call."""
-        if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
-            return None
-        small, bound = statement.body[0], "_"
-        if isinstance(small, cst.Assign) and isinstance(small.targets[0].target, cst.Name):
-            bound = small.targets[0].target.value
-        value = small.value if isinstance(small, cst.Assign | cst.Expr) else None
-        return (bound, value) if isinstance(value, cst.Call) and self.torch_name(value.func) in CLIPPING else None
 
     def traced(self, statements: Sequence[Statement]) -> set[int]:
         """The statements that work on what a model returned, or on tensors that gradients are taken of."""
