@@ -7,6 +7,7 @@ from dataclasses import replace
 import libcst as cst
 
 from migrate import layouts, nodes
+from migrate.constructed import LayerNode
 from migrate.diagnostics import Unsupported
 from migrate.kept import kept
 from migrate.kinds import (
@@ -367,10 +368,18 @@ class Expressions(AnyWeights, Submodules, Accelerated, Cropping, NamedParameters
     def expr_Lambda(self, node: cst.Lambda) -> Value:
         inner = self.inner({p.name.value: UNKNOWN for p in node.params.params})
         made = inner.usable(inner.expr(node.body))
-        if isinstance(made.kind, Module) and isinstance(node.body, cst.Call) and self.context != "forward":
+        module = isinstance(made.kind, Module) and isinstance(node.body, cst.Call) and self.context != "forward"
+        if module and not _is_activation(made.kind):
             raise Unsupported("MIG201", f"{nodes.code(node)} makes a module: name the class, or use functools.partial")
         inner.use(node.body, made)
         return Value(node.with_changes(body=layouts.first(made)), Plain("function"))
+
+
+def _is_activation(kind: Kind) -> bool:
+    """Whether a module is a layer without weights, for which it is no matter where channels are."""
+    if not isinstance(kind, Module) or (kind.entry, kind.exit) != ("any", "any"):
+        return False
+    return all(isinstance(option, LayerNode) and not option.weights for option in kind.options)
 
 
 def _field(base: Value, attribute: str) -> Value:

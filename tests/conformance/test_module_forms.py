@@ -53,6 +53,26 @@ MASKED = """class M(nn.Module):
         products = x @ x.T
         return products[self.mask].reshape(len(x), -1).logsumexp(1) + products[self.lower].mean()
 """
+GIVEN_BY_LAMBDA = """class Mlp(nn.Module):
+    def __init__(self, width, act_layer=nn.ReLU):
+        super().__init__()
+        self.fc = nn.Linear(width, width)
+        self.act = act_layer()
+
+    def forward(self, x):
+        return self.act(self.fc(x))
+
+
+class M(nn.Module):
+    def __init__(self, width=4):
+        super().__init__()
+        gelu = lambda: nn.GELU(approximate="tanh")
+        self.mlp = Mlp(width, act_layer=gelu)
+        self.other = Mlp(width)
+
+    def forward(self, x):
+        return self.other(self.mlp(x))
+"""
 FOLLOWING = """class M(nn.Module):
     def __init__(self, width=4, decay=0.9):
         super().__init__()
@@ -383,6 +403,7 @@ class M(nn.Module):
         return self.one(x) + self.two(x) * self.third(x) + self.first(x) * self.second(x * 2)
 """
 FORMS = {
+    "an activation that a lambda makes": (GIVEN_BY_LAMBDA, Sample("M()", (3, 4))),
     "masks that a constructor makes": (MASKED, Sample("M()", (3, 4))),
     "modules without weights that a forward pass makes": (MADE_IN_PASSING, Sample("M()", (3, 4))),
     "modules in several places": (IN_SEVERAL_PLACES, Sample("M()", (3, 4))),
