@@ -81,6 +81,7 @@ class StepFunctions(StepInputs, Clipping):
             body.append(nodes.statement(f"{self.unit.own('keys')} = jax.random.split({self.unit.key}, {tracing.keys})"))
         metrics: list[tuple[str, Expr]] = []
         taken: list[dict[str, str]] = []
+        values: list[str] = []
         for number, traced in enumerate(losses):
             made, loss, found = self.lifted(traced.body, traced.loss)
             traced = replace(traced, body=made, loss=loss)
@@ -88,6 +89,7 @@ class StepFunctions(StepInputs, Clipping):
             loss_name = traced.variable
             extra = [name for name in self.live_names(losses, number) if name != loss_name]
             value = self.value_name(traced, extra) if len(losses) == 1 else loss_name or f"loss_{number + 1}"
+            values.append(value)
             body += self.loss_and_gradient(traced, value, extra, gradients.target(traced), number == 0)
             body += gradients.added(traced)
             reads, keys = self.host_names(losses, number), {}
@@ -103,11 +105,7 @@ class StepFunctions(StepInputs, Clipping):
             if number + 1 < len(losses):
                 rebound = {n for later in losses[number + 1 :] for n in later.names}
                 body += self.kept_metrics(metrics, rebound)
-        total = nodes.name(value)
-        if len(losses) > 1:
-            values = [nodes.dotted(t.part.loss) or f"loss_{n + 1}" for n, t in enumerate(losses)]
-            total = nodes.expression(" + ".join(values))
-        metrics.insert(0, ("loss", total))
+        metrics.insert(0, ("loss", nodes.expression(" + ".join(values))))
         if self.gathering is not None:
             body = [*gradients.started(), *scanned(body, *gradients.carried(losses[0].stats), nodes.dict_of(metrics))]
             metrics.clear()

@@ -128,6 +128,17 @@ for step in range(10):
     optimizer.step()
     losses.append(one.item())
 """,
+    "the first of two losses has one element, and an axis": SGD
+    + """one = torch.ones(1)
+for step in range(10):
+    optimizer.zero_grad()
+    part = (model(x).mean() * one - 1) ** 2
+    part.backward()
+    loss = criterion(model(x), y)
+    loss.backward()
+    optimizer.step()
+    losses.append(loss.item())
+""",
     "the first of two losses is called loss": SGD
     + """for step in range(10):
     optimizer.zero_grad()
