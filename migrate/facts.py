@@ -9,7 +9,7 @@ import libcst as cst
 
 from migrate import nodes, suites
 from migrate.constructed import BoundWeight, Node
-from migrate.kinds import UNKNOWN, Host, Items, Kind, Module, Never, Place, join
+from migrate.kinds import UNKNOWN, Host, Items, Kind, Never, Place, join
 from migrate.states import BATCH_STATS, COUNT, CYCLE, GRADS, KEY, MODE, OPT_STATE, PARAMS, State
 
 
@@ -125,7 +125,7 @@ class ClassFacts:
 
     name: str
     node: cst.ClassDef | None = None
-    inline: Module | None = None
+    inline: bool = False  # whether a layer of Flax's stands for the whole model
     extends: str = ""  # the torch layer that it inherits from
     output_name: str = ""  # of a model that is made in place: the class that it is in the output
     bases: list[str] = field(default_factory=list)  # user classes that it inherits from

@@ -200,7 +200,7 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
             if root is None or not isinstance(self.kind_of_name(root), Tensor):
                 names.append(each)
                 continue
-            name = nodes.name(usage.unused_name(f"{root.rpartition('.')[2]}_{number}", self.unit.taken))
+            name = nodes.name(self.unit.own(f"{root.rpartition('.')[2]}_{number}"))
             made.append(cst.SimpleStatementLine([cst.Assign([nodes.target(each)], name)]))
             names.append(name)
         if not made:

@@ -13,7 +13,7 @@ import libcst as cst
 
 from migrate import names_written, nodes, usage
 from migrate.lowering.blocks import Block
-from migrate.lowering.loops_written_out import LoopsWrittenOut
+from migrate.lowering.loops_written_out import LoopsWrittenOut, written_entries
 from migrate.nodes import Expr, Statement
 from migrate.walking import every
 
@@ -198,7 +198,7 @@ def _entries(statement: Statement, kind: str, length: int) -> Entries | None:
 
 def _of_dict(node: cst.Dict) -> Entries | None:
     """The entries of a dict whose keys are written out."""
-    pairs = [(nodes.literal(e.key), e.value) for e in node.elements if isinstance(e, cst.DictElement)]
+    pairs = [(nodes.literal(key), value) for key, value in written_entries(node) or ()]
     found = [(key, value) for key, value in pairs if isinstance(key, str)]
     return found if len(found) == len(node.elements) else None
 

@@ -267,7 +267,7 @@ class RegionFinding(RegionStatements):
             return [], statement
         key = (statement, names)
         if key not in self.unit.unrolled:
-            kept = {name: nodes.name(usage.unused_name(f"first_{name}", self.unit.taken)) for name in names}
+            kept = {name: nodes.name(self.unit.own(f"first_{name}")) for name in names}
             copies: list[Statement] = [nodes.statement(f"{kept[name].value} = {name}") for name in names]
             made = [*copies, nodes.substituted(statement, kept)]
             for one in made:

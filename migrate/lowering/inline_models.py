@@ -86,7 +86,7 @@ class InlineModels(Setup, Binding):
         if self.script.trains(name) or moved or several or not flax:
             made = self.own_class(facts, kind, value.node)
             return replace(made, kind=Model(name, mode=_mode_of(written)))
-        facts.inline = kind
+        facts.inline = True
         facts.output_name = flax
         handed_on = not self.is_global(place) or place in self.script.parameters_of.values()
         if isinstance(maker, Function):

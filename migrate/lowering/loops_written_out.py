@@ -74,7 +74,7 @@ class LoopsWrittenOut(Scope):
         if isinstance(node, cst.List | cst.Tuple):
             return None if any(isinstance(e, cst.StarredElement) for e in node.elements) else nodes.elements(node)
         if isinstance(node, cst.Dict):
-            entries = _entries(node)
+            entries = written_entries(node)
             return None if entries is None else [key for key, _ in entries]
         if isinstance(node, cst.Call):
             return self.known_result(node)
@@ -106,7 +106,7 @@ class LoopsWrittenOut(Scope):
             return None
         if isinstance(node.func, cst.Attribute) and node.func.attr.value in ("items", "keys", "values") and not args:
             found = node.func.value if isinstance(node.func.value, cst.Dict) else self.constant_of(node.func.value)
-            entries = _entries(found) if isinstance(found, cst.Dict) else None
+            entries = written_entries(found) if isinstance(found, cst.Dict) else None
             if entries is None:
                 return None
             pick = {"items": lambda k, v: nodes.tuple_of([k, v]), "keys": lambda k, _: k, "values": lambda _, v: v}
@@ -146,7 +146,7 @@ class LoopsWrittenOut(Scope):
         return node
 
 
-def _entries(node: cst.Dict) -> list[tuple[Expr, Expr]] | None:
+def written_entries(node: cst.Dict) -> list[tuple[Expr, Expr]] | None:
     """The entries of a dict that is written out."""
     pairs = [(e.key, e.value) for e in node.elements if isinstance(e, cst.DictElement)]
     return pairs if len(pairs) == len(node.elements) else None

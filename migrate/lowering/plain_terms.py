@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
+from migrate import nodes, suites
 from migrate.diagnostics import Unsupported
 from migrate.kinds import UNKNOWN, Accelerator, Function, Kind, Leaf, Optimizer, Scaler
 from migrate.lowering.blocks import Block
@@ -147,7 +147,7 @@ class PlainTerms(Precision, MemberLoops):
         constant = nodes.dotted(weights) in self.unit.constants
         text = "{y}.sum()" if ones else "({y} * {v}).sum()" if constant else "({y} * {v}.detach()).sum()"
         root = (nodes.dotted(loss) or "loss").rpartition(".")[2]
-        name = nodes.name(usage.unused_name(f"{root}_sum", self.unit.taken))
+        name = nodes.name(self.unit.own(f"{root}_sum"))
         total = nodes.statement("{n} = {t}", n=name, t=nodes.expression(text, y=loss, v=weights))
         left = [arg.with_changes(comma=cst.MaybeSentinel.DEFAULT) for arg in call.args if arg not in given]
         backward = call.with_changes(func=cst.Attribute(name, cst.Name("backward")), args=left)

@@ -144,7 +144,7 @@ class Precision(Arguments):
             facts = self.script.classes[name]
             if "dtype" in facts.fields or "dtype" in facts.attributes:
                 raise Unsupported("MIG302", f"autocast around {name}, which has a dtype of its own")
-            if facts.inline is not None:
+            if facts.inline:
                 raise Unsupported("MIG302", "autocast around an nn.Sequential that no class holds")
         self.script.half |= self.script.with_submodules(cls)
 
