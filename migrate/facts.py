@@ -93,6 +93,11 @@ class FunctionFacts:
         return [parameter.name.value for parameter in self.node.params.params]
 
     @property
+    def defaults(self) -> dict[str, cst.BaseExpression]:
+        """The defaults of those of them that have one."""
+        return {p.name.value: p.default for p in self.node.params.params if p.default is not None}
+
+    @property
     def decorators(self) -> set[str]:
         """The names that it is decorated with."""
         return {nodes.dotted(decorator.decorator) or "" for decorator in self.node.decorators}

@@ -9,7 +9,7 @@ import libcst as cst
 
 from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
-from migrate.facts import Example
+from migrate.facts import Example, FunctionFacts
 from migrate.kinds import (
     Function,
     Host,
@@ -46,8 +46,8 @@ class Examples(StateAccess, HostDraws, Binding):
             if not facts.calls:
                 return arguments
             call = next((site for site in facts.calls if self.leads_here(site.scope)), facts.calls[0])
-            left_out = _left_out(facts.node, call.bound)
-            arguments = [nodes.substituted(argument, left_out) for argument in arguments]
+            standing = _stand_ins(facts, call.bound)
+            arguments = [nodes.substituted(argument, standing) for argument in arguments]
             arguments = [_projected(nodes.substituted(argument, call.bound)) for argument in arguments]
             scope, definitions = call.scope, call.definitions
         return arguments
@@ -184,11 +184,11 @@ class Examples(StateAccess, HostDraws, Binding):
         return None, Number()
 
 
-def _left_out(function: cst.FunctionDef, given: Mapping[str, Expr]) -> dict[str, Expr]:
+def _stand_ins(facts: FunctionFacts, given: Mapping[str, Expr]) -> dict[str, Expr]:
     """What stands for the parameters that a call leaves out: the default, or what `if p is None: p = ...` gives."""
-    parameters = [*function.params.params, *function.params.kwonly_params]
-    found = {p.name.value: p.default for p in parameters if p.default is not None and p.name.value not in given}
-    for branch in suites.suite_of(function.body.body):
+    by_keyword = {p.name.value: p.default for p in facts.node.params.kwonly_params if p.default is not None}
+    found = {name: default for name, default in (facts.defaults | by_keyword).items() if name not in given}
+    for branch in suites.suite_of(facts.node.body.body):
         inside = suites.suite_of(branch.body.body) if isinstance(branch, cst.If) else []
         small = inside[0].body[0] if len(inside) == 1 and isinstance(inside[0], cst.SimpleStatementLine) else None
         if isinstance(branch, cst.If) and isinstance(small, cst.Assign):

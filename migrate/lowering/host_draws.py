@@ -129,7 +129,7 @@ class HostDraws(Scope):
     def given_to(facts: FunctionFacts, args: Sequence[cst.Arg], method: bool) -> Mapping[str, Expr]:
         """What the parameters of a function are in a call, as the caller writes it."""
         names = facts.parameter_names[1:] if method else facts.parameter_names
-        given = {p.name.value: p.default for p in facts.node.params.params if p.default is not None}
+        given = facts.defaults
         bound = zip(argument_names(args, names), args, strict=True)
         given |= {name: arg.value for name, arg in bound if name}
         return {name: nodes.parenthesized(value) for name, value in given.items()}

@@ -16,7 +16,7 @@ def parameter_order(facts: FunctionFacts, name_of: Callable[[State], str]) -> li
     what belongs to no parameter in front, the random key and the mode last of those without a default. What belongs to
     a parameter with a default has none itself: it comes before all of those."""
     late = [state for state in facts.states if state.what in (KEY, MODE)]
-    optional = {one.name.value for one in facts.node.params.params if one.default is not None}
+    optional = facts.defaults.keys()
     others = [state for state in facts.states if state.what not in (KEY, MODE)]
     order = facts.parameter_names[:1] if facts.method else []  # self
     own = [state for state in others if state.place.scope == facts.qualname and state.place.name in order]

@@ -304,8 +304,7 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
         states = self.returned_states(facts, node)
         if facts.seeds and self.wants_key():
             names = argument_names(node.args, facts.parameter_names)
-            given = {p.name.value: p.default for p in facts.node.params.params if p.default is not None}
-            given |= dict(zip(names, (arg.value for arg in node.args), strict=True))
+            given = facts.defaults | dict(zip(names, (arg.value for arg in node.args), strict=True))
             seed = given.get(facts.seeds)
             if seed is not None:
                 self.ran_key |= not self.conditions
@@ -345,10 +344,9 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
 
 def _left_out(facts: FunctionFacts, given: Mapping[str, cst.Arg]) -> set[Place]:
     """The parameters of a function that a call leaves at their default, or gives None for. They have no state."""
-    optional = {one.name.value for one in facts.node.params.params if one.default is not None}
     return {
         Place(facts.qualname, name)
-        for name in optional
+        for name in facts.defaults
         if name not in given or nodes.literal(given[name].value) is None
     }
 
