@@ -268,6 +268,14 @@ CODES: dict[str, Code] = _codes(
         Severity.NOTE,
     ),
     Code(
+        "MIG509",
+        "copies of a layer start from weights of their own",
+        "give them equal weights where that matters: weights ported from a checkpoint are not affected",
+        "`copy.deepcopy(layer)` copies the initial weights too, so that all copies start equal, and training alone "
+        "tells them apart. Flax draws the weights of each module by itself, from the same distribution.",
+        Severity.NOTE,
+    ),
+    Code(
         "MIG900",
         "internal error",
         "please report it with the file",

@@ -163,6 +163,7 @@ class ClassFacts:
     shared: dict[str, str] = field(default_factory=dict)  # path of a module -> the path where it was put first
     ties: dict[str, str] = field(default_factory=dict)  # torch key -> the key that fills the leaf
     own_trains: bool = False
+    holds_parts: bool = False  # whether it is given modules that are made outside of any class
     reached: set[str] = field(default_factory=lambda: {"forward"})  # methods that a forward pass runs
     host_methods: set[str] = field(default_factory=set)  # methods that run outside, and are given the weights
     reports: str = ""  # the method among them that prints what the constructor said of the weights

@@ -263,7 +263,11 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
             if not used and not in_class:
                 return []
             return suites.rebuilt(line, small, small.with_changes(value=nodes.expression("jax.default_backend()")))
-        if isinstance(kind, Module) and self.context in HOST_CONTEXTS and not self.building:
+        if (
+            isinstance(kind, Module)
+            and self.context in HOST_CONTEXTS
+            and not (self.building or self.holder_of(targets[0], small.value))
+        ):
             value = self.inline_model(kind, value, targets[0], small.value)
             kind, node = value.kind, value.node
         if (

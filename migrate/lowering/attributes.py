@@ -108,6 +108,8 @@ class Attributes(NamedWeights, ParameterLists, ModuleLists, LayerWeights, Shared
         passed = isinstance(value, cst.Name) and value.value in facts.fields
         if isinstance(value, cst.Name) and passed:
             facts.kept_as[value.value] = name
+        if passed and facts.holds_parts and isinstance(kind, Module):
+            self.own_given(facts, kind)
         self.note_places(facts, name, value)
         self.note_attribute(facts, name, kind, perhaps=passed or _or_none(value))
         source = (nodes.dotted(value) or "").removeprefix("self.")

@@ -9,34 +9,29 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate import nodes, usage
+from migrate import nodes
 from migrate.constructed import ClassNode
 from migrate.diagnostics import Unsupported
 from migrate.facts import FunctionFacts
-from migrate.kinds import Function, Kind, Model, Module, ModuleClass
+from migrate.kinds import Kind, Model, Module
 from migrate.layers.layer import Layer
 from migrate.layers.table import TABLE
 from migrate.lowering.elements import kinds_in
-from migrate.lowering.scope import Scope
+from migrate.lowering.given_parts import GivenParts, without_negation
 from migrate.nodes import Expr
 from migrate.qualified import spelled
 from migrate.script import INLINE, layers_in
 
-_CONTAINERS = ("torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict")
 
-
-class Builders(Scope):
+class Builders(GivenParts):
     """What a builder has of the classes that call it, and they of it."""
-
-    @property
-    def building(self) -> bool:
-        """Whether this is the body of a function that makes parts of modules."""
-        return not self.cls and self.facts is not None and self.facts.builds
 
     def mode_expression(self, what: str) -> Expr:
         """The mode of the module that is being made: a field of its class, or a parameter of its builder."""
         if self.cls:
             return nodes.expression("self.training")
+        if self.holder:
+            return nodes.name("False")
         if self.facts is not None:
             self.facts.wants_mode = True
         if not self.building:
@@ -48,7 +43,7 @@ class Builders(Scope):
     def in_mode(self, node: Expr, what: str) -> Expr:
         """A constructor that was written for a class, where it stands."""
         mode = self.mode_expression(what)
-        return node if self.cls else nodes.visited(node, _Mode(mode))
+        return node if self.cls else without_negation(nodes.visited(node, _Mode(mode)))
 
     def built_initializers(self, layer: Layer) -> dict[str, Expr]:
         """The initialisers that the classes which call this builder give a layer."""
@@ -63,27 +58,20 @@ class Builders(Scope):
     def take_built(self, facts: FunctionFacts) -> dict[str, Expr]:
         """Notes a call of a builder: what it makes is part of this class. Returns the arguments besides its own."""
         part = bool(self.cls) and (self.context == "setup" or INLINE in self.cls)
-        if not part and not self.building:
+        if not part and not self.building and not self.holder:
             return {}
         facts.builds = facts.builds or self.makes_modules(facts)
         if not facts.builds:
+            return {}
+        if self.holder:
+            facts.makes_models = True
+            facts.found_initializers[self.holder] = self.script.classes[self.holder].initializers
             return {}
         if part:
             self.own_built(facts)
         elif self.facts is not None:
             facts.found_initializers |= self.facts.initializers
         return {"training": self.mode_expression(spelled(facts.qualname))} if facts.takes_mode else {}
-
-    def makes_modules(self, facts: FunctionFacts) -> bool:
-        """Whether a function makes modules, told from what it calls."""
-        reader = self.in_file_of(facts.qualname)
-        for call in usage.calls(facts.node):
-            name = reader.torch_name(call.func) or ""
-            kind = reader.kind_of(call.func)
-            other = self.script.functions.get(kind.name) if isinstance(kind, Function) else None
-            if name in TABLE or name in _CONTAINERS or isinstance(kind, ModuleClass) or (other and other.builds):
-                return True
-        return False
 
     def own_built(self, facts: FunctionFacts) -> None:
         """What the layers of a builder do, this class does."""
@@ -100,7 +88,7 @@ class Builders(Scope):
 
     def built_kind(self, kind: Kind) -> Kind:
         """What a builder returns: a model of its own where no module takes it."""
-        if self.cls or self.building or not isinstance(kind, Module) or len(kind.options) != 1:
+        if self.cls or self.building or self.holder or not isinstance(kind, Module) or len(kind.options) != 1:
             return kind
         option = kind.options[0]
         return Model(option.cls) if isinstance(option, ClassNode) else kind

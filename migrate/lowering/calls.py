@@ -5,6 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from migrate import nodes
+from migrate.diagnostics import Unsupported
 from migrate.kinds import (
     Model,
     Module,
@@ -49,14 +50,14 @@ class Calls(MethodCalls):
             made = self.partial_operation(node, kind) or self.partial_maker(node, kind)
             if made is not None:
                 return made
-        meant = self.env.definitions.get(func.value, func) if isinstance(func, cst.Name) else func  # c = copy.deepcopy
-        if nodes.dotted(meant) in ("copy.deepcopy", "deepcopy") and len(node.args) == 1:
-            value = self.expr(node.args[0].value)
+        copied = self.deep_copied(node)
+        if copied is not None:
+            value = self.expr(copied)
             if isinstance(value.kind, Model) and value.kind.place is not None:
                 mode = self.env.modes.get(value.kind.place, "train")
                 return Value(value.node, Model(value.kind.cls, None, value.kind.place, mode))
-            if isinstance(value.kind, Module) and (self.cls or self.building):
-                return self.copied_module(value)
+            if isinstance(value.kind, Module) and (self.cls or self.building or self.holder):
+                return self.copied_module(node, value)
         about_weights = self.part_listed(node) or self.weight_size(node)
         if about_weights is not None:
             return about_weights
@@ -68,10 +69,10 @@ class Calls(MethodCalls):
         callee = self.expr(func)
         return self.value_call(node, callee)
 
-    @staticmethod
-    def copied_module(value: Value) -> Value:
+    def copied_module(self, node: cst.Call, value: Value) -> Value:
         """`copy.deepcopy(layer)`: a module of its own, with those that it holds. Functions are what they are."""
         if isinstance(value.node, cst.Name | cst.Attribute):
+            self.unit.report(Unsupported("MIG509", nodes.code(node)), node)
             same = {"_deep_clone": nodes.name("True"), "_reset_names": nodes.name("True")}
             return Value(nodes.call(cst.Attribute(value.node, nodes.name("clone")), **same), value.kind)
         return value

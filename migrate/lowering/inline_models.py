@@ -36,6 +36,9 @@ class InlineModels(Setup, Binding):
 
     def constructed(self, node: Expr, target: cst.CSTNode) -> Value:
         """The value of an assignment; what torch layers do in it is noted for the model that it makes."""
+        holder = self.holder_of(target, node)
+        if holder:
+            return self.given(node, holder)
         made = node
         while isinstance(made, cst.Call) and isinstance(made.func, cst.Attribute) and made.func.attr.value in CHAINED:
             made = made.func.value

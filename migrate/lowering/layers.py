@@ -110,6 +110,8 @@ class Layers(UserModules):
     def asked_for(self, layer: Layer) -> dict[str, Expr]:
         """The initialisers that are asked for the layer being constructed: by `apply(init_fn)`, or by its path."""
         facts = self.script.classes.get(self.cls)
+        if facts is None and self.holder:
+            return dict(self.script.classes[self.holder].initializers.get(layer.torch, {}))
         if facts is None:
             return self.built_initializers(layer)
         asked = dict(facts.initializers.get(layer.torch, {}))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import libcst as cst
 
@@ -186,7 +186,7 @@ class Models(ToldModes, Precision, HostDraws):
         assert kind.place is not None
         shared = self.shares(kind)
         model = kind.place.name if shared else "model"
-        applied = nodes.code(_in_mode(nodes.name(model), mode))
+        applied = nodes.code(self.copy_of(nodes.name(model), kind.cls, _mode_given(mode)))
         several = shared and len({found.name for found in self.script.places}) > 1
         decorator = "@jax.jit" if shared else '@jax.jit(static_argnames="model")'
         leading = ", ".join([*([] if shared else ["model"]), "params", "batch_stats"])
@@ -230,13 +230,22 @@ class Models(ToldModes, Precision, HostDraws):
     def applied(self, node: Expr, kind: Model, mode: str) -> Expr:
         """The model as it is applied: a copy in its mode, and in the precision in force."""
         assert kind.place is not None
-        changes = {} if mode == "eval" else {"training": self.read(State(MODE, kind.place))}
+        changes: dict[str, Expr] = {} if mode == "eval" else {"training": self.read(State(MODE, kind.place))}
         if self.precision is not None:
             self.lowered_class(kind.cls)
             changes["dtype"] = self.precision
             if self.region is not None:
                 self.region.constants |= self.constants_of_precision()
-        return nodes.call(cst.Attribute(node, cst.Name("clone")), **changes) if changes else node
+        return self.copy_of(node, kind.cls, changes)
+
+    def copy_of(self, node: Expr, cls: str, settings: Mapping[str, Expr]) -> Expr:
+        """A copy of a model with other settings. What its classes make follows its mode; parts are told theirs."""
+        inside = self.script.with_submodules(cls)
+        others = dict(settings)
+        if "training" in others and any(self.script.classes[name].holds_parts for name in inside):
+            self.unit.use_snippet("in_mode")
+            node = nodes.call("in_mode", node, others.pop("training"))
+        return nodes.call(cst.Attribute(node, cst.Name("clone")), **others) if others else node
 
     def shares(self, model: Model) -> bool:
         """Whether functions reach a model by its name; else it is a static argument of jit, which hashes it."""
@@ -256,7 +265,7 @@ class Models(ToldModes, Precision, HostDraws):
         if self.precision is not None:
             node = self.applied(node, kind, "eval")
         model = kind.place.name if shared else "model"
-        applied = nodes.code(_in_mode(nodes.name(model), mode))
+        applied = nodes.code(self.copy_of(nodes.name(model), kind.cls, _mode_given(mode)))
         variables = "{" + ", ".join(f'"{name}": {name}' for name in params) + "}"
         several = shared and len({found.name for found in self.script.places}) > 1
         wanted = ("eval_step" if mode == "eval" else "forward") + (f"_{model}" if several else "")
@@ -284,6 +293,6 @@ def _first_given(args: Sequence[cst.Arg], count: int) -> list[Expr]:
     return given[:count]
 
 
-def _in_mode(node: Expr, mode: str) -> Expr:
-    """The model as it is applied: in train mode a copy that says so."""
-    return nodes.call(cst.Attribute(node, cst.Name("clone")), training=nodes.name("True")) if mode == "train" else node
+def _mode_given(mode: str) -> dict[str, Expr]:
+    """What is set of a model that is applied in a mode."""
+    return {"training": nodes.name("True")} if mode == "train" else {}

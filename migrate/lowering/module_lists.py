@@ -153,7 +153,8 @@ class ModuleLists(LoopsWrittenOut):
     def sequential(self, layers: Expr) -> Expr:
         """`nn.Sequential(layers)`, of a tuple where a function makes whole models of it."""
         made = nodes.call("nn.Sequential", layers)
-        return hashable(made) if self.facts is not None and self.facts.makes_models else made
+        whole = self.facts is not None and self.facts.makes_models
+        return hashable(made) if whole or self.holder else made
 
     def not_given(self, kind: Module) -> None:
         """Modules in a row: what one of them takes may be what the one before it was given itself."""

@@ -81,7 +81,7 @@ class UserModules(OptionsByName, Builders, LayerWeights):
                 facts.extra_given.add(name)
             if facts.extras and (arg.star == "**" or (arg.keyword is not None and name not in facts.fields)):
                 raise Unsupported("MIG201", f"`{nodes.code(arg)}` for the **kwargs of {spelled(kind.cls)}")
-            value = self.usable(self.expr(arg.value))
+            value = self.usable(self.given(arg.value, kind.cls))
             given = facts.given.setdefault(self.cls, {})
             for field in facts.fields if arg.star else [name] if name else []:
                 given.setdefault(field, set()).add(nodes.code(arg.value))
@@ -94,7 +94,7 @@ class UserModules(OptionsByName, Builders, LayerWeights):
                 args[-1] = args[-1].with_changes(value=nodes.call("freeze", args[-1].value))  # jit wants to hash models
         made = node.with_changes(func=callee.node, args=args)
         if not self.cls and not self.building:
-            return Value(made, Model(kind.cls))
+            return Value(made, Module((ClassNode(kind.cls),)) if self.holder else Model(kind.cls))
         own: dict[str, Expr] = {}
         if self.cls:
             self.note_arguments(node, facts)

@@ -1,0 +1,126 @@
+"""Modules that are made outside of the class which holds them: `VGG(make_layers(cfg))`, `Block(attention, width)`.
+
+They are parts, not models: their weights are made with those of the module that they are given to. They are made in
+eval mode, and a copy of that module in train mode has copies of them in train mode.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from migrate import nodes, usage
+from migrate.constructed import LayerNode
+from migrate.diagnostics import Unsupported
+from migrate.facts import ClassFacts, FunctionFacts
+from migrate.kinds import UNKNOWN, Function, Model, Module, ModuleClass
+from migrate.layers.table import TABLE
+from migrate.lowering.scope import HOST_CONTEXTS, Scope
+from migrate.nodes import Expr
+from migrate.rules.rule import Value
+from migrate.script import layers_in
+from migrate.walking import every
+
+_CONTAINERS = ("torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict")
+
+
+class GivenParts(Scope):
+    """Arguments of constructors that are modules."""
+
+    @property
+    def building(self) -> bool:
+        """Whether this is the body of a function that makes parts of modules."""
+        return not self.cls and self.facts is not None and self.facts.builds
+
+    def given(self, node: Expr, cls: str) -> Value:
+        """An argument of the constructor of a class."""
+        if self.cls or self.building or self.context not in HOST_CONTEXTS:
+            return self.expr(node)
+        outer, self.holder = self.holder, cls
+        try:
+            value = self.expr(node)
+        finally:
+            self.holder = outer
+        if isinstance(value.kind, Module):
+            self.script.classes[cls].holds_parts = True
+            if cls in self.script.half:
+                raise Unsupported("MIG203", f"{nodes.code(node)} makes layers outside the class, under autocast")
+        return value
+
+    def holder_of(self, target: cst.CSTNode, value: Expr) -> str:
+        """The class whose constructor gets a module that is assigned to a name, where nothing else reads that; ""
+        elsewhere."""
+        if not isinstance(target, cst.Name) or self.cls or self.building or self.context not in HOST_CONTEXTS:
+            return ""
+        if not isinstance(value, cst.Call) or not self.makes_part(value):
+            return ""
+        scope = self.facts.node.body if self.facts is not None else self.unit.source.module
+        itself: list[str] = []
+        copied: list[str] = []
+        for call in every(scope, cst.Call):
+            kind = self.kind_of(call.func)
+            if not isinstance(kind, ModuleClass):
+                continue
+            for given in [arg.value for arg in call.args]:
+                original = self.deep_copied(given)
+                if nodes.dotted(original or given) == target.value:
+                    (itself if original is None else copied).append(kind.cls)
+        if len(itself) + len(copied) != usage.loads(scope).count(target.value):
+            return ""
+        if len(itself) > 1:
+            raise Unsupported("MIG201", f"{target.value} is given to several modules, which share its weights")
+        return (itself + copied)[0] if itself + copied else ""
+
+    def makes_part(self, call: cst.Call) -> bool:
+        """Whether a call makes a module: a layer, one of the user's, or what a builder returns."""
+        kind = self.kind_of(call.func)
+        facts = self.script.functions[kind.name] if isinstance(kind, Function) else None
+        if facts is None:
+            return self.constructs(call)
+        maybe = facts.result == UNKNOWN or isinstance(facts.result, Module | Model)
+        return maybe and (facts.builds or self.makes_modules(facts))
+
+    def makes_modules(self, facts: FunctionFacts) -> bool:
+        """Whether a function makes modules, told from what it calls."""
+        reader = self.in_file_of(facts.qualname)
+        for call in usage.calls(facts.node):
+            kind = reader.kind_of(call.func)
+            if reader.constructs(call) or (isinstance(kind, Function) and self.script.functions[kind.name].builds):
+                return True
+        return False
+
+    def constructs(self, call: cst.Call) -> bool:
+        """Whether a call is of a class of modules."""
+        name = self.torch_name(call.func) or ""
+        return name in TABLE or name in _CONTAINERS or isinstance(self.kind_of(call.func), ModuleClass)
+
+    def deep_copied(self, node: Expr) -> Expr | None:
+        """What `copy.deepcopy(x)` copies, `x`; None of other expressions."""
+        if not isinstance(node, cst.Call) or len(node.args) != 1:
+            return None
+        meant = (
+            self.env.definitions.get(node.func.value) if isinstance(node.func, cst.Name) else None
+        )  # c = copy.deepcopy
+        return node.args[0].value if nodes.dotted(meant or node.func) in ("copy.deepcopy", "deepcopy") else None
+
+    def own_given(self, facts: ClassFacts, kind: Module) -> None:
+        """What the layers of a part do in train mode, the class that holds it does."""
+        layers = [layer for option in kind.options for layer in layers_in(option) if layer.torch in TABLE]
+        facts.own_trains |= any(TABLE[layer.torch].trains for layer in layers)
+        facts.own_stats |= any(map(_keeps_statistics, layers))
+        if any(TABLE[layer.torch].draws for layer in layers):
+            facts.own_draws.add("dropout")
+
+
+def _keeps_statistics(layer: LayerNode) -> bool:
+    return any(weight.collection == "batch_stats" for weight in layer.weights)
+
+
+def without_negation(node: Expr) -> Expr:
+    """`True` for `not False`."""
+    return nodes.visited(node, _Negations())
+
+
+class _Negations(cst.CSTTransformer):
+    def leave_UnaryOperation(self, original_node: cst.UnaryOperation, updated_node: cst.UnaryOperation) -> Expr:
+        plain = isinstance(updated_node.operator, cst.Not) and nodes.is_literal(updated_node.expression, False)
+        return nodes.name("True") if plain else updated_node
