@@ -34,6 +34,8 @@ class FunctionFacts:
     found_params: dict[str, Kind] = field(default_factory=dict)
     given: dict[str, bool] = field(default_factory=dict)  # parameters -> whether no caller keeps what it passes
     found_given: dict[str, bool] = field(default_factory=dict)
+    omitted: set[str] = field(default_factory=set)  # parameters of a method that some call leaves at None
+    found_omitted: set[str] = field(default_factory=set)
     returns: Kind = field(default_factory=Never)
     overriding: Kind = field(default_factory=Never)  # what the methods of subclasses return in its place
     yields: Kind = field(default_factory=Never)  # what a generator gives
@@ -82,6 +84,7 @@ class FunctionFacts:
         self.uses, self.found_uses = self.found_uses, set()
         self.params, self.found_params = self.found_params, {}
         self.given, self.found_given = self.found_given, {}
+        self.omitted, self.found_omitted = self.found_omitted, set()
         self.reads, self.writes = self.found_reads, self.found_writes
         self.found_reads, self.found_writes = set(), set()
         self.entry_modes, self.found_entry_modes = self.found_entry_modes, {}

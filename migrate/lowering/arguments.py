@@ -43,7 +43,11 @@ class Arguments(StateAccess):
     def pass_kinds(self, facts: FunctionFacts, args: Sequence[cst.Arg], values: Sequence[Value]) -> None:
         """Notes what the parameters of a method are called with: after `self`, which a static method has not."""
         names = facts.parameter_names[0 if "staticmethod" in facts.decorators else 1 :]
-        for name, arg, value in zip(argument_names(args, names), args, values, strict=True):
+        given = argument_names(args, names)
+        if not any(arg.star for arg in args):
+            nothing = {name for name, default in facts.defaults.items() if nodes.is_literal(default, None)}
+            facts.found_omitted |= nothing - set(given)
+        for name, arg, value in zip(given, args, values, strict=True):
             if name:
                 merge(facts.found_params, name, value.kind)
                 facts.found_given[name] = facts.found_given.get(name, True) and self.gives(arg.value)

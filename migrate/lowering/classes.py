@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import libcst as cst
 
@@ -291,6 +292,8 @@ def _parameter_kind(function: FunctionFacts, parameter: cst.Param, method: str) 
     """What a method's parameter holds: what it is called with; for `forward`, a tensor unless something says
     otherwise."""
     known = function.params.get(parameter.name.value, Never())
+    if isinstance(known, Tensor) and parameter.name.value in function.omitted:
+        known = replace(known, optional=True)
     annotation = nodes.annotation(parameter)
     if annotation in ("int", "float", "bool"):
         return Number()

@@ -9,7 +9,7 @@ import libcst as cst
 from migrate import layouts, nodes, usage
 from migrate.apis import is_data_api
 from migrate.diagnostics import Unsupported
-from migrate.kinds import UNKNOWN, Device, Function, Host, Items, Model, Module, Number, Plain, Tensor
+from migrate.kinds import UNKNOWN, Device, Function, Host, Items, Model, Module, Number, Plain, Tensor, join
 from migrate.layers.refused import REFUSED
 from migrate.layers.table import TABLE
 from migrate.lowering.arguments import at_first
@@ -172,6 +172,9 @@ class TorchCalls(Losses, PretrainedTables, Optimizers, Distributed, DataLoading,
         """What a rule makes of its arguments. One that it writes more than once, and that calls a module or a function
         of the script, is computed before the statement: a module draws and changes its state at each call."""
         call.hold = None if self.nested or self.conditional else self.held
+        perhaps = next((name for name in call.bound if not rule.draws and call.may_be_none(name)), None)
+        if perhaps is not None:
+            return self.with_or_without(rule, call, perhaps)
         refuse_by_kind(call)
         made = rule.function(call)
         text = nodes.code(made.node if isinstance(made, Value) else made)
@@ -183,6 +186,20 @@ class TorchCalls(Losses, PretrainedTables, Optimizers, Distributed, DataLoading,
             }
             made = rule.function(call)
         return made if isinstance(made, Value) else Value(made, result_kind(rule, call.bound))
+
+    def with_or_without(self, rule: Rule, call: Call, name: str) -> Value:
+        """A call with an argument that may be None, which torch takes for one that is left out."""
+        call.name(name)
+        given = call.bound[name]
+        kind = replace(given.kind, optional=False) if isinstance(given.kind, Tensor) else Tensor()
+        without = {other: value for other, value in call.bound.items() if other != name}
+        there = {**call.bound, name: replace(given, kind=kind)}
+        one, other = (self.value_by_rule(rule, replace(call, bound=bound)) for bound in (there, without))
+        if _takes_none(one.node, other.node, given.node):
+            return one
+        text = "{there} if {given} is not None else {without}"
+        made = nodes.expression(text, there=one.node, given=given.node, without=other.node)
+        return Value(nodes.parenthesized(made), join(one.kind, other.kind))
 
     @staticmethod
     def of_all_elements(rule: Rule, api: str, node: cst.Call, call: Call) -> bool:
@@ -335,6 +352,16 @@ def _calls_more(node: Expr) -> bool:
 
 def _is_apply(func: Expr) -> bool:
     return isinstance(func, cst.Attribute) and func.attr.value == "apply"
+
+
+def _takes_none(there: Expr, without: Expr, given: Expr) -> bool:
+    """Whether two calls differ in an argument alone that one leaves out: its default is None there as in torch."""
+    if not isinstance(there, cst.Call) or not isinstance(without, cst.Call):
+        return nodes.code(there) == nodes.code(without)
+    left = [arg for arg in there.args if nodes.code(arg.value) != nodes.code(given)]
+    kept = [(arg.keyword and arg.keyword.value, nodes.code(arg.value)) for arg in left]
+    others = [(arg.keyword and arg.keyword.value, nodes.code(arg.value)) for arg in without.args]
+    return nodes.code(there.func) == nodes.code(without.func) and kept == others
 
 
 def _in_place(api: str) -> bool:

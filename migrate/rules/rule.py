@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import UNKNOWN, Items, Kind, Number, Tensor
+from migrate.kinds import UNKNOWN, Items, Kind, Number, Plain, Tensor
 from migrate.nodes import Expr
 
 REQUIRED = "required"
@@ -70,6 +70,12 @@ class Call:
             return False
         default = self.defaults.get(name)
         return default is None or nodes.code(self.bound[name].node) != nodes.code(default)
+
+    def may_be_none(self, name: str) -> bool:
+        """Whether an argument that may be left out is a tensor in some runs, and None in others or in all seen here."""
+        kind = self.kind(name)
+        nothing = kind == Plain("None") or (isinstance(kind, Tensor) and kind.optional)
+        return nothing and self.has(name) and nodes.is_literal(self.defaults.get(name), None)
 
     def value(self, name: str) -> Value:
         if name in self.bound:
