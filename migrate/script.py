@@ -163,6 +163,14 @@ class Script:
         """Whether a module of the class behaves differently in train mode."""
         return self._any(cls, "own_trains")
 
+    def weightless(self, cls: str) -> bool:
+        """Whether modules of a class have neither weights nor batch statistics, as losses that people write mostly
+        do: Flax applies them to no variables."""
+        inside = [self.classes[name] for name in self.with_submodules(cls)]
+        learnt = any(facts.parameters or facts.extends or facts.variables for facts in inside)
+        weights = learnt or any(layer.weights for layer in self.layers_inside(cls))
+        return cls in self.classes and not weights and not self.has_stats(cls)
+
     def never_read(self, attribute: str) -> bool:
         """Whether nothing in the project asks for an attribute: Flax makes no weights for a module that it holds."""
         return bool(attribute) and self.attributes_read is not None and attribute not in self.attributes_read

@@ -42,6 +42,8 @@ class Initialisation(ExampleShapes, Examples):
         if kind.copied is not None:
             counted = [nodes.statement("{n} = 0", n=self.write(State(COUNT, place)))] if self.averages(place) else []
             return [*made, *self.copied_weights(place, kind.copied), *counted]
+        if self.script.weightless(kind.cls):
+            return made
         self.ready.discard(place)
         states = self.state_of(Model(kind.cls, place))
         if place in self.script.perhaps_loaded:

@@ -56,6 +56,8 @@ class ModelMethods(Models):
             return self.own_model_method(node, base, kind, method)
         if place is None:
             raise Unsupported("MIG301", f"nn.Module.{method} of a model that has no name of its own")
+        if method in ("parameters", "named_parameters") and self.script.weightless(kind.cls):
+            return Value(nodes.expression("[]"), Parameters(()))
         if method == "parameters":
             leaves = nodes.call("jax.tree.leaves", self.read(State(PARAMS, place)))
             return Value(leaves, Parameters((place,)))

@@ -114,7 +114,7 @@ class Models(ToldModes, Precision, HostDraws):
                 ),
                 result,
             )
-        if not arrays or streams or mode == "told" or self.under_jit:
+        if not arrays or streams or mode == "told" or self.under_jit or self.script.weightless(kind.cls):
             return Value(self.plain_apply(callee.node, kind, mode, args, streams), result)
         name, leading = self.eval_step(callee.node, kind, mode)
         return Value(cst.Call(nodes.name(name), [*nodes.arguments(leading), *args]), result)

@@ -67,6 +67,8 @@ class StateAccess(Detached):
         plain names: the step function around it takes them as arguments."""
         if state.what == MODE:
             return self.read_mode(state)
+        if state.what == PARAMS and self.script.weightless(self.script.places.get(self.root(state.place), "")):
+            return nodes.dict_of([])
         if self.region is not None:
             self.region.read(state)
             return nodes.name(self.state_name(state))
@@ -212,6 +214,8 @@ class StateAccess(Detached):
             return [] if kind.plateau else [State(COUNT, kind.place), *cycle]
         if isinstance(kind, Optimizer):
             return [State(OPT_STATE, kind.place)]
+        if self.script.weightless(kind.cls):
+            return []
         kept = [
             PARAMS,
             *([BATCH_STATS] if self.stats_of(kind) else []),
@@ -226,6 +230,8 @@ class StateAccess(Detached):
     def variables(self, model: Model) -> Expr:
         """The Flax variables of a model: `{"params": params, "batch_stats": batch_stats}`."""
         assert model.place is not None
+        if self.script.weightless(model.cls):
+            return nodes.dict_of([])
         items: list[tuple[str, Expr]] = [("params", self.read(State(PARAMS, model.place)))]
         if self.stats_of(model):
             items.append(("batch_stats", self.read(State(BATCH_STATS, model.place))))
