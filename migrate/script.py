@@ -91,6 +91,8 @@ class Script:
         default_factory=set
     )  # arguments of calls of unknown values, in any round
     examples: dict[Place, Example] = field(default_factory=dict)
+    # the same of its methods: the whole calls
+    method_examples: dict[Place, dict[str, Example]] = field(default_factory=dict)
     submodules: dict[str, dict[str, str]] = field(default_factory=dict)  # package -> name -> its module scope
     gone: dict[str, set[str]] = field(default_factory=dict)  # file -> names that its output no longer binds
     public: dict[str, set[str]] = field(default_factory=dict)  # file -> its `__all__`

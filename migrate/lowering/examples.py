@@ -181,6 +181,8 @@ class Examples(StateAccess, HostDraws, Binding):
             return nodes.expression("{x}[0]", x=value.node), Tensor()
         if isinstance(value.kind, Items) and value.kind.type in ("list", "tuple"):
             return nodes.expression("{x}[0]", x=value.node), loop_kind(value.kind, id(value.node))
+        if isinstance(value.kind, Items) and value.kind.type == "generator" and isinstance(value.node, cst.Call):
+            return nodes.expression("next({x})", x=value.node), loop_kind(value.kind, id(value.node))
         return None, Number()
 
 

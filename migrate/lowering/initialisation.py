@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import libcst as cst
 
 from migrate import nodes, suites, usage
@@ -12,14 +14,14 @@ from migrate.kinds import (
     Scheduler,
 )
 from migrate.lowering.example_shapes import ExampleShapes
-from migrate.lowering.examples import Examples
+from migrate.lowering.method_examples import MethodExamples
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
 from migrate.states import BATCH_STATS, COUNT, CYCLE, GRADS, OPT_STATE, PARAMS, State
 from migrate.weights import weights_of
 
 
-class Initialisation(ExampleShapes, Examples):
+class Initialisation(ExampleShapes, MethodExamples):
     """Initialisation of models and optimizers."""
 
     def new_model(
@@ -107,7 +109,7 @@ class Initialisation(ExampleShapes, Examples):
         if any(self.draws_inside(argument) or self.draws_on_host(argument) for argument in resolved):
             zeros = zeros or self.example_of_features(cls, self.made_by(place))
         if not resolved and not zeros:
-            return None
+            return self.init_by_methods(place, early)
         outer, self.before = self.before, []
         try:
             prepared, arguments = ([], zeros) if zeros else self.example_arguments(resolved)
@@ -121,10 +123,35 @@ class Initialisation(ExampleShapes, Examples):
             made = [*self.before, *prepared]
         finally:
             self.before = outer
-        model = nodes.expression(place.name)
-        call = nodes.call(cst.Attribute(model, cst.Name("init")), key)
         found = None if zeros else example
         given = nodes.arguments(arguments) if found is None else found.as_arguments(arguments)
+        return self.made_weights(place, made, key, given)
+
+    def init_by_methods(self, place: Place, early: bool) -> list[Statement] | None:
+        """`params = model.init(key, x, method=lambda model, x: model.decode(model.encode(x)))["params"]` for a model
+        that is not called itself."""
+        called = self.methods_in_turn(place, early)
+        if called is None:
+            return None
+        outer, self.before = self.before, []
+        try:
+            prepared, arguments = self.example_arguments(called.given)
+            if arguments is None:
+                self.waiting.add(place)
+                return None
+            key = self.init_keys(self.script.places[place], method=True)
+            made = [*self.before, *prepared]
+        finally:
+            self.before = outer
+        given = nodes.arguments(arguments, {"method": called.function(arguments)})
+        return self.made_weights(place, made, key, given)
+
+    def made_weights(
+        self, place: Place, prepared: Sequence[Statement], key: Expr, given: Sequence[cst.Arg]
+    ) -> list[Statement]:
+        """The statements that take the weights of a model from a call of `init`, after those that prepare it."""
+        cls, made = self.script.places[place], list(prepared)
+        call = nodes.call(cst.Attribute(nodes.expression(place.name), cst.Name("init")), key)
         call = self.everywhere(call.with_changes(args=[*call.args, *given]))
         params = self.write(State(PARAMS, place))
         if self.script.has_stats(cls):
@@ -174,9 +201,10 @@ class Initialisation(ExampleShapes, Examples):
         self.unit.use_snippet("on_all_devices")
         return nodes.call("on_all_devices", node)
 
-    def init_keys(self, cls: str) -> Expr:
+    def init_keys(self, cls: str, method: bool = False) -> Expr:
         """The key of `init`, or one for each stream where the model draws samples."""
-        if "sample" in self.script.draws(cls):
+        wanted = self.script.draws(cls)
+        if "sample" in wanted or (method and "method" in wanted):
             return nodes.dict_of([("params", self.fresh_key()), ("sample", self.fresh_key())])
         return self.fresh_key()
 

@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import libcst as cst
 
-from migrate import nodes, usage
+from migrate import nodes
 from migrate.diagnostics import Unsupported
 from migrate.facts import FunctionFacts
 from migrate.kinds import VANISHING, DType, Host, Model, Place
 from migrate.lowering.arguments import argument_names, placed
 from migrate.lowering.fields_alone import reads_fields
+from migrate.lowering.method_examples import MethodUses
 from migrate.lowering.models import Models
 from migrate.lowering.scope import HOST_CONTEXTS, NOWHERE
 from migrate.nodes import Expr
@@ -23,7 +24,7 @@ from migrate.weight_kinds import Parameters, StateDict
 _SAME = ("to", "cuda", "cpu", "float", "compile", "requires_grad_", "share_memory")
 
 
-class ModelMethods(Models):
+class ModelMethods(Models, MethodUses):
     """Torch's own methods of a model, and the user's."""
 
     def model_method(self, node: cst.Call, func: cst.Attribute, base: Value) -> Value:
@@ -107,6 +108,8 @@ class ModelMethods(Models):
             return Value(node.with_changes(func=func, args=args), facts.result)
         if self.stands_for_forward(kind.cls, method):
             self.record_example(kind, node.args, method)
+        else:
+            self.record_method(kind, node, method)
         mode = self.mode(kind)
         applied = self.plain_apply(base.node, kind, mode, args, self.streams(kind, mode, method=True), method)
         if self.script.changes_state(kind.cls, mode):
@@ -129,14 +132,9 @@ class ModelMethods(Models):
     def stands_for_forward(self, cls: str, method: str) -> bool:
         """Whether a method of a module without a forward pass makes all of its weights: it uses each part, itself or
         in methods that it calls."""
-        facts = self.script.classes[cls]
-        used, waiting = set[str](), [method]
-        while waiting:
-            function = self.script.functions.get(f"{cls}.{waiting.pop()}")
-            found = set(usage.attributes_of_self(function.node)) - used if function is not None else set()
-            used |= found
-            waiting += found
-        return f"{cls}.forward" not in self.script.functions and {*facts.children, *facts.parameters} <= used
+        return f"{cls}.forward" not in self.script.functions and self.weighted_parts(cls) <= self.attributes_used(
+            cls, method
+        )
 
     def of_fields(self, cls: str, method: str) -> bool:
         """Whether a method reads nothing of its module but the fields, which a module has before its weights."""

@@ -372,6 +372,7 @@ def _fingerprint(script: Script, written: frozenset[int]) -> str:
         parts.append(repr({path: nodes.code(made) for path, made in facts.found_asked.items()}))
         parts.append(repr(sorted(facts.found_stilled)))
     parts.append(repr({place: [nodes.code(a) for a in e.arguments] for place, e in script.examples.items()}))
+    parts.append(repr({place: sorted(called) for place, called in script.method_examples.items()}))
     for name, facts in script.functions.items():
         parts.append(f"{name} {[(site.scope, sorted(site.bound)) for site in facts.found_calls]}")
         parts.append(f"{sorted(facts.found_uses)} {sorted(facts.keeps)} {facts.found_traced}")

@@ -1,0 +1,152 @@
+"""Example inputs of models that scripts use through methods of their own: `model.decode(model.encode(x))`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from migrate import nodes, usage
+from migrate.facts import Example
+from migrate.kinds import Model, Place
+from migrate.lowering.binding import Binding
+from migrate.lowering.examples import Examples
+from migrate.nodes import Expr
+
+
+class MethodUses(Binding):
+    """What methods of models use, and how they are called first."""
+
+    def record_method(self, model: Model, node: cst.Call, method: str) -> None:
+        """Remembers the first call of a method of a model."""
+        assert model.place is not None
+        for root in self.roots(model.place):
+            known = self.script.method_examples.setdefault(root, {})
+            if method not in known:
+                known[method] = Example(self.scope, (node,), dict(self.env.definitions), trained=True)
+
+    def attributes_used(self, cls: str, method: str) -> set[str]:
+        """The attributes that a method reads, itself or in methods that it calls."""
+        used, waiting = set[str](), [method]
+        while waiting:
+            function = self.script.functions.get(f"{cls}.{waiting.pop()}")
+            found = set(usage.attributes_of_self(function.node)) - used if function is not None else set()
+            used |= found
+            waiting += found
+        return used
+
+    def weighted_parts(self, cls: str) -> set[str]:
+        """The attributes of a module that have weights, or hold what has."""
+        facts = self.script.classes[cls]
+        return {*facts.children, *facts.parameters}
+
+
+class MethodExamples(Examples, MethodUses):
+    """Which methods make all the weights of a model, and with what they are called."""
+
+    def methods_in_turn(self, place: Place, early: bool) -> MethodCalls | None:
+        """The calls of methods that make all the weights of a model between them, in terms of this scope; None where
+        those that the script has do not, or are given what cannot be told here."""
+        cls = self.script.places[place]
+        left = self.weighted_parts(cls)
+        made = MethodCalls(place.name, lambda node, calls: self._between(cls, node, calls))
+        for method, example in self.script.method_examples.get(place, {}).items():
+            used = self.attributes_used(cls, method)
+            if left & used:
+                (call,) = self.resolve(example, early)
+                made.add(call)
+                left -= used
+        return made if made.understood and not left else None
+
+    def _between(self, cls: str, node: Expr, calls: Mapping[str, str]) -> Expr | None:
+        """What is done to results of methods before another one is given it, with names in the place of calls; None
+        where it needs more than is bound by now."""
+        bound = {name: self.script.functions[f"{cls}.{method}"].result for name, method in calls.items()}
+        if not all(name in bound or self.available_name(name) for name in usage.loads(node)):
+            return None
+        inner = self.inner(bound)
+        inner.sampling = True
+        return inner.expr(self.undrawn(node)).node
+
+
+@dataclass
+class MethodCalls:
+    """Calls of methods of the model `name`, and what they are given from outside of it. `between` lowers what is done
+    to the results of some, each under a name, before others are given it."""
+
+    name: str
+    between: Callable[[Expr, Mapping[str, str]], Expr | None]
+    calls: list[Expr] = field(default_factory=list)
+    given: list[Expr] = field(default_factory=list)
+    understood: bool = True
+
+    def add(self, call: Expr) -> None:
+        """Adds a call of a method."""
+        self.calls.append(self._inside(call))
+
+    def function(self, arguments: Sequence[Expr]) -> Expr:
+        """`lambda model, x: model.decode(model.encode(x))`: each input is called as the argument that is given for
+        it."""
+        names = ["model"]
+        for number, argument in enumerate(arguments):
+            plain = isinstance(argument, cst.Name) and argument.value not in names
+            names.append(nodes.code(argument) if plain else f"x{number + 1}" if len(arguments) > 1 else "x")
+        inputs = {f"given_{number}": nodes.name(name) for number, name in enumerate(names[1:])}
+        texts = [nodes.code(call) for call in self.calls]
+        whole = [
+            c for number, c in enumerate(self.calls) if not any(texts[number] in one for one in texts[number + 1 :])
+        ]
+        calls = [nodes.substituted(call, inputs) for call in whole]
+        body = nodes.bare(calls[0]) if len(calls) == 1 else nodes.tuple_of(calls)
+        return cst.Lambda(cst.Parameters([cst.Param(cst.Name(name)) for name in names]), body)
+
+    def _inside(self, node: Expr) -> Expr:
+        """An expression with the model called `model`, and what does not come from it taken out."""
+        if self.name not in usage.paths(node):
+            return self._outside(node)
+        if self.is_method(node):
+            assert isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute)
+            self.understood &= not any(arg.star for arg in node.args)
+            args = [arg.with_changes(value=self._inside(arg.value)) for arg in node.args]
+            return node.with_changes(func=node.func.with_changes(value=nodes.name("model")), args=args)
+        if isinstance(node, cst.Subscript) and self.is_method(node.value):
+            return node.with_changes(value=self._inside(node.value))
+        found = _Calls(self)
+        left = nodes.visited(node.deep_clone(), found)
+        made = self.between(left, {name: method for name, (method, _) in found.calls.items()})
+        self.understood &= made is not None
+        return nodes.substituted(made or left, {name: self._inside(call) for name, (_, call) in found.calls.items()})
+
+    def is_method(self, node: cst.CSTNode) -> bool:
+        """Whether a node is a call of a method of the model."""
+        func = node.func if isinstance(node, cst.Call) else None
+        return isinstance(func, cst.Attribute) and nodes.dotted(func.value) == self.name
+
+    def _outside(self, node: Expr) -> Expr:
+        if nodes.literal(node) is not ...:
+            return node
+        texts = [nodes.code(one) for one in self.given]
+        if nodes.code(node) not in texts:
+            self.given.append(node)
+            texts.append(nodes.code(node))
+        return nodes.name(f"given_{texts.index(nodes.code(node))}")
+
+
+class _Calls(cst.CSTTransformer):
+    """Puts names in the place of calls of methods."""
+
+    def __init__(self, of: MethodCalls) -> None:
+        super().__init__()
+        self.of, self.calls = of, dict[str, tuple[str, cst.Call]]()  # name -> the method, and the call
+
+    def visit_Call(self, node: cst.Call) -> bool:
+        return not self.of.is_method(node)
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> Expr:
+        func = original_node.func
+        if not self.of.is_method(original_node) or not isinstance(func, cst.Attribute):
+            return updated_node
+        name = f"part_{len(self.calls)}"
+        self.calls[name] = func.attr.value, original_node
+        return nodes.name(name)
