@@ -15,6 +15,10 @@ from migrate.constructed import Node, passage_of
 class Kind:
     """A value of which nothing is known, and the base of the others."""
 
+    def covering(self, other: Kind) -> Kind:
+        """The least kind that covers this one and another one of its own sort; UNKNOWN where there is none."""
+        return UNKNOWN
+
 
 UNKNOWN = Kind()
 
@@ -74,6 +78,7 @@ class Plain(Kind):
 
 
 ITERATOR = "iterator"  # the type of what gives each element once
+BY_WEIGHT = "dict by weight"  # the type of dicts whose keys are the names that weights have in Flax
 SIZES = Plain("a number, or one for each axis")  # as layers take their kernel sizes
 SHAPE = "shape"  # the type of shapes of tensors, which become tuples
 
@@ -374,6 +379,8 @@ def join(a: Kind, b: Kind) -> Kind:
             return other
         if isinstance(one, Plain) and one.what == "None" and isinstance(other, Items):
             return other  # a state that starts as None
+        if one == Plain("dict") and isinstance(other, Items) and other.type == BY_WEIGHT:
+            return other  # it starts empty
         if isinstance(one, Number) and (other == SIZES or (isinstance(other, Items) and other.joined() == Number())):
             return SIZES
         if one == SIZES and isinstance(other, Items) and other.joined() == Number():
@@ -398,4 +405,4 @@ def join(a: Kind, b: Kind) -> Kind:
         return Operation(tuple(dict.fromkeys((*a.names, *b.names))))
     if isinstance(a, Plain) and isinstance(b, Plain):
         return Plain()
-    return UNKNOWN
+    return a.covering(b)

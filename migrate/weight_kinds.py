@@ -55,11 +55,18 @@ class Group(Kind):
 @dataclass(frozen=True)
 class Weight(Kind):
     """One weight of a model, taken from its parameters. `axes`: whether they are in torch's order. Of a certain one
-    `place` and `leaf` say which: a name for it is read anew, as in torch it changes with the model."""
+    `place` and `leaf` say which: a name for it is read anew, as in torch it changes with the model. `live`: it is no
+    copy, so that the next step gives its memory away."""
 
     axes: bool = False
     place: Place | None = None
     leaf: str = ""
+    live: bool = False
+
+    def covering(self, other: Kind) -> Kind:
+        if not isinstance(other, Weight):
+            return super().covering(other)
+        return Weight(axes=self.axes and other.axes, live=self.live or other.live)
 
 
 WEIGHT_NAME = Plain("name of a weight")  # as Flax has it: scripts may show it, and no test of theirs knows it

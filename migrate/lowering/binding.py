@@ -40,6 +40,7 @@ class Binding(Scalars, MaskedSelections):
             self.env.kinds[target.value] = kind
             self.env.told = {p: told for p, told in self.env.told.items() if target.value not in told.names}
             self.env.shared.discard(target.value)
+            self.env.past.discard(target.value)
             self.env.last.pop(target.value, None)
             if layout == "last" and isinstance(kind, Tensor):
                 self.env.last[target.value] = kind.rank

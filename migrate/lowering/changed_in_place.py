@@ -35,6 +35,7 @@ class ChangedInPlace(Leaves, OptimizerStatements, ChangedBuffers):
             value = replace(value, node=nodes.name(str(bool(nodes.literal(value.node)))))
         if not isinstance(base.kind, Tensor):
             self.share([], small.value)
+            self.note_entry(target, value.kind)
             lowered = self.expr(target)
             return suites.rebuilt(
                 line, small, small.with_changes(value=layouts.first(value), targets=[nodes.target(lowered.node)])

@@ -122,7 +122,7 @@ class Checkpoints(StateDicts):
         if other is not None:
             return self.weights_of_other(kind.place, other, kind)
         if isinstance(self.kind_of(source), WeightsByName):
-            return self.put_back(kind.place, source)
+            return self.put_back(kind.place, self.expr(source).node)
         made = [line for what, place, line in self.pending if (what, place) == ("model", kind.place)]
         loading = bool(made)
         here = any(line is one for line in made for one in self.blocks[-1].statements)

@@ -27,6 +27,7 @@ from migrate.lowering.parameter_groups import ParameterGroups
 from migrate.lowering.scalars import is_indexed_by_numbers
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.traced_effects import refuse_formatted
+from migrate.lowering.weight_dicts import dict_of_weights, refuse_key
 from migrate.nodes import Expr
 from migrate.rules.rule import Value
 from migrate.weight_kinds import OptimizerGroups
@@ -111,6 +112,7 @@ class Containers(ChosenWeights, ParameterGroups, LoopsWrittenOut, Binding):
             index = element.slice
             if isinstance(index, cst.Index):
                 value = self.expr(index.value)
+                refuse_key(node, base.kind, value.kind)
                 if isinstance(base.kind, Tensor):
                     value = self.index(index.value, value)
                 elif is_indexed_by_numbers(base):
@@ -188,7 +190,7 @@ class Containers(ChosenWeights, ParameterGroups, LoopsWrittenOut, Binding):
         if isinstance(node, cst.DictComp):
             value = inner.expr(node.value)
             made = node.with_changes(key=inner.node(node.key), value=layouts.first(value), for_in=made_for)
-            return Value(made, dict_kind([value.kind]))
+            return Value(made, dict_of_weights(self, inner, node, value.kind) or dict_kind([value.kind]))
         assert isinstance(node, cst.ListComp | cst.GeneratorExp | cst.SetComp)
         element = inner.expr(node.elt)
         made = node.with_changes(elt=layouts.first(element), for_in=made_for)

@@ -11,6 +11,7 @@ from migrate import nodes
 from migrate.constructed import ChoiceNode, ClassNode, LayerNode, ListNode, Node
 from migrate.diagnostics import Unsupported
 from migrate.kinds import (
+    BY_WEIGHT,
     UNKNOWN,
     Host,
     Items,
@@ -37,10 +38,9 @@ EACH = "{}"  # in a path: any element of a list of modules
 
 @dataclass(frozen=True)
 class WeightsByName(Items):
-    """A dict of the weights of the model at `place` by torch's names. `past`: the model has other weights by now."""
+    """A dict of the weights of the model at `place` by torch's names."""
 
     place: Place = field(default_factory=lambda: Place("", ""))
-    past: bool = False
 
 
 def dict_kind(values: Sequence[Kind]) -> Kind:
@@ -93,7 +93,7 @@ def part_kind(kind: Kind, number: int, count: int) -> Kind:
 def loop_kind(kind: Kind, origin: int) -> Kind:
     """The kind of the loop variable over a value of this kind."""
     if isinstance(kind, Items):
-        return Plain("str") if kind.type == DICT else kind.joined()
+        return {DICT: Plain("str"), BY_WEIGHT: WEIGHT_NAME}.get(kind.type) or kind.joined()
     if isinstance(kind, Tensor):
         return replace(kind, rank=kind.rank - 1 if kind.rank > 0 else -1)
     if isinstance(kind, Host):
@@ -101,7 +101,8 @@ def loop_kind(kind: Kind, origin: int) -> Kind:
     if isinstance(kind, Module):
         return element_kind(kind)
     if isinstance(kind, Parameters | Selection):
-        return Items((WEIGHT_NAME, Weight()), type="tuple") if kind.named else Weight()
+        weight = Weight(live=True)
+        return Items((WEIGHT_NAME, weight), type="tuple") if kind.named else weight
     return UNKNOWN
 
 

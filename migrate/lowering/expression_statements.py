@@ -78,7 +78,7 @@ class ExpressionStatements(Averaging, Setup, Calls, Checkpoints, Leaves, Optimiz
             return []
         if isinstance(shared, Function):
             return self.user_statement(line, node, Value(func, shared), shared)
-        by_name = self.copied_by_name(line, node)
+        by_name = self.copied_by_name(line, node) or self.entry_changed(node)
         if by_name is not None:
             return by_name
         variable = self.variable_of(node)

@@ -65,7 +65,7 @@ from migrate.nodes import Expr
 from migrate.rules.creation import DTYPES
 from migrate.rules.rule import Value
 from migrate.states import PARAMS, State
-from migrate.weight_kinds import AnyWeight, OptimizerGroups, Parameters, Selection, Weight
+from migrate.weight_kinds import AnyWeight, OptimizerGroups, Parameters, Selection, StateDict, Weight
 
 _NUMBERS = (cst.Integer, cst.Float, cst.Imaginary)
 
@@ -129,8 +129,11 @@ class Expressions(AnyWeights, Submodules, Accelerated, Cropping, NamedParameters
         anew = self.read_anew(node.value, kind)
         if anew is not None:
             return anew
-        if isinstance(kind, WeightsByName) and kind.past:
-            raise Unsupported("MIG401", f"{node.value} has earlier weights of {kind.place.name} than in torch")
+        if self.env.is_past(node.value):
+            of = f" of {kind.place.name}" if isinstance(kind, WeightsByName | StateDict) else ""
+            raise Unsupported(
+                "MIG401", f"{node.value} has earlier weights{of} than in torch, where it follows the model"
+            )
         if isinstance(kind, Device) and self.facts is not None and node.value in self.facts.parameter_names:
             return Value(nodes.expression("jax.default_backend()"), kind)  # no call passes it
         if isinstance(kind, Members):
@@ -339,7 +342,7 @@ class Expressions(AnyWeights, Submodules, Accelerated, Cropping, NamedParameters
         if attribute in ("is_xpu", "is_mps"):
             backend = "xpu" if attribute == "is_xpu" else "METAL"
             return Value(nodes.expression(f'jax.default_backend() == "{backend}"'), Number())
-        if attribute == "requires_grad" and isinstance(base.kind, Weight):
+        if attribute == "requires_grad" and isinstance(base.kind, Weight) and not self.script.frozen_last:
             return Value(nodes.name("True"), Number())
         raise Unsupported("MIG301", f"Tensor.{attribute}")
 

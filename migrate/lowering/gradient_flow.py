@@ -125,7 +125,8 @@ class GradientFlow(Scope):
         for statement in reversed(history):
             if not set(usage.changes(statement)) & needed or isinstance(statement, cst.FunctionDef | cst.ClassDef):
                 continue
-            if all(stands_for_weights(self.kind_of_name(name)) for name in usage.changes(statement)):
+            changed = [self.kind_of_name(name) for name in usage.changes(statement)]
+            if all(isinstance(kind, Model) or stands_for_weights(kind) for kind in changed):
                 continue  # each use of the name takes them anew
             dependency = self.dependency(statement)
             found.append(dependency)
@@ -164,13 +165,19 @@ class GradientFlow(Scope):
                 carrying -= dependency.stores
         problem = ""
         for dependency in chosen:
-            later = history[history.index(dependency.statement) + 1 :]
+            later = [*history[history.index(dependency.statement) + 1 :], *self.repeated_after(dependency.statement)]
             again = {d.statement for d in chosen}
             changed = {name for s in later if s not in again for name in usage.changes(s)}
             inputs = set(usage.loads(dependency.statement)) - carrying
             if changed & inputs or any(self.stepped(s) & dependency.models for s in later):
                 problem = f"the gradient goes through `{first_line(dependency.statement)}`, whose inputs have changed"
         return [dependency.statement for dependency in chosen], problem
+
+    def repeated_after(self, statement: Statement) -> list[Statement]:
+        """The statements of the loops around the block at hand that a statement stands before: in their next turn, they
+        have run since."""
+        depth = next((i for i, block in enumerate(self.blocks) if statement in block.statements), len(self.blocks))
+        return [each for block in self.blocks[depth + 1 :] if block.cyclic for each in block.statements]
 
     # -- events -------------------------------------------------------------------------------------------------------
 

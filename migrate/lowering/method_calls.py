@@ -11,6 +11,7 @@ from migrate.constructed import ChoiceNode, ListNode
 from migrate.diagnostics import Unsupported
 from migrate.facts import ClassFacts
 from migrate.kinds import (
+    BY_WEIGHT,
     UNKNOWN,
     Accelerator,
     AutogradFunction,
@@ -178,8 +179,8 @@ class MethodCalls(ValueCalls):
             self.refuse_of_layer(node, kind)
         if isinstance(kind, Items) and kind.type == "list" and method in ("append", "extend", "insert"):
             return self.list_method(node, func, base)
-        if isinstance(kind, Items) and kind.type == DICT and method in ("items", "values"):
-            pair = Items((Plain("str"), kind.joined()), type="tuple")
+        if isinstance(kind, Items) and kind.type in (DICT, BY_WEIGHT) and method in ("items", "values"):
+            pair = Items((Plain("str") if kind.type == DICT else WEIGHT_NAME, kind.joined()), type="tuple")
             return Value(node, Items(None, pair if method == "items" else kind.joined()))
         held = self.script.attributes.get(kind.cls, {}).get(f"self.{method}") if isinstance(kind, Instance) else None
         if isinstance(held, Model):
@@ -322,6 +323,12 @@ class MethodCalls(ValueCalls):
             return Value(cst.Attribute(base.node, cst.Name(attribute)), Number())
         if method in ("detach", "cpu", "cuda", "contiguous"):
             return base
+        if method == "clone":
+            return self.copied_weight(base)
+        if method.endswith("_") and base.kind.axes and base.kind.place is None:
+            raise Unsupported(
+                "MIG303", f"{nodes.code(func.value)} is changed in place, and may be seen under another name"
+            )
         if method.endswith("_"):
             raise Unsupported("MIG204", f"{nodes.code(func.value)} is changed after its module was made")
         if base.kind.axes:
@@ -329,6 +336,13 @@ class MethodCalls(ValueCalls):
         if f"Tensor.{method}" not in RULES:
             raise Unsupported("MIG301", f"Parameter.{method}")
         return self.tensor_call(f"Tensor.{method}", node, base)
+
+    def copied_weight(self, base: Value) -> Value:
+        """`weight.clone()`: a step gives the memory of the weights away, so that what is kept of them is a copy."""
+        assert isinstance(base.kind, Weight)
+        kind = Tensor("float") if base.kind.axes else Weight()
+        moved = base.kind.axes and not isinstance(base.node, cst.Subscript | cst.Name)  # a new array
+        return Value(base.node if moved or self.under_jit else nodes.call("jnp.copy", base.node), kind)
 
     def list_method(self, node: cst.Call, func: cst.Attribute, base: Value) -> Value:
         """`list.append(x)`: what the list holds is remembered."""

@@ -9,6 +9,7 @@ import libcst as cst
 from migrate import layouts, nodes
 from migrate.diagnostics import Unsupported
 from migrate.kinds import (
+    BY_WEIGHT,
     UNKNOWN,
     Autocast,
     Device,
@@ -105,7 +106,8 @@ class Operators(Branches):
         if any(isinstance(value.kind, Device) for value in values):
             left, *_ = values = [self.as_backend(value) for value in values]
         self.use(node.left, left)
-        if any(value.kind == WEIGHT_NAME for value in values):
+        by_weight = isinstance(values[-1].kind, Items) and values[-1].kind.type == BY_WEIGHT
+        if any(value.kind == WEIGHT_NAME for value in values) and not by_weight:
             raise Unsupported("MIG302", f"`{nodes.code(node)}`, a test of the name of a weight, which is Flax's in JAX")
         if any(isinstance(value.kind, Tensor) for value in values):
             values = [self.as_array(value) for value in values]

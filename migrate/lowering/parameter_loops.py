@@ -16,8 +16,8 @@ from migrate.diagnostics import Unsupported
 from migrate.kinds import Kind, Place, Tensor
 from migrate.lowering.accumulation import Accumulation
 from migrate.lowering.model_methods import named_leaves
-from migrate.lowering.named_parameters import NamedParameters
 from migrate.lowering.selections import names_of_pair
+from migrate.lowering.set_by_name import SetByName
 from migrate.nodes import Expr, Statement
 from migrate.states import GRADS, PARAMS, State
 from migrate.weight_kinds import WEIGHT_NAME, Weight
@@ -32,7 +32,7 @@ class _Looped:
     gradient: str
 
 
-class ParameterLoops(Accumulation, NamedParameters):
+class ParameterLoops(Accumulation, SetByName):
     """Loops over the parameters of models."""
 
     def parameter_loop(self, node: cst.For) -> list[Statement] | None:
@@ -195,14 +195,28 @@ class ParameterLoops(Accumulation, NamedParameters):
         plain = _Plain([one])
         body = [plain.visited(statement) for statement in self.flat(suites.suite_of(node.body.body), [one])]
         changed = {changed for statement in body for changed in usage.changes(statement)}
-        if not plain.gradients or changed & {parameter, one.gradient}:
+        if not plain.gradients:
+            return self.weights_set(node, body) or self.without_tests(node, one)
+        if changed & {parameter, one.gradient}:
             return None
         iterated, gradients = named_leaves(self.tree(one, PARAMS)), self.tree(one, GRADS)
         found = nodes.expression('flatten_dict({g}, sep=".")[{n}]', g=gradients, n=nodes.name(name))
-        self.env.kinds |= {name: WEIGHT_NAME, parameter: Weight(), one.gradient: Weight()}
+        self.env.kinds |= {name: WEIGHT_NAME, parameter: Weight(live=True), one.gradient: Weight()}
         lowered = self.loop_body(node.body.with_changes(body=body), list)
         lowered = [*suites.assigned(cst.SimpleStatementLine([]), nodes.name(one.gradient), found), *lowered]
         return [node.with_changes(iter=iterated, body=suites.block_of(node.body, lowered))]
+
+    def without_tests(self, node: cst.For, one: _Looped) -> list[Statement] | None:
+        """A loop without `if p.requires_grad:`, which holds for every parameter; None where it asks no such thing."""
+        inner = suites.suite_of(node.body.body)
+        key = (node, (one.name,))
+        if key not in self.unit.unrolled:
+            body = self.flat(inner, [one])
+            made = node if body == inner else node.with_changes(body=suites.block_of(node.body, body))
+            self.unit.stands_for(made, node)
+            self.unit.unrolled[key] = [made]
+        (made,) = self.unit.unrolled[key]
+        return None if made is node else self.statement(made)
 
 
 class _Plain(cst.CSTTransformer):

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 from migrate import nodes, usage
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Instance, Model, Optimizer, Place, Scheduler
+from migrate.kinds import Instance, Items, Kind, Model, Optimizer, Place, Scheduler
 from migrate.lowering.detached import Detached
 from migrate.lowering.elements import WeightsByName
 from migrate.nodes import Expr, Statement
 from migrate.qualified import is_module
 from migrate.states import BATCH_STATS, COUNT, CYCLE, GRADS, KEY, MODE, OPT_STATE, PARAMS, THE_KEY, State
+from migrate.weight_kinds import StateDict, Weight
 
 _KEPT = (PARAMS, BATCH_STATS, OPT_STATE, COUNT, CYCLE)  # what an object takes over with what it is given
 _SELF_CONTEXTS = ("forward", "setup")  # methods of a Flax module, which draws its own keys
@@ -169,10 +169,7 @@ class StateAccess(Detached):
         if held is not None:
             return held
         self._note(state, write=True)
-        if state.what == PARAMS:
-            for name, kind in self.env.kinds.items():
-                if isinstance(kind, WeightsByName) and kind.place == state.place:
-                    self.env.kinds[name] = replace(kind, past=True)
+        self.env.past |= {name for name, kind in self.env.kinds.items() if _follows(kind, state)}
         return self.state_expr(state)
 
     def note_use(self, state: State) -> None:
@@ -290,3 +287,14 @@ class StateAccess(Detached):
         text = f"{names}, subkey{number} = jax.random.split({key}, {number + 1})"
         self.before[position] = nodes.statement(text)
         return nodes.name(f"subkey{number}")
+
+
+def _follows(kind: Kind, state: State) -> bool:
+    """Whether a value is in torch the memory that a change of this state changes."""
+    if isinstance(kind, StateDict):
+        return kind.place == state.place
+    if state.what != PARAMS or not isinstance(kind, Items):
+        return False
+    element = kind.joined()
+    live = isinstance(element, Weight) and element.live
+    return live and (kind.place == state.place if isinstance(kind, WeightsByName) else True)

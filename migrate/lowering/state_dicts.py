@@ -25,7 +25,7 @@ from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
 from migrate.states import BATCH_STATS, PARAMS, State
 from migrate.walking import walk
-from migrate.weight_kinds import CHECKPOINT, StateDict
+from migrate.weight_kinds import CHECKPOINT, StateDict, Weight
 from migrate.weights import model_weights
 
 _CHANGES = ("update", "pop", "popitem", "clear", "setdefault")
@@ -72,7 +72,7 @@ class StateDicts(ModelMethods, Binding):
         """A model's weights as a dict of torch's names."""
         assert model.place is not None
         self.unit.use_snippet("state_dict")
-        kind = WeightsByName(None, Tensor("float"), DICT, model.place)
+        kind = WeightsByName(None, Weight(axes=True, live=True), DICT, model.place)
         return Value(nodes.call("state_dict", self.saved(model), *self.where_weights_are(model)), kind)
 
     def looked_into(self, node: cst.Call, func: cst.Attribute, base: Value) -> tuple[cst.Call, Value]:

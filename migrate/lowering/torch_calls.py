@@ -47,6 +47,7 @@ _REDUCTIONS = (
 _RESHAPES = ("view", "reshape", "flatten", "ravel")
 _ALIKE = ("zeros_like", "ones_like", "full_like")
 _JOINING = ("cat", "concat", "concatenate")
+_BETWEEN = ("add", "sub", "mul", "div", "lerp", "addcmul", "addcdiv", "maximum", "minimum")  # where no shape broadcasts
 
 
 class TorchCalls(Losses, PretrainedTables, Optimizers, Distributed, DataLoading, TypedTensors, Binding):
@@ -209,6 +210,10 @@ class TorchCalls(Losses, PretrainedTables, Optimizers, Distributed, DataLoading,
         if method in _REDUCTIONS and not {"dim", "axis", "keepdim", "other"} & set(call.bound):
             return True
         flat = [nodes.code(arg.value) for arg in node.args] in (["-1"], ["(-1,)"]) if method in _RESHAPES else False
+        kinds = [value.kind for name, value in call.bound.items() if name not in ("alpha", "value", "weight")]
+        between = all(isinstance(kind, Number) or (isinstance(kind, Weight) and not kind.axes) for kind in kinds)
+        if method in _BETWEEN and between:
+            return False
         if rule.elementwise or flat or method in _ALIKE or (method in _JOINING and "dim" not in call.bound):
             return False
         raise Unsupported("MIG301", f"{api} of a weight of the pytree, whose axes are not in torch's order")

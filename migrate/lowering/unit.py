@@ -44,11 +44,13 @@ class Environment:
     definitions: dict[str, cst.BaseExpression] = field(default_factory=dict)  # names in terms of the scope's inputs
     outer: Environment | None = None
     shared: set[str] = field(default_factory=set)  # names of tensors that a caller or another name may see
+    past: set[str] = field(default_factory=set)  # names of state dicts whose model has changed since
 
     def copy(self) -> Environment:
         """A copy for a branch; what is further out is shared."""
         kinds, last, modes, told = dict(self.kinds), dict(self.last), dict(self.modes), dict(self.told)
-        return Environment(kinds, last, modes, told, dict(self.definitions), self.outer, set(self.shared))
+        sets = set(self.shared), set(self.past)
+        return Environment(kinds, last, modes, told, dict(self.definitions), self.outer, *sets)
 
     def lookup(self, name: str) -> Kind | None:
         """The kind of a name here or further out; None where nothing binds it."""
@@ -59,12 +61,19 @@ class Environment:
             scope = scope.outer
         return None
 
+    def is_past(self, name: str) -> bool:
+        """Whether a name stands for the weights that a model had before it was trained."""
+        if name in self.kinds or self.outer is None:
+            return name in self.past
+        return self.outer.is_past(name)
+
     def join(self, other: Environment) -> None:
         """Covers both this environment and another one, after a branch."""
         for name, kind in other.kinds.items():
             self.kinds[name] = join(self.kinds.get(name, Never()), kind)
         self.last = {name: rank for name, rank in self.last.items() if other.last.get(name) == rank}
         self.shared |= other.shared
+        self.past |= other.past
         for place, mode in other.modes.items():
             self.modes[place] = mode if self.modes.get(place, mode) == mode else "mixed"
         self.told = {place: told for place, told in self.told.items() if other.told.get(place) == told}
@@ -72,7 +81,7 @@ class Environment:
     def replace(self, other: Environment) -> None:
         """Goes back to another environment of the same scope."""
         self.kinds, self.last, self.modes, self.told = other.kinds, other.last, other.modes, other.told
-        self.definitions, self.shared = other.definitions, other.shared
+        self.definitions, self.shared, self.past = other.definitions, other.shared, other.past
 
 
 @dataclass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,22 @@ def test_losses_are_torchs(feature: str) -> None:
     )
     assert result.exit_code == 0, (result.first_difference, result.errors)
     assert len(result.steps) == STEPS.get(feature, 5)
+
+
+@pytest.mark.parametrize("feature", ["kept_weights"])
+def test_what_is_printed_is_torchs(feature: str, tmp_path: Path) -> None:
+    """Of scripts that run to their end, in float64: what they evaluate without a gradient is no step of parity's."""
+    folder, prelude, runs = GOLDEN / feature, tmp_path / "prelude.py", tmp_path / "runs"
+    prelude.write_text('import sys\n\nsys.stdout = open("printed.txt", "w", buffering=1)\n', encoding="utf-8")
+    files = folder / "before.py", folder / "after.py", folder / "weights.json"
+    result = compare_script(*files, steps=1000, perturbed_runs=1, prelude=prelude, workdir=runs)
+    assert result.exit_code == 0, (result.first_difference, result.errors)
+    theirs, ours = (
+        [float(number) for number in re.findall(r"-?\d+\.\d+(?:e-?\d+)?", (runs / side).read_text(encoding="utf-8"))]
+        for side in ("torch-float64/run/printed.txt", "jax-float64/run/printed.txt")
+    )
+    assert theirs
+    np.testing.assert_allclose(ours, theirs, rtol=1e-9)
 
 
 def definitions(feature: str, name: str) -> dict[str, Any]:

@@ -73,6 +73,19 @@ LOOPS = {
         STEP.replace("optimizer.step()", "optimizer.step(odd=1)"),
         "optimizer.step(odd=1)",
     ),
+    "a state dict that follows the model": (
+        "saved = model.state_dict()\n" + STEP + "model.load_state_dict(saved)\n",
+        "model.load_state_dict(saved)",
+    ),
+    "weights that follow the model": (
+        "first = [p.data for p in model.parameters()]\n" + STEP + "print(len(first))\n",
+        "print(len(first))",
+    ),
+    "weights of an earlier turn in a loss": (
+        "first = model.fc.bias.clone()\n"
+        + STEP.replace("model(x), y)", "model(x), y) + (model.fc.bias - first).square().sum()"),
+        "loss = F.cross_entropy(model(x), y) + (model.fc.bias - first).square().sum()",
+    ),
     "a callback that needs weights": (
         "def report():\n    print(model(x).sum().item())\n\n\nhooks = []\nhooks.append(report)\n" + STEP,
         "hooks.append(report)",

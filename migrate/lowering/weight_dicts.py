@@ -1,0 +1,34 @@
+"""Dicts of weights, and of values for weights: under torch's names those of a state dict, under Flax's all others."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from migrate import nodes
+from migrate.diagnostics import Unsupported
+from migrate.kinds import BY_WEIGHT, Items, Kind, Tensor
+from migrate.lowering.elements import DICT, WeightsByName
+from migrate.lowering.scope import Scope
+from migrate.lowering.selections import names_of_pair
+from migrate.weight_kinds import WEIGHT_NAME, StateDict, Weight
+
+
+def dict_of_weights(scope: Scope, inner: Scope, node: cst.DictComp, value: Kind) -> Kind | None:
+    """The kind of `{name: f(weight) for name, weight in ...}`, whose variables `inner` knows; None of other dicts."""
+    if inner.expr(node.key).kind == WEIGHT_NAME:
+        return Items(None, value, BY_WEIGHT)
+    names, iterated = names_of_pair(node.for_in.target), node.for_in.iter
+    if names is None or nodes.dotted(node.key) != names[0] or node.for_in.ifs or node.for_in.inner_for_in is not None:
+        return None
+    if not isinstance(iterated, cst.Call) or not isinstance(iterated.func, cst.Attribute):
+        return None
+    whole = scope.expr(iterated.func.value).kind
+    if not isinstance(whole, StateDict | WeightsByName) or not isinstance(value, Tensor | Weight):
+        return None
+    return WeightsByName(None, value, DICT, whole.place)
+
+
+def refuse_key(node: cst.Subscript, owner: Kind, key: Kind) -> None:
+    """Declines to look a weight up by the name that it has in torch, where a dict has Flax's."""
+    if isinstance(owner, Items) and owner.type == BY_WEIGHT and key != WEIGHT_NAME:
+        raise Unsupported("MIG302", f"`{nodes.code(node)}`: the name of a weight, which is Flax's in JAX")
