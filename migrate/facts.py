@@ -187,6 +187,8 @@ class ClassFacts:
     askable: dict[str, bool] = field(default_factory=dict)  # weights with a path -> whether they keep torch's axes
     askable_as: dict[str, str] = field(default_factory=dict)  # the same paths -> the keyword of the constructor
     askable_if: dict[str, list[cst.BaseExpression]] = field(default_factory=dict)  # the same -> tests around the layer
+    # methods that `__init__` runs -> the tests around the call, in terms of the fields
+    under: dict[str, list[cst.BaseExpression]] = field(default_factory=dict)
     emptied: set[str] = field(default_factory=set)  # methods of which nothing is left, since they gave initial weights
     init_paths: dict[str, str] = field(default_factory=dict)  # path of a weight -> the field for its initialiser
     # such fields, those to hand on, and those that choose between initialisers -> type and default

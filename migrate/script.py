@@ -21,6 +21,7 @@ class Script:
     places: dict[Place, str] = field(default_factory=dict)  # models made by the script -> class
     averaging: dict[Place, str] = field(default_factory=dict)  # averages of models -> what an update weighs
     handed: set[Place] = field(default_factory=set)  # models and optimizers that functions make for their callers
+    made_as: dict[Place, Place] = field(default_factory=dict)  # such a model of a caller -> what it is to its maker
     given_up: set[Place] = field(default_factory=set)  # those that they have used: their weights are returned as well
     perhaps_loaded: set[Place] = field(default_factory=set)  # models whose makers return None for weights not read
     early: set[Place] = field(default_factory=set)  # models that are used before the loader of their inputs is made
@@ -28,6 +29,7 @@ class Script:
     parallel: bool = False  # batches are split over a mesh of all devices
     distributed: bool = False  # it was written for several processes
     copies: set[Place] = field(default_factory=set)  # those among them that start as copies of others
+    initialized: set[Place] = field(default_factory=set)  # models that the script gives initial weights once made
     host_functions: set[str] = field(default_factory=set)  # functions that data loading calls: they stay torch
     parameters_of: dict[Place, Place] = field(default_factory=dict)  # parameter -> the model passed for it
     passed: dict[Place, set[Place]] = field(default_factory=dict)  # parameter -> all models that are passed for it

@@ -13,6 +13,7 @@ from migrate.diagnostics import Unsupported
 from migrate.facts import ClassFacts
 from migrate.kinds import Items, Kind, Module, Never, SelfModule, Tied, join
 from migrate.lowering.elements import element_kind, only_option
+from migrate.lowering.given_parts import own_given
 from migrate.lowering.layer_weights import LayerWeights
 from migrate.lowering.module_lists import ModuleLists, bare_lambda
 from migrate.lowering.named_weights import NamedWeights
@@ -109,7 +110,7 @@ class Attributes(NamedWeights, ParameterLists, ModuleLists, LayerWeights, Shared
         if isinstance(value, cst.Name) and passed:
             facts.kept_as[value.value] = name
         if passed and facts.holds_parts and isinstance(kind, Module):
-            self.own_given(facts, kind)
+            own_given(facts, kind)
         self.note_places(facts, name, value)
         self.note_attribute(facts, name, kind, perhaps=passed or _or_none(value))
         source = (nodes.dotted(value) or "").removeprefix("self.")

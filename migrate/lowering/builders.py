@@ -49,7 +49,7 @@ class Builders(GivenParts):
         """The initialisers that the classes which call this builder give a layer."""
         if self.facts is None or not self.building:
             return {}
-        found = [given.get(layer.torch, {}) for given in self.facts.initializers.values()]
+        found = [self.initializers_outside(cls, layer) for cls in sorted(self.facts.initializers)]
         texts = {repr({weight: nodes.code(made) for weight, made in one.items()}) for one in found}
         if len(texts) > 1 and not self.script.still_open():  # a caller may have its initialisers from one not known yet
             raise Unsupported("MIG204", f"{spelled(self.scope)} makes layers that its callers initialise differently")

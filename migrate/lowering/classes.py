@@ -265,6 +265,7 @@ class Classes(LayerSubclasses, WeightMethods, CustomGradients, RegisteredSetting
         function = self.script.functions[qualname]
         inner = self.method_scope(facts.name, "setup" if name in facts.built else "forward", name)
         inner.facts = function
+        inner.conditions = list(facts.under.get(name, ()))
         if inner.context == "forward" and function.decorators & {"staticmethod", "classmethod"}:
             del inner.env.kinds["self"]
         for number, parameter in enumerate(node.params.params):

@@ -18,8 +18,8 @@ from migrate.kinds import (
     join,
 )
 from migrate.lowering.handed_over import HandedOver
+from migrate.lowering.host_initializers import HostInitializers
 from migrate.lowering.initialisation import Initialisation
-from migrate.lowering.initializers import Initializers
 from migrate.lowering.scope import Scope
 from migrate.lowering.signatures import threaded_parameters, with_draws, with_mode
 from migrate.lowering.user_calls import UserCalls
@@ -29,7 +29,7 @@ from migrate.qualified import inside, is_module, spelled
 from migrate.states import KEY
 
 
-class Functions(Initializers, HandedOver, Initialisation, UserCalls):
+class Functions(HostInitializers, HandedOver, Initialisation, UserCalls):
     """Definitions of functions, and their returns."""
 
     def statement_FunctionDef(self, node: cst.FunctionDef) -> list[Statement]:

@@ -13,9 +13,11 @@ from migrate.constructed import LayerNode
 from migrate.diagnostics import Unsupported
 from migrate.facts import ClassFacts, FunctionFacts
 from migrate.kinds import UNKNOWN, Function, Model, Module, ModuleClass
+from migrate.layers.layer import Layer
 from migrate.layers.table import TABLE
 from migrate.lowering.scope import HOST_CONTEXTS, Scope
 from migrate.nodes import Expr
+from migrate.qualified import spelled
 from migrate.rules.rule import Value
 from migrate.script import layers_in
 from migrate.walking import every
@@ -102,13 +104,33 @@ class GivenParts(Scope):
         )  # c = copy.deepcopy
         return node.args[0].value if nodes.dotted(meant or node.func) in ("copy.deepcopy", "deepcopy") else None
 
-    def own_given(self, facts: ClassFacts, kind: Module) -> None:
-        """What the layers of a part do in train mode, the class that holds it does."""
-        layers = [layer for option in kind.options for layer in layers_in(option) if layer.torch in TABLE]
-        facts.own_trains |= any(TABLE[layer.torch].trains for layer in layers)
-        facts.own_stats |= any(map(_keeps_statistics, layers))
-        if any(TABLE[layer.torch].draws for layer in layers):
-            facts.own_draws.add("dropout")
+    def initializers_outside(self, cls: str, layer: Layer) -> dict[str, Expr]:
+        """The initialisers that a class gives a layer which is made outside of it, where a field does not decide them
+        or always has its default."""
+        facts = self.script.classes[cls]
+        init = facts.method("__init__")
+        defaults = {p.name.value: p.default for p in init.params.params if p.default} if init is not None else {}
+        given = {field for fields in facts.given.values() for field in fields}
+        made: dict[str, Expr] = {}
+        for weight, asked in facts.initializers.get(layer.torch, {}).items():
+            test = (nodes.dotted(asked.test) or "") if isinstance(asked, cst.IfExp) else ""
+            field = test.removeprefix("self.")
+            holds = None if field in given else nodes.literal(defaults.get(field))
+            if isinstance(asked, cst.IfExp) and isinstance(holds, bool):
+                asked = asked.body if holds else asked.orelse
+            if "self" in usage.loads(asked):
+                raise Unsupported("MIG204", f"{test} decides initial weights of what is given to {spelled(cls)}")
+            made |= {} if nodes.is_literal(asked, None) else {weight: asked}
+        return made
+
+
+def own_given(facts: ClassFacts, kind: Module) -> None:
+    """What the layers of a part do in train mode, the class that holds it does."""
+    layers = [layer for option in kind.options for layer in layers_in(option) if layer.torch in TABLE]
+    facts.own_trains |= any(TABLE[layer.torch].trains for layer in layers)
+    facts.own_stats |= any(map(_keeps_statistics, layers))
+    if any(TABLE[layer.torch].draws for layer in layers):
+        facts.own_draws.add("dropout")
 
 
 def _keeps_statistics(layer: LayerNode) -> bool:

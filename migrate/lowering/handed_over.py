@@ -79,6 +79,7 @@ class HandedOver(Initialisation, UserCalls):
             self.define_target(name, None)
             if isinstance(kind, Model) and kind.place in self.script.handed | self.script.given_up:
                 own[kind.place] = place = self.place_of(name)
+                self.script.made_as[place] = kind.place
                 self.script.places[place] = kind.cls
                 self.bind(name, Model(kind.cls, place))
                 self.env.modes[place] = self.script.functions[kind.place.scope].left_in.get(kind.place, "train")

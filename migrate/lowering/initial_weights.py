@@ -6,6 +6,8 @@ the layer takes it in the next round.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import libcst as cst
 
 from migrate import layouts, nodes, suites, usage
@@ -18,6 +20,7 @@ from migrate.lowering.elements import children_of, named_child, only_option
 from migrate.lowering.initializers_handed_down import HandedDown, Way
 from migrate.lowering.initializing_functions import IN_ANY_CLASS, IN_PLACE, initializer_of, of_matrix
 from migrate.lowering.module_weights import is_still
+from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.nodes import Expr, Statement
 
 _DEEP = 8  # how many variables may be written in terms of one another
@@ -99,13 +102,14 @@ class InitialWeights(HandedDown):
         """The same, through fields where the class of the weight makes others too, or does not know the names."""
         made_under = way.owner.askable_if.get(path, [])
         tests = [test for test in self.conditions if not _exists(test) and not any(test is one for one in made_under)]
-        if tests:
+        switch = self.field_behind(tests)
+        if tests and (not switch or way.through):
             raise Unsupported("MIG204", f"`{nodes.code(node)}` depends on `{nodes.code(tests[-1])}`")
         several = any(self.script.times_made(inner) > 1 for inner in self.crossed(way))
         if way.through and (several or set(usage.loads(made)) - IN_ANY_CLASS):
             self.hand_down(way, path, made, node)
         else:
-            self.note_found(way.owner, path, made, node)
+            self.note_found(way.owner, path, made, node, switch)
 
     @staticmethod
     def crossed(way: Way) -> list[str]:
@@ -233,6 +237,8 @@ class InitialWeights(HandedDown):
         called = nodes.dotted(node.iter.func) if isinstance(node.iter, cst.Call) else None
         if self.context == "setup" and called in ("self.parameters", "self.named_parameters"):
             return self.parameters_loop(node)
+        if self.context in HOST_CONTEXTS:
+            return self.initialising_modules(node)
         if self.context != "setup" or not isinstance(node.target, cst.Name):
             return None
         path = nodes.dotted(node.iter) or ""
@@ -247,14 +253,16 @@ class InitialWeights(HandedDown):
 
     def deciding_field(self) -> str:
         """The field of this class that the conditions around come down to; "" where there are none."""
-        if not self.conditions:
-            return ""
-        facts = self.script.classes[self.cls]
-        tests = [self.in_own_terms(test) for test in self.conditions]
-        name = (nodes.dotted(tests[0]) or "").removeprefix("self.") if tests[0] is not None else ""
-        if len(tests) != 1 or name not in facts.fields:
+        name = self.field_behind(self.conditions)
+        if self.conditions and not name:
             raise Unsupported("MIG204", f"initial weights depend on `{nodes.code(self.conditions[-1])}`")
         return name
+
+    def field_behind(self, tests: Sequence[Expr]) -> str:
+        """The field of this class that conditions come down to; "" where they do not."""
+        test = self.in_own_terms(tests[0]) if len(tests) == 1 else None
+        name = (nodes.dotted(test) or "").removeprefix("self.") if test is not None else ""
+        return name if name in self.script.classes[self.cls].fields else ""
 
 
 _WITHOUT_GRADIENT = "torch.nn.Embedding"

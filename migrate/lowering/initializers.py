@@ -10,10 +10,7 @@ from migrate import nodes, suites
 from migrate.diagnostics import Unsupported
 from migrate.facts import ClassFacts
 from migrate.kinds import (
-    UNKNOWN,
     Function,
-    Model,
-    SelfModule,
 )
 from migrate.layers.table import TABLE
 from migrate.lowering.arguments import Arguments
@@ -23,7 +20,7 @@ from migrate.lowering.initializing_functions import (
     initializers_of,
     outputs_first,
 )
-from migrate.nodes import Expr, Statement
+from migrate.nodes import Expr
 from migrate.qualified import spelled
 from migrate.script import classes_in, layers_in
 
@@ -44,18 +41,6 @@ class Initializers(Arguments):
             self.initialize_tree(facts, self.script.functions[named.name].node, named.name, switch=switch)
         else:
             raise Unsupported("MIG204", f"apply({path})")
-
-    def apply_initializer(self, node: cst.Call, kind: Model) -> list[Statement]:
-        """`model.apply(init)` in the script."""
-        path = nodes.dotted(node.args[0].value) or ""
-        named = self.kind_of(node.args[0].value)
-        facts = self.script.functions.get(named.name) if isinstance(named, Function) else None
-        owner = self.script.classes.get(kind.cls)
-        if facts is None or owner is None:
-            raise Unsupported("MIG204", f"apply({path})")
-        self.script.initialisers.add(facts.qualname)
-        self.initialize_tree(owner, facts.node, facts.qualname)
-        return []
 
     def initialize_tree(
         self,
@@ -80,7 +65,12 @@ class Initializers(Arguments):
                     continue
                 given = initializers_of(reader, function, torch)
                 if given and switch:
-                    raise Unsupported("MIG204", f"the initial weights of every {torch} depend on `{switch}`")
+                    given = {weight: _where(switch, made) for weight, made in given.items()}
+                    before = {weight: nodes.code(made) for weight, made in inner.initializers.get(torch, given).items()}
+                    if before != {weight: nodes.code(made) for weight, made in given.items()}:
+                        raise Unsupported("MIG204", f"the initial weights of every {torch} depend on `{switch}`")
+                if given and switch and inner is not facts and torch in made:
+                    self.hand_switch(facts, inner, switch)
                 if given:
                     inner.initializers[torch] = given_here[torch] = given
             for path, asked in initializers_in(reader, function, inner).items():
@@ -112,8 +102,7 @@ class Initializers(Arguments):
             raise Unsupported("MIG204", f"`{nodes.code(node)}`: the layer of this weight is not made at one place")
         made = outputs_first(made) if facts.askable[path] else made
         if switch:
-            otherwise = facts.found_asked.get(path, nodes.expression("None"))
-            made = nodes.expression(f"{{made}} if self.{switch} else {{otherwise}}", made=made, otherwise=otherwise)
+            made = _where(switch, made, facts.found_asked.get(path))
         facts.found_asked[path] = made
 
     def hand_switch(self, outer: ClassFacts, target: ClassFacts, switch: str) -> None:
@@ -147,11 +136,11 @@ class Initializers(Arguments):
         every, target = loop[0].iter, loop[0].target
         modules = isinstance(every, cst.Call) and nodes.dotted(every.func) == f"{parameters[0].name.value}.modules"
         body = suites.suite_of(loop[0].body.body)
-        if not modules or not isinstance(target, cst.Name) or not self._only_fills(body):
+        if not modules or not isinstance(target, cst.Name) or not self.only_fills(body):
             return None
         return cst.FunctionDef(node.name, cst.Parameters([cst.Param(target)]), cst.IndentedBlock(body))
 
-    def _only_fills(self, body: Sequence[cst.CSTNode]) -> bool:
+    def only_fills(self, body: Sequence[cst.CSTNode]) -> bool:
         """Whether statements fill weights, and do nothing else."""
         for statement in body:
             if isinstance(statement, cst.If):
@@ -159,7 +148,7 @@ class Initializers(Arguments):
                 sides: list[cst.CSTNode] = [otherwise] if isinstance(otherwise, cst.If) else []
                 if isinstance(otherwise, cst.Else):
                     sides = list(suites.suite_of(otherwise.body.body))
-                if not self._only_fills([*suites.suite_of(statement.body.body), *sides]):
+                if not self.only_fills([*suites.suite_of(statement.body.body), *sides]):
                     return False
             elif not isinstance(statement, cst.SimpleStatementLine) or not all(map(self._fills, statement.body)):
                 return False
@@ -169,21 +158,12 @@ class Initializers(Arguments):
         call = small.value if isinstance(small, cst.Expr) else None
         return isinstance(small, cst.Pass) or (isinstance(call, cst.Call) and fills_weight(self, call))
 
-    def fills_model(self, node: cst.Call, function: Function) -> bool:
-        """Whether a call `init(net)` is one of such a function: then the layers of the model have its initialisers."""
-        facts = self.script.functions[function.name]
-        loop = self.in_file_of(function.name).initialising_loop(facts.node)
-        if loop is None:
-            return False
-        kind = self.expr(node.args[0].value).kind if len(node.args) == 1 else UNKNOWN
-        owner = self.script.classes.get(kind.cls) if isinstance(kind, Model | SelfModule) else None
-        if owner is None:
-            raise Unsupported("MIG204", f"{nodes.code(node)}: no known model")
-        if self.conditions:
-            raise Unsupported("MIG204", f"initial weights depend on `{nodes.code(self.conditions[-1])}`")
-        self.script.initialisers.add(facts.qualname)
-        self.initialize_tree(owner, loop, facts.qualname, outer_first=True)
-        return True
+
+def _where(switch: str, made: Expr, otherwise: Expr | None = None) -> Expr:
+    """An initialiser that counts where a field says so."""
+    return nodes.expression(
+        f"{{made}} if self.{switch} else {{otherwise}}", made=made, otherwise=otherwise or nodes.name("None")
+    )
 
 
 def _holds(facts: ClassFacts, cls: str) -> bool:

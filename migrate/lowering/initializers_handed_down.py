@@ -14,7 +14,7 @@ from migrate import nodes, usage
 from migrate.diagnostics import Unsupported
 from migrate.facts import ClassFacts
 from migrate.kinds import Kind
-from migrate.lowering.initializers import Initializers
+from migrate.lowering.host_initializers import HostInitializers
 from migrate.lowering.initializing_functions import outputs_first
 from migrate.nodes import Expr
 from migrate.script import classes_in
@@ -32,7 +32,7 @@ class Way:
     through: tuple[tuple[ClassFacts, str], ...] = ()
 
 
-class HandedDown(Initializers):
+class HandedDown(HostInitializers):
     """Fields for initialisers, and what is given for them."""
 
     def hand_down(self, way: Way, path: str, made: Expr, node: cst.CSTNode) -> None:

@@ -63,7 +63,7 @@ class Layers(UserModules):
         trains = linen.trains(layer, call)
         facts = self.script.classes.get(self.cls)
         elsewhere = (self.cls, name) in self.script.called_first
-        value = linen.construct(layer, call, self.asked_for(layer), elsewhere)
+        value = linen.construct(layer, call, self.asked_for(layer, call), elsewhere)
         if self.context == "forward" and (layer.weights or trains):
             state = "with new weights" if layer.weights else "in train mode"
             raise Unsupported("MIG201", f"{name} is made in a forward pass, {state} at each call")
@@ -107,21 +107,24 @@ class Layers(UserModules):
         call.bound = {**call.bound, layer.waits: Value(nodes.name(name))}
         return name
 
-    def asked_for(self, layer: Layer) -> dict[str, Expr]:
+    def asked_for(self, layer: Layer, call: Call | None = None) -> dict[str, Expr]:
         """The initialisers that are asked for the layer being constructed: by `apply(init_fn)`, or by its path."""
         facts = self.script.classes.get(self.cls)
         if facts is None and self.holder:
-            return dict(self.script.classes[self.holder].initializers.get(layer.torch, {}))
+            return self.initializers_outside(self.holder, layer)
         if facts is None:
             return self.built_initializers(layer)
         asked = dict(facts.initializers.get(layer.torch, {}))
         for weight in layer.weights:
+            if weight.torch in asked and weight.initializer:
+                default = linen.initializer_default(weight.initializer, layer, call)
+                asked[weight.torch] = completed(asked[weight.torch], default)
             path = f"{self.making}.{weight.torch}"
             if self.making and weight.initializer:
                 facts.askable[path], facts.askable_as[path] = not weight.moves, weight.initializer
                 facts.askable_if[path] = list(self.conditions)
                 if path in facts.asked:
-                    otherwise = asked.get(weight.torch) or linen.initializer_default(weight.initializer, layer)
+                    otherwise = asked.get(weight.torch) or linen.initializer_default(weight.initializer, layer, call)
                     asked[weight.torch] = completed(facts.asked[path], otherwise)
                 if path in facts.init_paths:
                     asked[weight.torch] = nodes.expression(f"self.{facts.init_paths[path]}")

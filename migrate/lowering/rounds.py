@@ -363,6 +363,7 @@ def _fingerprint(script: Script, written: frozenset[int]) -> str:
     for name, facts in script.classes.items():
         parts.append(
             f"{name} {facts.attributes} {facts.children} {facts.renamed} {facts.ties} {facts.shared} {facts.own_trains}"
+            f" {facts.holds_parts}"
         )
         parts.append(f"{sorted(facts.own_draws)} {facts.field_types} {facts.own_stats} {facts.field_kinds}")
         parts.append(f"{sorted(facts.buffers)} {facts.bases} {facts.sets_up} {facts.reports} {sorted(facts.emptied)}")
@@ -371,6 +372,7 @@ def _fingerprint(script: Script, written: frozenset[int]) -> str:
         parts.append(repr(inits))
         parts.append(repr({path: nodes.code(made) for path, made in facts.found_asked.items()}))
         parts.append(repr(sorted(facts.found_stilled)))
+        parts.append(repr({method: [nodes.code(test) for test in tests] for method, tests in facts.under.items()}))
     parts.append(repr({place: [nodes.code(a) for a in e.arguments] for place, e in script.examples.items()}))
     parts.append(repr({place: sorted(called) for place, called in script.method_examples.items()}))
     for name, facts in script.functions.items():

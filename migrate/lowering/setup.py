@@ -27,7 +27,7 @@ from migrate.lowering.attributes_by_name import AttributesByName
 from migrate.lowering.constructors import changed_objects
 from migrate.lowering.inheritance import is_super_init
 from migrate.lowering.makers import MakerValues
-from migrate.nodes import Statement
+from migrate.nodes import Expr, Statement
 from migrate.qualified import spelled
 from migrate.script import Script
 
@@ -111,6 +111,19 @@ class Setup(AttributesByName, Attributes, MakerValues):
         )
         return cst.SimpleStatementLine([made])
 
+    def tests_around(self, facts: ClassFacts, path: str) -> list[Expr]:
+        """The tests that decide whether a method of the constructor is called, in terms of the fields."""
+        own = [self.in_own_terms(test) or _no_field(test) for test in self.conditions]
+        built = [facts.method(name) for name in ("__init__", *facts.built)]
+        sites = [
+            call
+            for method in built
+            if method is not None
+            for call in usage.calls(method)
+            if nodes.dotted(call.func) == path
+        ]
+        return own if len(sites) == 1 else [_no_field(test) for test in own]
+
     def is_settings(self, facts: ClassFacts, name: str, kind: Kind) -> bool:
         """Whether a field of a module that jit hashes holds an object with settings, such as parsed arguments or a
         dataclass: most of those have no hash of their own."""
@@ -129,7 +142,10 @@ class Setup(AttributesByName, Attributes, MakerValues):
         if path == "self.apply":
             self.applied_initializer(facts, node.args[0].value, self.deciding_field())
             return []
-        if path.removeprefix("self.") in facts.emptied and path.startswith("self."):
+        method = path.removeprefix("self.") if path.startswith("self.") else ""
+        if method in facts.built:
+            facts.under[method] = self.tests_around(facts, path)
+        if method in facts.emptied:
             return []
         called = self.kind_of_name(path)
         if isinstance(called, Function) and self.fills_model(node, called):
@@ -158,6 +174,11 @@ def own_fields(script: Script, cls: str) -> list[Statement]:
         if has(cls) and not (inherited and facts is not None and any(has(base) for base in facts.bases))
     ]
     return made
+
+
+def _no_field(test: Expr) -> Expr:
+    """A test of which no more is known than how it reads."""
+    return cst.UnaryOperation(cst.Not(), cst.UnaryOperation(cst.Not(), nodes.parenthesized(test)))
 
 
 def _assigns_itself(statement: Statement) -> bool:

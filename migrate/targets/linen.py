@@ -145,11 +145,15 @@ _DEFAULTS = {
 }
 
 
-def initializer_default(keyword: str, layer: Layer | None = None) -> str:
+def initializer_default(keyword: str, layer: Layer | None = None, call: Call | None = None) -> str:
     """torch's initial values of a weight, by the keyword of the constructor that takes its initialiser; "" where they
-    go by more than the shape of the weight. `layer`: where it is known, also for the bias of a norm."""
+    go by more than the shape of the weight. `layer`: where it is known, also for the bias of a norm; `call`: its
+    constructor, which tells that of other biases."""
     if keyword == "bias_init" and layer is not None and not layer.defaults:
         return _FLAX_DEFAULTS[keyword]
+    if keyword == "bias_init" and layer is not None and call is not None:
+        defaults = _form(layer, call).defaults
+        return f'{nodes.code(fill(defaults, call))}["{keyword}"]' if defaults.startswith("torch_init") else ""
     return _DEFAULTS.get(keyword, "")
 
 

@@ -1,0 +1,118 @@
+"""Initial weights that a script gives its models after it has made them: `model.apply(init)`, `init(model)`.
+
+In Flax the constructors of the layers have the initialisers, so that they hold for every model of a class: where one of
+them is left as it is, or the script may not come by the statement, that is refused.
+"""
+
+from __future__ import annotations
+
+import copy
+
+import libcst as cst
+
+from migrate import nodes, suites, usage
+from migrate.diagnostics import Unsupported
+from migrate.facts import ClassFacts
+from migrate.kinds import UNKNOWN, Function, Model, SelfModule
+from migrate.lowering.initializers import Initializers
+from migrate.nodes import Expr, Statement
+from migrate.walking import every
+
+
+class HostInitializers(Initializers):
+    """Initialisers of whole models."""
+
+    def apply_initializer(self, node: cst.Call, kind: Model) -> list[Statement]:
+        """`model.apply(init)` in the script."""
+        path = nodes.dotted(node.args[0].value) or ""
+        named = self.kind_of(node.args[0].value)
+        facts = self.script.functions.get(named.name) if isinstance(named, Function) else None
+        owner = self.script.classes.get(kind.cls)
+        if facts is None or owner is None:
+            raise Unsupported("MIG204", f"apply({path})")
+        self.initialized(kind, owner, node, (nodes.dotted(node.func) or "").removesuffix(".apply"))
+        self.script.initialisers.add(facts.qualname)
+        self.initialize_tree(owner, facts.node, facts.qualname)
+        return []
+
+    def initialising_modules(self, node: cst.For) -> list[Statement] | None:
+        """`for m in model.modules(): if isinstance(m, nn.Conv2d): ...` in the script, or a loop over parameters that
+        only fills them; None for other loops."""
+        loop, body = node.iter, suites.suite_of(node.body.body)
+        if not isinstance(loop, cst.Call) or not isinstance(loop.func, cst.Attribute) or not self.only_fills(body):
+            return None
+        kind, method = self.kind_of(loop.func.value), loop.func.attr.value
+        owner = self.script.classes.get(kind.cls) if isinstance(kind, Model) else None
+        if owner is None or not isinstance(kind, Model) or method not in ("modules", "parameters", "named_parameters"):
+            return None
+        if method == "modules" and not isinstance(node.target, cst.Name):
+            return None
+        self.initialized(kind, owner, loop, nodes.dotted(loop.func.value) or "")
+        if method != "modules":
+            inner = copy.copy(self)
+            inner.cls, inner.conditions = kind.cls, []
+            return inner.parameters_loop(node)
+        assert isinstance(node.target, cst.Name)
+        parameters = cst.Parameters([cst.Param(node.target)])
+        self.initialize_tree(owner, cst.FunctionDef(cst.Name("initialize"), parameters, node.body), outer_first=True)
+        return []
+
+    def fills_model(self, node: cst.Call, function: Function) -> bool:
+        """Whether a call `init(net)` is one of such a function: then the layers of the model have its initialisers."""
+        facts = self.script.functions[function.name]
+        loop = self.in_file_of(function.name).initialising_loop(facts.node)
+        if loop is None:
+            return False
+        kind = self.expr(node.args[0].value).kind if len(node.args) == 1 else UNKNOWN
+        owner = self.script.classes.get(kind.cls) if isinstance(kind, Model | SelfModule) else None
+        if owner is None:
+            raise Unsupported("MIG204", f"{nodes.code(node)}: no known model")
+        if isinstance(kind, Model):
+            self.initialized(kind, owner, node, nodes.dotted(node.args[0].value) or "")
+        elif self.conditions:
+            raise Unsupported("MIG204", f"initial weights depend on `{nodes.code(self.conditions[-1])}`")
+        self.script.initialisers.add(facts.qualname)
+        self.initialize_tree(owner, loop, facts.qualname, outer_first=True)
+        return True
+
+    def initialized(self, kind: Model, owner: ClassFacts, node: cst.Call, name: str) -> None:
+        """Notes which model has the initialisers of its class."""
+        assert kind.place is not None
+        tests = [test for test in self.conditions if "__name__" not in usage.loads(test)]
+        if tests and not self.loaded_otherwise(tests[-1], node, name):
+            raise Unsupported("MIG204", f"`{nodes.code(node)}` depends on `{nodes.code(tests[-1])}`")
+        self.script.initialized |= self.roots(kind.place)
+        inside = {facts.name for facts in self.classes_inside(owner)}
+        for place, cls in sorted(self.script.places.items()):
+            made = place
+            while made in self.script.made_as:
+                made = self.script.made_as[made]
+            known = made in self.script.initialized or place in self.script.copies or place in self.script.parameters_of
+            if known or self.loads_weights(place.name) or self.script.still_open():
+                continue
+            if inside & {facts.name for facts in self.classes_inside(self.script.classes[cls])}:
+                other = f"{place.name}, which has layers of the same classes, keeps its own initial weights"
+                raise Unsupported("MIG204", f"`{nodes.code(node)}`, but {other}")
+
+    def loaded_otherwise(self, test: Expr, node: cst.Call, name: str) -> bool:
+        """Whether a model that is not given initial values has its weights loaded, on the other side of a branch."""
+        for branch in every(self.unit.source.module, cst.If):
+            if branch.test is test or branch.test.deep_equals(_negated(test)):
+                sides = [branch.body, branch.orelse.body] if isinstance(branch.orelse, cst.Else) else []
+                apart = [side for side in sides if not any(call is node for call in usage.calls(side))]
+                return len(apart) == 1 == len(sides) - 1 and _loads(apart[0], name)
+        return False
+
+    def loads_weights(self, name: str) -> bool:
+        """Whether the file loads the weights of a model from elsewhere."""
+        return _loads(self.unit.source.module, name)
+
+
+def _loads(node: cst.CSTNode, name: str) -> bool:
+    return any(nodes.dotted(call.func) == f"{name}.load_state_dict" for call in usage.calls(node))
+
+
+def _negated(test: Expr) -> Expr:
+    """The test of the branch whose other side a condition is."""
+    inner = test.expression if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not) else test
+    return inner.with_changes(lpar=inner.lpar[1:], rpar=inner.rpar[:-1]) if inner is not test and inner.lpar else inner
