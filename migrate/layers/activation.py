@@ -65,10 +65,11 @@ LAYERS = (
     _activation("Softsign", "nn.soft_sign", signature=""),
     _activation(
         "Hardtanh",
-        "nn.hard_tanh",
+        "hard_tanh",
         signature="min_val=-1.0, max_val=1.0, inplace=False",
         samples=("", "-2.0, 0.5", "max_val=3"),
-        variants=(Variant("(min_val, max_val) != (-1.0, 1.0)", "partial(jnp.clip, min={min_val}, max={max_val})"),),
+        variants=(Variant("(min_val, max_val) != (-1.0, 1.0)", "partial(hard_tanh, min={min_val}, max={max_val})"),),
+        snippets=("hard_tanh",),
     ),
     _activation(
         "Threshold",

@@ -109,6 +109,7 @@ class Arguments(StateAccess):
             self.fresh_key,
             self.unit.use_snippet,
             self.context not in HOST_CONTEXTS or self.under_jit,
+            unpacked=len(rest) == 1 and id(rest[0]) in unpacked,
         )
 
 

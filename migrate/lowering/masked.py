@@ -35,10 +35,12 @@ class MaskedSelections(Scope):
     """What is made of the elements that a mask selects."""
 
     def is_mask(self, node: Expr, value: Value) -> bool:
-        """Whether an index is surely boolean: by its kind, or as it is written where torch's data loading gives it."""
-        if isinstance(value.kind, Tensor):
-            return value.kind.dtype == "bool"
+        """Whether an index is surely boolean: by its kind, or as it is written: `~` is not of places, and what torch's
+        data loading gives is shown by a comparison alone."""
         written = self.env.definitions.get(node.value, node) if isinstance(node, cst.Name) else node
+        if isinstance(value.kind, Tensor):
+            inverted = isinstance(written, cst.UnaryOperation) and isinstance(written.operator, cst.BitInvert)
+            return value.kind.dtype == "bool" or (inverted and not value.kind.dtype)
         return isinstance(value.kind, Host) and isinstance(written, cst.Comparison)
 
     def is_constant_mask(self, node: Expr) -> bool:

@@ -2,6 +2,7 @@
 
 import libcst as cst
 
+from migrate import nodes
 from migrate.diagnostics import Unsupported
 from migrate.kinds import Number, Tensor
 from migrate.nodes import Expr
@@ -10,7 +11,6 @@ from migrate.rules.rule import Call, Rule, Value, as_float, register, rule, sign
 # torch name: (target, parameters, further names)
 _ACTIVATIONS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "relu": ("nn.relu", "input, inplace=False", ("torch.relu", "Tensor.relu")),
-    "relu6": ("nn.relu6", "input, inplace=False", ()),
     "silu": ("nn.silu", "input, inplace=False", ()),
     "selu": ("nn.selu", "input, inplace=False", ("torch.selu",)),
     "mish": ("jax.nn.mish", "input, inplace=False", ()),
@@ -142,19 +142,42 @@ def glu(call: Call) -> Expr:
     "torch.nn.functional.hardtanh",
     signature="input, min_val=-1.0, max_val=1.0, inplace=False",
     elementwise=True,
-    dtype="float",
 )
-def hardtanh(call: Call) -> Expr:
-    """A clamp. The gradient at the bounds is 0 in torch and 1 in JAX, 0.5 where they are given.
+def hardtanh(call: Call) -> Value:
+    """A clamp, which keeps integers. The gradient at the bounds is 0 in torch and 1 in JAX, unless that is told.
 
     >>> F.hardtanh(x)  # x: f32[2, 3]
-    nn.hard_tanh(x)
+    hard_tanh(x)
     >>> F.hardtanh(x, 0.0, 0.5)  # x: f32[2, 3]
-    jnp.clip(x, 0.0, 0.5)
+    hard_tanh(x, min=0.0, max=0.5)
     """
-    if call.has("min_val") or call.has("max_val"):
-        return call.make("jnp.clip({input}, {min_val}, {max_val})")
-    return call.make("nn.hard_tanh({input})")
+    bounds = call.given(min_val="min", max_val="max")
+    return _clamped(call, nodes.call(call.snippet("hard_tanh"), call.node("input"), **bounds))
+
+
+@rule("torch.nn.functional.relu6", signature="input, inplace=False", elementwise=True)
+def relu6(call: Call) -> Value:
+    """Integers are kept where they are shown to be such; `nn.relu6` makes floats of them.
+
+    >>> F.relu6(x)  # x: f32[2, 3]
+    nn.relu6(x)
+    >>> F.relu6(x.long())  # x: i32[2, 3]
+    hard_tanh(x.astype(jnp.int32), 0, 6)
+    """
+    function = "nn.relu6({input})"
+    if _whole(call):
+        function = f"{call.snippet('hard_tanh')}({{input}}, 0, 6)"
+    return _clamped(call, call.make(function))
+
+
+def _clamped(call: Call, node: Expr) -> Value:
+    """What is a float unless it is shown to be an integer."""
+    return Value(node, Tensor("int" if _whole(call) else "float", call.rank("input")))
+
+
+def _whole(call: Call) -> bool:
+    kind = call.kind("input")
+    return isinstance(kind, Tensor) and kind.dtype == "int"
 
 
 def _simple(name: str, parameters: str, template: str, note: str, text: str, expected: str) -> Rule:

@@ -15,10 +15,8 @@ _plain = partial(plain, family="arranging")
 
 def _at_least(n: int) -> Rule:
     def function(call: Call) -> Value:
-        first = call.rest[0].node if len(call.rest) == 1 else None
-        listed = nodes.elements(first) if isinstance(first, cst.List | cst.Tuple) else None
-        given = [value.node for value in call.rest] if listed is None else listed
-        several = listed is not None or first is None
+        given = call.tensors()
+        several = len(given) > 1 or given != [value.node for value in call.rest]
         return Value(nodes.call(f"jnp.atleast_{n}d", *given), Items(None, Tensor()) if several else Tensor())
 
     shape = {1: "", 2: "3", 3: "2, 3"}[n]
@@ -131,7 +129,7 @@ def broadcast_tensors(call: Call) -> Value:
     >>> torch.broadcast_tensors(x, y)  # x: f32[2, 1]; y: f32[3]
     jnp.broadcast_arrays(x, y)
     """
-    made = nodes.call("jnp.broadcast_arrays", *[value.node for value in call.rest])
+    made = nodes.call("jnp.broadcast_arrays", *call.tensors())
     return Value(made, Items(None, Tensor()))
 
 

@@ -14,7 +14,6 @@ ONE_TO_ONE: dict[str, tuple[str, str, str]] = {
     "log10": ("jnp.log10({input})", "float", "pos[2, 3]"),
     "log1p": ("jnp.log1p({input})", "float", "pos[2, 3]"),
     "sqrt": ("jnp.sqrt({input})", "float", "pos[2, 3]"),
-    "rsqrt": ("jax.lax.rsqrt({input})", "float", "pos[2, 3]"),
     "square": ("jnp.square({input})", "like", "f32[2, 3]"),
     "reciprocal": ("1 / {input}", "float", "pos[2, 3]"),
     "sin": ("jnp.sin({input})", "float", "f32[2, 3]"),
@@ -65,12 +64,9 @@ ONE_TO_ONE: dict[str, tuple[str, str, str]] = {
 }
 
 
-_OF_FLOATS = ("sigmoid", "rsqrt")  # JAX takes nothing else
-
-
 def _one_to_one(name: str, template: str, dtype: str, example: str) -> Rule:
     def function(call: Call) -> Expr:
-        return call.make(template, input=as_float(call, "input") if name in _OF_FLOATS else call.node("input"))
+        return call.make(template, input=as_float(call, "input") if name == "sigmoid" else call.node("input"))
 
     shown = template.replace("{input}", "x")
     doc = f"The same in JAX.\n\n    >>> torch.{name}(x)  # x: {example}\n    {shown}\n"
@@ -79,6 +75,20 @@ def _one_to_one(name: str, template: str, dtype: str, example: str) -> Rule:
 
 for _name, (_template, _dtype, _example) in ONE_TO_ONE.items():
     register(_one_to_one(_name, _template, _dtype, _example))
+
+
+@rule("torch.rsqrt", "Tensor.rsqrt", signature="input", elementwise=True, dtype="float")
+def rsqrt(call: Call) -> Expr:
+    """`jax.lax.rsqrt` takes floats alone.
+
+    >>> torch.rsqrt(x.exp())  # x: f32[2, 3]
+    jax.lax.rsqrt(jnp.exp(x))
+    >>> torch.rsqrt(x)  # x: pos[2, 3]
+    1 / jnp.sqrt(x)
+    """
+    kind = call.kind("input")
+    floats = isinstance(kind, Tensor) and kind.dtype == "float"
+    return call.make("jax.lax.rsqrt({input})" if floats else "1 / jnp.sqrt({input})")
 
 
 @rule("torch.abs", "Tensor.abs", "torch.absolute", "Tensor.absolute", signature="input", elementwise=True)

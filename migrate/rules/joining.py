@@ -158,13 +158,13 @@ def meshgrid(call: Call) -> Value:
     >>> torch.meshgrid(x, y, indexing="ij")  # x: f32[2]; y: f32[3]
     jnp.meshgrid(x, y, indexing="ij")
     >>> torch.meshgrid([x, y], indexing="xy")  # x: f32[2]; y: f32[3]
-    jnp.meshgrid(*[x, y], indexing="xy")
+    jnp.meshgrid(x, y, indexing="xy")
     """
     indexing = call.node("indexing") if call.has("indexing") else nodes.expression('"ij"')
-    listed = len(call.rest) == 1 and not isinstance(call.rest[0].kind, Tensor)
-    tensors = [cst.Arg(value.node, star="*" if listed else "") for value in call.rest]
-    made = cst.Call(nodes.expression("jnp.meshgrid"), [*tensors, *nodes.arguments([], {"indexing": indexing})])
-    return Value(made, Items(None, Tensor(rank=-1 if listed else len(call.rest))))
+    tensors = call.tensors(of_several=True)
+    made = nodes.call("jnp.meshgrid", *tensors, indexing=indexing)
+    rank = -1 if any(isinstance(node, cst.StarredElement) for node in tensors) else len(tensors)
+    return Value(made, Items(None, Tensor(rank=rank)))
 
 
 @rule("torch.tile", signature="input, dims")

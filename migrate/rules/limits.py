@@ -38,10 +38,10 @@ NEEDS_AXES = frozenset(
 _AXES = ("dim", "dim0", "dimension")
 # What JAX does not do with booleans, which it neither adds nor orders.
 NOT_OF_BOOLEANS = frozenset(["cummax", "cummin", "index_add", "kron", "scatter_add", "scatter_reduce", "sgn", "sign"])
-# What torch rounds on the way, of integers.
-NOT_OF_INTEGERS = frozenset(["local_response_norm", "relu6", "hardtanh"])
 # As many axes as the first argument must have.
-LEAST_AXES = {"multi_margin_loss": 2, "meshgrid": 1}
+LEAST_AXES = {"multi_margin_loss": 2, "meshgrid": 1, "batch_norm": 2}
+# Tensors that must have as many axes as each other.
+ALIKE = frozenset(["cat", "concat", "concatenate", "gather"])
 MOST_AXES = {"grid_sample": 4}
 
 
@@ -57,10 +57,10 @@ def refuse_by_kind(call: Call) -> None:
     adds = (name == "scatter" and call.has("reduce")) or (name == "index_put" and call.has("accumulate"))
     if dtype == "bool" and (name in NOT_OF_BOOLEANS or adds):
         raise Unsupported("MIG302", f"{call.api} of booleans")
-    if dtype in ("int", "bool") and (name in NOT_OF_INTEGERS or (name == "baddbmm" and _scales(call))):
-        raise Unsupported("MIG302", f"{call.api} of integers, which torch rounds")
     if any(rank < LEAST_AXES.get(name, 0) for rank in ranks[: len(kinds) if call.rest else 1]):
         raise Unsupported("MIG302", f"{call.api} of a tensor with fewer than {LEAST_AXES[name]} axes")
+    if name in ALIKE and len(set(ranks)) > 1:
+        raise Unsupported("MIG302", f"{call.api} of tensors with different numbers of axes")
     if ranks and ranks[0] > MOST_AXES.get(name, ranks[0]):
         raise Unsupported("MIG302", f"{call.api} of a tensor with more than {MOST_AXES[name]} axes")
 
@@ -70,7 +70,3 @@ def _axes_of(call: Call) -> Iterator[Value]:
     for name in _AXES:
         if name in call.bound or isinstance(nodes.literal(call.defaults.get(name)), int):
             yield call.value(name)
-
-
-def _scales(call: Call) -> bool:
-    return any(isinstance(nodes.literal(call.node(name)), float) for name in ("alpha", "beta"))

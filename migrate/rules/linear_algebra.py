@@ -147,12 +147,20 @@ def solve_triangular(call: Call) -> Expr:
 
 @rule("torch.cholesky_solve", "Tensor.cholesky_solve", signature="input, input2, upper=False", dtype="float")
 def cholesky_solve(call: Call) -> Expr:
-    """Solves A X = B of a factor of A.
+    """Solves A X = B by a factor of A. The gradient is of the whole factor in torch, of a triangle in JAX, unless that
+    is told.
 
-    >>> torch.cholesky_solve(y, x.tril() + 3 * torch.eye(3))  # x: unit[3, 3]; y: f32[3, 2]
+    >>> torch.cholesky_solve(y, x + 3 * torch.eye(3))  # x: unit[3, 3]; y: f32[3, 2]
+    cholesky_solve(y, x + 3 * jnp.eye(3))
+    >>> torch.cholesky_solve(y, x.triu() + 3 * torch.eye(3), True)  # x: unit[3, 3]; y: f32[3, 2]
+    cholesky_solve(y, jnp.triu(x) + 3 * jnp.eye(3), upper=True)
+    >>> torch.cholesky_solve(y, x.tril() + 3 * torch.eye(3))  # x: unit[3, 3]; y: f32[3, 2]; on the host
     jax.scipy.linalg.cho_solve((jnp.tril(x) + 3 * jnp.eye(3), True), y)
     """
     lower = not call.literal("upper")
+    if call.traced:
+        snippet = call.snippet("cholesky_solve")
+        return nodes.call(snippet, call.node("input"), call.node("input2"), **call.given("upper"))
     return call.make(f"jax.scipy.linalg.cho_solve(({{input2}}, {lower}), {{input}})")
 
 
@@ -260,4 +268,4 @@ def block_diag(call: Call) -> Expr:
     >>> torch.block_diag(x, y)  # x: f32[2, 3]; y: f32[1, 2]
     jax.scipy.linalg.block_diag(x, y)
     """
-    return nodes.call("jax.scipy.linalg.block_diag", *[value.node for value in call.rest])
+    return nodes.call("jax.scipy.linalg.block_diag", *call.tensors())

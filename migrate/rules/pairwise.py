@@ -135,10 +135,15 @@ def masked_fill(call: Call) -> Expr:
     jnp.where(y > 0, -1.0, x)
     >>> (x > 1).masked_fill(x < 0, 1)  # x: f32[2, 3]
     jnp.where(x < 0, True, x > 1)
+    >>> x.masked_fill(y, 10)  # x: bool[2, 3]; y: bool[3]
+    jnp.where(y, 10, x).astype(x.dtype)
     """
     kind, number = call.kind("input"), nodes.literal(call.node("value"))
-    if isinstance(kind, Tensor) and kind.dtype == "bool" and isinstance(number, int | float):
+    dtype = kind.dtype if isinstance(kind, Tensor) else ""
+    if dtype == "bool" and isinstance(number, int | float):
         return call.make("jnp.where({mask}, {number}, {input})", number=str(bool(number)))
+    if not dtype and type(number) is int and number not in (0, 1) and nodes.dotted(call.node("input")):
+        return call.make("jnp.where({mask}, {value}, {input}).astype({input}.dtype)")
     return call.make("jnp.where({mask}, {value}, {input})")
 
 

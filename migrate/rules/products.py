@@ -1,6 +1,7 @@
 """Products of matrices and einsum."""
 
 from migrate import nodes
+from migrate.kinds import Tensor
 from migrate.nodes import Expr
 from migrate.rules.rule import Call, rule
 
@@ -33,8 +34,10 @@ def einsum(call: Call) -> Expr:
 
     >>> torch.einsum("bi,ij->bj", x, y)  # x: f32[2, 3]; y: f32[3, 4]
     jnp.einsum("bi,ij->bj", x, y)
+    >>> torch.einsum("bi,ij->bj", [x, y])  # x: f32[2, 3]; y: f32[3, 4]
+    jnp.einsum("bi,ij->bj", x, y)
     """
-    return nodes.call("jnp.einsum", call.node("equation"), *[value.node for value in call.rest])
+    return nodes.call("jnp.einsum", call.node("equation"), *call.tensors())
 
 
 @rule("torch.outer", "Tensor.outer", signature="input, vec2")
@@ -49,13 +52,22 @@ def outer(call: Call) -> Expr:
 
 @rule("torch.baddbmm", "Tensor.baddbmm", signature="input, batch1, batch2, *, beta=1, alpha=1")
 def baddbmm(call: Call) -> Expr:
-    """beta * input + alpha * batch1 @ batch2.
+    """beta * input + alpha * batch1 @ batch2. Of integers torch cuts off the decimals of beta and alpha.
 
-    >>> torch.baddbmm(x, y, z, beta=0.5, alpha=2)  # x: f32[2, 3, 5]; y: f32[2, 3, 4]; z: f32[2, 4, 5]
-    (0.5 * x) + (2 * (y @ z))
+    >>> torch.baddbmm(x, y, z, beta=3, alpha=2)  # x: f32[2, 3, 5]; y: f32[2, 3, 4]; z: f32[2, 4, 5]
+    (3 * x) + (2 * (y @ z))
+    >>> torch.baddbmm(x, y, z, beta=0.5)  # x: f32[2, 3, 5]; y: f32[2, 3, 4]; z: f32[2, 4, 5]
+    baddbmm(x, y, z, beta=0.5)
     >>> torch.baddbmm(x, y, z)  # x: f32[3, 5]; y: f32[2, 3, 4]; z: f32[2, 4, 5]
     x + (y @ z)
+    >>> torch.baddbmm(x, y, z, alpha=2.5)  # x: i32[3, 5]; y: i32[2, 3, 4]; z: i32[2, 4, 5]
+    baddbmm(x, y, z, alpha=2.5)
     """
+    kind = call.kind("input")
+    fractions = any(isinstance(nodes.literal(call.node(name)), float) for name in ("beta", "alpha"))
+    if fractions and not (isinstance(kind, Tensor) and kind.dtype == "float"):
+        given = [call.node(name) for name in ("input", "batch1", "batch2")]
+        return nodes.call(call.snippet("baddbmm"), *given, **call.given("beta", "alpha"))
     return _added(call, "batch1", "batch2")
 
 

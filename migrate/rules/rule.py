@@ -63,6 +63,7 @@ class Call:
     use_snippet: Callable[[str], None] | None = None
     traced: bool = True  # inside what jit traces, where no shape may depend on data
     hold: Callable[[Expr], Expr] | None = None  # gives a value a name, in a statement before
+    unpacked: bool = False  # whether `rest` is one value behind a star
 
     def has(self, name: str) -> bool:
         """Whether the argument was written, and not as its own default."""
@@ -144,6 +145,21 @@ class Call:
         assert self.use_snippet is not None
         self.use_snippet(name)
         return name
+
+    def tensors(self, of_several: bool = False) -> list[Expr]:
+        """Those given as `*tensors`, which torch also takes in one list.
+
+        of_several: a single value of which nothing is known is such a list.
+        """
+        import libcst as cst
+
+        given = [value.node for value in self.rest]
+        kind = self.rest[0].kind if len(given) == 1 else Tensor()
+        if not (self.unpacked or isinstance(kind, Items) or (of_several and not isinstance(kind, Tensor))):
+            return given
+        if isinstance(given[0], cst.List | cst.Tuple):
+            return nodes.elements(given[0])
+        return [cst.StarredElement(nodes.parenthesized(given[0]))]
 
     def shape(self, name: str) -> Expr:
         """The node of a shape given as `*sizes` or as one sequence."""

@@ -1,7 +1,8 @@
 """torch.special, and the special functions that torch has under two names."""
 
+from migrate import nodes
 from migrate.nodes import Expr
-from migrate.rules.rule import Call, Rule, as_float, register, signature
+from migrate.rules.rule import Call, Rule, as_float, register, rule, signature
 
 # names: (target, example)
 _OF_ONE: dict[str, tuple[str, str]] = {
@@ -15,13 +16,9 @@ _OF_ONE: dict[str, tuple[str, str]] = {
     "torch.special.expit": ("jax.scipy.special.expit({input})", "f32[2, 3]"),
     "torch.special.entr": ("jax.scipy.special.entr({input})", "pos[2, 3]"),
     "torch.special.gammaln": ("jax.scipy.special.gammaln({input})", "pos[2, 3]"),
-    "torch.special.digamma torch.special.psi torch.digamma Tensor.digamma": (
-        "jax.scipy.special.digamma({input})", "pos[2, 3]",
-    ),
     "torch.special.ndtr": ("jax.scipy.stats.norm.cdf({input})", "f32[2, 3]"),
     "torch.special.ndtri": ("jax.scipy.special.ndtri({input})", "unit[2, 3]"),
     "torch.special.log_ndtr": ("jax.scipy.stats.norm.logcdf({input})", "f32[2, 3]"),
-    "torch.special.i0 torch.i0 Tensor.i0": ("jax.scipy.special.i0({input})", "f32[2, 3]"),
     "torch.special.i0e": ("jax.scipy.special.i0e({input})", "f32[2, 3]"),
     "torch.special.i1": ("jax.scipy.special.i1({input})", "f32[2, 3]"),
     "torch.special.i1e": ("jax.scipy.special.i1e({input})", "f32[2, 3]"),
@@ -53,6 +50,32 @@ for _names, (_template, _example) in _OF_ONE.items():
     register(_special(_names, _template, "input", f"x: {_example}"))
 for _names, (_template, _example) in _OF_TWO.items():
     register(_special(_names, _template, "input, other", f"x: {_example}; y: {_example}"))
+
+
+@rule(
+    "torch.special.digamma", "torch.special.psi", "torch.digamma", "Tensor.digamma",
+    signature="input", elementwise=True, dtype="float",
+)  # fmt: skip
+def digamma(call: Call) -> Expr:
+    """Below 0 JAX's derivative is not exact, at 0 its value is another one, unless that is told.
+
+    >>> torch.digamma(x)  # x: f32[2, 3]
+    digamma(x)
+    """
+    return nodes.call(call.snippet("digamma"), call.node("input"))
+
+
+@rule("torch.special.i0", "torch.i0", "Tensor.i0", signature="input", elementwise=True, dtype="float")
+def i0(call: Call) -> Expr:
+    """The gradient at exactly 0 is 0 in torch and 1 in JAX, unless that is told.
+
+    >>> torch.special.i0(x)  # x: f32[2, 3]
+    jax.scipy.special.i0(absolute(x))
+    >>> torch.special.i0(x)  # x: f32[2, 3]; on the host
+    jax.scipy.special.i0(x)
+    """
+    x = call.node("input")
+    return nodes.call("jax.scipy.special.i0", nodes.call(call.snippet("absolute"), x) if call.traced else x)
 
 
 def _polygamma(name: str) -> Rule:

@@ -12,6 +12,7 @@ from tests.conformance.rewritten import clean, fresh
 FOLLOWED = [
     ("x[x > 0].sum()", "x: f32[3, 4]", "x.sum(where=x > 0)"),
     ("torch.mean(x[y > 2])", "x: f32[3, 4]; y: idx4[3]", "masked_mean(x, y > 2)"),
+    ("x[~y].sum()", "x: f32[3, 4]; y: bool[3]", "masked_sum(x, ~y)"),
     ("(x[(y > 1) & (y < 3)] * 2 - 1).abs().sum()", "x: f32[3, 4]; y: idx4[3]", "masked_sum("),
     ("(x - z)[x > 0].clamp(min=0.1).mean()", "x: f32[3, 4]; z: f32[3, 4]", "masked_mean(clamp("),
     ("F.mse_loss(x.view(3, 4)[y > 1], z.view(3, 4)[y > 1])", "x: f32[3, 4]; z: f32[3, 4]; y: idx4[3]", None),
@@ -32,6 +33,7 @@ class M(nn.Module):
 DECLINED = [
     ("x[y > 1]", "x: f32[3, 4]; y: idx4[3]"),
     ("x[y > 1].max()", "x: f32[3, 4]; y: idx4[3]"),
+    ("x[~y]", "x: f32[3, 4]; y: bool[3]"),
     ("(x[y > 1] * z).sum()", "x: f32[3, 4]; y: idx4[3]; z: f32[4]"),  # z may have as many rows as are selected
     ("(x[y > 1] - z[y > 1]).sum()", "x: f32[3, 4]; y: idx4[3]; z: f32[3, 1]"),  # axes that are not known
     ("(x[y > 1] * x[y > 2]).sum()", "x: f32[3, 4]; y: idx4[3]"),

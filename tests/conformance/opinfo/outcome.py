@@ -90,7 +90,7 @@ def _rewritten(api: str, found: Sequence[Sample], values: bool, told: bool = Fal
         return results
 
 
-_CASTS = {torch.float64: "double", torch.int64: "long", torch.bool: "bool"}
+_CASTS = {torch.float64: "double", torch.int64: "long", torch.uint8: "byte", torch.bool: "bool"}
 
 
 def _telling(sample: Sample) -> str:

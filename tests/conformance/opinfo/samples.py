@@ -21,6 +21,8 @@ MOST = {torch.float64: 12, torch.int64: 6, torch.bool: 4}
 
 # Names under which torch's table has what a rule serves.
 NAMES_IN_TABLE = {"torch.selu": "nn.functional.selu", "torch.relu": "nn.functional.relu"}
+# Whose first argument torch's table has second.
+SECOND_FIRST = ("torch.where", "torch.einsum", "torch.nn.functional.embedding", "torch.special.polygamma")
 OPERATORS = {
     "add": "{} + {}", "sub": "{} - {}", "mul": "{} * {}", "true_divide": "{} / {}", "floor_divide": "{} // {}",
     "remainder": "{} % {}", "pow": "{} ** {}", "matmul": "{} @ {}", "bitwise_and": "{} & {}", "bitwise_or": "{} | {}",
@@ -105,8 +107,8 @@ def samples(api: str, entries: Sequence[Any], share: float = 1.0, template: str 
 def _written(api: str, given: Any, template: str) -> Sample:
     tensors: dict[str, torch.Tensor] = {}
     values = (given.input, *given.args)
-    if api == "torch.where":
-        values = (values[1], values[0], *values[2:])  # torch's table has the condition second
+    if api in SECOND_FIRST:
+        values = (values[1], values[0], *values[2:])
     positional = [_text(value, tensors) for value in values]
     keywords = {name: _text(value, tensors) for name, value in given.kwargs.items()}
     if api.endswith("__getitem__") and isinstance(given.args[0], tuple):
