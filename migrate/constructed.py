@@ -135,6 +135,13 @@ def changes_input(node: Node) -> bool:
     return isinstance(node, LayerNode) and node.in_place
 
 
+def first_layer(node: Node) -> LayerNode:
+    """The layer that a module of layers begins with; one without a name where that is not known."""
+    while isinstance(node, ListNode) and node.infix.startswith("/") and node.children:
+        node = node.children[0]
+    return node if isinstance(node, LayerNode) else LayerNode("")
+
+
 def _layout(one: str, other: str) -> str:
     if one == other or other == "any":
         return one

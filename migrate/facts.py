@@ -36,6 +36,8 @@ class FunctionFacts:
     found_given: dict[str, bool] = field(default_factory=dict)
     omitted: set[str] = field(default_factory=set)  # parameters of a method that some call leaves at None
     found_omitted: set[str] = field(default_factory=set)
+    kept: set[str] = field(default_factory=set)  # parameters that a caller of a forward pass reads after the call
+    found_kept: set[str] = field(default_factory=set)
     returns: Kind = field(default_factory=Never)
     overriding: Kind = field(default_factory=Never)  # what the methods of subclasses return in its place
     yields: Kind = field(default_factory=Never)  # what a generator gives
@@ -85,6 +87,7 @@ class FunctionFacts:
         self.params, self.found_params = self.found_params, {}
         self.given, self.found_given = self.found_given, {}
         self.omitted, self.found_omitted = self.found_omitted, set()
+        self.kept, self.found_kept = self.found_kept, set()
         self.reads, self.writes = self.found_reads, self.found_writes
         self.found_reads, self.found_writes = set(), set()
         self.entry_modes, self.found_entry_modes = self.found_entry_modes, {}

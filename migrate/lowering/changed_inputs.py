@@ -8,13 +8,15 @@ from collections.abc import Sequence
 import libcst as cst
 
 from migrate import nodes, usage
-from migrate.constructed import LayerNode, changes_input
+from migrate.constructed import LayerNode, changes_input, first_layer
 from migrate.diagnostics import Unsupported
 from migrate.kinds import Kind, Module
 from migrate.lowering.arguments import argument_names
 from migrate.lowering.liveness import Liveness
 from migrate.lowering.unit import known
 from migrate.rules.catalogue import RULES
+
+_TWICE_AS_ONCE = {"torch.nn.ReLU": "nn.relu", "torch.nn.ReLU6": "nn.relu6"}
 
 
 class ChangedInputs(Liveness):
@@ -65,9 +67,21 @@ class ChangedInputs(Liveness):
         name = self.changed_input(node)
         if not name:
             return
+        if self.facts is not None and name in self.facts.kept and name in self.env.shared:
+            raise Unsupported("MIG303", f"{name} is changed in place by {nodes.code(node)}, and read again by a caller")
         again = name not in self.rebound and self.live(name)
-        if self.reads.count(name) > 1 or again or any(map(self.live, self.other_names(name))):
+        alone = self.reads.count(name) == 1 and not any(map(self.live, self.other_names(name)))
+        function = self.changes_once(node)
+        if again and alone and function and not (self.nested or self.conditional):
+            self.before.append(nodes.statement(f"{name} = {function}({name})"))
+        elif again or not alone:
             raise Unsupported("MIG303", f"{name} is changed in place by {nodes.code(node)}, and read again")
+
+    def changes_once(self, node: cst.Call) -> str:
+        """The function that a module begins with, where doing it twice is doing it once; "" for others."""
+        kind = self.own_module(node.func)
+        begun = {first_layer(option).torch for option in kind.options} if isinstance(kind, Module) else set()
+        return _TWICE_AS_ONCE.get(begun.pop(), "") if len(begun) == 1 else ""
 
     def other_names(self, name: str) -> list[str]:
         """What else the tensor of a name is called, `identity = x`, until x is bound again."""

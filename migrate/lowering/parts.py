@@ -61,6 +61,10 @@ class Parts:
         """An annotation that names types of torch's, with those that stand for them."""
         raise NotImplementedError
 
+    def live(self, name: str) -> bool:
+        """Whether the value that a name has now is read by what follows."""
+        raise NotImplementedError
+
     def gives(self, node: Expr) -> bool:
         """Whether nothing here can see an argument change."""
         raise NotImplementedError

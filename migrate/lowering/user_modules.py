@@ -65,8 +65,16 @@ class UserModules(OptionsByName, Builders, LayerWeights):
             if names:
                 merge(facts.found_params, names[0], argument)
                 facts.found_given[names[0]] = facts.found_given.get(names[0], True) and self.gives(written)
+                read = isinstance(written, cst.Name) and (
+                    self.reads.count(written.value) > 1 or self.reads_later(written)
+                )
+                facts.found_kept |= {names[0]} if read else set()
             result = join(result, join(facts.returns, facts.overriding))
         return result
+
+    def reads_later(self, name: cst.Name) -> bool:
+        """Whether what a name stands for is read after this statement."""
+        return name.value not in self.rebound and self.live(name.value)
 
     def construct_user(self, node: cst.Call, callee: Value, kind: ModuleClass) -> Value:
         """`Net(...)`: its arguments become dataclass fields, so lists become tuples, which can be hashed."""
