@@ -153,12 +153,12 @@ def stores(nodes: cst.CSTNode | Iterable[cst.CSTNode]) -> list[str]:
 
 def changes(node: cst.CSTNode) -> list[str]:
     """The plain names that a piece of code binds, and those of what it changes in place."""
-    return [*stores(node), *_changes_of(node)]
+    return [*stores(node), *changed_in_place(node)]
 
 
 @functools.lru_cache(nodes.REMEMBERED)
-def _changes_of(node: cst.CSTNode) -> tuple[str, ...]:
-    """Names whose value changes without being bound: `x.add_(y)`, `x[i] = y`."""
+def changed_in_place(node: cst.CSTNode) -> tuple[str, ...]:
+    """The plain names whose value changes without being bound: `x.add_(y)`, `x[i] = y`."""
     roots: list[cst.CSTNode] = []
     for one in every(node, (cst.Call, cst.AssignTarget, cst.AugAssign), closed=cst.FunctionDef):
         if isinstance(one, cst.AssignTarget | cst.AugAssign):
@@ -170,7 +170,7 @@ def _changes_of(node: cst.CSTNode) -> tuple[str, ...]:
 
 def is_in_place(method: str) -> bool:
     """Whether a method is named as torch names those that change their tensor: `add_`."""
-    return method.endswith("_") and not method.startswith("__")
+    return method.endswith("_") and not method.startswith("__") and method != "requires_grad_"
 
 
 def calls(node: cst.CSTNode) -> list[cst.Call]:

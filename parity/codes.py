@@ -85,6 +85,12 @@ CODES: dict[str, Code] = {
         "The jaxpr of the first step holds a primitive that the interpreter of high precision does not know, a ball of "
         "python-flint left a comparison open (`--oracle mpmath` has no balls), or python-flint is not installed.",
     ),
+    "PAR114": Code(
+        "Every loss is 0",
+        "Both sides report a loss of 0 at every step, from which nothing follows: a rewrite that trains nothing would "
+        "do so, too. Draws of one shape are the same numbers under the harness, so a script that draws its inputs and "
+        "its targets in the same shape compares a thing with itself. Load data, or draw targets in another way.",
+    ),
     "PAR201": Code(
         "The torch script failed",
         "The original script ended by an exception under the harness, on the CPU, in a copy of its folder. The end of "

@@ -165,6 +165,8 @@ def _judged(runs: Runs, sides: Sides, rungs: Sequence[Rung], perturbed_runs: int
         )
         if side.error
     ]
+    if theirs.losses and not any(theirs.losses) and not any(ours.losses):
+        errors.append(f"PAR114: {runs.script}: every loss is 0 on both sides, from which nothing follows")
     notes = [*sides.notes, *theirs.notes, *ours.notes, *(rung.note for rung in rungs if rung.note)]
     notes += [f"PAR109: {rung.name}: not compared" for rung in rungs if rung.verdict is Verdict.NOT_COMPARED]
     if len(theirs.losses) == len(ours.losses) < runs.steps and not errors:

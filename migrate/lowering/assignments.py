@@ -288,8 +288,9 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
         if isinstance(kind, Scheduler) and kind.place == NOWHERE:
             return self.new_scheduler(line, small, targets[0], value)
         if len(targets) == 1 and isinstance(targets[0], cst.Name) and nodes.dotted(node) == targets[0].value:
+            kind = self.leaf_at(self.place_of(targets[0]), kind, small.value)
             self.bind(targets[0], kind, value.layout)
-            return []  # x = x.contiguous()
+            return self.first_gradients(kind.place) if isinstance(kind, Leaf) else []  # x = x.contiguous()
         if len(targets) == 1 and isinstance(targets[0], cst.Tuple) and _same_names(targets[0], node):
             for number, element in enumerate(targets[0].elements):
                 self.bind(element.value, part_kind(kind, number, len(targets[0].elements)))

@@ -83,6 +83,8 @@ class RegionFinding(RegionStatements):
 
     def starts(self, statement: Statement) -> bool:
         """Whether a statement goes through a model, or takes a tensor or weights that gradients are taken of."""
+        if self.changes_leaf(statement):
+            return False
         return self.goes_through(statement) or bool(self.dependency(statement).models)
 
     def phase(self, statements: Sequence[Statement], first: int) -> tuple[list[int], list[int]]:
@@ -202,6 +204,11 @@ class RegionFinding(RegionStatements):
         needed = self.with_bystanders(statements, own, needed, sorting)
         for number in own:
             statement = statements[number]
+            if number in needed and self.changes_leaf(statement):
+                if not sorting.movable(statement):
+                    sorting.problem = f"`{first_line(statement)}` changes a tensor that gradients are taken of"
+                sorting.before.append(statement)
+                continue
             if number in needed:
                 inside = number in sorting.traced | sorting.weighed
                 inside = inside or self.starts_sum(statement, statements[number + 1 : own[-1] + 1])

@@ -102,12 +102,19 @@ class GradientFlow(Scope):
         without = isinstance(statement, cst.With) and any(
             isinstance(item.item, cst.Call) and self.stops_gradients(item.item) for item in statement.items
         )
-        if without:
+        if without or self.makes_leaf(statement):
             return Dependency(statement, frozenset(), stores, frozenset())
         attached = self.attached(statement)
         loads = set(usage.loads(attached))
         models = self.models_called(attached) | self.leaves_in(loads) | self.weights_taken(attached)
         return Dependency(statement, frozenset(loads), stores, frozenset(models))
+
+    def makes_leaf(self, statement: Statement) -> bool:
+        """Whether a statement says of a tensor that gradients are taken of it: they end there."""
+        small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
+        if not isinstance(small, cst.Assign) or not asks_for_gradients(small.value):
+            return False
+        return isinstance(self.kind_of(small.targets[0].target), Leaf)
 
     def reached(self, history: Sequence[Statement], loss: cst.BaseExpression) -> set[Place]:
         """The models that a loss, computed by the statements, takes gradients of."""
@@ -310,6 +317,22 @@ class _Detached(cst.CSTTransformer):
         func = original_node.func
         detaching = isinstance(func, cst.Attribute) and func.attr.value in _DETACHING
         return cst.Name("None") if detaching else updated_node
+
+
+def asks_for_gradients(node: cst.BaseExpression) -> bool:
+    """`torch.zeros(3, requires_grad=True)`, `x.requires_grad_()`."""
+    if not isinstance(node, cst.Call):
+        return False
+    if any(arg.keyword and arg.keyword.value == "requires_grad" for arg in node.args):
+        return any(
+            nodes.is_literal(arg.value, True)
+            for arg in node.args
+            if arg.keyword and arg.keyword.value == "requires_grad"
+        )
+    func = node.func
+    if not isinstance(func, cst.Attribute) or func.attr.value != "requires_grad_":
+        return False
+    return not node.args or nodes.is_literal(node.args[0].value, True)
 
 
 def first_line(statement: Statement) -> str:

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate import nodes, usage
+from migrate import usage
 from migrate.kinds import Kind, Leaf, Place, Tensor
 from migrate.lowering.accumulation import Accumulation
-from migrate.lowering.gradient_flow import GradientFlow
+from migrate.lowering.gradient_flow import GradientFlow, asks_for_gradients
 from migrate.lowering.scope import HOST_CONTEXTS, NOWHERE
 from migrate.nodes import Expr, Statement
 from migrate.states import GRADS, PARAMS, State
+
+_MAKERS = "torch.optim."
 
 
 class Leaves(Accumulation, GradientFlow):
@@ -24,7 +26,7 @@ class Leaves(Accumulation, GradientFlow):
         """What a name holds after an assignment: a leaf where that asks for gradients, on the host."""
         if not isinstance(kind, Tensor) or place == NOWHERE:
             return kind
-        asked = _asks_for_gradients(written) and not self.starts_a_sum(place.name)
+        asked = asks_for_gradients(written) and not self.starts_a_sum(place.name)
         if self.context not in HOST_CONTEXTS or self.under_jit or self.nested or not asked:
             self.script.leaves.discard(place)
             return kind
@@ -32,9 +34,15 @@ class Leaves(Accumulation, GradientFlow):
         return Leaf(kind.dtype, kind.rank, kind.optional, kind.origins, place)
 
     def starts_a_sum(self, name: str) -> bool:
-        """Whether what follows gives a name to something else, and asks for no gradient of it: `l2 = l2 + ...`."""
+        """Whether what follows gives a name to something else, asks for no gradient of it, and trains it by no
+        optimizer: `l2 = l2 + ...`."""
         block = self.blocks[-1] if self.blocks else None
         later = block.statements[block.index + 1 :] if block is not None else []
+        made = [
+            call for call in usage.calls(cst.Module(later)) if (self.torch_name(call.func) or "").startswith(_MAKERS)
+        ]
+        if any(name in usage.loads(call) for call in made):
+            return False
         read = {path for statement in later for path in usage.paths(statement)}
         return f"{name}.grad" not in read and name in usage.stores(later)
 
@@ -59,19 +67,3 @@ class Leaves(Accumulation, GradientFlow):
             return None
         self.write(State(PARAMS, kind.place))
         return kind
-
-
-def _asks_for_gradients(node: Expr) -> bool:
-    """`torch.zeros(3, requires_grad=True)`, `x.requires_grad_()`."""
-    if not isinstance(node, cst.Call):
-        return False
-    if any(arg.keyword and arg.keyword.value == "requires_grad" for arg in node.args):
-        return any(
-            nodes.is_literal(arg.value, True)
-            for arg in node.args
-            if arg.keyword and arg.keyword.value == "requires_grad"
-        )
-    func = node.func
-    if not isinstance(func, cst.Attribute) or func.attr.value != "requires_grad_":
-        return False
-    return not node.args or nodes.is_literal(node.args[0].value, True)

@@ -112,7 +112,7 @@ class MethodCalls(ValueCalls):
             return self.torch_call(f"{kind.name}.{method}", node)
         if isinstance(kind, ProjectModule) or (isinstance(kind, AutogradFunction) and method == "apply"):
             return self.value_call(node, self.expr(func))
-        if isinstance(kind, Tensor) and method.endswith("_") and isinstance(func.value, cst.Name):
+        if isinstance(kind, Tensor) and usage.is_in_place(method) and isinstance(func.value, cst.Name):
             return self.changed_before(node, func)
         if isinstance(kind, Tensor):
             return self.tensor_call(f"Tensor.{method}", node, base)

@@ -10,7 +10,7 @@ import libcst as cst
 
 from migrate import nodes, suites
 from migrate.diagnostics import Unsupported
-from migrate.kinds import UNKNOWN, Accelerator, Function, Kind, Leaf, Optimizer, Scaler
+from migrate.kinds import UNKNOWN, Accelerator, Function, Kind, Leaf, Optimizer, Scaler, Tensor
 from migrate.lowering.blocks import Block
 from migrate.lowering.members import MemberLoops
 from migrate.lowering.one_line import taken_apart
@@ -162,7 +162,10 @@ class PlainTerms(Precision, MemberLoops):
 
     def plain_change(self, small: cst.BaseSmallStatement) -> cst.BaseSmallStatement:
         """`w.data -= d`, `w.data = w.data - d`, `w.data.sub_(d)` and `w.data = v` change a tensor that gradients are
-        taken of."""
+        taken of; `x.requires_grad_()` and `x.requires_grad = True` say of one made before that they are."""
+        asked = self.asks_for_gradients(small)
+        if asked is not None:
+            return cst.Assign([cst.AssignTarget(asked)], cst.Call(cst.Attribute(asked, cst.Name("requires_grad_"))))
         if isinstance(small, cst.AugAssign):
             leaf = self.leaf_of_data(small.target)
             return small if leaf is None else small.with_changes(target=leaf)
@@ -182,6 +185,20 @@ class PlainTerms(Precision, MemberLoops):
             if leaf is not None:
                 return cst.Expr(call.with_changes(func=call.func.with_changes(value=leaf)))
         return small
+
+    def asks_for_gradients(self, small: cst.BaseSmallStatement) -> cst.Name | None:
+        """The name of a tensor that gradients are taken of from this statement on; None for other statements."""
+        node: Expr | None = None
+        if isinstance(small, cst.Assign) and len(small.targets) == 1 and nodes.is_literal(small.value, True):
+            node = small.targets[0].target
+        elif isinstance(small, cst.Expr) and isinstance(small.value, cst.Call):
+            args = small.value.args
+            node = small.value.func if not args or nodes.is_literal(args[0].value, True) else None
+        if not isinstance(node, cst.Attribute) or not isinstance(node.value, cst.Name) or self.under_jit:
+            return None
+        kind = self.kind_of(node.value)
+        plain = isinstance(kind, Tensor) and not isinstance(kind, Leaf) and node.value.value in self.env.kinds
+        return node.value if plain and node.attr.value in ("requires_grad", "requires_grad_") else None
 
     def leaf_of_data(self, node: Expr) -> cst.Name | None:
         """The name of a leaf in `w.data`; None for other expressions."""

@@ -11,6 +11,7 @@ from migrate.kinds import Device, Kind, Leaf, Model, Optimizer, Place, Scheduler
 from migrate.lowering.gradient_flow import GradientFlow
 from migrate.lowering.region import call_of, method_call_of
 from migrate.nodes import Statement
+from migrate.walking import every
 
 CLIPPING = (
     "torch.nn.utils.clip_grad_norm_",
@@ -27,6 +28,15 @@ class RegionStatements(GradientFlow):
         if isinstance(statement, cst.FunctionDef | cst.ClassDef):
             return False
         return bool(self.models_called(statement) or self.leaves_in(set(usage.loads(statement))))
+
+    def changes_leaf(self, statement: Statement) -> bool:
+        """Whether a statement changes a tensor in place that gradients are taken of: no gradient flows through that,
+        and what comes after works on the tensor as it is then."""
+        if isinstance(statement, cst.FunctionDef | cst.ClassDef):
+            return False
+        added = [one.target.value for one in every(statement, cst.AugAssign) if isinstance(one.target, cst.Name)]
+        changed = {*usage.changed_in_place(statement), *added}
+        return bool(self.leaves_in(changed)) and not self.models_called(statement)
 
     def disturbs(self, statement: Statement) -> bool:
         """Whether a statement must stay between a backward pass and a step: it leaves the block, or works on models,

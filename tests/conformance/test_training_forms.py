@@ -87,6 +87,14 @@ FORMS = {
     "tensors in the place of a model": "scale = torch.full((2,), 0.5, requires_grad=True)\n"
     "shift = torch.zeros(2).requires_grad_()\noptimizer = optim.SGD([scale, shift], lr=0.1, momentum=0.9)\n"
     + LOOP.replace("model(x)", "model(x) * scale + shift"),
+    "a tensor that is trained from then on, and kept within bounds": "image = x.clone()\nimage.requires_grad_(True)\n"
+    "optimizer = optim.Adam([image], lr=0.3)\nwanted = (model(x) + 1).detach()\n"
+    + LOOP.replace(
+        "    optimizer.zero_grad()\n",
+        "    with torch.no_grad():\n        image.clamp_(-1, 1)\n    optimizer.zero_grad()\n",
+    ).replace("criterion(model(x), y)", "criterion(model(image), wanted)"),
+    "a tensor whose flag is set": "shift = torch.zeros(3)\nshift.requires_grad = True\n"
+    "optimizer = optim.SGD([shift], lr=0.3)\n" + LOOP.replace("model(x)", "model(x + shift)"),
     "a tensor updated by hand": "scale = torch.full((2,), 0.5, requires_grad=True)\n"
     + LOOP.replace("    optimizer.zero_grad()\n", "")
     .replace("model(x)", "model(x) * scale * scale.data")

@@ -302,6 +302,13 @@ def test_what_the_oracle_cannot_evaluate_decides_nothing(tmp_path):
     assert result.verdicts[-1].verdict is Verdict.NOT_COMPARED
 
 
+def test_losses_of_zero_decide_nothing(tmp_path: Path) -> None:
+    """A rewrite that trains nothing would show them, too."""
+    zero = [(file, "loss = ", "loss = 0.0 * ") for file in ("train.py", "train_jax.py")]
+    result = _compare(_project(tmp_path, "mlp", *zero), steps=2)
+    assert (result.passed, result.exit_code, result.code) == (False, 2, "PAR114")
+
+
 def test_a_crash_after_a_difference_is_a_difference(tmp_path: Path) -> None:
     edits = [
         ("train_jax.py", "1e-3", "1e-2"),
