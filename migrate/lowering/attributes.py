@@ -15,7 +15,7 @@ from migrate.kinds import Items, Kind, Module, Never, SelfModule, Tied, join
 from migrate.lowering.elements import element_kind, only_option
 from migrate.lowering.given_parts import own_given
 from migrate.lowering.layer_weights import LayerWeights
-from migrate.lowering.module_lists import ModuleLists, bare_lambda
+from migrate.lowering.module_lists import ModuleLists, bare_lambda, taking_last
 from migrate.lowering.named_weights import NamedWeights
 from migrate.lowering.parameter_lists import PARAMETERS, ParameterLists
 from migrate.lowering.shared_modules import SharedModules
@@ -133,11 +133,7 @@ class Attributes(NamedWeights, ParameterLists, ModuleLists, LayerWeights, Shared
         plain = isinstance(option, LayerNode) and not option.weights and option.passage == Passage()
         if last is None or not plain or not isinstance(option, LayerNode):
             return value
-        function, arguments = value.node, []
-        if isinstance(function, cst.Call) and nodes.dotted(function.func) == "partial":
-            function, arguments = function.args[0].value, list(function.args[1:])
-        given = cst.Arg(linen.channels_first(nodes.name("x"), last.rank))
-        moved = linen.channels_last(cst.Call(function, [given, *arguments]), last.rank)
+        moved = linen.channels_last(taking_last(value.node, last.rank), last.rank)
         node = nodes.expression("lambda x: {x}", x=moved)
         return Value(node, Module((replace(option, passage=last),)))
 

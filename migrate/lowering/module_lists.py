@@ -10,7 +10,7 @@ import libcst as cst
 from migrate import nodes
 from migrate.constructed import ChoiceNode, LayerNode, ListNode, Node, Passage, passage_of
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Items, Module, Never
+from migrate.kinds import Items, Kind, Module, Never
 from migrate.lowering.elements import element_kind
 from migrate.lowering.loops_written_out import LoopsWrittenOut
 from migrate.nodes import Expr
@@ -146,9 +146,38 @@ class ModuleLists(LoopsWrittenOut):
             tree = ListNode(joined.options, infix, dynamic=True, passage=passage)
         if infix == "/layers_":
             if "mixed" in (passage.entry, passage.exit):
-                raise Unsupported("MIG201", f"{nodes.code(value)} {_MIXED}")
+                node, passage = self.moving_once(value, node)
+                tree = replace(tree, passage=passage)
             node = self.sequential(nodes.bare(node) if isinstance(node, cst.ListComp | cst.Name) else node)
         return Value(node, Module((tree,)))
+
+    def moving_once(self, value: Expr, made: Expr) -> tuple[Expr, Passage]:
+        """`[*convolutions, nn.Flatten(), nn.Linear(n, 10)]`: the function between layers that want their channels in
+        different places moves them itself, so that the layers keep their numbers. Returns the list, and its passage."""
+        elements = value.elements if isinstance(value, cst.List) else []
+        if not isinstance(made, cst.List) or len(made.elements) != len(elements):
+            raise Unsupported("MIG201", f"{nodes.code(value)} {_MIXED}")
+        with self.unit.discarding():
+            kinds = [self.expr(element.value).kind for element in elements]
+        entry, layout, rank, first_rank = "any", "any", 0, 0
+        row: list[cst.BaseElement] = []
+        for element, kind in zip(made.elements, kinds, strict=True):
+            starred = isinstance(element, cst.StarredElement)
+            group = kind.joined() if isinstance(kind, Items) else kind
+            group = element_kind(kind) if starred and isinstance(kind, Module) else group
+            passage = passage_of(group.options) if isinstance(group, Module) else Passage("mixed", "mixed")
+            if passage.entry == "first" and layout == "last" and not starred and _is_function(group):
+                moved = nodes.expression("lambda x: {x}", x=taking_last(element.value, rank))
+                element, passage = element.with_changes(value=moved), replace(passage, entry="last", rank=rank)
+            apart = "any" not in (layout, passage.entry) and layout != passage.entry
+            if apart or "mixed" in (passage.entry, passage.exit):
+                raise Unsupported("MIG201", f"{nodes.code(value)} {_MIXED}")
+            if entry == "any" and passage.entry != "any":
+                entry, first_rank = passage.entry, passage.rank
+            if passage.exit != "any":
+                layout, rank = passage.exit, passage.rank or rank
+            row.append(element)
+        return made.with_changes(elements=row), Passage(entry, layout, first_rank or rank)
 
     def sequential(self, layers: Expr) -> Expr:
         """`nn.Sequential(layers)`, of a tuple where a function makes whole models of it."""
@@ -201,6 +230,19 @@ class ModuleLists(LoopsWrittenOut):
         return Value(
             lowered.node, Module((ListNode((child,) * len(entries), "_", keys=tuple(key for key, _ in entries)),))
         )
+
+
+def _is_function(kind: Kind) -> bool:
+    """Whether a module is a layer without weights."""
+    return isinstance(kind, Module) and all(isinstance(one, LayerNode) and not one.weights for one in kind.options)
+
+
+def taking_last(function: Expr, rank: int) -> cst.Call:
+    """What a function makes of `x`, whose channels it wants first and `x` has last."""
+    arguments: list[cst.Arg] = []
+    if isinstance(function, cst.Call) and nodes.dotted(function.func) == "partial":
+        function, arguments = function.args[0].value, list(function.args[1:])
+    return cst.Call(function, [cst.Arg(linen.channels_first(nodes.name("x"), rank)), *arguments])
 
 
 def bare_lambda(node: Expr) -> Expr:

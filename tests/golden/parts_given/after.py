@@ -104,7 +104,7 @@ def make_layers(widths, batch_norm=False, training=False):
             layers += [BatchNorm(use_running_average=not training)]
         layers += [nn.relu]
         channels = width
-    return nn.Sequential(tuple(layers))
+    return nn.Sequential((*layers, lambda x: jax.lax.collapse(x.transpose(0, 3, 1, 2), start_dimension=1)))
 
 
 class FeedForward(nn.Module):
@@ -144,7 +144,7 @@ class Net(nn.Module):
         self.blocks = [self.block.clone(_deep_clone=True, _reset_names=True) for _ in range(self.depth)]
 
     def __call__(self, x):
-        x = jax.lax.collapse(self.features(x.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2), 1)
+        x = self.features(x.transpose(0, 2, 3, 1))
         for block in self.blocks:
             x = block(x)
         return self.head(x)

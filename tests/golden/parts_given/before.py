@@ -18,7 +18,7 @@ def make_layers(widths, batch_norm=False):
             layers += [nn.BatchNorm2d(width)]
         layers += [nn.ReLU(inplace=True)]
         channels = width
-    return nn.Sequential(*layers)
+    return nn.Sequential(*layers, nn.Flatten())
 
 
 class FeedForward(nn.Module):
@@ -50,7 +50,7 @@ class Net(nn.Module):
         self.head = head
 
     def forward(self, x):
-        x = self.features(x).flatten(1)
+        x = self.features(x)
         for block in self.blocks:
             x = block(x)
         return self.head(x)
