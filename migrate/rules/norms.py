@@ -91,14 +91,15 @@ def norm(call: Call) -> Expr:
 
 @rule("torch.linalg.norm", signature="input, ord=None, dim=None, keepdim=False, *, dtype=None", dtype="float")
 def linalg_norm(call: Call) -> Expr:
-    """Of the flattened tensor without `dim` and `ord`; two axes are those of matrices.
+    """Of the flattened tensor without `dim` and `ord`; two axes are those of matrices. With ord=2 and without `dim` the
+    gradient at 0 is NaN unless the source shows a vector.
 
     >>> torch.linalg.norm(x)  # x: f32[2, 3]
     optax.safe_norm(x, 0.0)
     >>> torch.linalg.norm(x, dim=-1, keepdim=True)  # x: f32[2, 3]
     optax.safe_norm(x, 0.0, axis=-1, keepdims=True)
     >>> torch.linalg.norm(x, ord=1, dim=(1, 2))  # x: f32[2, 3, 4]
-    jnp.linalg.norm(x, ord=1, axis=(1, 2))
+    jnp.linalg.norm(absolute(x), ord=1, axis=(1, 2))
     >>> torch.linalg.norm(x, 3, dim=1)  # x: f32[2, 3]
     vector_norm(x, ord=3, axis=1)
     """
@@ -107,11 +108,18 @@ def linalg_norm(call: Call) -> Expr:
     order = _order(call, "ord")
     of_vectors = isinstance(call.kind("dim"), Number) and call.has("dim")
     of_vectors |= call.rank("input") == 1 or (isinstance(order, int | float) and abs(order) not in (1, 2, math.inf))
-    if not call.has("ord") or (of_vectors and order == 2):
+    if not call.has("ord") or order == "fro" or (of_vectors and order == 2):
         return _euclidean(call, call.node("input"), given)
     if of_vectors:
         return of_order(call, call.node("input"), "ord", given)
-    return nodes.call("jnp.linalg.norm", call.node("input"), **_given(call, "ord", "dim", "keepdim"))
+    return nodes.call("jnp.linalg.norm", _of_sums(call, "input"), **_given(call, "ord", "dim", "keepdim"))
+
+
+def _of_sums(call: Call, name: str) -> Expr:
+    """What a norm of matrices is of: where it is the largest sum of absolute values, their gradient at 0 is torch's."""
+    x = call.node(name)
+    sums = nodes.literal(call.node("ord")) == 1 or _infinite(call.node("ord"))
+    return nodes.call(call.snippet("absolute"), x) if sums and call.traced else x
 
 
 @rule("torch.linalg.vector_norm", signature="x, ord=2, dim=None, keepdim=False, *, dtype=None", dtype="float")
@@ -137,14 +145,14 @@ def matrix_norm(call: Call) -> Expr:
     >>> torch.linalg.matrix_norm(x)  # x: f32[2, 3, 4]
     optax.safe_norm(x, 0.0, axis=(-2, -1))
     >>> torch.linalg.matrix_norm(x, ord=1, keepdim=True)  # x: f32[2, 3, 4]
-    jnp.linalg.matrix_norm(x, ord=1, keepdims=True)
+    jnp.linalg.matrix_norm(absolute(x), ord=1, keepdims=True)
     """
     call.only("dtype", None)
     call.only("dim", (-2, -1))
     if not call.has("ord"):
         over = {"axis": nodes.expression("(-2, -1)")}
         return _euclidean(call, call.node("A"), over | _given(call, "keepdim"), "vector_norm")
-    return nodes.call("jnp.linalg.matrix_norm", call.node("A"), **_given(call, "ord", "keepdim"))
+    return nodes.call("jnp.linalg.matrix_norm", _of_sums(call, "A"), **_given(call, "ord", "keepdim"))
 
 
 @rule("torch.dist", "Tensor.dist", signature="input, other, p=2", dtype="float")

@@ -15,9 +15,9 @@ import torch
 
 from tests.conformance.examples import rules
 
-DTYPES = (torch.float64, torch.int64, torch.bool)
+DTYPES = (torch.float64, torch.int64, torch.bool, torch.complex128)
 # Samples of one operation and dtype: torch has up to 1,200, which repeat each other. Floats carry the gradients.
-MOST = {torch.float64: 12, torch.int64: 6, torch.bool: 4}
+MOST = {torch.float64: 12, torch.int64: 6, torch.bool: 4, torch.complex128: 12}
 
 # Names under which torch's table has what a rule serves.
 NAMES_IN_TABLE = {"torch.selu": "nn.functional.selu", "torch.relu": "nn.functional.relu"}
@@ -88,8 +88,8 @@ def samples(api: str, entries: Sequence[Any], share: float = 1.0, template: str 
     """Samples of an API, of each dtype, evenly taken from all that torch has; `share` of the usual number."""
     for op in entries:
         for dtype in DTYPES:
-            if not op.supports_dtype(dtype, "cpu"):
-                continue
+            if not op.supports_dtype(dtype, "cpu") or (dtype.is_complex and op.supports_dtype(torch.float64, "cpu")):
+                continue  # complex numbers where an operation is of them alone
             torch.manual_seed(0)
             random.seed(0)
             grad = dtype.is_floating_point and op.supports_autograd
