@@ -47,6 +47,7 @@ class Script:
     frozen_last: dict[Place, frozenset[str]] = field(default_factory=dict)  # the same at the end of the round before
     switched: dict[Place, set[bool]] = field(default_factory=dict)  # models frozen or not while the script runs
     updated: set[tuple[str, Place]] = field(default_factory=set)  # scopes, and models that they have trained by now
+    finished: set[tuple[str, Place]] = field(default_factory=set)  # those of which all weights were frozen after that
     proportional: dict[Place, bool] = field(default_factory=dict)  # optimizer -> schedulers only scale its rates
     saved_whole: dict[str, set[str]] = field(default_factory=dict)  # classes of models saved as they are -> their modes
     whole_files: dict[str, str] = field(

@@ -43,7 +43,7 @@ class Closures(UserCalls, Accumulation):
         states = [params, State(OPT_STATE, kind.place), grads]
         made = nodes.call(nodes.expression(f"{kind.place.name}.step"), closure, *map(self.read, states))
         targets = [*map(self.write, states), bound or nodes.name("_")]
-        self.script.updated.add((self.scope, self.root(params.place)))
+        self.note_training(params)
         if bound is not None:
             self.bind(bound, Tensor("float", 0))
         return [nodes.statement("{t} = {c}", t=nodes.bare_tuple(targets), c=made)]

@@ -168,6 +168,7 @@ def _next_round(script: Script) -> None:
     script.called_first, script.found_called_first = script.found_called_first, set()
     script.zeroed_first, script.found_zeroed_first = script.found_zeroed_first, set()
     script.updated.clear()
+    script.finished.clear()
     script.frozen_last, script.frozen = script.frozen, {}
     _own_keys(script)
 

@@ -175,17 +175,22 @@ class Selections(StateAccess):
 
     def freeze(self, selection: Selection, on: bool, node: cst.CSTNode) -> None:
         """`requires_grad = False` of some weights before training. Whole models that are switched off and on while it
-        trains lose nothing: each step takes the gradients of the models that it trains alone."""
+        trains lose nothing: each step takes the gradients of the models that it trains alone. Neither do those that
+        have trained by then and are frozen for good."""
         for place, leaves in selection.leaves:
             root = self.root(place)
+            whole = set(leaves) == {leaf.flax for leaf in leaves_of(self.script, root)}
             if self.facts is None and not self.loops and not self.conditions:
+                if (self.scope, root) in self.script.updated and whole and not on:
+                    self.script.finished.add((self.scope, root))
+                    continue
                 if (self.scope, root) in self.script.updated:
                     raise Unsupported("MIG401", f"{nodes.code(node)}: weights are frozen after it has trained")
                 if on and still_of(self.script, root) & set(leaves):
                     raise Unsupported("MIG401", f"{nodes.code(node)}: of a weight that was made without a gradient")
                 before = self.script.frozen.get(root, frozenset())
                 self.script.frozen[root] = before | set(leaves) if not on else before - set(leaves)
-            elif self.conditions or set(leaves) != {leaf.flax for leaf in leaves_of(self.script, root)}:
+            elif self.conditions or not whole:
                 raise Unsupported("MIG401", f"{nodes.code(node)}: which weights are frozen is told while it runs")
             else:
                 self.script.switched.setdefault(root, set()).add(on)

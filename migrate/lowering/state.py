@@ -121,6 +121,13 @@ class StateAccess(Detached):
         known = facts is not None and facts.qualname in self.script.by_value and is_module(facts.owner)
         return known and self.unit.scope in self.script.module_keys
 
+    def note_training(self, state: State) -> None:
+        """Notes that this scope has changed a piece of state of a model by now."""
+        known = (self.scope, self.root(state.place))
+        if state.what == PARAMS and known in self.script.finished:
+            raise Unsupported("MIG401", f"{state.place.name} is trained again after all of its weights were frozen")
+        self.script.updated.add(known)
+
     def gradients(self, place: Place) -> Expr:
         """The gradients that a script itself reads: those that its last step returned, or that wait outside the step
         functions."""

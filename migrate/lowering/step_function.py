@@ -228,7 +228,7 @@ class StepFunctions(StepInputs, Clipping):
         for found in step.states:
             if self.state_name(found) in step.outputs:
                 written[self.state_name(found)] = self.write(found)
-                self.script.updated.add((self.scope, self.root(found.place)))
+                self.note_training(found)
         metrics = "metrics" if "metrics" not in self.unit.taken else "step_metrics"
         results = [*(written.get(output, nodes.name(output)) for output in step.outputs), nodes.name(metrics)]
         targets = nodes.tuple_of(results, parentheses=False)

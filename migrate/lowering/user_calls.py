@@ -246,7 +246,7 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
             value = self.fresh_key() if state.what == KEY else self.read(outer)
             if state in facts.writes and state.what != KEY:
                 self.write(outer)
-                self.script.updated.add((self.scope, self.root(outer.place)))
+                self.note_training(outer)
             state_of[self.state_name(state)] = value
         if not state_of:
             return args

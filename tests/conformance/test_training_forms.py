@@ -201,6 +201,12 @@ optimizer = optim.SGD([{"params": weights}, {"params": biases, "lr": 0.2, "weigh
 """
     + LOOP,
     "frozen part": FREEZE + SGD + LOOP,
+    "frozen after it has trained": BOTH
+    + SGD
+    + LOOP.replace("10", "4")
+    + FREEZE.replace(".features", "")
+    + "optimizer = optim.SGD(other.parameters(), lr=0.1)\n"
+    + LOOP.replace("model(x), y", "other(x), model(x)"),
     "frozen after the optimizer": SGD + "model.features.requires_grad_(False)\n" + LOOP,
     "frozen by name": "for name, p in model.named_parameters():\n    if 'head' not in name:\n"
     "        p.requires_grad = False\n" + SGD + LOOP,
@@ -607,6 +613,7 @@ def test_ten_steps(name: str, float64: None, capsys: pytest.CaptureFixture[str])
     ("text", "said"),
     [
         (SGD + LOOP + FREEZE + LOOP, "frozen after it has trained"),
+        (SGD + LOOP + FREEZE.replace(".features", "") + LOOP, "trained again after all of its weights were frozen"),
         ("if len(x) > 3:\n    model.features.requires_grad_(False)\n" + SGD + LOOP, "told while it runs"),
         (
             "small = [p for p in model.parameters() if p.numel() < 9]\noptimizer = optim.SGD(small)\n" + LOOP,
