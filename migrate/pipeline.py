@@ -10,6 +10,7 @@ from migrate.diagnostics import Diagnostic, Fatal, Report, Severity, our_fault
 from migrate.emit import THIRD_PARTY, emit
 from migrate.lowering import Lowered, lower_project
 from migrate.manifest import Manifest
+from migrate.memory import seldom_searched
 from migrate.notebook import Notebook
 from migrate.project import Member, Project, single
 from migrate.source import SourceFile
@@ -90,6 +91,7 @@ def convert(source: SourceFile) -> Conversion:
     return Conversion(output.text, project.manifest, Report.of(found))
 
 
+@seldom_searched()
 def convert_project(project: Project, data_parallel: bool = False) -> ProjectConversion:
     """Rewrites the files of a project, each part of it that shares no file with the others on its own. A bug of our own
     (MIG900) costs the file that it shows in, which is then copied as it is. `data_parallel`: batches are split over all

@@ -23,6 +23,7 @@ from migrate.extracted import extracted
 from migrate.imports import SUFFIX, Written
 from migrate.library_modules import role
 from migrate.lowering import Input
+from migrate.memory import seldom_searched
 from migrate.passed_through import PACKAGE
 from migrate.qualified import FILE
 from migrate.reached_files import Found, absolute, converted_files, imported_first, reached_files, shown, used_files
@@ -144,6 +145,7 @@ def _below(folder: Path, skipped: set[Path]) -> Iterator[Path]:
         yield from (Path(here, name) for name in sorted(files) if name.endswith(SUFFIXES))
 
 
+@seldom_searched()
 def read_project(files: Sequence[Path]) -> Project:
     """The project of some files: they, and what they reach by imports. Raises Fatal where the only file named cannot be
     read."""
