@@ -17,7 +17,9 @@ Expr = cst.BaseExpression
 Statement = cst.SimpleStatementLine | cst.BaseCompoundStatement
 AnyNode = TypeVar("AnyNode", bound=cst.CSTNode)
 
-REMEMBERED = 30_000  # pieces of code: the same statements are asked about again and again
+# Pieces of code, of which the same is asked again and again: as many as the largest projects have. With fewer, each
+# round of the lowering would find that what the one before it has worked out is forgotten by now.
+REMEMBERED = 200_000
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _PREFIX = "__filled_"
 _ATOMS = (
