@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -73,7 +74,10 @@ def _unchanged(source: SourceFile, lowered: Lowered) -> bool:
     if lowered.helpers or lowered.snippets:
         return False
     made = [statement for _, statements in lowered.body for statement in statements]
-    return cst.Module(made).code == cst.Module(list(source.module.body)).code
+    written = source.module.body
+    if len(made) == len(written) and all(map(operator.is_, made, written)):
+        return True
+    return cst.Module(made).code == cst.Module(list(written)).code
 
 
 def _with_helpers(parts: Sequence[tuple[int, tuple[Statement, ...]]], helpers: Iterable[Helper]) -> list[Statement]:

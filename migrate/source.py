@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import io
 import re
 import tokenize
@@ -38,8 +39,12 @@ class SourceFile:
 
     def line(self, number: int) -> str:
         """The text of a line (from 1), "" where there is none."""
-        lines = self.text.splitlines()
-        return lines[number - 1] if 0 < number <= len(lines) else ""
+        return self.lines[number - 1] if 0 < number <= len(self.lines) else ""
+
+    @functools.cached_property
+    def lines(self) -> list[str]:
+        """The text by lines."""
+        return self.text.splitlines()
 
 
 def _first(node: cst.CSTNode, positions: Mapping[cst.CSTNode, CodeRange]) -> CodeRange | None:

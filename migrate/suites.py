@@ -193,7 +193,7 @@ def refusal(code: str, message: str, originals: Sequence[Statement]) -> Statemen
 
 def in_place_of(originals: Sequence[Statement], made: Statement) -> Statement:
     """A statement below the text of those that it stands for, in comments."""
-    source = cst.Module(list(originals)).code.strip("\n").splitlines()
+    source = "".join(map(nodes.code, originals)).strip("\n").splitlines()
     lines = [cst.EmptyLine(comment=cst.Comment(f"# {text}".rstrip())) for text in source if text.strip()]
     blank = [line for line in originals[0].leading_lines[:1] if line.comment is None]
     return made.with_changes(leading_lines=[*blank, *lines])

@@ -77,8 +77,10 @@ class ControlFlow(ChosenWeights, Branches, ToldModes, Precision, DataLoading, Op
         self.use(node.test, test)
         if isinstance(test.kind, Tensor) and self.under_jit:
             return [*settled, *suites.with_comments(self.traced_branch(node, test), node)]
-        if isinstance(node.test, cst.Call | cst.UnaryOperation) and nodes.code(test.node) in ("True", "False"):
-            return [*settled, *self.taken_side(node, nodes.code(test.node) == "True")]
+        answered = isinstance(node.test, cst.Call | cst.UnaryOperation) and isinstance(test.node, cst.Name)
+        truth = nodes.code(test.node) if answered else ""
+        if truth in ("True", "False"):
+            return [*settled, *self.taken_side(node, truth == "True")]
         start = self.env.copy()
         self.conditions.append(node.test)
         self.told_tensor(node.test)
@@ -120,8 +122,7 @@ class ControlFlow(ChosenWeights, Branches, ToldModes, Precision, DataLoading, Op
             self.modes_told(node.test, after_body.modes, modes)
         if not body and orelse is None and _pure(node.test):
             return settled
-        alike = isinstance(orelse, cst.Else) and nodes.code(cst.Module(body)) == nodes.code(cst.Module(rest))
-        if body and alike and _pure(node.test):  # device = ... on either side
+        if body and isinstance(orelse, cst.Else) and _pure(node.test) and _alike(body, rest):  # device = ... on both
             return [*settled, *suites.with_comments(body, node)]
         if not body and isinstance(orelse, cst.Else):
             negated = nodes.expression("not {test}", test=layouts.first(test))
@@ -340,6 +341,11 @@ def _caught(node: Expr) -> list[Expr]:
 def _pure(node: Expr) -> bool:
     """Whether evaluating an expression changes nothing: names, attributes, literals, comparisons of them, questions."""
     return all((nodes.dotted(call.func) or "").rpartition(".")[2] in _QUESTIONS for call in usage.calls(node))
+
+
+def _alike(body: Sequence[Statement], other: Sequence[Statement]) -> bool:
+    """Whether two blocks are written alike."""
+    return cst.Module(list(body)).code == cst.Module(list(other)).code
 
 
 _QUESTIONS = frozenset(

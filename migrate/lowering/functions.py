@@ -183,10 +183,9 @@ class Functions(HostInitializers, HandedOver, Initialisation, UserCalls):
 def _one_draw(body: list[Statement], key: str) -> list[Statement]:
     """A function that draws once uses the key it was given as it is."""
     split = f"{key}, subkey = jax.random.split({key})"
-    if cst.Module(body).code.count("jax.random.split(") != 1:
-        return body
-    position = next((i for i, s in enumerate(body) if nodes.code(s).strip() == split), None)
-    if position is None:
+    drawing = (i for i, s in enumerate(body) if "subkey" in usage.stores(s))
+    position = next((i for i in drawing if nodes.code(body[i]).strip() == split), None)
+    if position is None or cst.Module(body).code.count("jax.random.split(") != 1:
         return body
     taken = {"subkey": nodes.name(key)}
     following = [nodes.substituted(statement, taken) for statement in body[position + 1 :]]

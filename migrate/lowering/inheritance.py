@@ -218,7 +218,9 @@ def _calls_super(node: cst.FunctionDef, method: str) -> bool:
 
 def is_super_init(statement: Statement) -> bool:
     """Whether a statement is `super().__init__(...)`."""
-    text = nodes.code(statement).strip() if isinstance(statement, cst.SimpleStatementLine) else ""
+    if not isinstance(statement, cst.SimpleStatementLine) or "super" not in usage.loads(statement):
+        return False
+    text = nodes.code(statement)
     return "super(" in text and ".__init__(" in text
 
 

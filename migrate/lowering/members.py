@@ -55,7 +55,7 @@ class MemberLoops(Unnamed, Builders, LoopsWrittenOut):
         apart = self.members_apart(statement)
         if apart is not None:
             return apart
-        known = {path: members[path] for path in set(usage.paths(statement)) & members.keys()}
+        known = {path: kind for path, kind in members.items() if path in usage.paths(statement)}
         if not known and not any(map(self.lists_objects, _displays(statement))):
             return [statement]
         key = (statement, tuple(sorted((path, kind.names, kind.keys) for path, kind in known.items())))
@@ -153,7 +153,7 @@ class MemberLoops(Unnamed, Builders, LoopsWrittenOut):
         if not isinstance(small, cst.Assign) or len(small.targets) != 1 or statement in self.unit.apart:
             return self.unit.apart.get(statement) if isinstance(small, cst.Assign) else None
         path, value = nodes.dotted(small.targets[0].target), small.value
-        if path is None:
+        if path is None or not usage.calls(value):
             return None
         received = self.members_received(statement, small, value)
         if received is not None:

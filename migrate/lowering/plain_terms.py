@@ -6,9 +6,11 @@
 
 from __future__ import annotations
 
+import functools
+
 import libcst as cst
 
-from migrate import nodes, suites
+from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
 from migrate.kinds import UNKNOWN, Accelerator, Function, Kind, Leaf, Optimizer, Scaler, Tensor
 from migrate.lowering.blocks import Block
@@ -77,7 +79,7 @@ class PlainTerms(Precision, MemberLoops):
             return self.plain_block(statement) if inner is None else [p for each in inner for p in self.plain(each)]
         if isinstance(statement, cst.If):
             return self.plain_branch(statement)
-        if not isinstance(statement, cst.SimpleStatementLine):
+        if not isinstance(statement, cst.SimpleStatementLine) or _is_plain(statement):
             return [statement]
         pieces = taken_apart(self.unit, statement)
         if pieces != [statement]:
@@ -312,6 +314,13 @@ class PlainTerms(Precision, MemberLoops):
         for plain in made:
             self.unit.precisions.setdefault(plain, precision)
         return made
+
+
+@functools.lru_cache(nodes.REMEMBERED)
+def _is_plain(line: cst.SimpleStatementLine) -> bool:
+    """Whether a line is in plain terms whatever its names are: nothing is called or chosen in it, no `data` changed."""
+    alone = len(line.body) == 1 and not isinstance(line.body[0], cst.Expr)
+    return alone and not usage.calls(line) and "data" not in usage.attributes(line)
 
 
 def _method(receiver: Expr, name: str, *given: Expr) -> cst.Call:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -13,6 +13,7 @@ from migrate import nodes, suites, usage
 from migrate.borrowed import Borrowed
 from migrate.changing import attributes_changed, changing
 from migrate.diagnostics import Diagnostic, Fatal, our_fault
+from migrate.facts import FunctionFacts
 from migrate.imports import Written
 from migrate.kept import names_of_kept
 from migrate.kinds import (
@@ -248,11 +249,19 @@ def _own_keys(script: Script) -> None:
         caller for name, facts in script.functions.items() if facts.seeds for caller in script.callers.get(name, ())
     }
     for facts in script.functions.values():
-        callers = script.callers.get(facts.qualname, [])
-        seeds = facts.qualname in seeding or ("manual_seed" in nodes.code(facts.node) and not facts.seeds)
-        alone = bool(callers) and all(is_module(c) and c not in script.module_seeds for c in callers)
-        alone = alone and len({id(site.node) for site in facts.calls}) == 1 and not facts.calls[0].repeated
-        facts.local_key = facts.needs_key and (seeds or alone)
+        facts.local_key = facts.needs_key and (_seeds(facts, seeding) or _runs_once(facts, script))
+
+
+def _seeds(facts: FunctionFacts, seeding: Set[str]) -> bool:
+    """Whether a function seeds torch itself, or calls what does."""
+    return facts.qualname in seeding or (not facts.seeds and "manual_seed" in nodes.code(facts.node))
+
+
+def _runs_once(facts: FunctionFacts, script: Script) -> bool:
+    """Whether one place calls a function, once, at the top level of a file that seeds nothing there."""
+    callers = script.callers.get(facts.qualname, [])
+    alone = bool(callers) and all(is_module(c) and c not in script.module_seeds for c in callers)
+    return alone and len({id(site.node) for site in facts.calls}) == 1 and not facts.calls[0].repeated
 
 
 def _has_loader(script: Script) -> bool:

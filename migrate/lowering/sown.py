@@ -29,8 +29,9 @@ class Sown(Scope):
         facts, target = self.script.classes[self.cls], small.targets[0].target
         names = usage.attributes_in(target)
         method = self.scope.rpartition(".")[2]
-        plain = not facts.bases and not self.script.is_base(facts.name)
-        if not names or not plain or not all(_only_kept(facts, method, name, small) for name in names):
+        if not names or facts.bases or self.script.is_base(facts.name):
+            return None
+        if not all(_only_kept(facts, method, name, small) for name in names):
             return None
         facts.sown |= set(names)
         self.script.sown |= set(names)

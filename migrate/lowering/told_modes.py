@@ -24,6 +24,8 @@ class ToldModes(Scope):
 
     def modes_where(self, test: Expr, holds: bool) -> None:
         """On one side of a branch, the modes that its test tells."""
+        if not self.env.told:
+            return
         flag, positive = flag_of(test)
         for place, told in self.env.told.items():
             if told.flag == flag:
@@ -49,8 +51,8 @@ def flag_of(test: Expr) -> tuple[str, bool]:
         return flag, not positive
     if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
         (compared,) = test.comparisons
-        sides = f"{nodes.code(test.left)} == {nodes.code(compared.comparator)}"
         if isinstance(compared.operator, cst.Equal | cst.NotEqual):
+            sides = f"{nodes.code(test.left)} == {nodes.code(compared.comparator)}"
             return sides.replace("'", '"'), isinstance(compared.operator, cst.Equal)
     return nodes.code(test), True
 

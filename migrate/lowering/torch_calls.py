@@ -178,8 +178,9 @@ class TorchCalls(Losses, PretrainedTables, Optimizers, Distributed, DataLoading,
             return self.with_or_without(rule, call, perhaps)
         refuse_by_kind(call)
         made = rule.function(call)
-        text = nodes.code(made.node if isinstance(made, Value) else made)
-        repeated = [n for n, v in call.bound.items() if _calls_more(v.node) and text.count(nodes.code(v.node)) > 1]
+        calling = {name: value.node for name, value in call.bound.items() if _calls_more(value.node)}
+        text = nodes.code(made.node if isinstance(made, Value) else made) if calling else ""
+        repeated = [name for name, node in calling.items() if text.count(nodes.code(node)) > 1]
         if repeated and not self.nested and not self.conditional and not rule.draws:
             call.bound = {
                 name: replace(value, node=self.held(value.node)) if name in repeated else value

@@ -36,12 +36,12 @@ class Unnamed(Scope):
         made, value = self.named_parts(small.value)
         if isinstance(small, cst.Return) and self.optimizes(small.value):
             made, value = [("optimizer", small.value)], nodes.name("optimizer")
-        last: cst.BaseSmallStatement = small.with_changes(value=value)
         kept = self.given_names(small.value) if isinstance(small, cst.Expr) else []
-        if kept:
-            last = cst.Assign([nodes.target(nodes.tuple_of(kept, parentheses=False) if kept[1:] else kept[0])], value)
         if not made and not kept:
             return None
+        last: cst.BaseSmallStatement = small.with_changes(value=value)
+        if kept:
+            last = cst.Assign([nodes.target(nodes.tuple_of(kept, parentheses=False) if kept[1:] else kept[0])], value)
         statements = [cst.SimpleStatementLine([cst.Assign([nodes.target(nodes.name(n))], v)]) for n, v in made]
         statements.append(line.with_changes(body=[last], leading_lines=[]))
         return self.one_after_another(line, statements)

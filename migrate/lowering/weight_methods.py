@@ -19,7 +19,6 @@ from migrate.lowering.any_weight import listed_for_one
 from migrate.lowering.functions import Functions
 from migrate.nodes import Statement
 from migrate.qualified import spelled
-from migrate.script import classes_in
 from migrate.walking import every
 
 _READING = ("parameters", "named_parameters", "state_dict")
@@ -91,15 +90,12 @@ class WeightMethods(Functions):
         """A constructor without what it prints of its weights, and a method that prints it once there are some."""
         statements = suites.suite_of(init.body.body)
         said = _about_weights(statements, facts.host_methods)
-        inside = any(
-            facts.name in classes_in(child)
-            for other in self.script.classes.values()
-            for child in other.children.values()
-        )
+        if not said or self.script.inside_others(facts.name):
+            return init, None
         known = {parameter.name.value for parameter in init.params.params}
         bound = {name for number in said for name in usage.stores(statements[number])}
         needed = {name for number in said for name in usage.loads(statements[number])} - bound - known
-        if not said or inside or needed & set(usage.stores(init.body)) or "report" in usage.attributes(init):
+        if needed & set(usage.stores(init.body)) or "report" in usage.attributes(init):
             return init, None
         kept = [statement for number, statement in enumerate(statements) if number not in said]
         moved = [statements[number] for number in said]
