@@ -23,6 +23,23 @@ class Draw:
     kind: Kind
 
 
+@dataclass(frozen=True)
+class Averaged:
+    """An average of a model: what an update `weighs`, after `{n}` of them; whether it is one of `buffers` as well."""
+
+    weighs: str
+    buffers: bool
+
+
+@dataclass(frozen=True)
+class SteppedUnder:
+    """When a scheduler is stepped: where this test holds, always where it is None. `follows`: it goes on from whatever
+    rate there is."""
+
+    test: cst.BaseExpression | None
+    follows: bool
+
+
 @dataclass
 class FunctionFacts:
     """What is known of a user's function: kinds of its parameters over all calls, and the state that it touches."""

@@ -317,7 +317,7 @@ class Optimizer(Kind):
 class Scheduler(Kind):
     """A torch learning-rate scheduler; `place` is ("", "") until it is assigned. `starts`: it sets a rate of its own as
     soon as it is made. `scales`: it only multiplies the rate. `cycles`: the hyperparameter that it changes beside it.
-    `plateau`: it follows a metric."""
+    `plateau`: it follows a metric. `follows`: it goes on from whatever rate there is."""
 
     place: Place
     optimizer: Place
@@ -325,6 +325,7 @@ class Scheduler(Kind):
     scales: bool = False
     cycles: str = ""
     plateau: bool = False
+    follows: bool = False
 
 
 @dataclass(frozen=True)

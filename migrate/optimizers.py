@@ -264,6 +264,7 @@ SCHEDULES: dict[str, ScheduleEntry] = {
     )
 }
 
+SWA = "torch.optim.swa_utils.SWALR"
 PLATEAU = "torch.optim.lr_scheduler.ReduceLROnPlateau"
 SEQUENTIAL = "torch.optim.lr_scheduler.SequentialLR"
 CHAINED = "torch.optim.lr_scheduler.ChainedScheduler"
@@ -274,6 +275,7 @@ COMPOSED: dict[str, str] = {
     "min_lr=0, eps=1e-8",
     SEQUENTIAL: "optimizer, schedulers, milestones, last_epoch=-1",
     CHAINED: "schedulers, optimizer=None",
+    SWA: "optimizer, swa_lr, anneal_epochs=10, anneal_strategy='cos', last_epoch=-1",
 }
 
 # torch loss class: the functional rule that it stands for

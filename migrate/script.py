@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from migrate.constructed import ChoiceNode, ClassNode, LayerNode, ListNode, Node
-from migrate.facts import ClassFacts, Example, FunctionFacts
+from migrate.facts import Averaged, ClassFacts, Example, FunctionFacts, SteppedUnder
 from migrate.kinds import Kind, Place
 
 INLINE = "@"  # between the class and the variable of a model that is made in place: "Sequential@model"
@@ -19,7 +19,7 @@ class Script:
     classes: dict[str, ClassFacts] = field(default_factory=dict)
     functions: dict[str, FunctionFacts] = field(default_factory=dict)
     places: dict[Place, str] = field(default_factory=dict)  # models made by the script -> class
-    averaging: dict[Place, str] = field(default_factory=dict)  # averages of models -> what an update weighs
+    averaging: dict[Place, Averaged] = field(default_factory=dict)  # averages of models
     handed: set[Place] = field(default_factory=set)  # models and optimizers that functions make for their callers
     made_as: dict[Place, Place] = field(default_factory=dict)  # such a model of a caller -> what it is to its maker
     given_up: set[Place] = field(default_factory=set)  # those that they have used: their weights are returned as well
@@ -67,6 +67,7 @@ class Script:
     cycled: dict[Place, str] = field(default_factory=dict)  # optimizers of which a scheduler changes that, too
     composed: set[Place] = field(default_factory=set)  # schedulers that are parts of others
     stepped: dict[Place, set[Place]] = field(default_factory=dict)  # optimizer -> the schedulers stepped for it
+    stepped_under: dict[Place, SteppedUnder] = field(default_factory=dict)  # scheduler -> when it is stepped
     # lists, dicts and attributes -> the models that gradients of what they hold flow to
     kept_outputs: dict[Place, set[Place]] = field(default_factory=dict)
     accumulated: set[Place] = field(default_factory=set)  # optimizers that step apart from backward

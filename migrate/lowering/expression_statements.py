@@ -125,8 +125,8 @@ class ExpressionStatements(Averaging, Setup, Calls, Checkpoints, Leaves, Optimiz
             raise Unsupported("MIG204", f"{nodes.code(node)} outside a function given to apply")
         if name in CLIPPING:
             return self.clip_statement(node)
-        if name == "torch.optim.swa_utils.update_bn" and self.keeps_no_statistics(node):
-            return []
+        if name == "torch.optim.swa_utils.update_bn":
+            return [] if self.keeps_no_statistics(node) else self.update_bn(node)
         if name in TABLE and TABLE[name].wraps and node.args:
             layer = nodes.code(node.args[0].value)
             text = f"{nodes.code(node)} changes a layer in place: write {layer} = {nodes.code(node)}"

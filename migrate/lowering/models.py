@@ -13,6 +13,7 @@ from migrate.kinds import Kind, Model, Place, Tensor
 from migrate.lowering.arguments import placed
 from migrate.lowering.host_draws import HostDraws
 from migrate.lowering.precision import Precision
+from migrate.lowering.scope import Scope
 from migrate.lowering.told_modes import ToldModes
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
@@ -186,7 +187,7 @@ class Models(ToldModes, Precision, HostDraws):
         assert kind.place is not None
         shared = self.shares(kind)
         model = kind.place.name if shared else "model"
-        applied = nodes.code(self.copy_of(nodes.name(model), kind.cls, _mode_given(mode)))
+        applied = nodes.code(copy_of(self, nodes.name(model), kind.cls, _mode_given(mode)))
         several = shared and len({found.name for found in self.script.places}) > 1
         decorator = "@jax.jit" if shared else '@jax.jit(static_argnames="model")'
         leading = ", ".join([*([] if shared else ["model"]), "params", "batch_stats"])
@@ -236,16 +237,7 @@ class Models(ToldModes, Precision, HostDraws):
             changes["dtype"] = self.precision
             if self.region is not None:
                 self.region.constants |= self.constants_of_precision()
-        return self.copy_of(node, kind.cls, changes)
-
-    def copy_of(self, node: Expr, cls: str, settings: Mapping[str, Expr]) -> Expr:
-        """A copy of a model with other settings. What its classes make follows its mode; parts are told theirs."""
-        inside = self.script.with_submodules(cls)
-        others = dict(settings)
-        if "training" in others and any(self.script.classes[name].holds_parts for name in inside):
-            self.unit.use_snippet("in_mode")
-            node = nodes.call("in_mode", node, others.pop("training"))
-        return nodes.call(cst.Attribute(node, cst.Name("clone")), **others) if others else node
+        return copy_of(self, node, kind.cls, changes)
 
     def shares(self, model: Model) -> bool:
         """Whether functions reach a model by its name; else it is a static argument of jit, which hashes it."""
@@ -265,7 +257,7 @@ class Models(ToldModes, Precision, HostDraws):
         if self.precision is not None:
             node = self.applied(node, kind, "eval")
         model = kind.place.name if shared else "model"
-        applied = nodes.code(self.copy_of(nodes.name(model), kind.cls, _mode_given(mode)))
+        applied = nodes.code(copy_of(self, nodes.name(model), kind.cls, _mode_given(mode)))
         variables = "{" + ", ".join(f'"{name}": {name}' for name in params) + "}"
         several = shared and len({found.name for found in self.script.places}) > 1
         wanted = ("eval_step" if mode == "eval" else "forward") + (f"_{model}" if several else "")
@@ -278,6 +270,16 @@ class Models(ToldModes, Precision, HostDraws):
 
         name = self.unit.helper(wanted, make, f"{decorator} {leading} {applied} {variables}")
         return name, [*([] if shared else [node]), *(self.read(one) for one in state)]
+
+
+def copy_of(scope: Scope, node: Expr, cls: str, settings: Mapping[str, Expr]) -> Expr:
+    """A copy of a model with other settings. What its classes make follows its mode; parts are told theirs."""
+    inside = scope.script.with_submodules(cls)
+    others = dict(settings)
+    if "training" in others and any(scope.script.classes[name].holds_parts for name in inside):
+        scope.unit.use_snippet("in_mode")
+        node = nodes.call("in_mode", node, others.pop("training"))
+    return nodes.call(cst.Attribute(node, cst.Name("clone")), **others) if others else node
 
 
 def _first_given(args: Sequence[cst.Arg], count: int) -> list[Expr]:

@@ -8,16 +8,20 @@ import libcst as cst
 
 from migrate import layouts, nodes, suites
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Optimizer, Scheduler
+from migrate.facts import SteppedUnder
+from migrate.kinds import Optimizer, Place, Scheduler
 from migrate.lowering.binding import Binding
 from migrate.lowering.closures import Closures
 from migrate.lowering.freezing import Freezing
 from migrate.lowering.parameter_loops import ParameterLoops
-from migrate.lowering.schedules import follow_rate
+from migrate.lowering.schedules import follow_rate, rate_in_state
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value, signature
 from migrate.states import COUNT, CYCLE, OPT_STATE, State
+from migrate.walking import every
 from migrate.weight_kinds import OptimizerGroups
+
+_ORDERED = (cst.GreaterThan, cst.GreaterThanEqual, cst.LessThan, cst.LessThanEqual)
 
 
 class OptimizerStatements(Closures, ParameterLoops, Freezing, Binding):
@@ -52,7 +56,9 @@ class OptimizerStatements(Closures, ParameterLoops, Freezing, Binding):
         assert isinstance(kind, Scheduler)
         stepped = self.script.stepped.setdefault(self.root(kind.optimizer), set())
         stepped.add(self.root(kind.place))
-        if len(stepped) > 1:
+        under = SteppedUnder(self.conditions[-1] if self.conditions else None, kind.follows)
+        self.script.stepped_under[self.root(kind.place)] = under
+        if len(stepped) > 1 and not self.take_over(stepped):
             raise Unsupported(
                 "MIG302", "two schedulers that change one learning rate; use SequentialLR or ChainedScheduler"
             )
@@ -66,11 +72,31 @@ class OptimizerStatements(Closures, ParameterLoops, Freezing, Binding):
         counted = nodes.statement("{steps} += 1", steps=steps)
         if node.args:
             counted = nodes.statement("{steps} = {n}", steps=steps, n=self.node(node.args[0].value))
-        given = {"learning_rate": nodes.expression("{s}({n})", s=base.node, n=steps)}
+        rate = nodes.expression("{s}({n})", s=base.node, n=steps)
+        if kind.follows:
+            before = nodes.expression("float({rate})", rate=rate_in_state(self, kind.optimizer))
+            rate = nodes.expression("{s}({n}, {before})", s=base.node, n=steps, before=before)
+        given = {"learning_rate": rate}
         if kind.cycles:
             cycle = self.read(State(CYCLE, kind.place))
             given[kind.cycles] = nodes.expression("{cycle}({n})", cycle=cycle, n=steps)
         return [counted, self.set_hyperparameters(kind.optimizer, given)]
+
+    def take_over(self, stepped: set[Place]) -> bool:
+        """Whether of two schedulers one is stepped until some epoch and the other one from then on, `if epoch > start:`
+        and `else:`, and that goes on from the rate that there is."""
+        found = [self.script.stepped_under.get(place) for place in stepped]
+        if len(found) != 2 or not any(one is not None and one.follows for one in found):
+            return False
+        tests = [one.test if one is not None else None for one in found]
+        return any(
+            one is not None
+            and other is not None
+            and nodes.code(other) == nodes.code(cst.UnaryOperation(cst.Not(), nodes.parenthesized(one)))
+            and any(isinstance(target.operator, _ORDERED) for target in every(one, cst.ComparisonTarget))
+            and not any(isinstance(part.operator, cst.Modulo) for part in every(one, cst.BinaryOperation))
+            for one, other in (tests, tests[::-1])
+        )
 
     def new_optimizer(
         self, line: cst.SimpleStatementLine, small: cst.Assign, target: cst.BaseAssignTargetExpression, value: Value

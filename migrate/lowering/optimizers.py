@@ -12,7 +12,7 @@ from migrate.diagnostics import Unsupported
 from migrate.kinds import Items, Number, Optimizer, Scheduler
 from migrate.lowering.labels import FROZEN
 from migrate.lowering.parameter_groups import Grouped, ParameterGroups
-from migrate.lowering.schedules import Schedules, follow_rate
+from migrate.lowering.schedules import Schedules, follow_rate, rate_in_state
 from migrate.lowering.scope import NOWHERE
 from migrate.nodes import Expr
 from migrate.optimizers import OPTIMIZERS, OptimizerEntry
@@ -177,9 +177,7 @@ class Optimizers(Schedules, ParameterGroups):
                 raise Unsupported("MIG401", f"{nodes.code(node)}: one of several parameter groups")
             return Value(node, OptimizerGroups(kind.optimizer, one=True))
         follow_rate(self, node, kind)
-        state = self.read(State(OPT_STATE, kind.optimizer))
-        made = nodes.expression('optax.tree_utils.tree_get({state}, "learning_rate").item()', state=state)
-        return Value(made, Number())
+        return Value(nodes.expression("{rate}.item()", rate=rate_in_state(self, kind.optimizer)), Number())
 
 
 def _parameters(torch: str, node: cst.Call) -> tuple[Expr, list[cst.Arg]]:

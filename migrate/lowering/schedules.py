@@ -12,11 +12,12 @@ from migrate.diagnostics import Unsupported
 from migrate.kinds import Items, Number, Optimizer, Place, Scheduler
 from migrate.lowering.arguments import Arguments
 from migrate.lowering.scope import NOWHERE, Scope
+from migrate.lowering.state import StateAccess
 from migrate.lowering.unit import SNIPPETS
 from migrate.nodes import Expr
-from migrate.optimizers import CHAINED, COMPOSED, PLATEAU, SCHEDULES
+from migrate.optimizers import CHAINED, COMPOSED, PLATEAU, SCHEDULES, SWA
 from migrate.rules.rule import Call, Value, signature
-from migrate.states import COUNT, State
+from migrate.states import COUNT, OPT_STATE, State
 from migrate.targets.template import fill
 from migrate.weight_kinds import OptimizerGroups
 
@@ -24,7 +25,7 @@ from migrate.weight_kinds import OptimizerGroups
 _PROPORTIONAL = ("LambdaLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts")
 
 
-class Schedules(Arguments):
+class Schedules(Arguments, StateAccess):
     """Constructors of schedulers."""
 
     def template_filled(self, text: str, call: Call) -> Expr:
@@ -87,13 +88,16 @@ class Schedules(Arguments):
             given = {key: call.node(key) for key in call.bound if key != "optimizer" and call.has(key)}
             self.unit.use_snippet("ReduceLROnPlateau")
             return Value(nodes.call("ReduceLROnPlateau", rate, **given), Scheduler(NOWHERE, optimizer, plateau=True))
+        if name == SWA:
+            return self.annealed(call)
         parts, kinds = self.parts(call)
         for kind in kinds:
             if kind.place != NOWHERE:
                 self.script.composed.add(kind.place)
         optimizer = kinds[0].optimizer
         rate = self.rates.get(self.root(optimizer))
-        if any(kind.optimizer != optimizer or kind.plateau or kind.cycles for kind in kinds) or rate is None:
+        alone = any(kind.plateau or kind.cycles or kind.follows for kind in kinds)
+        if alone or any(kind.optimizer != optimizer for kind in kinds) or rate is None:
             raise Unsupported("MIG302", f"{name} of such schedulers")
         if name == CHAINED:
             if not all(kind.scales for kind in kinds):
@@ -104,6 +108,17 @@ class Schedules(Arguments):
         call.only("last_epoch", -1)
         made = nodes.call("optax.join_schedules", parts, call.node("milestones"))
         return Value(made, Scheduler(NOWHERE, optimizer, starts=True))
+
+    def annealed(self, call: Call) -> Value:
+        """`SWALR(...)`, which goes on from the rate that another scheduler has left."""
+        call.only("last_epoch", -1)
+        optimizer, _ = self.scheduled_optimizer(call)
+        if nodes.is_literal(call.node("anneal_epochs"), 0) or isinstance(call.kind("swa_lr"), Items):
+            raise Unsupported("MIG302", f"{call.api}: anneal_epochs=0, or a rate for each parameter group")
+        self.script.proportional[self.root(optimizer)] = False
+        call.bound = {**call.bound, **_translated(call)}
+        text = "swa_schedule({swa_lr}, anneal_epochs={anneal_epochs?10}, linear={anneal_strategy?False})"
+        return Value(self.template_filled(text, call), Scheduler(NOWHERE, optimizer, follows=True))
 
     def parts(self, call: Call) -> tuple[Expr, Sequence[Scheduler]]:
         """The schedulers in a list."""
@@ -118,6 +133,8 @@ class Schedules(Arguments):
         """The rate that a scheduler has set, as a number."""
         if kind.plateau:
             return nodes.expression("{s}.lr", s=node)
+        if kind.follows:
+            return nodes.expression("{rate}.item()", rate=rate_in_state(self, kind.optimizer))
         return nodes.expression("float({s}({n}))", s=node, n=self.read(State(COUNT, kind.place)))
 
 
@@ -145,3 +162,9 @@ def follow_rate(scope: Scope, node: cst.Subscript, kind: OptimizerGroups) -> Non
     root = scope.root(kind.optimizer)
     scope.script.scheduled.add(root)
     scope.script.proportional[root] = False
+
+
+def rate_in_state(scope: StateAccess, optimizer: Place) -> Expr:
+    """The rate that an optimizer keeps in its state."""
+    state = scope.read(State(OPT_STATE, optimizer))
+    return nodes.expression('optax.tree_utils.tree_get({state}, "learning_rate")', state=state)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 from unittest.mock import Mock
@@ -74,7 +75,7 @@ class Case:
         text = SCRIPT.replace("OPTIMIZER", self.optimizer).replace("LOSS", self.loss).replace("TARGET", self.target)
         text = text.replace("OUT", "3" if self.target == LABELS else "2").replace("LAST", self.last)
         text = text.replace(
-            "SCHEDULER\n", f"scheduler = optim.lr_scheduler.{self.scheduler}\n" if self.scheduler else ""
+            "SCHEDULER\n", f"scheduler = optim.{_in_package(self.scheduler)}\n" if self.scheduler else ""
         )
         argument = "loss.item()" if self.scheduler.startswith("ReduceLROnPlateau") else ""
         return text.replace("    STEP\n", f"    scheduler.step({argument})\n" if self.scheduler else "")
@@ -128,6 +129,13 @@ OPTIMIZER_CASES = optimizers(
 )
 
 SCHEDULED = "SGD(model.parameters(), lr=0.3, momentum=0.5)"
+
+
+def _in_package(scheduler: str) -> str:
+    """A scheduler with the module of torch.optim that it is in."""
+    return scheduler if scheduler.startswith("swa_utils.") else f"lr_scheduler.{scheduler}"
+
+
 SCHEDULE_CASES = [
     Case(SCHEDULED, scheduler)
     for scheduler in (
@@ -153,6 +161,8 @@ SCHEDULE_CASES = [
         "optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=15)], milestones=[5])",
         "ChainedScheduler([optim.lr_scheduler.ConstantLR(optimizer, 0.1, 4), "
         "optim.lr_scheduler.ExponentialLR(optimizer, 0.9)])",
+        "swa_utils.SWALR(optimizer, swa_lr=0.05)",
+        "swa_utils.SWALR(optimizer, 0.3, anneal_epochs=7, anneal_strategy='linear')",
     )
 ]
 SCHEDULE_CASES += [
@@ -224,15 +234,17 @@ def test_twenty_steps(case: Case, float64: None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("registry", "cases", "attribute", "prefix"),
+    ("registry", "cases", "attribute", "path"),
     [
-        (OPTIMIZERS, OPTIMIZER_CASES, "optimizer", "torch.optim."),
-        (SCHEDULES | COMPOSED, SCHEDULE_CASES, "scheduler", "torch.optim.lr_scheduler."),
+        (OPTIMIZERS, OPTIMIZER_CASES, "optimizer", str),
+        (SCHEDULES | COMPOSED, SCHEDULE_CASES, "scheduler", _in_package),
     ],
 )
-def test_every_entry_is_tried(registry: dict[str, object], cases: list[Case], attribute: str, prefix: str) -> None:
+def test_every_entry_is_tried(
+    registry: dict[str, object], cases: list[Case], attribute: str, path: Callable[[str], str]
+) -> None:
     closures = {"torch.optim.LBFGS"}  # its step takes a closure: a form of training of its own
-    tried = {prefix + getattr(case, attribute).partition("(")[0] for case in cases}
+    tried = {"torch.optim." + path(getattr(case, attribute)).partition("(")[0] for case in cases}
     assert tried == set(registry) - closures
 
 
