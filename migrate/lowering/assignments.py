@@ -88,6 +88,9 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
             by_name = self.named_state(line, targets[0], small.value)
             if by_name is not None:
                 return by_name
+            if len(targets) == 1 and self.goes_into_row(nodes.dotted(targets[0]) or "", small.value):
+                self.define(targets, small.value)
+                return []
             chosen = None if isinstance(small.value, cst.Name) else self.selection(small.value)
             if chosen is not None and len(targets) == 1 and isinstance(targets[0], cst.Name):
                 return self.named_selection(line, small, targets[0], chosen)

@@ -22,6 +22,7 @@ from migrate.rules.rule import Value
 from migrate.script import layers_in
 from migrate.walking import every
 
+_ROW = "torch.nn.Sequential"
 _CONTAINERS = ("torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict")
 
 
@@ -71,6 +72,32 @@ class GivenParts(Scope):
         if len(itself) > 1:
             raise Unsupported("MIG201", f"{target.value} is given to several modules, which share its weights")
         return (itself + copied)[0] if itself + copied else ""
+
+    def goes_into_row(self, name: str, value: Expr | None) -> bool:
+        """Whether a name stands for a module that one `net = nn.Sequential(b1, b2)` of this block takes, and nothing
+        else reads: it is written out there."""
+        if self.cls or self.building or self.context not in HOST_CONTEXTS or self.loops or self.conditions:
+            return False
+        if not isinstance(value, cst.Call) or not self.makes_part(value):
+            return False
+        scope = self.facts.node.body if self.facts is not None else self.unit.source.module
+        read, bound = usage.loads(scope), usage.stores(scope)
+        once = read.count(name) == 1 == bound.count(name) and all(bound.count(one) < 2 for one in usage.loads(value))
+        return once and name in {arg.value.value for arg in self.in_rows(scope) if isinstance(arg.value, cst.Name)}
+
+    def in_rows(self, scope: cst.CSTNode) -> list[cst.Arg]:
+        """What calls of `nn.Sequential` take whose value has a name."""
+        named = [one.value for one in every(scope, cst.Assign) if isinstance(one.targets[0].target, cst.Name)]
+        rows = [call for call in named if isinstance(call, cst.Call) and self.torch_name(call.func) == _ROW]
+        return [arg for row in rows for arg in row.args]
+
+    def row_written_out(self, node: Expr) -> Expr:
+        """`nn.Sequential(b1, b2)` with the modules that those names stand for in their places."""
+        if not isinstance(node, cst.Call) or self.torch_name(node.func) != _ROW:
+            return node
+        meant = {name: self.env.definitions.get(name) for name in usage.loads([arg.value for arg in node.args])}
+        inside = {name: value for name, value in meant.items() if value and self.goes_into_row(name, value)}
+        return node.with_changes(args=[nodes.substituted(arg, inside) for arg in node.args]) if inside else node
 
     def makes_part(self, call: cst.Call) -> bool:
         """Whether a call makes a module: a layer, one of the user's, or what a builder returns."""

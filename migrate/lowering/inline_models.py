@@ -36,6 +36,7 @@ class InlineModels(Setup, Binding):
 
     def constructed(self, node: Expr, target: cst.CSTNode) -> Value:
         """The value of an assignment; what torch layers do in it is noted for the model that it makes."""
+        node = self.row_written_out(node)
         holder = self.holder_of(target, node)
         if holder:
             return self.given(node, holder)

@@ -258,9 +258,39 @@ def list_in_lines(elements: Sequence[Expr]) -> cst.List:
     """A list of layers, one to a line where there are several."""
     if len(elements) < 2:
         return cst.List([cst.Element(element) for element in elements])
+    elements = [_further_in(element) for element in elements]
     made = [cst.Element(e, comma=cst.Comma(whitespace_after=_NEWLINE)) for e in elements[:-1]]
     made.append(cst.Element(elements[-1], comma=cst.Comma(whitespace_after=_END)))
     return cst.List(made, lbracket=cst.LeftSquareBracket(_NEWLINE))
+
+
+def _further_in(node: Expr) -> Expr:
+    """A row of layers that stands in another one, a step further in."""
+    layers = node.args[0].value if isinstance(node, cst.Call) and len(node.args) == 1 else None
+    if not isinstance(node, cst.Call) or not isinstance(layers, cst.List | cst.Tuple):
+        return node
+    elements = [
+        element.with_changes(
+            value=_further_in(element.value),
+            comma=element.comma.with_changes(whitespace_after=_deeper(element.comma.whitespace_after))
+            if isinstance(element.comma, cst.Comma)
+            else element.comma,
+        )
+        for element in layers.elements
+    ]
+    if isinstance(layers, cst.List):
+        opened = layers.lbracket.with_changes(whitespace_after=_deeper(layers.lbracket.whitespace_after))
+        layers = layers.with_changes(elements=elements, lbracket=opened)
+    else:
+        opened = [paren.with_changes(whitespace_after=_deeper(paren.whitespace_after)) for paren in layers.lpar]
+        layers = layers.with_changes(elements=elements, lpar=opened)
+    return node.with_changes(args=[node.args[0].with_changes(value=layers)])
+
+
+def _deeper(space: cst.BaseParenthesizableWhitespace) -> cst.BaseParenthesizableWhitespace:
+    if not isinstance(space, cst.ParenthesizedWhitespace):
+        return space
+    return space.with_changes(last_line=cst.SimpleWhitespace(space.last_line.value + "    "))
 
 
 def dict_in_lines(entries: Sequence[tuple[str, Expr]]) -> cst.Dict:

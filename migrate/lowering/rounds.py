@@ -202,8 +202,8 @@ def _round(unit: Unit) -> _Body:
         script.module_keys.discard(unit.scope)
     if len(unit.others) > 1:
         script.gone[unit.scope] = _gone(unit, statements, made)
-    if lowering.module_needs_key and not lowering.ran_key:
-        _insert_key(unit, made)
+    if lowering.module_needs_key:
+        _insert_key(unit, made, lowering.ran_key)
     return made
 
 
@@ -227,12 +227,15 @@ def _module_suite(lowering: Lowering, statements: Sequence[Statement]) -> _Body:
     return made
 
 
-def _insert_key(unit: Unit, made: _Body) -> None:
-    """Makes the key right before the first statement that uses it."""
+def _insert_key(unit: Unit, made: _Body, seeded: bool) -> None:
+    """Makes the key right before the first statement that uses it, unless a seed has made it by then. `seeded`: one
+    does so for sure, there or later."""
     for position, (index, statements) in enumerate(made):
         for number, statement in enumerate(statements):
             if isinstance(statement, cst.FunctionDef | cst.ClassDef):
                 continue
+            if seeded and usage.first_access([statement], unit.key) == "store":
+                return
             if unit.key in usage.loads(statement):
                 key = nodes.statement(f"{unit.key} = jax.random.key(0)").with_changes(
                     leading_lines=statement.leading_lines
