@@ -151,9 +151,11 @@ def _agreement_markdown() -> str:
         "nothing has written to, only shapes and types.\n",
         f"{total} That is {total.agrees / total.samples:.1%}; of those that are not refused, "
         f"{total.agrees / (total.samples - total.refused):.1%}. Some samples ask for what "
-        "depends on the type or the axes of a tensor, mostly an axis of one that has none, which torch accepts: where "
-        "the source shows them, the same call is refused by a code or agrees (measured as well), else JAX raises an "
-        "error as it traces. Of other errors, and of what differs, each API says the cause.\n",
+        "depends on the type or the axes of a tensor: two in three for an axis or a grid of one that has no axes, "
+        "which torch accepts; the others for images without a batch, for integers and booleans of what JAX has of "
+        "floats or numbers alone, and for masks as indices. Where the source shows type and axes, the same call is "
+        "refused by a code or agrees (measured as well), else JAX raises an error as it traces. Of other errors, and "
+        "of what differs, each API says the cause.\n",
         "| operator | samples | agree | refused by code | refused where shown | error in JAX | differ |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
