@@ -133,7 +133,8 @@ class Functions(HostInitializers, HandedOver, Initialisation, UserCalls):
     def _body(inner: Functions, facts: FunctionFacts) -> list[Statement]:
         body = inner.suite(facts.node.body.body, cyclic=True)
         inner.finish_inits()
-        if facts.local_key and not inner.ran_key:
+        early = usage.first_access(body, inner.unit.key) == "load"  # before the seed
+        if facts.local_key and (early or not inner.ran_key):
             made = nodes.statement(f"{inner.unit.key} = jax.random.key({inner.own_seed(facts)})")
             body = suites.after_docstring(body, [made])
         if facts.draws_globally:
