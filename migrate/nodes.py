@@ -6,7 +6,7 @@ import ast
 import dataclasses
 import functools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar, cast
 
 import libcst as cst
@@ -16,10 +16,8 @@ from migrate.walking import is_node, parts
 Expr = cst.BaseExpression
 Statement = cst.SimpleStatementLine | cst.BaseCompoundStatement
 AnyNode = TypeVar("AnyNode", bound=cst.CSTNode)
+Result = TypeVar("Result")
 
-# Pieces of code, of which the same is asked again and again: as many as the largest projects have. With fewer, each
-# round of the lowering would find that what the one before it has worked out is forgotten by now.
-REMEMBERED = 200_000
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _PREFIX = "__filled_"
 _ATOMS = (
@@ -39,6 +37,26 @@ _ATOMS = (
     cst.SetComp,
     cst.Ellipsis,
 )
+
+
+# As many pieces of code as the largest projects have. With fewer, each round of the lowering would find that what the
+# one before it has worked out is forgotten by now.
+_REMEMBERED = 200_000
+_forgetting: list[Callable[[], None]] = []
+
+
+def remembered(function: Callable[[AnyNode], Result]) -> Callable[[AnyNode], Result]:
+    """What a function says of a node, worked out once while a project is converted: nodes do not change, and the same
+    are asked about again and again."""
+    kept = functools.lru_cache(_REMEMBERED)(function)
+    _forgetting.append(kept.cache_clear)
+    return kept
+
+
+def forget() -> None:
+    """Lets go of all nodes that something is remembered of: no other project has them."""
+    for clear in _forgetting:
+        clear()
 
 
 # What needs no parentheses as an argument.
@@ -204,7 +222,7 @@ def dict_of(items: Iterable[tuple[str, Expr]]) -> cst.Dict:
     )
 
 
-@functools.lru_cache(REMEMBERED)
+@remembered
 def code(node: cst.CSTNode) -> str:
     """The source text of `node` alone."""
     return cst.Module([]).code_for_node(node)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from migrate import checks
+from migrate import checks, nodes
 from migrate.deep import deeply
 from migrate.diagnostics import Diagnostic, Fatal, Report, Severity, our_fault
 from migrate.emit import THIRD_PARTY, emit
@@ -105,6 +105,7 @@ def _converted(project: Project, data_parallel: bool) -> ProjectConversion:
     name = project.scripts[0].name if len(project.scripts) == 1 else project.root.name
     for part in project.components():
         made, manifest = convert_part(part, name, data_parallel)
+        nodes.forget()
         outputs += made
         models += [model for model in manifest.models if model not in models]
     return ProjectConversion(tuple(outputs), Manifest(name, "linen", tuple(models)))

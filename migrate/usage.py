@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import functools
 import re
 from collections.abc import Container, Iterable, Sequence
 
@@ -130,7 +129,7 @@ class _Names(cst.CSTVisitor):
             walk(target, self)
 
 
-@functools.lru_cache(nodes.REMEMBERED)
+@nodes.remembered
 def _names_of(node: cst.CSTNode) -> tuple[tuple[str, ...], tuple[str, ...]]:
     found = _Names()
     walk(node, found)
@@ -156,7 +155,7 @@ def changes(node: cst.CSTNode) -> list[str]:
     return [*stores(node), *changed_in_place(node)]
 
 
-@functools.lru_cache(nodes.REMEMBERED)
+@nodes.remembered
 def changed_in_place(node: cst.CSTNode) -> tuple[str, ...]:
     """The plain names whose value changes without being bound: `x.add_(y)`, `x[i] = y`."""
     roots: list[cst.CSTNode] = []
@@ -178,7 +177,7 @@ def calls(node: cst.CSTNode) -> list[cst.Call]:
     return list(_calls_of(node))
 
 
-@functools.lru_cache(nodes.REMEMBERED)
+@nodes.remembered
 def _calls_of(node: cst.CSTNode) -> tuple[cst.Call, ...]:
     return tuple(every(node, cst.Call))
 
@@ -211,7 +210,7 @@ class _Paths(cst.CSTVisitor):
         return False
 
 
-@functools.lru_cache(nodes.REMEMBERED)
+@nodes.remembered
 def paths(node: cst.CSTNode) -> tuple[str, ...]:
     """The names and dotted names in a node, each with those that it begins with."""
     visitor = _Paths()

@@ -6,7 +6,6 @@ is the member itself.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Collection, Mapping
 
 import libcst as cst
@@ -285,7 +284,7 @@ def _each(node: cst.ListComp | cst.DictComp) -> Expr:
     return node.value if isinstance(node, cst.DictComp) else node.elt
 
 
-@functools.lru_cache(nodes.REMEMBERED)
+@nodes.remembered
 def _displays(statement: Statement) -> tuple[Expr, ...]:
     """The lists and tuples that loops of a statement go through."""
     loops = every(statement, (cst.For, cst.CompFor))

@@ -6,8 +6,6 @@
 
 from __future__ import annotations
 
-import functools
-
 import libcst as cst
 
 from migrate import nodes, suites, usage
@@ -316,7 +314,7 @@ class PlainTerms(Precision, MemberLoops):
         return made
 
 
-@functools.lru_cache(nodes.REMEMBERED)
+@nodes.remembered
 def _is_plain(line: cst.SimpleStatementLine) -> bool:
     """Whether a line is in plain terms whatever its names are: nothing is called or chosen in it, no `data` changed."""
     alone = len(line.body) == 1 and not isinstance(line.body[0], cst.Expr)
