@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import libcst as cst
 
 from migrate import nodes, suites
+from migrate.constructed import LayerNode
 from migrate.diagnostics import Unsupported
 from migrate.facts import ClassFacts
 from migrate.kinds import (
@@ -59,11 +60,14 @@ class Initializers(Arguments):
         reader = self.in_file_of(qualname)
         for inner in self.classes_inside(facts):
             given_here: dict[str, dict[str, Expr]] = {}
-            made = {layer.torch for node in inner.children.values() for layer in layers_in(node)}
+            layers = [layer for node in inner.children.values() for layer in layers_in(node)]
+            made = {layer.torch for layer in layers}
+            inside = [self.given_inside(reader, function, layer) for layer in layers]
+            held = dict(zip([layer.torch for layer in layers], inside, strict=True))
             for torch, layer in TABLE.items():
                 if torch not in made and not any(weight.initializer for weight in layer.weights):
                     continue
-                given = initializers_of(reader, function, torch)
+                given = initializers_of(reader, function, torch) | held.get(torch, {})
                 if given and switch:
                     given = {weight: _where(switch, made) for weight, made in given.items()}
                     before = {weight: nodes.code(made) for weight, made in inner.initializers.get(torch, given).items()}
@@ -84,6 +88,23 @@ class Initializers(Arguments):
                 self.note_found(inner, path, asked, function, switch)
                 if switch and inner is not facts:
                     self.hand_switch(facts, inner, switch)
+
+    @staticmethod
+    def given_inside(reader: Initializers, function: cst.FunctionDef, layer: LayerNode) -> dict[str, Expr]:
+        """The initialisers of the layers that one of torch's holds, such as the output of an attention."""
+        known = TABLE[layer.torch].weights if layer.torch in TABLE else ()
+        keywords = {weight.torch: weight.initializer for weight in known}
+        found: dict[str, Expr] = {}
+        for weight in layer.weights:
+            *_, part, leaf = ["", *weight.torch.split(".")]
+            torch = next((name for start, name in _HELD.items() if part.startswith(start)), "")
+            made = initializers_of(reader, function, torch).get(leaf) if torch else None
+            if made is None or nodes.code(made) == _STARTS.get((part.rstrip("0123456789"), leaf)):
+                continue
+            if not keywords.get(weight.torch):
+                raise Unsupported("MIG204", f"initial values of {weight.torch} in a {layer.torch}")
+            found[weight.torch] = made
+        return found
 
     def classes_inside(self, facts: ClassFacts) -> list[ClassFacts]:
         """A class and all classes of modules inside it."""
@@ -157,6 +178,23 @@ class Initializers(Arguments):
     def _fills(self, small: cst.BaseSmallStatement) -> bool:
         call = small.value if isinstance(small, cst.Expr) else None
         return isinstance(small, cst.Pass) or (isinstance(call, cst.Call) and fills_weight(self, call))
+
+
+# Layers that torch's own hold, by the start of their names; and the values with which their weights start there.
+_HELD = {
+    "linear": "torch.nn.Linear",
+    "out_proj": "torch.nn.Linear",
+    "norm": "torch.nn.LayerNorm",
+    "self_attn": "torch.nn.MultiheadAttention",
+    "multihead_attn": "torch.nn.MultiheadAttention",
+}
+_STARTS = {
+    ("norm", "weight"): "nn.initializers.ones",
+    ("norm", "bias"): "nn.initializers.zeros",
+    ("out_proj", "bias"): "nn.initializers.zeros",
+    ("self_attn", "in_proj_bias"): "nn.initializers.zeros",
+    ("multihead_attn", "in_proj_bias"): "nn.initializers.zeros",
+}
 
 
 def _where(switch: str, made: Expr, otherwise: Expr | None = None) -> Expr:

@@ -100,3 +100,45 @@ def test_models_that_keep_theirs(filled: str, why: str) -> None:
     """The initialiser stands in the class: no model of it may do without."""
     conversion = convert(parse("net.py", MADE.replace("FILLED", filled)))
     assert any(one.code == "MIG204" and why in one.message for one in conversion.report.diagnostics)
+
+
+HOLDING = """\
+import torch
+import torch.nn as nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.mixer = LAYER
+        self.fc = nn.Linear(8, 3)
+        self.apply(self.fill)
+
+    def fill(self, m):
+        if isinstance(m, nn.Linear):
+            nn.init.zeros_(m.weight)
+        elif isinstance(m, nn.LayerNorm):
+            nn.init.ones_(m.weight)
+
+    def forward(self, x):
+        return self.fc(MIXED)
+
+
+net = Net()
+print(net(torch.ones(2, 4, 8)))
+"""
+
+
+def test_the_output_of_an_attention_is_a_dense_layer() -> None:
+    attention = HOLDING.replace("LAYER", "nn.MultiheadAttention(8, 2)").replace("MIXED", "self.mixer(x, x, x)[0]")
+    conversion = convert(parse("net.py", attention))
+    assert "MultiheadAttention(8, 2, out_proj_init=nn.initializers.zeros)" in conversion.text
+    assert not conversion.report.diagnostics
+
+
+@pytest.mark.parametrize("layers", ["LAYER", "nn.TransformerEncoder(LAYER, 2)"])
+def test_dense_layers_inside_others_are_refused(layers: str) -> None:
+    layer = layers.replace("LAYER", "nn.TransformerEncoderLayer(8, 2, 16)")
+    conversion = convert(parse("net.py", HOLDING.replace("LAYER", layer).replace("MIXED", "self.mixer(x)")))
+    assert [one.code for one in conversion.report.diagnostics] == ["MIG204"]
+    assert "self_attn.out_proj.weight" in conversion.report.diagnostics[0].message
