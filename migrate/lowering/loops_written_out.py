@@ -29,7 +29,8 @@ class LoopsWrittenOut(Scope):
         if self.context not in ("setup", "forward") or loop.orelse is not None or loop.asynchronous is not None:
             return None
         names = usage.target_names(loop.target)
-        if not names or not _names_by(loop.body, names, owner) or suites.may_leave(loop.body):
+        named = _names_by(loop.body, names, owner) or (self.context == "setup" and _over_parts(loop.iter))
+        if not names or not named or suites.may_leave(loop.body):
             return None
         if loop in self.unit.whole:
             return self.unit.whole[loop]
@@ -150,6 +151,12 @@ def written_entries(node: cst.Dict) -> list[tuple[Expr, Expr]] | None:
     """The entries of a dict that is written out."""
     pairs = [(e.key, e.value) for e in node.elements if isinstance(e, cst.DictElement)]
     return pairs if len(pairs) == len(node.elements) else None
+
+
+def _over_parts(node: Expr) -> bool:
+    """Whether an iterable is written out, of attributes of the module: `(self.user, self.item)`."""
+    parts = nodes.elements(node) if isinstance(node, cst.Tuple | cst.List) else []
+    return bool(parts) and all((nodes.dotted(part) or "").startswith("self.") for part in parts)
 
 
 def _names_by(body: cst.BaseSuite, names: list[str], owner: str) -> bool:

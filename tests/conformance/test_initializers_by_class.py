@@ -59,3 +59,39 @@ def test_a_class_that_apply_meets_after_its_layers_has_the_last_word() -> None:
     assert ours.keys() == theirs.keys()
     for path in ("head/out/kernel", "head/scale", "head/out/bias", "body/bias"):
         np.testing.assert_array_equal(ours[path], theirs[path])
+
+
+OVER_PARTS = """import torch
+import torch.nn as nn
+
+
+class M(nn.Module):
+    def __init__(self, count=50):
+        super().__init__()
+        self.user = nn.Embedding(count, 40)
+        self.item = nn.Embedding(count, 30)
+        self.head = nn.Linear(70, 2)
+        self.tail = nn.Linear(2, 3)
+        for table in (self.user, self.item):
+            table.weight.data.uniform_(2.0, 3.0)
+        for layer in [self.head, self.tail]:
+            nn.init.constant_(layer.weight, 0.5)
+            layer.bias.data.zero_()
+
+    def forward(self, u):
+        return self.tail(self.head(torch.cat([self.user(u), self.item(u)], dim=1)))
+"""
+
+
+def test_a_loop_over_parts_of_the_module() -> None:
+    """Each of them is drawn in its range, and no other layer changes."""
+    made = rewritten.executed(rewritten.clean(OVER_PARTS).text)["M"]()
+    params = made.init(jax.random.key(0), np.zeros(3, np.int32))["params"]
+    theirs = rewritten.executed(OVER_PARTS)["M"]()
+    for name in ("user", "item"):
+        ours, torchs = np.asarray(params[name]["embedding"]), getattr(theirs, name).weight.detach().numpy()
+        assert ours.min() >= 2.0 and ours.max() <= 3.0
+        assert kolmogorov_smirnov(ours.ravel(), torchs.ravel()) < SAME_DISTRIBUTION
+    for name in ("head", "tail"):
+        assert (np.asarray(params[name]["kernel"]) == 0.5).all()
+        assert (np.asarray(params[name]["bias"]) == 0).all()
