@@ -289,6 +289,7 @@ LOSSES: dict[str, str] = {
     "torch.nn.SmoothL1Loss": "torch.nn.functional.smooth_l1_loss",
     "torch.nn.BCELoss": "torch.nn.functional.binary_cross_entropy",
     "torch.nn.BCEWithLogitsLoss": "torch.nn.functional.binary_cross_entropy_with_logits",
+    "torch.nn.CTCLoss": "torch.nn.functional.ctc_loss",
     "torch.nn.CosineEmbeddingLoss": "torch.nn.functional.cosine_embedding_loss",
     "torch.nn.GaussianNLLLoss": "torch.nn.functional.gaussian_nll_loss",
     "torch.nn.HingeEmbeddingLoss": "torch.nn.functional.hinge_embedding_loss",

@@ -14,7 +14,6 @@ STRUCTURE = {
 # A layer that is refused, and why. The code is MIG202.
 REFUSED = {
     "torch.nn.AdaptiveLogSoftmaxWithLoss": "its clusters are chosen by the data, so that shapes depend on values",
-    "torch.nn.CTCLoss": "optax.ctc_loss takes padding masks where torch takes lengths, and another layout",
     "torch.nn.Container": "an old name of torch.nn.Module",
     "torch.nn.CrossMapLRN2d": "a layer of torch's past; torch.nn.LocalResponseNorm is known",
     "torch.nn.FractionalMaxPool2d": "its windows are drawn at random, by torch's generator",

@@ -220,3 +220,23 @@ def cross_entropy(call: Call) -> Value:
         made = nodes.call("soft_cross_entropy", call.node("input"), call.node("target"), **keywords)
         return Value(made, Tensor("float", -1 if reduction_of(call) == "none" else 0))
     return _classes(call, "cross_entropy", ("label_smoothing",))
+
+
+@rule(
+    "torch.nn.functional.ctc_loss",
+    signature="log_probs, targets, input_lengths, target_lengths, blank=0, reduction='mean', zero_infinity=False",
+)
+def ctc_loss(call: Call) -> Value:
+    """The mean divides each loss by the length of its target first. An alignment that cannot be is infinite.
+
+    >>> F.ctc_loss(x.log_softmax(2), y + 1, (6, 4), (3, 2))  # x: f32[6, 2, 4]; y: idx3[2, 3]
+    ctc_loss(nn.log_softmax(x, axis=2), y + 1, (6, 4), (3, 2))
+    >>> F.ctc_loss(x.log_softmax(2), y, (6, 4), (3, 2), blank=3, reduction="none")  # x: f32[6, 2, 4]; y: idx3[5]
+    ctc_loss(nn.log_softmax(x, axis=2), y, (6, 4), (3, 2), blank=3, reduction="none")
+    >>> F.ctc_loss(x, y + 1, (6, 1), (3, 2), zero_infinity=True)  # x: f32[6, 2, 4]; y: idx3[2, 3]
+    ctc_loss(x, y + 1, (6, 1), (3, 2), zero_infinity=True)
+    """
+    call.snippet("ctc_loss")
+    given = [call.node(name) for name in ("log_probs", "targets", "input_lengths", "target_lengths")]
+    keywords = call.given("blank") | _reduction_keyword(call) | call.given("zero_infinity")
+    return Value(nodes.call("ctc_loss", *given, **keywords), Tensor("float", -1 if reduction_of(call) == "none" else 0))

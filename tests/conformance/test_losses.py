@@ -39,6 +39,7 @@ SAMPLES = (
     Sample("nn.TripletMarginLoss()", (5, 4), call="x, y, z", inputs=TRIPLE),
     Sample("nn.TripletMarginLoss(0.5, swap=True, reduction='none')", (5, 4), call="x, negative=z, positive=y",
            inputs=TRIPLE),
+    Sample("nn.CTCLoss(blank=3)", (6, 2, 4), call="F.log_softmax(x, dim=2), y, (6, 4), (3, 2)", inputs="y: idx3[2, 3]"),
 )  # fmt: skip
 
 
