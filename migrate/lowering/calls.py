@@ -71,6 +71,9 @@ class Calls(MethodCalls):
 
     def copied_module(self, node: cst.Call, value: Value) -> Value:
         """`copy.deepcopy(layer)`: a module of its own, with those that it holds. Functions are what they are."""
+        assert isinstance(value.kind, Module)
+        if self.building and len(value.kind.options) > 1:  # each caller would seem to hold what the others give
+            raise Unsupported("MIG201", f"{nodes.code(node)}, where callers give modules of several classes")
         if isinstance(value.node, cst.Name | cst.Attribute):
             self.unit.report(Unsupported("MIG509", nodes.code(node)), node)
             same = {"_deep_clone": nodes.name("True"), "_reset_names": nodes.name("True")}
