@@ -89,6 +89,9 @@ class PlainTerms(Precision, MemberLoops):
         weighed = self.weighed_backward(statement)
         if weighed is not None:
             return weighed
+        cleared = self.cleared_by_function(statement)
+        if cleared is not None:
+            return cleared
         named = self.named_first(statement, small)
         if named is not None:
             return named
@@ -159,6 +162,35 @@ class PlainTerms(Precision, MemberLoops):
             self.unit.stands_for(made, statement)
         self.unit.apart[statement] = list(apart)
         return self.unit.apart[statement]
+
+    def cleared_by_function(self, statement: cst.SimpleStatementLine) -> list[Statement] | None:
+        """`reset_grad()`: the calls of `zero_grad()` that a function of this file, or a method of the same object,
+        consists of; None for other statements."""
+        call = call_of(statement)
+        kind = self.kind_of(call.func) if call is not None and not call.args else None
+        facts = self.script.functions.get(kind.name) if isinstance(kind, Function) else None
+        if facts is None or facts.parameter_names[int(facts.method) :] or "return" in nodes.code(facts.node.body):
+            return None
+        body = [each for each in suites.suite_of(facts.node.body.body) if not suites.is_docstring(each)]
+        receivers = [method_call_of(each, "zero_grad") for each in body]
+        roots = {nodes.root(one.value) for one in receivers if one is not None}
+        names = {root.value for root in roots if isinstance(root, cst.Name)}
+        own = names == {"self"} if facts.method else facts.owner == self.unit.scope and not self.shadowed(names)
+        if not body or None in receivers or not own:
+            return None
+        if statement not in self.unit.apart:
+            made = [each.with_changes(leading_lines=[]).deep_clone() for each in body]
+            made[0] = made[0].with_changes(leading_lines=statement.leading_lines)
+            for each in made:
+                self.unit.stands_for(each, statement)
+            self.unit.apart[statement] = made
+        return self.unit.apart[statement]
+
+    def shadowed(self, names: set[str]) -> bool:
+        """Whether some name of the file is another one in this function."""
+        return self.facts is not None and bool(
+            names & {*self.facts.parameter_names, *usage.stores(self.facts.node.body)}
+        )
 
     def plain_change(self, small: cst.BaseSmallStatement) -> cst.BaseSmallStatement:
         """`w.data -= d`, `w.data = w.data - d`, `w.data.sub_(d)` and `w.data = v` change a tensor that gradients are
@@ -316,9 +348,10 @@ class PlainTerms(Precision, MemberLoops):
 
 @nodes.remembered
 def _is_plain(line: cst.SimpleStatementLine) -> bool:
-    """Whether a line is in plain terms whatever its names are: nothing is called or chosen in it, no `data` changed."""
+    """Whether a line is in plain terms whatever its names are: nothing is called or chosen in it, no `data` or
+    `requires_grad` changed."""
     alone = len(line.body) == 1 and not isinstance(line.body[0], cst.Expr)
-    return alone and not usage.calls(line) and "data" not in usage.attributes(line)
+    return alone and not usage.calls(line) and not {"data", "requires_grad"} & set(usage.attributes(line))
 
 
 def _method(receiver: Expr, name: str, *given: Expr) -> cst.Call:

@@ -157,6 +157,40 @@ for step in range(10):
     optimizer.step()
     losses += [loss.item(), loss2.item()]
 """,
+    "gradients cleared by a function": BOTH
+    + SGD
+    + "other_optimizer = optim.Adam(other.parameters(), lr=0.1)\n\n\ndef reset():\n    optimizer.zero_grad()\n"
+    + "    other_optimizer.zero_grad()\n\n\n"
+    + """for step in range(10):
+    loss = criterion(model(x) + other(x), y)
+    reset()
+    loss.backward()
+    optimizer.step()
+    loss = criterion(model(x) - other(x), y)
+    reset()
+    loss.backward()
+    other_optimizer.step()
+    losses.append(loss.item())
+""",
+    "gradients cleared by a method": """class Trainer:
+    def __init__(self, net):
+        self.net = net
+        self.optimizer = optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+
+    def reset_grad(self):
+        self.optimizer.zero_grad()
+
+    def train(self):
+        for step in range(10):
+            loss = criterion(self.net(x), y)
+            self.reset_grad()
+            loss.backward()
+            self.optimizer.step()
+            losses.append(loss.item())
+
+
+Trainer(model).train()
+""",
     "lists of parameters": BOTH
     + "optimizer = optim.Adam(list(model.parameters()) + list(other.parameters()), lr=0.1)\n"
     + BOTH_LOOP,
