@@ -199,6 +199,13 @@ def in_place_of(originals: Sequence[Statement], made: Statement) -> Statement:
     return made.with_changes(leading_lines=[*blank, *lines])
 
 
+def leaves_loop(node: cst.CSTNode) -> bool:
+    """Whether code may leave the function, or the loop, that it is in, by more than an error."""
+    own = (cst.FunctionDef, cst.For, cst.While)
+    loops = every(node, (cst.Break, cst.Continue), closed=own)
+    return any(True for _ in loops) or any(True for _ in every(node, cst.Return, closed=cst.FunctionDef))
+
+
 def may_leave(node: cst.CSTNode) -> bool:
     """Whether code may leave the block that it is in: return, raise, break or continue somewhere in it."""
     return any(True for _ in every(node, (cst.Return, cst.Raise, cst.Break, cst.Continue), closed=cst.FunctionDef))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import libcst as cst
 
-from migrate import nodes, usage
+from migrate import nodes, suites, usage
 from migrate.kinds import Optimizer, Place, Scheduler
 from migrate.lowering.gradient_flow import first_line
 from migrate.lowering.kept_outputs import problem_of_kept
@@ -215,6 +215,8 @@ class RegionFinding(RegionStatements):
                 if not inside and sorting.movable(statement):
                     sorting.before.append(statement)
                     continue
+                if suites.leaves_loop(statement):
+                    sorting.problem = f"`{first_line(statement)}` leaves the loop, and the loss needs it"
                 if has_host_effects(statement):
                     sorting.problem = "the loss takes values out of JAX, or prints, before backward()"
                 body.append(statement)

@@ -176,6 +176,8 @@ class GradientFlow(Scope):
             again = {d.statement for d in chosen}
             changed = {name for s in later if s not in again for name in usage.changes(s)}
             inputs = set(usage.loads(dependency.statement)) - carrying
+            if suites.leaves_loop(dependency.statement):
+                problem = f"the gradient goes through `{first_line(dependency.statement)}`, which leaves the loop"
             if changed & inputs or any(self.stepped(s) & dependency.models for s in later):
                 problem = f"the gradient goes through `{first_line(dependency.statement)}`, whose inputs have changed"
         return [dependency.statement for dependency in chosen], problem

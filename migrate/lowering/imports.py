@@ -35,6 +35,9 @@ _PROGRESS = (
 )
 _SERVED = {name: name for name in ("contextlib.nullcontext", "accelerate.Accelerator")}  # as torch's own names are
 
+# what every Python 3 does without being asked
+_IN_FORCE = {"absolute_import", "division", "generators", "nested_scopes", "print_function", "unicode_literals"}
+
 
 class Imports(Binding):
     """What import statements make known."""
@@ -65,6 +68,8 @@ class Imports(Binding):
         module = "." * len(small.relative) + ((nodes.dotted(small.module) or "") if small.module else "")
         if module.split(".")[0] in _TORCH:
             return self.from_torch(line, small, module)
+        if module == "__future__" and self.unit.source.notebook is not None and _IN_FORCE.issuperset(_names(small)):
+            return []  # in a later cell they are no longer at the beginning of the output
         if module.split(".")[0] == "einops" and not isinstance(small.names, cst.ImportStar):
             return self.from_einops(line, small, small.names, module)
         if self.passed_through(line, small):
@@ -235,3 +240,8 @@ def _absolute(small: cst.ImportFrom, package: str) -> cst.ImportFrom:
     module = nodes.expression(".".join([*above, *inside]))
     assert isinstance(module, cst.Name | cst.Attribute)
     return small.with_changes(relative=[], module=module, whitespace_after_from=cst.SimpleWhitespace(" "))
+
+
+def _names(small: cst.ImportFrom) -> list[str]:
+    """The names that an import takes."""
+    return [] if isinstance(small.names, cst.ImportStar) else [alias.evaluated_name for alias in small.names]

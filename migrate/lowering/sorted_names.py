@@ -123,7 +123,9 @@ class SortedNames(Selections):
     def parts_of(self, model: Place) -> Iterator[_Part]:
         """The modules of a model, itself first."""
         root = self.root(model)
-        cls = self.script.places.get(root) or self.script.selves[root]
+        cls = self.script.places.get(root) or self.script.selves.get(root)
+        if cls is None:
+            raise Unsupported("MIG302", f"the modules of {model.name}, whose class is not known here")
         yield from _parts(self.script, ClassNode(cls), "", 0)
 
     # -- sets that are known ------------------------------------------------------------------------------------------

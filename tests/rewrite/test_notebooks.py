@@ -91,6 +91,12 @@ def test_a_rewritten_notebook_is_left_as_it_is(tmp_path: Path) -> None:
     assert (tmp_path / "a_jax_jax.ipynb").read_bytes() == first
 
 
+def test_what_python_3_does_anyway_need_not_be_asked_for_in_a_later_cell(tmp_path: Path) -> None:
+    exit_code, said, made = run(tmp_path, notebook("import torch", "from __future__ import print_function, division"))
+    assert exit_code == 0, said
+    assert made is not None and "__future__" not in "".join(sources(made))
+
+
 def test_what_ipython_reads_is_left_as_it_is(tmp_path: Path) -> None:
     shell = "%matplotlib inline\n!pip install a \\\n    b\nfiles = !ls\nimport torch"
     loop = "%%time\nfor i in range(2):\n    !echo {i}\n    x = torch.ones(2)\nx?"

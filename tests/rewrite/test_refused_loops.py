@@ -68,6 +68,13 @@ LOOPS = {
         "def run():\n" + indent(STEP, "    ") + "\n\nwhile run() or run():\n    pass\n",
         "while run() or run():",
     ),
+    "a loss that depends on what leaves the loop": (
+        STEP.replace(
+            "    loss = F",
+            "    out = model(x)\n    if epoch == 1:\n        out = model(x * 2)\n        break\n    loss = F",
+        ).replace("model(x), y)", "out, y)"),
+        "loss.backward()",
+    ),
     "hooks on gradients": (STEP.replace("    loss.b", "    loss.register_hook(print)\n    loss.b"), "loss.backward()"),
     "a step that something else takes": (
         STEP.replace("optimizer.step()", "optimizer.step(odd=1)"),
