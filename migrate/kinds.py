@@ -206,6 +206,19 @@ class Model(Kind):
     copied: Place | None = None
     mode: str = ""
 
+    def covering(self, other: Kind) -> Kind:
+        if isinstance(other, Model) and other.cls == self.cls and None in (self.place, other.place):
+            return UNKNOWN
+        return OneOfModels() if isinstance(other, Model | OneOfModels) else UNKNOWN
+
+
+@dataclass(frozen=True)
+class OneOfModels(Kind):
+    """One of several models: whose weights it has is told as the script runs."""
+
+    def covering(self, other: Kind) -> Kind:
+        return self if isinstance(other, Model) else UNKNOWN
+
 
 @dataclass(frozen=True)
 class ModuleClass(Kind):

@@ -31,11 +31,12 @@ def _line(small: cst.BaseSmallStatement) -> cst.SimpleStatementLine:
 
 
 def with_comments(made: list[Statement], original: Statement) -> list[Statement]:
-    """Gives the first of some statements the comments and blank lines of the statement that they stand for; a function
-    that stands for a loop is a paragraph of its own."""
+    """Gives the first of some statements the comments and blank lines of the statement that they stand for, before its
+    own comments; a function that stands for a loop is a paragraph of its own."""
     if not made or made[0] is original:
         return made
     head, lines = made[0], list(original.leading_lines)
+    lines += [line for line in comments(head) if not any(line.deep_equals(known) for known in lines)]
     if isinstance(head, cst.FunctionDef) and isinstance(original, cst.For) and (not lines or lines[0].comment):
         lines.insert(0, cst.EmptyLine(indent=False))
     return [head.with_changes(leading_lines=lines), *made[1:]]

@@ -91,6 +91,10 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
             if len(targets) == 1 and self.goes_into_row(nodes.dotted(targets[0]) or "", small.value):
                 self.define(targets, small.value)
                 return []
+            unpacked = self.unpacked_weights(targets[0], small.value) if len(targets) == 1 else None
+            if unpacked is not None:
+                self.bind(targets[0], Items(unpacked, type="tuple"))
+                return []
             chosen = None if isinstance(small.value, cst.Name) else self.selection(small.value)
             if chosen is not None and len(targets) == 1 and isinstance(targets[0], cst.Name):
                 return self.named_selection(line, small, targets[0], chosen)

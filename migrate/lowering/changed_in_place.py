@@ -123,7 +123,8 @@ class ChangedInPlace(Leaves, OptimizerStatements, ChangedBuffers):
         if variable is not None:
             given = self.without_gradient(layouts.first(self.as_array(value)), value.kind)
             return self.set_variable(line, variable, small.with_changes(value=given))
-        if isinstance(target.kind, Weight) and not isinstance(small.target, cst.Name):
+        weight = target.kind if isinstance(target.kind, Weight) else None
+        if weight is not None and (weight.live or weight.place is not None or not isinstance(small.target, cst.Name)):
             raise Unsupported("MIG204", f"{nodes.code(small.target)} is changed after its module was made")
         tensor = isinstance(target.kind, Tensor) or isinstance(value.kind, Tensor)
         if isinstance(target.kind, Tensor):

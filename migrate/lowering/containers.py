@@ -100,7 +100,7 @@ class Containers(ChosenWeights, ParameterGroups, LoopsWrittenOut, Binding):
         if isinstance(base.kind, OptimizerGroups):
             return self.group_item(node, base)
         refuse_elements(node, base)
-        part = self.part_of_tuple(node, base)
+        part = self.numbered_weight(node, base.kind) or self.part_of_tuple(node, base)
         if part is not None:
             return part
         cut = self.cut_outside(node, base)

@@ -28,6 +28,7 @@ from migrate.kinds import (
     ModuleClass,
     Never,
     Number,
+    OneOfModels,
     Optimizer,
     Plain,
     ProjectModule,
@@ -41,7 +42,7 @@ from migrate.kinds import (
 from migrate.lowering.arguments import placed
 from migrate.lowering.elements import DICT, arrays_of_numpy, element_kind, has_key, taken_apart
 from migrate.lowering.torch_calls import in_place_rule
-from migrate.lowering.value_calls import FOREIGN, ValueCalls, as_model
+from migrate.lowering.value_calls import FOREIGN, ValueCalls, as_model, which_model
 from migrate.rules.catalogue import RULES
 from migrate.rules.rule import Value
 from migrate.states import MODE_IS_A_FIELD, MODES
@@ -108,6 +109,8 @@ class MethodCalls(ValueCalls):
         method = func.attr.value
         node, base = self.looked_into(node, func, base)
         kind = base.kind
+        if isinstance(kind, OneOfModels):
+            raise which_model(func.value)
         if isinstance(kind, TorchName):
             return self.torch_call(f"{kind.name}.{method}", node)
         if isinstance(kind, ProjectModule) or (isinstance(kind, AutogradFunction) and method == "apply"):

@@ -25,6 +25,14 @@ class Parts:
         """Lowers an expression that may be any weight of a model."""
         raise NotImplementedError
 
+    def numbered_weight(self, node: cst.Subscript, kind: Kind) -> Value | None:
+        """`list(model.parameters())[0]`; None of other values than parameters."""
+        raise NotImplementedError
+
+    def unpacked_weights(self, target: cst.CSTNode, value: Expr) -> tuple[Kind, ...] | None:
+        """What the names in `weight, bias = layer.parameters()` stand for; None for other assignments."""
+        raise NotImplementedError
+
     def note_place(self, kind: Module, layout: str) -> None:
         """Remembers a layer that has a form of its own for inputs whose channels are not last already."""
         raise NotImplementedError

@@ -21,6 +21,7 @@ from migrate.kinds import (
     Module,
     ModuleClass,
     Never,
+    OneOfModels,
     Operation,
     Plain,
     SelfModule,
@@ -40,6 +41,7 @@ from migrate.lowering.function_transforms import FunctionTransforms
 from migrate.lowering.makers import MakerValues
 from migrate.lowering.operation_values import OperationValues
 from migrate.lowering.user_calls import UserCalls
+from migrate.nodes import Expr
 from migrate.rules.rule import Value
 from migrate.weight_kinds import CHECKPOINT
 
@@ -84,6 +86,8 @@ class ValueCalls(
         kind = callee.kind
         if isinstance(kind, TorchName):
             return self.torch_call(kind.name, node)
+        if isinstance(kind, OneOfModels):
+            raise which_model(node.func)
         if kind == Plain("progress"):
             return self.progress(node, callee)
         if isinstance(kind, Function):
@@ -137,3 +141,9 @@ class ValueCalls(
 def as_model(node: cst.Call) -> Unsupported:
     """Declines a use of what a file holds as the model that torch would have read with its class."""
     return Unsupported("MIG302", f"{nodes.code(node.func)}: a file holds the weights of a model; load them into one")
+
+
+def which_model(node: Expr) -> Unsupported:
+    """Declines to use one of several models."""
+    told = f"{nodes.code(node)} is one of several models, and which one is told as the script runs"
+    return Unsupported("MIG404", told)

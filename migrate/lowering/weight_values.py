@@ -7,15 +7,16 @@ from collections.abc import Sequence
 import libcst as cst
 
 from migrate import nodes
+from migrate.diagnostics import Unsupported
 from migrate.kinds import SHAPE, Items, Kind, Model, Number, Place
 from migrate.lowering.layer_weights import in_torch_order
-from migrate.lowering.scope import HOST_CONTEXTS
-from migrate.lowering.selections import Selections, leaves_of
+from migrate.lowering.scope import HOST_CONTEXTS, NOWHERE
+from migrate.lowering.selections import Selections, leaves_of, selection_of
 from migrate.manifest import WILDCARD, Leaf
 from migrate.nodes import Expr
 from migrate.rules.rule import Value
 from migrate.states import PARAMS, State
-from migrate.weight_kinds import Parameters, Weight
+from migrate.weight_kinds import Parameters, Selection, Weight
 from migrate.weights import weights_of
 
 
@@ -53,6 +54,42 @@ class WeightValues(Selections):
         if isinstance(kind, Parameters) and len(kind.models) == 1 and not kind.named:
             return Value(nodes.call("jax.tree.leaves", self.read(State(PARAMS, kind.models[0]))), kind)
         return None
+
+    def in_order(self, chosen: Selection) -> list[Value]:
+        """Parameters one by one, in torch's order and with torch's axes; raises Unsupported."""
+        ((place, some),) = chosen.leaves if len(chosen.leaves) == 1 else ((NOWHERE, ()),)
+        leaves = [leaf for leaf in leaves_of(self.script, self.root(place)) if leaf.flax in some]
+        found = [None if WILDCARD.search(leaf.flax) else self.weight_at(place, leaf) for leaf in leaves]
+        known = [value for value in found if value is not None]
+        if not known or len(known) < len(found):
+            raise Unsupported("MIG302", f"the parameters of {place.name} one by one: their number is not known")
+        return known
+
+    def numbered_weight(self, node: cst.Subscript, kind: Kind) -> Value | None:
+        """`list(model.parameters())[0]`; None of other values than parameters."""
+        if not isinstance(kind, Parameters) or kind.named:
+            return None
+        index = node.slice[0].slice
+        number = nodes.literal(index.value) if isinstance(index, cst.Index) else ...
+        chosen = selection_of(kind, self.script)
+        known = self.in_order(chosen) if chosen is not None else []
+        if not isinstance(number, int) or not -len(known) <= number < len(known):
+            raise Unsupported("MIG302", f"{nodes.code(node)}: the order of the parameters is not torch's")
+        return known[number]
+
+    def unpacked_weights(self, target: cst.CSTNode, value: Expr) -> tuple[Kind, ...] | None:
+        """What the names in `weight, bias = layer.parameters()` stand for: each reads its weight anew; None for other
+        assignments."""
+        listed = isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute)
+        if not isinstance(target, cst.Tuple | cst.List) or not listed:
+            return None
+        chosen = self.selection(value)
+        if chosen is None or not nodes.code(value).endswith(".parameters()"):
+            return None
+        known = self.in_order(chosen)
+        if len(known) != len(target.elements):
+            raise Unsupported("MIG302", f"{nodes.code(value)} are {len(known)} parameters")
+        return tuple(weight.kind for weight in known)
 
     def one_leaf(self, kind: Model, parts: Sequence[str]) -> Leaf | None:
         """The one parameter that a model has under a name of torch's."""

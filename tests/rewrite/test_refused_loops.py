@@ -93,6 +93,18 @@ LOOPS = {
         + STEP.replace("model(x), y)", "model(x), y) + (model.fc.bias - first).square().sum()"),
         "loss = F.cross_entropy(model(x), y) + (model.fc.bias - first).square().sum()",
     ),
+    "one of two models": (
+        "other = Net()\nrates = torch.optim.SGD(other.parameters(), lr=0.1)\n"
+        + STEP.replace("model(x), y)", "model(x), y) + F.cross_entropy(other(x), y)").replace(
+            "    optimizer.step()", "    optimizer.step()\n    rates.step()\n    rates.zero_grad()"
+        )
+        + "chosen = model if loss.item() > 0.5 else other\nprint(chosen(x).sum().item())\n",
+        "print(chosen(x).sum().item())",
+    ),
+    "a weight that is changed under a name": (
+        STEP + "    weight, bias = model.parameters()\n    with torch.no_grad():\n        weight *= 0.9\n",
+        "weight *= 0.9",
+    ),
     "a callback that needs weights": (
         "def report():\n    print(model(x).sum().item())\n\n\nhooks = []\nhooks.append(report)\n" + STEP,
         "hooks.append(report)",

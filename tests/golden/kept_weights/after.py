@@ -210,3 +210,10 @@ ema.params = unflatten_dict(weights, sep=".")
 print("slow", cross_entropy(eval_step(model, ema.params, x), y).item())
 ema.params = with_state_dict(ema.params, best_weights, NET_WEIGHTS)
 print("best", best, cross_entropy(eval_step(model, ema.params, x), y).item())
+print(
+    "head",
+    ema.params["head"]["kernel"].T[0, 1].item(),
+    ema.params["head"]["bias"][1].item(),
+    "first",
+    ema.params["hidden"]["kernel"].T[2, 1].item(),
+)

@@ -74,3 +74,5 @@ with torch.no_grad():
 model.load_state_dict(best_weights)
 with torch.no_grad():
     print("best", best, F.cross_entropy(model(x), y).item())
+weight, bias = model.head.parameters()
+print("head", weight[0, 1].item(), bias[1].item(), "first", list(model.parameters())[0][2, 1].item())
