@@ -201,7 +201,16 @@ def _stand_ins(facts: FunctionFacts, given: Mapping[str, Expr]) -> dict[str, Exp
 
 
 class _Placed(cst.CSTTransformer):
-    """Takes `.to(device)` and the like off an example: only shape and dtype matter."""
+    """Takes `.to(device)` and the like off an example: only shape and dtype matter. `x[0 : 0 + 8]`, the first turn of a
+    loop, is `x[:8]`."""
+
+    def leave_BinaryOperation(self, original_node: cst.BinaryOperation, updated_node: cst.BinaryOperation) -> Expr:
+        started = isinstance(updated_node.operator, cst.Add) and nodes.is_literal(updated_node.left, 0)
+        return updated_node.right if started else updated_node
+
+    def leave_Slice(self, original_node: cst.Slice, updated_node: cst.Slice) -> cst.Slice:
+        first = updated_node.lower is not None and nodes.is_literal(updated_node.lower, 0)
+        return updated_node.with_changes(lower=None) if first else updated_node
 
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> Expr:
         func = updated_node.func

@@ -191,13 +191,20 @@ def _kind_of(node: cst.Call, name: str) -> Kind | None:
     return Tensor("float", -1 if sized else 0)
 
 
+# torch's draws, and what has their shapes and takes their arguments
+_ZEROS = {f"torch.{name}{like}": f"zeros{like}" for name in ("rand", "randn") for like in ("", "_like")}
+
+
 class _Undrawn(cst.CSTTransformer):
     def __init__(self, scope: HostDraws) -> None:
         super().__init__()
         self.scope = scope
 
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> Expr:
-        name = self.scope.host_only(nodes.dotted(updated_node.func) or "")
+        func, torchs = updated_node.func, self.scope.torch_name(original_node.func) or ""
+        if torchs in _ZEROS and isinstance(func, cst.Attribute) and not any(arg.keyword for arg in updated_node.args):
+            return updated_node.with_changes(func=func.with_changes(attr=cst.Name(_ZEROS[torchs])))
+        name = self.scope.host_only(nodes.dotted(func) or "")
         return _sample(updated_node, name) or updated_node if name else updated_node
 
 

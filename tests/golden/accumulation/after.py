@@ -27,8 +27,8 @@ model = nn.Sequential([
     nn.Dense(1, **torch_init(fan_in=8)),
 ])
 key = jax.random.key(0)
-key, subkey, subkey2 = jax.random.split(key, 3)
-params = model.init(subkey2, jax.random.normal(subkey, (32, 4))[0 : 0 + 1])["params"]
+key, subkey = jax.random.split(key)
+params = model.init(subkey, jnp.zeros((32, 4))[ : 1])["params"]
 optimizer = optax.sgd(0.1)
 opt_state = optimizer.init(params)
 key, subkey, subkey2 = jax.random.split(key, 3)

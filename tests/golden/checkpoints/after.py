@@ -75,8 +75,8 @@ def main():
     args = parser.parse_args()
     key = jax.random.key(0)
     model = Net()
-    key, subkey, subkey2 = jax.random.split(key, 3)
-    params = model.init(subkey2, jax.random.normal(subkey, (64, 4)))["params"]
+    key, subkey = jax.random.split(key)
+    params = model.init(subkey, jnp.zeros((64, 4)))["params"]
     optimizer = optax.inject_hyperparams(
         lambda learning_rate: optax.sgd(learning_rate, momentum=0.9)
     )(learning_rate=0.1)

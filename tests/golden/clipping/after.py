@@ -31,8 +31,8 @@ class Net(nn.Module):
 
 model = Net()
 key = jax.random.key(0)
-key, subkey, subkey2 = jax.random.split(key, 3)
-params = model.init(subkey2, jax.random.normal(subkey, (8, 4)))["params"]
+key, subkey = jax.random.split(key)
+params = model.init(subkey, jnp.zeros((8, 4)))["params"]
 optimizer = optax.adamw(3e-4, b2=0.95, weight_decay=0.01)
 opt_state = optimizer.init(params)
 

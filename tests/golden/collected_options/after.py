@@ -140,8 +140,8 @@ class Net(nn.Module):
 
 model = Net()
 key = jax.random.key(0)
-key, subkey, subkey2 = jax.random.split(key, 3)
-params = model.init(subkey2, jax.random.uniform(subkey, (4, 3, 4, 4)))["params"]
+key, subkey = jax.random.split(key)
+params = model.init(subkey, jnp.zeros((4, 3, 4, 4)))["params"]
 optimizer = optax.sgd(0.1)
 opt_state = optimizer.init(params)
 key, subkey = jax.random.split(key)

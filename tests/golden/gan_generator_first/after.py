@@ -52,11 +52,11 @@ opt = parser.parse_args()
 adversarial_loss = lambda outputs, targets: jnp.square(outputs - targets).mean()
 generator = Generator()
 key = jax.random.key(0)
-key, subkey, subkey2 = jax.random.split(key, 3)
-generator_params = generator.init(subkey2, jax.random.normal(subkey, (16, 6)))["params"]
+key, subkey = jax.random.split(key)
+generator_params = generator.init(subkey, jnp.zeros((16, 6)))["params"]
 discriminator = Discriminator()
-key, subkey, subkey2 = jax.random.split(key, 3)
-discriminator_params = discriminator.init(subkey2, jax.random.uniform(subkey, (16, 3)))["params"]
+key, subkey = jax.random.split(key)
+discriminator_params = discriminator.init(subkey, jnp.zeros((16, 3)))["params"]
 optimizer_G = optax.adam(1e-3)
 optimizer_G_state = optimizer_G.init(generator_params)
 optimizer_D = optax.rmsprop(1e-3, decay=0.99, eps_in_sqrt=False)

@@ -92,14 +92,12 @@ class Discriminator(nn.Module):
 
 key = jax.random.key(0)
 netG = Generator(4)
-key, subkey, subkey2, subkey3 = jax.random.split(key, 4)
-variables = netG.init(
-    subkey3, jax.random.normal(subkey2, ((jax.random.normal(subkey, (5, 32, 2)) + 2)[0 % 5].shape[0], 4))
-)
+key, subkey = jax.random.split(key)
+variables = netG.init(subkey, jnp.zeros(((jnp.zeros((5, 32, 2)) + 2)[0 % 5].shape[0], 4)))
 netG_params, netG_batch_stats = variables["params"], variables["batch_stats"]
 netD = Discriminator()
-key, subkey, subkey2 = jax.random.split(key, 3)
-variables = netD.init(subkey2, (jax.random.normal(subkey, (5, 32, 2)) + 2)[0 % 5])
+key, subkey = jax.random.split(key)
+variables = netD.init(subkey, (jnp.zeros((5, 32, 2)) + 2)[0 % 5])
 netD_params, netD_batch_stats = variables["params"], variables["batch_stats"]
 criterion = lambda outputs, targets: binary_cross_entropy(outputs, targets).mean()
 optimizerD = optax.adam(2e-3, b1=0.5)

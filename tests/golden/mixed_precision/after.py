@@ -78,8 +78,8 @@ def train(model, params, optimizer, opt_state, x, y, use_amp):
 
 key = jax.random.key(0)
 model = Net(16)
-key, subkey, subkey2 = jax.random.split(key, 3)
-params = model.init(subkey2, jax.random.normal(subkey, (32, 8)))["params"]
+key, subkey = jax.random.split(key)
+params = model.init(subkey, jnp.zeros((32, 8)))["params"]
 use_amp = True
 optimizer = optax.adamw(1e-2, weight_decay=0.01)
 opt_state = optimizer.init(params)

@@ -93,8 +93,8 @@ class Model(nn.Module):
 
 model = Model()
 key = jax.random.key(0)
-key, subkey, subkey2 = jax.random.split(key, 3)
-variables = model.init(subkey2, jax.random.normal(subkey, (5, 1, 8, 8)))
+key, subkey = jax.random.split(key)
+variables = model.init(subkey, jnp.zeros((5, 1, 8, 8)))
 model_params, model_batch_stats = variables["params"], variables["batch_stats"]
 optimizer = optax.sgd(0.1)
 opt_state = optimizer.init(model_params)

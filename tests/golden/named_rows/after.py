@@ -163,8 +163,8 @@ class Net(nn.Module):
 # the stem
 net = Net()
 key = jax.random.key(0)
-key, subkey, subkey2 = jax.random.split(key, 3)
-variables = net.init(subkey2, jax.random.normal(subkey, (8, 1, 32, 32)))
+key, subkey = jax.random.split(key)
+variables = net.init(subkey, jnp.zeros((8, 1, 32, 32)))
 params, batch_stats = variables["params"], variables["batch_stats"]
 key = jax.random.key(0)
 opt = optax.sgd(0.05)

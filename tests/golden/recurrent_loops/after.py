@@ -174,8 +174,8 @@ class Following(nn.Module):
 
 model = Stepped()
 key = jax.random.key(0)
-key, subkey, subkey2 = jax.random.split(key, 3)
-params = model.init(subkey2, jax.random.normal(subkey, (4, 6)))["params"]
+key, subkey = jax.random.split(key)
+params = model.init(subkey, jnp.zeros((4, 6)))["params"]
 optimizer = optax.sgd(0.1)
 opt_state = optimizer.init(params)
 

@@ -70,8 +70,8 @@ names, numbers = np.unique(["b", "a", "b", "c"], return_inverse=True)
 labels = jnp.asarray(numbers, jnp.int32)
 model = Mix(5, len(names), bias=True)
 key = jax.random.key(0)
-key, subkey, subkey2 = jax.random.split(key, 3)
-params = model.init(subkey2, jax.random.normal(subkey, (4, 5)), jnp.eye(4))["params"]
+key, subkey = jax.random.split(key)
+params = model.init(subkey, jnp.zeros((4, 5)), jnp.eye(4))["params"]
 optimizer = optax.adam(1e-3)
 opt_state = optimizer.init(params)
 for step in range(3):

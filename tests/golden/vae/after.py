@@ -52,8 +52,8 @@ def loss_function(recon_x, x, mu, logvar):
 
 key = jax.random.key(0)
 model = VAE()
-key, subkey, subkey2, subkey3 = jax.random.split(key, 4)
-params = model.init({"params": subkey2, "sample": subkey3}, jax.random.uniform(subkey, (16, 8)))["params"]
+key, subkey, subkey2 = jax.random.split(key, 3)
+params = model.init({"params": subkey, "sample": subkey2}, jnp.zeros((16, 8)))["params"]
 optimizer = optax.adam(1e-3)
 opt_state = optimizer.init(params)
 key, subkey = jax.random.split(key)

@@ -189,8 +189,8 @@ def main() -> None:
     key = jax.random.key(0)
     params, model = autoencoder(2, sys.argv[1] if len(sys.argv) > 1 else None)
     if params is None:
-        key, subkey, subkey2 = jax.random.split(key, 3)
-        params = model.init(subkey2, jax.random.normal(subkey, (8, 4)))["params"]
+        key, subkey = jax.random.split(key)
+        params = model.init(subkey, jnp.zeros((8, 4)))["params"]
     optimizer = optax.sgd(0.1)
     opt_state = optimizer.init(params)
     for _ in range(3):
