@@ -128,7 +128,7 @@ class Setup(AttributesByName, Attributes, MakerValues):
         """Whether a field of a module that jit hashes holds an object with settings, such as parsed arguments or a
         dataclass: most of those have no hash of their own."""
         known = type(kind) is not Kind and not isinstance(kind, Never | Instance | Host)
-        if known or facts.name not in self.script.hashed:
+        if known or facts.node is None or facts.name not in self.script.hashed:
             return False
         paths = usage.paths(facts.node)
         return any(path.startswith((f"{name}.", f"self.{name}.")) for path in paths)
