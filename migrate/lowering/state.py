@@ -105,7 +105,7 @@ class StateAccess(Detached):
         if len(holders) != 1 or not later:
             return None
         ((owner, own),) = holders
-        if owner.scope != state.place.scope or owner.of_self:
+        if owner.scope != state.place.scope or owner.of_self or not owner.name:
             return None
         if here:
             return nodes.expression(f"{owner.name}.{self.state_name(State(state.what, own))}")

@@ -17,6 +17,7 @@ from migrate.lowering.scope import HOST_CONTEXTS, Scope
 from migrate.machine import WRAPPERS
 from migrate.nodes import Expr, Statement
 from migrate.optimizers import COMPOSED, OPTIMIZERS, SCHEDULES
+from migrate.qualified import spelled
 
 
 class Unnamed(Scope):
@@ -36,6 +37,10 @@ class Unnamed(Scope):
         made, value = self.named_parts(small.value)
         if isinstance(small, cst.Return) and self.optimizes(small.value):
             made, value = [("optimizer", small.value)], nodes.name("optimizer")
+        holder = self.unnamed_holder(value)
+        if holder is not None:
+            name, node = holder
+            made, value = [*made, (name, node)], _exchanged(value, node, nodes.name(name))
         kept = self.given_names(small.value) if isinstance(small, cst.Expr) else []
         if not made and not kept:
             return None
@@ -69,19 +74,37 @@ class Unnamed(Scope):
                 return None
         if node is small.value or not isinstance(node, cst.Call) or not isinstance(target, cst.Name | cst.Attribute):
             return None
-        rest = small.value.deep_replace(node, target)
-        assert isinstance(rest, cst.BaseExpression)
+        rest = _exchanged(small.value, node, target)
         made = [small.with_changes(value=value) for value in (node, rest)]
         return self.one_after_another(line, [cst.SimpleStatementLine([each]) for each in made])
+
+    def unnamed_holder(self, value: Expr) -> tuple[str, Expr] | None:
+        """The trainer of `Trainer(model).fit()`, with a name for it where what it has made of the model is asked for
+        further down; None where there is none."""
+        node = value
+        while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+            node = node.func.value
+        kind = self.kind_of(node.func) if isinstance(node, cst.Call) and node is not value else None
+        if not isinstance(kind, HostClass) or not isinstance(node, cst.Call):
+            return None
+        given = {arg.value.value for arg in node.args if isinstance(arg.value, cst.Name)}
+        models = {name for name in given if isinstance(self.kind_of_name(name), Model)}
+        block = self.blocks[-1]
+        if not models & set(usage.loads(block.statements[block.index + 1 :])):
+            return None
+        return usage.unused_name(spelled(kind.cls).rpartition(".")[2].lower(), self.names_taken()), node
+
+    def names_taken(self) -> set[str]:
+        """The names that the scope at hand uses."""
+        taken = {*usage.loads(self.blocks[0].statements), *usage.stores(self.blocks[0].statements)}
+        return taken | (set(self.facts.parameter_names) if self.facts is not None else set())
 
     def named_parts(self, value: Expr) -> tuple[list[tuple[str, Expr]], Expr]:
         """The objects that an expression makes for functions of the user's, each with the name that it gets; and the
         expression with those names."""
         if not any(self.makes_object(arg.value) for call in usage.calls(value) for arg in call.args):
             return [], value
-        taken = {*usage.loads(self.blocks[0].statements), *usage.stores(self.blocks[0].statements)}
-        taken |= set(self.facts.parameter_names) if self.facts is not None else set()
-        transformer = _Named(self.objects_given, taken)
+        transformer = _Named(self.objects_given, self.names_taken())
         named = value.visit(transformer)
         assert isinstance(named, cst.BaseExpression)
         return transformer.found, named
@@ -138,6 +161,13 @@ class Unnamed(Scope):
         """Names for what a function has made whose results the script does not use: their state comes with them."""
         parts = self.made_there(node)
         return [nodes.name(short_name(part)) for part in parts]
+
+
+def _exchanged(whole: Expr, node: Expr, other: Expr) -> Expr:
+    """An expression with another one in the place of a part."""
+    made = whole.deep_replace(node, other)
+    assert isinstance(made, cst.BaseExpression)
+    return made
 
 
 def short_name(kind: Kind) -> str:

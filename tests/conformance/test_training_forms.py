@@ -191,6 +191,26 @@ for step in range(10):
 
 Trainer(model).train()
 """,
+    "a trainer without a name, whose model is asked for afterwards": """class Trainer:
+    def __init__(self, net, batches):
+        self.net = net
+        self.batches = batches
+        self.optimizer = optim.SGD(self.net.parameters(), lr=0.1)
+
+    def train(self):
+        for xs, ys in self.batches:
+            loss = criterion(self.net(xs), ys)
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+            losses.append(loss.item())
+
+
+data = torch.utils.data.TensorDataset(x, y)
+Trainer(model, torch.utils.data.DataLoader(data, batch_size=1)).train()
+with torch.no_grad():
+    losses.append(model(x).mean().item())
+""",
     "lists of parameters": BOTH
     + "optimizer = optim.Adam(list(model.parameters()) + list(other.parameters()), lr=0.1)\n"
     + BOTH_LOOP,
