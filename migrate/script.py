@@ -82,6 +82,9 @@ class Script:
     host_sites: set[int] = field(default_factory=set)  # tensors that feed torch's data loading
     wanted: set[int] = field(default_factory=set)  # bindings of loader batches that jax code uses
     kept: set[int] = field(default_factory=set)  # bindings of loader batches that torch code uses
+    # module class -> those inside whose layers it gives initial weights, as the round before found them
+    initialised: dict[str, set[str]] = field(default_factory=dict)
+    found_initialised: dict[str, set[str]] = field(default_factory=dict)
     initialisers: set[str] = field(default_factory=set)  # functions given to `model.apply`
     half: set[str] = field(default_factory=set)  # module classes that are called under autocast
     device_used: set[str] = field(default_factory=set)  # devices that are used for more than placing tensors
@@ -160,6 +163,29 @@ class Script:
         children = [node for facts in self.classes.values() for node in facts.children.values()]
         inside = [inner for node in children for inner in classes_in(node)]
         return inside.count(cls) + [made for place, made in self.places.items() if place not in self.copies].count(cls)
+
+    def initialised_elsewhere(self, cls: str) -> str:
+        """A class that holds modules of another one beyond all that give those initial weights; "" where there is
+        none."""
+        inside = {
+            inner for facts in self.classes.values() for one in facts.children.values() for inner in classes_in(one)
+        }
+        waiting, seen = [*(self.classes.keys() - inside), *self.places.values()], set[str]()
+        while waiting:
+            holder = waiting.pop()
+            facts = self.classes.get(holder)
+            if (
+                facts is None
+                or holder in seen
+                or any(cls in self.initialised.get(n, ()) for n in (holder, *facts.bases))
+            ):
+                continue
+            seen.add(holder)
+            held = [inner for one in facts.children.values() for inner in classes_in(one)]
+            if cls in held:
+                return holder
+            waiting += held
+        return ""
 
     def inside_others(self, cls: str) -> bool:
         """Whether modules of a class are made inside others."""

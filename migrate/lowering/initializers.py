@@ -75,6 +75,9 @@ class Initializers(Arguments):
                         raise Unsupported("MIG204", f"the initial weights of every {torch} depend on `{switch}`")
                 if given and switch and inner is not facts and torch in made:
                     self.hand_switch(facts, inner, switch)
+                if given and torch in made:
+                    self.script.found_initialised.setdefault(facts.name, set()).add(inner.name)
+                    self.refuse_others(facts, inner, torch)
                 if given:
                     inner.initializers[torch] = given_here[torch] = given
             for path, asked in initializers_in(reader, function, inner).items():
@@ -88,6 +91,13 @@ class Initializers(Arguments):
                 self.note_found(inner, path, asked, function, switch)
                 if switch and inner is not facts:
                     self.hand_switch(facts, inner, switch)
+
+    def refuse_others(self, facts: ClassFacts, inner: ClassFacts, torch: str) -> None:
+        """Declines initial weights of a class inside that some other class holds without giving them."""
+        other = self.script.initialised_elsewhere(inner.name) if inner is not facts else ""
+        if other and inner.name in self.script.initialised.get(facts.name, ()):
+            held = f"{spelled(other)} holds {spelled(inner.name)}, too, and leaves its {torch} as torch makes it"
+            raise Unsupported("MIG204", f"initial weights in {spelled(facts.name)}: {held}")
 
     @staticmethod
     def given_inside(reader: Initializers, function: cst.FunctionDef, layer: LayerNode) -> dict[str, Expr]:

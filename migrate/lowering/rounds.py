@@ -170,6 +170,7 @@ def _next_round(script: Script) -> None:
     script.zeroed_first, script.found_zeroed_first = script.found_zeroed_first, set()
     script.updated.clear()
     script.finished.clear()
+    script.initialised, script.found_initialised = script.found_initialised, {}
     script.frozen_last, script.frozen = script.frozen, {}
     _own_keys(script)
 

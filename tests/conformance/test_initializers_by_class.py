@@ -95,3 +95,48 @@ def test_a_loop_over_parts_of_the_module() -> None:
     for name in ("head", "tail"):
         assert (np.asarray(params[name]["kernel"]) == 0.5).all()
         assert (np.asarray(params[name]["bias"]) == 0).all()
+
+
+SHARED = """import torch.nn as nn
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.fc(x)
+
+
+class Given(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.block = Block()
+        for m in self.modules():
+            if isinstance(m, nn.Linear):
+                nn.init.zeros_(m.weight)
+
+    def forward(self, x):
+        return self.block(x)
+
+
+class Other(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.block = Block()
+OTHER
+
+    def forward(self, x):
+        return self.block(x)
+"""
+LOOP = """        for m in self.modules():
+            if isinstance(m, nn.Linear):
+                nn.init.zeros_(m.weight)"""
+
+
+def test_a_block_that_another_class_leaves_as_it_is() -> None:
+    """One class of Flax's cannot start in two ways; where both give the same, it need not."""
+    made = rewritten.fresh(SHARED.replace("OTHER", ""))
+    assert ["Other holds Block" in found.message for found in made.report.diagnostics] == [True]
+    assert not rewritten.clean(SHARED.replace("OTHER", LOOP)).report.diagnostics
