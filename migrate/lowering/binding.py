@@ -54,6 +54,12 @@ class Binding(Scalars, MaskedSelections):
 
     def share(self, targets: Sequence[cst.CSTNode], value: Expr) -> None:
         """Notes which names are bound to what something else may see: another name's tensor, or a view of it."""
+        if len(targets) == 1 and isinstance(targets[0], cst.Tuple) and isinstance(value, cst.Tuple):
+            names, values = targets[0].elements, value.elements
+            if len(names) == len(values) and all(isinstance(one, cst.Element) for one in (*names, *values)):
+                for name, one in zip(names, values, strict=True):  # each name has its own
+                    self.share([name.value], one.value)
+                return
         if _may_be_seen(value):
             self.env.shared |= {name for target in targets for name in usage.target_names(target)}
             self.env.shared |= {name for name in usage.loads(value) if isinstance(self.kind_of_name(name), Tensor)}

@@ -44,11 +44,17 @@ def in_forward(*lines: str) -> str:
         in_forward("kept = x", "x = x * 3 - 1", "x = self.act(x)", "return x + kept"),
         in_forward("x = self.block(x)", "return x + self.act(x * 3)"),
         in_forward("y = self.block(x)", "return x + y"),
+        in_forward("total, z = x.new_zeros(5), x", "total -= z.abs()", "return total + z"),
     ],
 )
 def test_a_changed_input_is_what_torch_left(text: str) -> None:
     ours, theirs = (rewritten.executed(code)["out"] for code in (str(rewritten.clean(HEAD + text).text), HEAD + text))
     np.testing.assert_allclose(np.asarray(ours), theirs.numpy(), rtol=1e-6)
+
+
+def test_names_bound_together_share_what_they_share_alone() -> None:
+    found = rewritten.conversion(HEAD + in_forward("a, b = x, x", "a -= 1", "return a + b")).report.diagnostics
+    assert [one.code for one in found] == ["MIG303"]
 
 
 @pytest.mark.parametrize(
