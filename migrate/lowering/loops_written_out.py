@@ -156,7 +156,8 @@ def written_entries(node: cst.Dict) -> list[tuple[Expr, Expr]] | None:
 def _over_parts(node: Expr) -> bool:
     """Whether an iterable is written out, of attributes of the module: `(self.user, self.item)`."""
     parts = nodes.elements(node) if isinstance(node, cst.Tuple | cst.List) else []
-    return bool(parts) and all((nodes.dotted(part) or "").startswith("self.") for part in parts)
+    paths = [(nodes.dotted(part) or "").split(".") for part in parts]
+    return bool(parts) and all(len(path) == 2 and path[0] == "self" for path in paths)
 
 
 def _names_by(body: cst.BaseSuite, names: list[str], owner: str) -> bool:
