@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from migrate import nodes, suites
+from migrate import nodes, suites, usage
 from migrate.constructed import BoundWeight, Node
 from migrate.kinds import UNKNOWN, Host, Items, Kind, Never, Place, join
 from migrate.states import BATCH_STATS, COUNT, CYCLE, GRADS, KEY, MODE, OPT_STATE, PARAMS, State
@@ -114,6 +114,11 @@ class FunctionFacts:
     def parameter_names(self) -> list[str]:
         """The parameters that can be passed by position, `self` of a method among them."""
         return [parameter.name.value for parameter in self.node.params.params]
+
+    @property
+    def own_names(self) -> set[str]:
+        """The names that are its own: parameters, and what its body binds."""
+        return {*self.parameter_names, *usage.stores(self.node.body)}
 
     @property
     def defaults(self) -> dict[str, cst.BaseExpression]:

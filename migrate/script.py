@@ -83,8 +83,8 @@ class Script:
     wanted: set[int] = field(default_factory=set)  # bindings of loader batches that jax code uses
     kept: set[int] = field(default_factory=set)  # bindings of loader batches that torch code uses
     # module class -> those inside whose layers it gives initial weights, as the round before found them
-    initialised: dict[str, set[str]] = field(default_factory=dict)
-    found_initialised: dict[str, set[str]] = field(default_factory=dict)
+    initialising: dict[str, set[str]] = field(default_factory=dict)
+    found_initialising: dict[str, set[str]] = field(default_factory=dict)
     initialisers: set[str] = field(default_factory=set)  # functions given to `model.apply`
     half: set[str] = field(default_factory=set)  # module classes that are called under autocast
     device_used: set[str] = field(default_factory=set)  # devices that are used for more than placing tensors
@@ -164,7 +164,7 @@ class Script:
         inside = [inner for node in children for inner in classes_in(node)]
         return inside.count(cls) + [made for place, made in self.places.items() if place not in self.copies].count(cls)
 
-    def initialised_elsewhere(self, cls: str) -> str:
+    def held_as_it_is(self, cls: str) -> str:
         """A class that holds modules of another one beyond all that give those initial weights; "" where there is
         none."""
         inside = {
@@ -177,7 +177,7 @@ class Script:
             if (
                 facts is None
                 or holder in seen
-                or any(cls in self.initialised.get(n, ()) for n in (holder, *facts.bases))
+                or any(cls in self.initialising.get(n, ()) for n in (holder, *facts.bases))
             ):
                 continue
             seen.add(holder)
@@ -198,10 +198,11 @@ class Script:
     def weightless(self, cls: str) -> bool:
         """Whether modules of a class have neither weights nor batch statistics, as losses that people write mostly
         do: Flax applies them to no variables."""
+        if cls not in self.classes or self.has_stats(cls):
+            return False
         inside = [self.classes[name] for name in self.with_submodules(cls)]
         learnt = any(facts.parameters or facts.extends or facts.variables for facts in inside)
-        weights = learnt or any(layer.weights for layer in self.layers_inside(cls))
-        return cls in self.classes and not weights and not self.has_stats(cls)
+        return not learnt and not any(layer.weights for layer in self.layers_inside(cls))
 
     def never_read(self, attribute: str) -> bool:
         """Whether nothing in the project asks for an attribute: Flax makes no weights for a module that it holds."""

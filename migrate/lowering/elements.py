@@ -112,6 +112,11 @@ def element_kind(kind: Module) -> Kind:
     return Module(found) if found else UNKNOWN
 
 
+def is_function(kind: Kind) -> bool:
+    """Whether a module is a layer without weights."""
+    return isinstance(kind, Module) and all(isinstance(one, LayerNode) and not one.weights for one in kind.options)
+
+
 def taken_apart(value: Value, context: str) -> Value:
     """What a forward pass takes apart, indexes or counts: of an nn.Sequential the list of its layers."""
     options = value.kind.options if isinstance(value.kind, Module) else ()

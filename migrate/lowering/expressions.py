@@ -7,7 +7,6 @@ from dataclasses import replace
 import libcst as cst
 
 from migrate import layouts, nodes
-from migrate.constructed import LayerNode
 from migrate.diagnostics import Unsupported
 from migrate.kept import kept
 from migrate.kinds import (
@@ -49,6 +48,7 @@ from migrate.lowering.elements import (
     WeightsByName,
     display,
     has_key,
+    is_function,
     loop_kind,
     named_child,
     part_kind,
@@ -380,9 +380,7 @@ class Expressions(AnyWeights, Submodules, Accelerated, Cropping, NamedParameters
 
 def _is_activation(kind: Kind) -> bool:
     """Whether a module is a layer without weights, for which it is no matter where channels are."""
-    if not isinstance(kind, Module) or (kind.entry, kind.exit) != ("any", "any"):
-        return False
-    return all(isinstance(option, LayerNode) and not option.weights for option in kind.options)
+    return isinstance(kind, Module) and (kind.entry, kind.exit) == ("any", "any") and is_function(kind)
 
 
 def _field(base: Value, attribute: str) -> Value:

@@ -76,7 +76,7 @@ class Initializers(Arguments):
                 if given and switch and inner is not facts and torch in made:
                     self.hand_switch(facts, inner, switch)
                 if given and torch in made:
-                    self.script.found_initialised.setdefault(facts.name, set()).add(inner.name)
+                    self.script.found_initialising.setdefault(facts.name, set()).add(inner.name)
                     self.refuse_others(facts, inner, torch)
                 if given:
                     inner.initializers[torch] = given_here[torch] = given
@@ -94,8 +94,10 @@ class Initializers(Arguments):
 
     def refuse_others(self, facts: ClassFacts, inner: ClassFacts, torch: str) -> None:
         """Declines initial weights of a class inside that some other class holds without giving them."""
-        other = self.script.initialised_elsewhere(inner.name) if inner is not facts else ""
-        if other and inner.name in self.script.initialised.get(facts.name, ()):
+        if inner is facts or inner.name not in self.script.initialising.get(facts.name, ()):
+            return
+        other = self.script.held_as_it_is(inner.name)
+        if other:
             held = f"{spelled(other)} holds {spelled(inner.name)}, too, and leaves its {torch} as torch makes it"
             raise Unsupported("MIG204", f"initial weights in {spelled(facts.name)}: {held}")
 

@@ -132,9 +132,8 @@ class ModelMethods(Models, MethodUses):
     def stands_for_forward(self, cls: str, method: str) -> bool:
         """Whether a method of a module without a forward pass makes all of its weights: it uses each part, itself or
         in methods that it calls."""
-        return f"{cls}.forward" not in self.script.functions and self.weighted_parts(cls) <= self.attributes_used(
-            cls, method
-        )
+        called = f"{cls}.forward" in self.script.functions
+        return not called and self.weighted_parts(cls) <= self.attributes_used(cls, method)
 
     def of_fields(self, cls: str, method: str) -> bool:
         """Whether a method reads nothing of its module but the fields, which a module has before its weights."""

@@ -10,8 +10,8 @@ import libcst as cst
 from migrate import nodes
 from migrate.constructed import ChoiceNode, LayerNode, ListNode, Node, Passage, passage_of
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Items, Kind, Module, Never
-from migrate.lowering.elements import element_kind
+from migrate.kinds import Items, Module, Never
+from migrate.lowering.elements import element_kind, is_function
 from migrate.lowering.loops_written_out import LoopsWrittenOut
 from migrate.nodes import Expr
 from migrate.rules.rule import Value
@@ -166,7 +166,7 @@ class ModuleLists(LoopsWrittenOut):
             group = kind.joined() if isinstance(kind, Items) else kind
             group = element_kind(kind) if starred and isinstance(kind, Module) else group
             passage = passage_of(group.options) if isinstance(group, Module) else Passage("mixed", "mixed")
-            if passage.entry == "first" and layout == "last" and not starred and _is_function(group):
+            if passage.entry == "first" and layout == "last" and not starred and is_function(group):
                 moved = nodes.expression("lambda x: {x}", x=taking_last(element.value, rank))
                 element, passage = element.with_changes(value=moved), replace(passage, entry="last", rank=rank)
             apart = "any" not in (layout, passage.entry) and layout != passage.entry
@@ -230,11 +230,6 @@ class ModuleLists(LoopsWrittenOut):
         return Value(
             lowered.node, Module((ListNode((child,) * len(entries), "_", keys=tuple(key for key, _ in entries)),))
         )
-
-
-def _is_function(kind: Kind) -> bool:
-    """Whether a module is a layer without weights."""
-    return isinstance(kind, Module) and all(isinstance(one, LayerNode) and not one.weights for one in kind.options)
 
 
 def taking_last(function: Expr, rank: int) -> cst.Call:

@@ -12,6 +12,7 @@ from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
 from migrate.kinds import UNKNOWN, Accelerator, Function, Kind, Leaf, Optimizer, Scaler, Tensor
 from migrate.lowering.blocks import Block
+from migrate.lowering.gradient_flow import asks_for_gradients
 from migrate.lowering.members import MemberLoops
 from migrate.lowering.one_line import taken_apart
 from migrate.lowering.precision import Precision
@@ -169,13 +170,14 @@ class PlainTerms(Precision, MemberLoops):
         call = call_of(statement)
         kind = self.kind_of(call.func) if call is not None and not call.args else None
         facts = self.script.functions.get(kind.name) if isinstance(kind, Function) else None
-        if facts is None or facts.parameter_names[int(facts.method) :] or "return" in nodes.code(facts.node.body):
+        if facts is None or facts.parameter_names[int(facts.method) :]:
             return None
         body = [each for each in suites.suite_of(facts.node.body.body) if not suites.is_docstring(each)]
         receivers = [method_call_of(each, "zero_grad") for each in body]
         roots = {nodes.root(one.value) for one in receivers if one is not None}
         names = {root.value for root in roots if isinstance(root, cst.Name)}
-        own = names == {"self"} if facts.method else facts.owner == self.unit.scope and not self.shadowed(names)
+        shadowed = self.facts is not None and bool(names & self.facts.own_names)
+        own = names == {"self"} if facts.method else facts.owner == self.unit.scope and not shadowed
         if not body or None in receivers or not own:
             return None
         if statement not in self.unit.apart:
@@ -186,16 +188,10 @@ class PlainTerms(Precision, MemberLoops):
             self.unit.apart[statement] = made
         return self.unit.apart[statement]
 
-    def shadowed(self, names: set[str]) -> bool:
-        """Whether some name of the file is another one in this function."""
-        return self.facts is not None and bool(
-            names & {*self.facts.parameter_names, *usage.stores(self.facts.node.body)}
-        )
-
     def plain_change(self, small: cst.BaseSmallStatement) -> cst.BaseSmallStatement:
         """`w.data -= d`, `w.data = w.data - d`, `w.data.sub_(d)` and `w.data = v` change a tensor that gradients are
         taken of; `x.requires_grad_()` and `x.requires_grad = True` say of one made before that they are."""
-        asked = self.asks_for_gradients(small)
+        asked = self.asked_for_gradients(small)
         if asked is not None:
             return cst.Assign([cst.AssignTarget(asked)], cst.Call(cst.Attribute(asked, cst.Name("requires_grad_"))))
         if isinstance(small, cst.AugAssign):
@@ -218,14 +214,13 @@ class PlainTerms(Precision, MemberLoops):
                 return cst.Expr(call.with_changes(func=call.func.with_changes(value=leaf)))
         return small
 
-    def asks_for_gradients(self, small: cst.BaseSmallStatement) -> cst.Name | None:
+    def asked_for_gradients(self, small: cst.BaseSmallStatement) -> cst.Name | None:
         """The name of a tensor that gradients are taken of from this statement on; None for other statements."""
         node: Expr | None = None
         if isinstance(small, cst.Assign) and len(small.targets) == 1 and nodes.is_literal(small.value, True):
             node = small.targets[0].target
-        elif isinstance(small, cst.Expr) and isinstance(small.value, cst.Call):
-            args = small.value.args
-            node = small.value.func if not args or nodes.is_literal(args[0].value, True) else None
+        elif isinstance(small, cst.Expr) and isinstance(small.value, cst.Call) and asks_for_gradients(small.value):
+            node = small.value.func
         if not isinstance(node, cst.Attribute) or not isinstance(node.value, cst.Name) or self.under_jit:
             return None
         kind = self.kind_of(node.value)

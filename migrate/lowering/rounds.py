@@ -170,7 +170,7 @@ def _next_round(script: Script) -> None:
     script.zeroed_first, script.found_zeroed_first = script.found_zeroed_first, set()
     script.updated.clear()
     script.finished.clear()
-    script.initialised, script.found_initialised = script.found_initialised, {}
+    script.initialising, script.found_initialising = script.found_initialising, {}
     script.frozen_last, script.frozen = script.frozen, {}
     _own_keys(script)
 
@@ -389,6 +389,7 @@ def _fingerprint(script: Script, written: frozenset[int]) -> str:
         parts.append(repr({method: [nodes.code(test) for test in tests] for method, tests in facts.under.items()}))
     parts.append(repr({place: [nodes.code(a) for a in e.arguments] for place, e in script.examples.items()}))
     parts.append(repr({place: sorted(called) for place, called in script.method_examples.items()}))
+    parts.append(repr({cls: sorted(inside) for cls, inside in script.found_initialising.items()}))
     for name, facts in script.functions.items():
         parts.append(f"{name} {[(site.scope, sorted(site.bound)) for site in facts.found_calls]}")
         parts.append(f"{sorted(facts.found_uses)} {sorted(facts.keeps)} {facts.found_traced}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping
 
-from migrate import nodes, usage
+from migrate import nodes
 from migrate.diagnostics import Unsupported
 from migrate.kinds import Instance, Items, Kind, Model, Optimizer, Place, Scheduler
 from migrate.lowering.detached import Detached
@@ -109,7 +109,7 @@ class StateAccess(Detached):
             return None
         if here:
             return nodes.expression(f"{owner.name}.{self.state_name(State(state.what, own))}")
-        if self.facts is not None and owner.name in {*self.facts.parameter_names, *usage.stores(self.facts.node.body)}:
+        if self.facts is not None and owner.name in self.facts.own_names:
             same = self.kind_of_name(owner.name) == Instance(own.scope) and self.script.objects[own.scope] == {owner}
             if not same:
                 return None

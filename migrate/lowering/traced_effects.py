@@ -80,7 +80,7 @@ def refuse_told(scope: Scope, node: cst.Call) -> None:
         return  # the ctx of an autograd function, of which what is asked is looked at there
     kind = scope.kind_of_name(head)
     own = head == "self" and scope.context == "method" and scope.own_method_of(f"{head}.{rest}") is None
-    known = scope.facts is not None and head in {*scope.facts.parameter_names, *usage.stores(scope.facts.node.body)}
+    known = scope.facts is not None and head in scope.facts.own_names
     outside = kind in (Plain("imported"), Plain("module")) or (type(kind) is Kind and rest and not known)
     told = [path for arg in node.args for path in usage.paths(arg.value)]
     if (own or outside) and any(isinstance(scope.kind_of_name(path), Tensor) for path in told):
