@@ -2,12 +2,18 @@
 
 from dataclasses import replace
 
-from migrate.layers.layer import Layer, Layout, Part, Sample, Weight
+from migrate.layers.layer import Layer, Layout, Part, Sample, Variant, Weight
 from migrate.layers.moves import Permute
 
 _TRANSPOSED = (Permute((1, 0)),)
 _TOGETHER = "kdim in (None, embed_dim) and vdim in (None, embed_dim)"
 _KEY_WIDTH, _VALUE_WIDTH = "embed_dim if kdim is None else kdim", "embed_dim if vdim is None else vdim"
+
+
+_ATTENTION = (
+    "{embed_dim}, {num_heads}, dropout={dropout?0.0}, bias={bias?True}, kdim={kdim?None}, vdim={vdim?None}, "
+    "batch_first={batch_first?False}, training={dropout:training?False}"
+)
 
 
 def _inside(name: str, weights: tuple[Weight, ...]) -> tuple[Weight, ...]:
@@ -119,8 +125,14 @@ LAYERS = (
         torch="torch.nn.MultiheadAttention",
         signature="embed_dim, num_heads, dropout=0.0, bias=True, add_bias_kv=False, add_zero_attn=False, kdim=None, "
         "vdim=None, batch_first=False, device=None, dtype=None",
-        template="MultiheadAttention({embed_dim}, {num_heads}, dropout={dropout?0.0}, bias={bias?True}, "
-        "kdim={kdim?None}, vdim={vdim?None}, batch_first={batch_first?False}, training={dropout:training?False})",
+        template=f"MultiheadAttention({_ATTENTION})",
+        variants=(
+            Variant(
+                "add_bias_kv or add_zero_attn",
+                f"MultiheadAttentionWithMoreKeys({_ATTENTION}, add_bias_kv={{add_bias_kv?False}}, "
+                "add_zero_attn={add_zero_attn?False})",
+            ),
+        ),
         note="A True in a mask forbids, where in Flax it allows. A query that may look at nothing is NaN; with "
         "need_weights=False torch makes it 0.",
         layout=Layout.FIRST,
@@ -133,12 +145,9 @@ LAYERS = (
                 replace(weight, initializer="out_proj_init") if weight.torch == "out_proj.weight" else weight
                 for weight in _self_attention("embed_dim")[1:]
             ),
+            *(Weight(f"bias_{name}", f"bias_{name}", ("1", "1", "embed_dim"), when="add_bias_kv") for name in "kv"),
         ),
-        refuses={
-            "add_bias_kv": ((False,), "a learnt key and value are not supported"),
-            "add_zero_attn": ((False,), "a key and value of zeros are not supported"),
-        },
-        snippets=("MultiheadAttention",),
+        snippets=("MultiheadAttention", "MultiheadAttentionWithMoreKeys"),
         call="query, key, value, key_padding_mask=None, need_weights=True, attn_mask=None, "
         "average_attn_weights=True, is_causal=False",
         returns="(tensor, (tensor if average_attn_weights else array) if need_weights else None)",
@@ -176,6 +185,13 @@ LAYERS = (
                 (3, 6),
                 call="query=x, key=x, value=x, attn_mask=torch.triu(torch.ones(3, 3), diagonal=1).bool()",
             ),
+            Sample(
+                "nn.MultiheadAttention(6, 2, add_bias_kv=True, add_zero_attn=True, kdim=3, batch_first=True)",
+                (2, 3, 6),
+                call="x, y, x[:, :2], key_padding_mask=torch.tensor([[False, True], [False, False]]), attn_mask=mask",
+                inputs="y: f32[2, 2, 3]; mask: bool[3, 2]",
+            ),
+            Sample("nn.MultiheadAttention(6, 2, 0.0, False, add_zero_attn=True)", (3, 6), call="x, x, x"),
         ),
     ),
     _transformer_layer(

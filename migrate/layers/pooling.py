@@ -130,15 +130,15 @@ def _power(dimensions: int) -> Layer:
         torch=f"torch.nn.LPPool{dimensions}d",
         signature="norm_type, kernel_size, stride=None, ceil_mode=False",
         template=f"partial(lp_pool, norm_type={{norm_type}}, window_shape={{kernel_size:tuple{dimensions}}}, "
-        f"strides={{stride:stride{dimensions}}})",
+        f"strides={{stride:stride{dimensions}}}, ceil_mode={{ceil_mode?False}})",
         note="With an odd power a sum may be negative, and its root NaN, in both.",
         layout=Layout.LAST,
         rank=dimensions + 2,
-        refuses={"ceil_mode": ((False,), "windows that reach over the edge are not supported")},
         snippets=("lp_pool",),
         samples=(
             Sample(f"nn.LPPool{dimensions}d(2, 2)", _SHAPES[dimensions]),
             Sample(f"nn.LPPool{dimensions}d(3, 2, stride=1)", _SHAPES[dimensions]),
+            Sample(f"nn.LPPool{dimensions}d(2, 3, 2, ceil_mode=True)", _SHAPES[dimensions]),
         ),
     )
 

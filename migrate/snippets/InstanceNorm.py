@@ -4,10 +4,13 @@ import jax.numpy as jnp
 
 
 class InstanceNorm(nn.Module):
-    """Instance normalisation that keeps torch's running statistics, and goes by them in eval mode; channels last."""
+    """Instance normalisation that keeps torch's running statistics, and goes by them in eval mode; channels last.
+
+    Those stay as they are where momentum is None.
+    """
 
     use_running_average: bool
-    momentum: float = 0.1
+    momentum: float | None = 0.1
     epsilon: float = 1e-5
     affine: bool = False
     scale_init: nn.initializers.Initializer = nn.initializers.ones
@@ -24,7 +27,7 @@ class InstanceNorm(nn.Module):
             mean, var = x.mean(inner, keepdims=True), x.var(inner, keepdims=True)
             if not self.is_initializing():
                 n = x[0, ..., 0].size
-                m = self.momentum
+                m = self.momentum or 0.0
                 of_all = [jax.lax.stop_gradient(each).reshape(-1, features).mean(0) for each in (mean, var)]
                 running_mean.value = (1 - m) * running_mean.value + m * of_all[0]
                 running_var.value = (1 - m) * running_var.value + m * of_all[1] * n / (n - 1)
