@@ -19,6 +19,7 @@ from migrate.walking import every
 
 _ROW, _DICTS = "torch.nn.Sequential", ("torch.nn.ModuleDict", "torch.nn.ParameterDict")
 _ORDERED = "OrderedDict"  # of layers, given to one of those: `nn.Sequential(layers)`
+_PAIRS = "list"  # of names and layers: `nn.Sequential(OrderedDict(layers))`
 _FILLING = ("add_module", "register_module", "append", "extend", "insert", "update")
 
 Entries = list[tuple[str, Expr]]  # the keys that the parts of a container have in torch, with the parts
@@ -54,7 +55,11 @@ class FilledContainers(LoopsWrittenOut):
         if not isinstance(statement, cst.SimpleStatementLine) or not isinstance(small, cst.Assign):
             return None
         call, path = small.value, nodes.dotted(small.targets[0].target)
-        if not isinstance(call, cst.Call) or path is None or len(small.targets) > 1:
+        if path is None or len(small.targets) > 1:
+            return None
+        if isinstance(call, cst.List) and not call.elements and isinstance(small.targets[0].target, cst.Name):
+            return _Container(statement, path, nodes.call(_ORDERED), _PAIRS, [])
+        if not isinstance(call, cst.Call):
             return None
         kind = self.torch_name(call.func) or ""
         entries: Entries | None = None
@@ -81,7 +86,7 @@ class FilledContainers(LoopsWrittenOut):
         if not fills:
             return
         last = fills[-1]
-        if container.kind == _ORDERED:
+        if container.kind in (_ORDERED, _PAIRS):
             last = self.taker(container, statements[last + 1 :], last + 1)
             if not last:
                 return
@@ -89,11 +94,11 @@ class FilledContainers(LoopsWrittenOut):
         others = [one for one in between if not _fills(one, container.path)]
         if any(container.path in usage.paths(one) for one in others if one is not statements[last]):
             return
-        known = self.unit.whole.get(container.line)
+        known = self.unit.whole.get((container.line, *between))
         if known is None:
             known = self.at_once(container, between, others) or self.as_filled_list(container, between)
         if known is not None:
-            self.unit.whole[container.line] = known
+            self.unit.whole[container.line, *between] = known
             tried.replace(block.index, last + 1, known)
             block.statements[:], block.positions[:] = tried.statements, tried.positions
 
@@ -105,7 +110,8 @@ class FilledContainers(LoopsWrittenOut):
             return 0
         for call in usage.calls(later[readers[0]]):
             given = [nodes.dotted(arg.value) for arg in call.args]
-            if given == [container.path] and self.torch_name(call.func) in (_ROW, *_DICTS):
+            takes = self.torch_name(call.func) in (_ROW, *_DICTS) if container.kind == _ORDERED else _is_ordered(call)
+            if given == [container.path] and takes:
                 return position + readers[0]
         return 0
 
@@ -126,8 +132,9 @@ class FilledContainers(LoopsWrittenOut):
             if later & {name for _, value in more for name in usage.loads(value)}:
                 return None
         whole = container.call.with_changes(args=_arguments(container.kind, entries))
-        if container.kind == _ORDERED:
-            taking = nodes.substituted(others[-1], {container.path: whole})
+        if container.kind in (_ORDERED, _PAIRS):
+            given = whole.args[0].value if container.kind == _PAIRS else whole
+            taking = nodes.substituted(others[-1], {container.path: given})
             self.all_stand_for(taking, others[-1])
             return [*others[:-1], taking]
         return [*others, self.made_of(container, whole, container.line.leading_lines)]
@@ -181,6 +188,10 @@ def _entries(statement: Statement, kind: str, length: int) -> Entries | None:
     if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute) or any(a.star for a in call.args):
         return None
     method, values = call.func.attr.value, [arg.value for arg in call.args]
+    if kind == _PAIRS:
+        pair = nodes.elements(values[0]) if method == "append" and isinstance(values[0], cst.Tuple) else []
+        key = names_written.text(pair[0]) if len(pair) == 2 else None
+        return None if key is None else [(key, pair[1])]
     if method in ("add_module", "register_module") and len(values) == 2:
         keywords = [arg.keyword.value if arg.keyword is not None else "" for arg in call.args]
         values = values[::-1] if keywords == ["module", "name"] else values
@@ -212,7 +223,7 @@ def _arguments(kind: str, entries: Entries) -> list[cst.Arg]:
         return [cst.Arg(value) for value in parts.values()]
     pairs = [nodes.tuple_of([cst.SimpleString(repr(key)), value]) for key, value in parts.items()]
     named = cst.List([cst.Element(pair) for pair in pairs])
-    return [cst.Arg(named if kind == _ORDERED else nodes.call("OrderedDict", named))]
+    return [cst.Arg(named if kind in (_ORDERED, _PAIRS) else nodes.call("OrderedDict", named))]
 
 
 def _is_ordered(call: cst.Call) -> bool:

@@ -5,6 +5,8 @@ Flax needs the names of weights before there are any; so does the manifest.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import libcst as cst
 
 from migrate import names_written, nodes, suites, usage
@@ -12,7 +14,7 @@ from migrate.kinds import Members
 from migrate.lowering.constructors import constant
 from migrate.lowering.elements import display
 from migrate.lowering.scope import Scope
-from migrate.lowering.settings_given import literal_of, settings
+from migrate.lowering.settings_given import literal_of, reckoned, settings
 from migrate.nodes import Expr, Statement
 from migrate.walking import every
 
@@ -32,42 +34,63 @@ class LoopsWrittenOut(Scope):
         named = _names_by(loop.body, names, owner) or (self.context == "setup" and _over_parts(loop.iter))
         if not names or not named or suites.may_leave(loop.body):
             return None
-        if loop in self.unit.whole:
-            return self.unit.whole[loop]
         each = self.known_items(loop.iter)
         if not each or set(names) & set(usage.stores(loop.body)) or len(each) > _MOST:
             return None
-        made: list[Statement] = []
+        copies: list[tuple[Statement, Statement]] = []
         for item in each:
             bound = bound_names(loop.target, item)
             if bound is None:
                 return None
             for statement in suites.suite_of(loop.body.body):
-                turn = nodes.visited(nodes.substituted(statement, bound), _Texts())
-                self.all_stand_for(turn, statement)
-                made.append(turn)
-        if made:
-            made[0] = made[0].with_changes(leading_lines=[*loop.leading_lines, *suites.comments(made[0])])
-            self.unit.stands_for(made[0], loop)
-        self.unit.whole[loop] = made
-        return made
+                copies.append((nodes.visited(nodes.substituted(statement, bound), _Texts()), statement))
+        decided = {one for one in suites.suite_of(loop.body.body) if _tests(one) & set(names)}
+        made = [left for turn, one in copies for left in (self.branch_of(turn) if one in decided else [turn])]
+        text = "".join(map(nodes.code, made))
+        if (loop, text) not in self.unit.whole:
+            for turn, original in copies:
+                self.all_stand_for(turn, original)
+            if made:
+                made[0] = made[0].with_changes(leading_lines=[*loop.leading_lines, *suites.comments(made[0])])
+                self.unit.stands_for(made[0], loop)
+            self.unit.whole[loop, text] = made
+        return self.unit.whole[loop, text]
+
+    def branch_of(self, statement: Statement) -> list[Statement]:
+        """What a branch comes to in one turn of a loop, where that is known; itself elsewhere."""
+        if not isinstance(statement, cst.If):
+            return [statement]
+        holds = reckoned(nodes.visited(statement.test, _Numbers(self.known_number)), {})
+        if holds is ...:
+            return [statement]
+        if holds:
+            return suites.suite_of(statement.body.body)
+        if statement.orelse is None:
+            return []
+        if isinstance(statement.orelse, cst.If):
+            return self.branch_of(statement.orelse)
+        return suites.suite_of(statement.orelse.body.body)
 
     def all_stand_for(self, made: Statement, original: Statement) -> None:
         """Each statement in a copy stands at the place of its original."""
         for one, written in zip(_statements(made), _statements(original), strict=True):
             self.unit.stands_for(one, written)
 
-    def entries_of(self, node: cst.DictComp) -> list[tuple[str, Expr]] | None:
-        """The entries that a dict comprehension makes; None where they are told while it runs."""
+    def entries_of(self, node: cst.DictComp | cst.ListComp) -> list[tuple[str, Expr]] | None:
+        """The entries that a comprehension makes, of a dict or of pairs; None where they are told while it runs."""
         loop = node.for_in
+        pair = nodes.elements(node.elt) if isinstance(node, cst.ListComp) and isinstance(node.elt, cst.Tuple) else []
+        made_key, made_value = (node.key, node.value) if isinstance(node, cst.DictComp) else (*pair, None, None)[:2]
+        if made_key is None or made_value is None or len(pair) > 2:
+            return None
         items = None if loop.ifs or loop.inner_for_in is not None else self.known_items(loop.iter)
         found: list[tuple[str, Expr]] = []
         for item in items or ():
             bound = bound_names(loop.target, item)
-            key = None if bound is None else names_written.text(nodes.substituted(node.key, bound))
+            key = None if bound is None else names_written.text(nodes.substituted(made_key, bound))
             if bound is None or key is None:
                 return None
-            found.append((key, nodes.substituted(node.value, bound)))
+            found.append((key, nodes.substituted(made_value, bound)))
         return None if items is None else found
 
     def known_items(self, node: Expr) -> list[Expr] | None:
@@ -91,6 +114,8 @@ class LoopsWrittenOut(Scope):
         facts, path = self.script.classes.get(self.cls), nodes.dotted(node)
         init = facts.method("__init__") if facts is not None else None
         if facts is None or facts.node is None or init is None or path is None:
+            return None
+        if "." not in path and self.scope != f"{self.cls}.__init__":  # a name of another method's own
             return None
         if path in set(facts.fields) - facts.rebinds:
             values = settings(self.script, self.cls, path)
@@ -131,7 +156,11 @@ class LoopsWrittenOut(Scope):
         return known[0] if name in ("list", "tuple") and len(args) == 1 else None
 
     def known_number(self, node: Expr) -> Expr:
-        """`len(nets)` and a name that is bound once, to a number, as that number."""
+        """`len(nets)`, a name that is bound once, to a number, and what is reckoned from those, as that number."""
+        if isinstance(node, cst.BinaryOperation):
+            sides = {"left": self.known_number(node.left), "right": self.known_number(node.right)}
+            value = reckoned(node.with_changes(**sides), {})
+            return cst.Integer(str(value)) if type(value) is int and value >= 0 else node
         if isinstance(node, cst.Call) and nodes.dotted(node.func) == "len" and len(node.args) == 1:
             items = self.known_items(node.args[0].value)
             return node if items is None else cst.Integer(str(len(items)))
@@ -144,13 +173,19 @@ class LoopsWrittenOut(Scope):
                 given = [one.value for one in written if isinstance(one, cst.Assign) and name in usage.stores(one)]
                 once = usage.stores(statements).count(name) == len(given) == 1
                 return given[0] if once and nodes.literal(given[0]) is not ... else node
-        return node
+        made = self.constant_of(node)
+        return node if made is None else self.known_number(made)
 
 
 def written_entries(node: cst.Dict) -> list[tuple[Expr, Expr]] | None:
     """The entries of a dict that is written out."""
     pairs = [(e.key, e.value) for e in node.elements if isinstance(e, cst.DictElement)]
     return pairs if len(pairs) == len(node.elements) else None
+
+
+def _tests(statement: Statement) -> set[str]:
+    """The names in the test of a branch."""
+    return set(usage.loads(statement.test)) if isinstance(statement, cst.If) else set()
 
 
 def _over_parts(node: Expr) -> bool:
@@ -169,6 +204,8 @@ def _names_by(body: cst.BaseSuite, names: list[str], owner: str) -> bool:
             name = call.args[1].value
         elif call.args and nodes.dotted(call.func) in [f"{owner}.{naming}" for naming in _NAMING]:
             name = call.args[0].value
+        elif call.args and nodes.dotted(call.func) == f"{owner}.append" and isinstance(call.args[0].value, cst.Tuple):
+            name = call.args[0].value.elements[0].value
         else:
             continue
         numbered = (of_self or method == "add_module") and owner == "self" and names_written.pattern(name) is not None
@@ -198,6 +235,29 @@ def bound_names(target: cst.CSTNode, item: Expr) -> dict[str, Expr] | None:
 
 def _statements(node: cst.CSTNode) -> list[Statement]:
     return list(every(node, (cst.SimpleStatementLine, cst.BaseCompoundStatement)))
+
+
+class _Numbers(cst.CSTTransformer):
+    """Puts numbers that are known in the place of names and calls."""
+
+    def __init__(self, known: Callable[[Expr], Expr]) -> None:
+        super().__init__()
+        self.known = known
+
+    def visit_Call(self, node: cst.Call) -> bool:
+        return False
+
+    def visit_Attribute(self, node: cst.Attribute) -> bool:
+        return False
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> Expr:
+        return self.known(updated_node)
+
+    def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> Expr:
+        return self.known(updated_node)
+
+    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> Expr:
+        return self.known(updated_node)
 
 
 class _Texts(cst.CSTTransformer):

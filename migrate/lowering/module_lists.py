@@ -69,6 +69,9 @@ class ModuleLists(LoopsWrittenOut):
                 return [(key, self.part(value, key)) for key, value in keywords]
             return self.named_values(node.args[0].value) if len(node.args) == 1 and not node.args[0].star else None
         pairs: list[tuple[Expr, Expr]] = []
+        if isinstance(node, cst.ListComp):
+            entries = self.entries_of(node)
+            return None if entries is None else [(key, self.part(value, key)) for key, value in entries]
         if isinstance(node, cst.List | cst.Tuple):
             for element in node.elements:
                 if not isinstance(element.value, cst.Tuple | cst.List) or len(element.value.elements) != 2:

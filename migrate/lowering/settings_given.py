@@ -15,7 +15,9 @@ from migrate.script import Script
 
 _MOST = 32  # combinations of settings to try
 _NAMES_AND_CONSTANTS = (ast.Expression, ast.Name, ast.expr_context, ast.Constant, ast.Tuple)
-_TERMS = (*_NAMES_AND_CONSTANTS, ast.BoolOp, ast.boolop, ast.UnaryOp, ast.unaryop, ast.Compare, ast.cmpop)
+_TESTS = (ast.BoolOp, ast.boolop, ast.UnaryOp, ast.unaryop, ast.Compare, ast.cmpop)
+_SUMS = (ast.BinOp, ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod)
+_TERMS = (*_NAMES_AND_CONSTANTS, *_TESTS, *_SUMS)
 
 
 def never_taken(script: Script, cls: str, conditions: Sequence[Expr]) -> bool:
@@ -62,13 +64,20 @@ def literal_of(node: Expr) -> object:
     return value
 
 
+def reckoned(node: Expr, values: Mapping[str, object]) -> object:
+    """What names and constants come to, compared and added up; `...` of any other expression."""
+    if not _plain(node) or not set(usage.loads(node)) <= values.keys():
+        return ...
+    try:
+        return eval(nodes.code(node), {"__builtins__": {}}, dict(values))
+    except (TypeError, ArithmeticError):  # the program would end here
+        return ...
+
+
 def _plain(test: Expr) -> bool:
-    """Whether a test is nothing but comparisons of names and constants."""
-    return all(isinstance(part, _TERMS) for part in ast.walk(ast.parse(nodes.code(test), mode="eval")))
+    """Whether a test is nothing but comparisons and sums of names and constants."""
+    return all(isinstance(part, _TERMS) for part in ast.walk(ast.parse(nodes.code(test).strip(), mode="eval")))
 
 
 def _holds(test: Expr, values: Mapping[str, object]) -> bool:
-    try:
-        return bool(eval(nodes.code(test), {"__builtins__": {}}, dict(values)))
-    except TypeError:
-        return True  # the program would end here
+    return bool(reckoned(test, values))  # true of `...`: where the program would end, too

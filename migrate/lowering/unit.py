@@ -131,7 +131,7 @@ class Unit:
     apart: dict[Statement, list[Statement]] = field(default_factory=dict)  # the same, of what becomes several
     pieces: dict[Statement, Statement] = field(default_factory=dict)  # parts of a line -> the line
     # containers and loops whose parts have names -> what stands for them and those after them; kept between rounds
-    whole: dict[Statement, list[Statement]] = field(default_factory=dict)
+    whole: dict[tuple[Statement | str, ...], list[Statement]] = field(default_factory=dict)
     # statements about members of lists, and what these are -> the statements with their names
     unrolled: dict[tuple[Statement, Any], list[Statement]] = field(default_factory=dict)
     named: dict[Statement, Statement] = field(default_factory=dict)  # backward() -> what gives its loss its own place

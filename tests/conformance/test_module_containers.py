@@ -202,7 +202,30 @@ TIED = """class M(nn.Module):
     def forward(self, x):
         return self.head(self.second(self.first(self.table(x))).relu())
 """
+NAMED_ROWS = """from collections import OrderedDict
+
+
+class M(nn.Module):
+    def __init__(self, widths=(4, 5, 5), n=3):
+        super().__init__()
+        layers = OrderedDict()
+        for i in range(len(widths) - 1):
+            layers[f"fc{i}"] = nn.Linear(widths[i], widths[i + 1])
+            if i < len(widths) - 2:
+                layers["act%d" % i] = nn.ReLU()
+        self.row = nn.Sequential(layers)
+        pairs = []
+        for i in range(n):
+            pairs.append((f"fc{i}", nn.Linear(5, 5)))
+            pairs.append((f"act{i}", nn.Tanh()))
+        self.pairs = nn.Sequential(OrderedDict(pairs))
+        self.last = nn.Sequential(OrderedDict([(f"norm{i}", nn.LayerNorm(5)) for i in range(n - 1)]))
+
+    def forward(self, x):
+        return self.last(self.pairs(self.row(x)))
+"""
 FORMS = {
+    "rows of layers with names": (NAMED_ROWS, Sample("M()", (3, 4))),
     "layers that a subclass of nn.Sequential adds by name": (ONE_AFTER_ANOTHER, Sample("M()", (2, 3, 5))),
     "copies, and keys that are written out": (COPIES_AND_KEYS, Sample("M()", (3, 4))),
     "weights that are tied, with biases": (TIED, Sample("M()", (3, 5), 6)),
@@ -244,3 +267,52 @@ def test_what_is_refused(made: str, forward: str, said: str) -> None:
     head = f"class M(nn.Module):\n    def __init__(self, width=4):\n        super().__init__()\n        {made}\n\n"
     found = rewritten.conversion(f"{HEAD}{head}    def forward(self, x):\n        {forward}\n        return x\n").report
     assert any(f"{one.code} {one.message}".startswith(said) for one in found.diagnostics), found.diagnostics
+
+
+ANOTHER_NAME = """class M(nn.Module):
+    def __init__(self, names=("a", "b")):
+        super().__init__()
+        for n in names:
+            self.add_module(n, nn.Linear(4, 4))
+
+    def forward(self, x):
+        names = ["b", "a"] if len(x) > 1 else ["a"]
+        for n in names:
+            x = getattr(self, n)(x)
+        return x
+"""
+OF_TWO_LENGTHS = """from collections import OrderedDict
+
+
+class Row(nn.Module):
+    def __init__(self, n=2):
+        super().__init__()
+        layers = OrderedDict()
+        for i in range(n):
+            layers[f"fc{i}"] = nn.Linear(4, 4)
+        self.net = nn.Sequential(layers)
+
+    def forward(self, x):
+        return self.net(x)
+
+
+class M(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rows = nn.Sequential(Row(3), Row(2))
+
+    def forward(self, x):
+        return self.rows(x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (ANOTHER_NAME, "MIG201 getattr(self, n), which may be any of several modules"),
+        (OF_TWO_LENGTHS, "MIG201 nn.Sequential of layers, which is no known layer"),
+    ],
+)
+def test_a_loop_whose_turns_are_not_known_is_refused(text: str, said: str) -> None:
+    found = rewritten.conversion(HEAD + text).report.diagnostics
+    assert any(f"{one.code} {one.message}".startswith(said) for one in found), found
