@@ -270,13 +270,15 @@ class Example:
 @dataclass(frozen=True)
 class CallSite:
     """A call of a user's function: the scope, the arguments by parameter, and what the names in them stand for.
-    `repeated`: it may run more than once where its scope runs once."""
+    `repeated`: it may run more than once where its scope runs once. `models`: the classes of the models that it gives,
+    by parameter, "" for one of several."""
 
     scope: str
     bound: Mapping[str, cst.BaseExpression]
     definitions: Mapping[str, cst.BaseExpression]
     node: cst.Call | None = None
     repeated: bool = False
+    models: Mapping[str, str] = field(default_factory=dict)
 
 
 def merge(kinds: dict[str, Kind], name: str, kind: Kind) -> None:

@@ -8,7 +8,7 @@ from migrate import checks, nodes
 from migrate.deep import deeply
 from migrate.diagnostics import Diagnostic, Fatal, Report, Severity, our_fault
 from migrate.emit import THIRD_PARTY, emit
-from migrate.lowering import Lowered, lower_project
+from migrate.lowering import Lowered, lower_by_class
 from migrate.manifest import Manifest
 from migrate.memory import seldom_searched
 from migrate.notebook import Notebook
@@ -115,7 +115,7 @@ def convert_part(part: Project, name: str, data_parallel: bool = False) -> tuple
     """Rewrites files that depend on one another."""
     broken: dict[str, Diagnostic] = {}
     inputs = part.inputs
-    lowered = lower_project(inputs, part.submodules, broken, data_parallel) if inputs else []
+    lowered = lower_by_class(inputs, part.submodules, broken, data_parallel) if inputs else []
     by_scope = {found.scope: found for found in lowered}
     outputs = [_output(member, by_scope.get(member.scope), broken.get(member.scope)) for member in part.members]
     script = lowered[0].script if lowered else None
@@ -128,7 +128,7 @@ def _output(member: Member, lowered: Lowered | None, broken: Diagnostic | None) 
         problem = broken if source is not None else member.problem
         return Output(member, None, () if problem is None else (problem,))
     try:
-        text = emit(source, lowered)
+        text = emit(lowered.source, lowered)
     except Exception as error:
         return Output(member, None, (our_fault(source.path, error),))
     wrong = checks.compiles(source.path, text)
@@ -136,7 +136,7 @@ def _output(member: Member, lowered: Lowered | None, broken: Diagnostic | None) 
         return Output(member, None, tuple(wrong))
     found = [
         *lowered.diagnostics,
-        *checks.torch_left(source, lowered.parts, lowered.rebound.union(THIRD_PARTY)),
+        *checks.torch_left(lowered.source, lowered.parts, lowered.rebound.union(THIRD_PARTY)),
         *checks.undefined(source.path, source.text, text, lowered.refused),
     ]
     if source.notebook is not None:

@@ -6,6 +6,8 @@ that a project was asked for, is "". What stands in it is called "models/resnet:
 
 from __future__ import annotations
 
+import re
+
 FILE = ":"  # ends the name of a file's module scope
 
 
@@ -33,3 +35,8 @@ def spelled(name: str) -> str:
 def path_of(scope: str) -> str:
     """The file of a module scope, as a message names it."""
     return f"{scope.removesuffix(FILE)}.py"
+
+
+def snake_case(name: str) -> str:
+    """The name of a class in the words of a function: "LayerNorm" is "layer_norm"."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()

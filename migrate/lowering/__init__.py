@@ -4,6 +4,7 @@
 of that.
 """
 
-from migrate.lowering.rounds import Input, Lowered, lower, lower_project
+from migrate.lowering.copies_by_class import lower_by_class
+from migrate.lowering.rounds import Input, Lowered
 
-__all__ = ["Input", "Lowered", "lower", "lower_project"]
+__all__ = ["Input", "Lowered", "lower_by_class"]

@@ -18,6 +18,7 @@ from migrate.layers.table import TABLE
 from migrate.lowering.arguments import argument_names
 from migrate.lowering.layers import Layers
 from migrate.nodes import Expr, Statement
+from migrate.qualified import snake_case
 from migrate.rules.rule import Call, Value
 from migrate.targets import linen
 
@@ -59,7 +60,7 @@ class MakerValues(Layers):
             assert isinstance(head, cst.FunctionDef)
             return [definition.with_changes(params=head.params)]
 
-        function = self.unit.helper(f"make_{_snake(name.rpartition('.')[2])}", make, text)
+        function = self.unit.helper(f"make_{snake_case(name.rpartition('.')[2])}", make, text)
         return Value(nodes.name(function), Makers((TorchName(name),)))
 
     def maker_by_name(self, node: cst.Call) -> Value | None:
@@ -214,10 +215,6 @@ class MakerValues(Layers):
 
 
 _AS_IT_IS = "as it is"  # among what a layer is made with: by some call with torch's initial weights
-
-
-def _snake(name: str) -> str:
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
 
 def is_partial(node: Expr) -> bool:

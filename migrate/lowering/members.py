@@ -103,12 +103,18 @@ class MemberLoops(Unnamed, Builders, LoopsWrittenOut):
         return listed or taken or self.lists_objects(iterated)
 
     def lists_objects(self, node: Expr) -> bool:
-        """Whether an expression is a display of objects: `for net in (a, b)`."""
-        return (
-            isinstance(node, cst.Tuple | cst.List)
-            and bool(node.elements)
-            and all(map(self.is_object, nodes.elements(node)))
-        )
+        """Whether an expression is a display of objects, or of rows with one: `for net in (a, b)`, `for name, net in
+        [("a", a), ("b", b)]`, `zip(names, [a, b])`."""
+        if isinstance(node, cst.Call):
+            called = [arg.value for arg in node.args]
+            receiver = [node.func.value] if isinstance(node.func, cst.Attribute) else []
+            return any(map(self.lists_objects, [*called, *receiver]))
+        values = [e.value for e in node.elements] if isinstance(node, cst.Tuple | cst.List | cst.Dict) else []
+        return bool(values) and all(self.is_object(one) or self.is_row(one) for one in values)
+
+    def is_row(self, node: Expr) -> bool:
+        """Whether an expression is a tuple or a list of which some element is an object."""
+        return isinstance(node, cst.Tuple | cst.List) and any(map(self.is_object, nodes.elements(node)))
 
     def one_turn(self, loop: cst.For, values: Mapping[str, Expr]) -> list[Statement]:
         """The statements of one turn of a loop."""
@@ -286,9 +292,9 @@ def _each(node: cst.ListComp | cst.DictComp) -> Expr:
 
 @nodes.remembered
 def _displays(statement: Statement) -> tuple[Expr, ...]:
-    """The lists and tuples that loops of a statement go through."""
+    """The lists and tuples that loops of a statement go through, and the calls that may hold some."""
     loops = every(statement, (cst.For, cst.CompFor))
-    return tuple(loop.iter for loop in loops if isinstance(loop.iter, cst.List | cst.Tuple))
+    return tuple(loop.iter for loop in loops if isinstance(loop.iter, cst.List | cst.Tuple | cst.Call))
 
 
 def _one_of(path: str) -> str:

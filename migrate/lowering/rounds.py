@@ -12,7 +12,7 @@ import libcst as cst
 from migrate import nodes, suites, usage
 from migrate.borrowed import Borrowed
 from migrate.changing import attributes_changed, changing
-from migrate.diagnostics import Diagnostic, Fatal, our_fault
+from migrate.diagnostics import Diagnostic, our_fault
 from migrate.facts import FunctionFacts
 from migrate.imports import Written
 from migrate.kept import names_of_kept
@@ -42,8 +42,10 @@ class Lowered:
     diagnostics: tuple[Diagnostic, ...]
     script: Script
     refused: frozenset[str]
+    source: SourceFile  # what was lowered
     scope: str = ""
     wanted: frozenset[str] = frozenset()  # names that other files of the project take from this one
+    unrolled: Mapping[Statement, Sequence[Statement]] = field(default_factory=dict)  # loops over members -> their turns
 
     @property
     def parts(self) -> list[tuple[int, Sequence[Statement]]]:
@@ -70,15 +72,6 @@ class Input:
     library: str = ""
     passed: Mapping[Written, str] = field(default_factory=dict)
     borrowed: Mapping[str, Borrowed] = field(default_factory=dict)
-
-
-def lower(source: SourceFile) -> Lowered:
-    """Lowers one file on its own."""
-    broken: dict[str, Diagnostic] = {}
-    (lowered,) = lower_project([Input(source)], broken=broken)
-    if broken:
-        raise Fatal(broken[""])
-    return lowered
 
 
 def lower_project(
@@ -150,8 +143,10 @@ def _lowered(unit: Unit, body: _Body) -> Lowered:
         tuple(unit.diagnostics),
         unit.script,
         frozenset(unit.refused),
+        unit.source,
         unit.scope,
         frozenset(unit.script.wanted_of.get(unit.scope, ())),
+        {statement: made for (statement, _), made in unit.unrolled.items()},
     )
 
 

@@ -24,6 +24,7 @@ from migrate.kinds import (
     Model,
     Never,
     Number,
+    OneOfModels,
     Optimizer,
     Place,
     Plain,
@@ -54,6 +55,7 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
             self.facts.found_uses |= facts.uses
         self.lost = {place: call for place, call in self.lost.items() if call is not node}
         bound: dict[str, Expr] = {}
+        models: dict[str, str] = {}
         args: list[cst.Arg] = []
         followed: list[str] = []
         names = facts.parameter_names[1:] if facts.method else facts.parameter_names
@@ -61,6 +63,8 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
             value = self.usable(self.expr(arg.value))
             if name:
                 bound[name] = arg.value
+                if isinstance(value.kind, Model | OneOfModels):
+                    models[name] = value.kind.cls if isinstance(value.kind, Model) else ""
                 itself = facts.qualname in self.script.by_value and nodes.dotted(arg.value) == "self"
                 self.pass_kind(facts, name, self.object_kind(arg.value) if itself else value.kind)
                 facts.found_given[name] = facts.found_given.get(name, True) and self.gives(arg.value)
@@ -77,7 +81,7 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
                 merge(facts.found_params, parameter.name.value, self.expr(parameter.default).kind)
                 facts.found_given[parameter.name.value] = False  # the default is one object for all calls
         repeated = self.loops > 0 or self.nested or self.under_jit
-        facts.found_calls.append(CallSite(self.scope, bound, dict(self.env.definitions), node, repeated))
+        facts.found_calls.append(CallSite(self.scope, bound, dict(self.env.definitions), node, repeated, models))
         callers = self.script.callers.setdefault(kind.name, [])
         if self.scope not in callers:
             callers.append(self.scope)
