@@ -327,10 +327,18 @@ class Optimizer(Kind):
 
 
 @dataclass(frozen=True)
+class OptimizerClasses(Kind):
+    """Classes of torch.optim to choose from: a dict `by_key`, or what a name is defined by."""
+
+    by_key: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
 class Scheduler(Kind):
     """A torch learning-rate scheduler; `place` is ("", "") until it is assigned. `starts`: it sets a rate of its own as
     soon as it is made. `scales`: it only multiplies the rate. `cycles`: the hyperparameter that it changes beside it.
-    `plateau`: it follows a metric. `follows`: it goes on from whatever rate there is."""
+    `plateau`: it follows a metric. `follows`: it goes on from whatever rate there is. `mixed`: it is one of several
+    that are not stepped alike."""
 
     place: Place
     optimizer: Place
@@ -339,6 +347,15 @@ class Scheduler(Kind):
     cycles: str = ""
     plateau: bool = False
     follows: bool = False
+    mixed: bool = False
+
+    def covering(self, other: Kind) -> Kind:
+        """Schedules that a script chooses from are stepped alike where they are functions of one count."""
+        if not isinstance(other, Scheduler) or (self.place, self.optimizer) != (other.place, other.optimizer):
+            return UNKNOWN
+        either = replace(self, starts=self.starts or other.starts, scales=self.scales and other.scales)
+        alike = replace(other, starts=either.starts, scales=either.scales) == either
+        return either if alike else replace(either, mixed=True)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from migrate.constructed import ChoiceNode, ClassNode, LayerNode, ListNode, Node
 from migrate.facts import Averaged, ClassFacts, Example, FunctionFacts, SteppedUnder
 from migrate.kinds import Kind, Place
+from migrate.states import State
 
 INLINE = "@"  # between the class and the variable of a model that is made in place: "Sequential@model"
 
@@ -65,6 +66,7 @@ class Script:
     scheduled: set[Place] = field(default_factory=set)  # optimizers whose learning rate changes
     momenta: dict[Place, str] = field(default_factory=dict)  # optimizer -> "momentum", "b1" or ""
     cycled: dict[Place, str] = field(default_factory=dict)  # optimizers of which a scheduler changes that, too
+    passed_on: set[State] = field(default_factory=set)  # state of variables that functions are given
     composed: set[Place] = field(default_factory=set)  # schedulers that are parts of others
     stepped: dict[Place, set[Place]] = field(default_factory=dict)  # optimizer -> the schedulers stepped for it
     stepped_under: dict[Place, SteppedUnder] = field(default_factory=dict)  # scheduler -> when it is stepped

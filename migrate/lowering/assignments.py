@@ -63,7 +63,7 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
             return self.item_assignment(line, small, targets[0])
         if all((self.torch_name(target) or "").startswith(SETTINGS) for target in targets):
             return []
-        if self.collects_options(small):
+        if self.collects_options(small) or self.names_classes(targets, small.value):
             return []
         sown = self.sown_assignment(line, small)
         if sown is not None:
@@ -324,7 +324,7 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
         made_targets = [self.stored_target(target) for target in small.targets]
         made = suites.rebuilt(line, small, small.with_changes(value=node, targets=made_targets))
         first = self.first_gradients(kind.place) if isinstance(kind, Leaf) else []
-        return made + self.converted(targets) + first
+        return made + self.converted(targets) + first + self.without_state(targets, kind)
 
     def only_renames(self, name: str, target: Expr) -> bool:
         """Whether an assignment only gives something of torch another name, which calls are then looked up by."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Sequence
+from dataclasses import replace
 
 import libcst as cst
 
@@ -14,6 +15,7 @@ from migrate.kinds import (
     Kind,
     Leaf,
     Place,
+    Scheduler,
     Tensor,
 )
 from migrate.lowering.elements import part_kind
@@ -101,6 +103,12 @@ class Binding(Scalars, MaskedSelections):
         if isinstance(target, cst.Attribute) and nodes.dotted(target.value) == "self":
             return Place(self.scope.rpartition(".")[0], f"self.{target.attr.value}")
         return NOWHERE
+
+    def outlive(self, optimizer: Place) -> None:
+        """Schedulers that are there before their optimizer is made anew are none of the new one."""
+        for name, kind in self.env.kinds.items():
+            if isinstance(kind, Scheduler) and kind.optimizer == optimizer:
+                self.env.kinds[name] = replace(kind, mixed=True)
 
     def ends_here(self) -> bool:
         """Whether this function returns at its end alone: what it has made is surely there."""

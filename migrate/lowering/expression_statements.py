@@ -103,10 +103,8 @@ class ExpressionStatements(Averaging, Setup, Calls, Checkpoints, Leaves, Optimiz
             return self.model_statement(node, base.kind, method)
         if isinstance(base.kind, Optimizer):
             return self.optimizer_statement(node, base.kind, method)
-        if isinstance(base.kind, Scheduler) and method == "step":
-            return self.scheduler_step(node, base)
-        if isinstance(base.kind, Scheduler) and method == "load_state_dict":
-            return self.load_scheduler(node, base.kind)
+        if isinstance(base.kind, Scheduler):
+            return self.scheduler_statement(node, base, method)
         if isinstance(base.kind, Tensor) and usage.is_in_place(method):
             return self.in_place(line, func, node, base)
         return None

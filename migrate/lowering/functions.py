@@ -159,7 +159,7 @@ class Functions(HostInitializers, HandedOver, Initialisation, UserCalls):
             self.hand_over(value.kind)
         if self.facts is not None and value is not None:
             kind = value.kind.plain if isinstance(value.kind, Leaf) else value.kind
-            self.facts.returns = join(self.facts.returns, kind)
+            self.facts.returns = join(self.facts.returns, self.on_its_way(kind))
         node = self.without_gradient(layouts.first(value), value.kind) if value is not None else None
         if isinstance(small.value, cst.Name) and value is not None:
             self.use(small.value, value)

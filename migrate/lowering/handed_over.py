@@ -13,7 +13,7 @@ import libcst as cst
 
 from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Items, Kind, Model, Optimizer, Place, Scheduler
+from migrate.kinds import Items, Kind, Model, Optimizer, Place, Plain, Scheduler
 from migrate.lowering.elements import kinds_in
 from migrate.lowering.initialisation import Initialisation
 from migrate.lowering.scope import NOWHERE
@@ -31,6 +31,9 @@ class HandedOver(Initialisation, UserCalls):
         """Notes what a `return` gives away. Weights that were used here are variables of this function: they stay."""
         for part in kinds_in(kind):
             place = part.place if isinstance(part, Model | Optimizer | Scheduler) else None
+            if isinstance(part, Scheduler) and self.hands_over_schedule(part, kind):
+                self.script.handed.add(part.place)
+                continue
             if isinstance(part, Optimizer) and place == NOWHERE:
                 raise Unsupported(
                     "MIG404", f"an optimizer is made in {spelled(self.scope)} and returned without a name"
@@ -50,6 +53,25 @@ class HandedOver(Initialisation, UserCalls):
                 raise Unsupported("MIG404", f"{made} and returned, apart from its weights")
             self.script.handed.add(place)
             self.pending = [entry for entry in self.pending if entry[1] != place]
+
+    def hands_over_schedule(self, part: Scheduler, returned: Kind) -> bool:
+        """Whether a function returns a scheduler that it has made and not stepped: its caller counts the steps."""
+        own = part.place.scope == self.scope and not self.passed_in(part.place) and part.place not in self.touched
+        whole = part is returned or (isinstance(returned, Items) and part in (returned.items or ()))
+        return own and whole and self.context == "function" and self.facts is not None
+
+    def on_its_way(self, kind: Kind) -> Kind:
+        """What a function returns, as its caller sees it: a scheduler that has no name yet."""
+        if isinstance(kind, Items) and kind.items is not None:
+            return replace(kind, items=tuple(map(self.on_its_way, kind.items)))
+        handed = isinstance(kind, Scheduler) and kind.place in self.script.handed
+        return replace(kind, place=NOWHERE) if handed else kind
+
+    def without_state(self, targets: Sequence[cst.CSTNode], kind: Kind) -> list[Statement]:
+        """`scheduler = None` of what a function is given with its state: that is None as well until there is one."""
+        places = [self.place_of(target) for target in targets] if kind == Plain("None") else []
+        states = sorted(state for state in self.script.passed_on if state.place in places)
+        return [nodes.statement("{state} = None", state=self.state_expr(state)) for state in states]
 
     def received(
         self,
@@ -97,6 +119,7 @@ class HandedOver(Initialisation, UserCalls):
                 self.script.parameters_of[place] = kind.place
                 self.script.optimizers[place] = models
                 self.optimizer_models[place] = models
+                self.outlive(place)
                 self.bind(name, Optimizer(place, models))
                 rate = self.rates.get(kind.place)
                 if rate is not None and usage.loads(rate):

@@ -14,7 +14,7 @@ from migrate.lowering.binding import Binding
 from migrate.lowering.closures import Closures
 from migrate.lowering.freezing import Freezing
 from migrate.lowering.parameter_loops import ParameterLoops
-from migrate.lowering.schedules import follow_rate, rate_in_state
+from migrate.lowering.schedules import follow_rate, rate_in_state, refuse_mixed
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value, signature
 from migrate.states import COUNT, CYCLE, OPT_STATE, State
@@ -43,6 +43,14 @@ class OptimizerStatements(Closures, ParameterLoops, Freezing, Binding):
         if method == "add_param_group":
             raise Unsupported("MIG401", "add_param_group changes the optimizer in the middle of training")
         return None
+
+    def scheduler_statement(self, node: cst.Call, base: Value, method: str) -> list[Statement] | None:
+        """A method of a scheduler that changes something; None where it is a call like any other."""
+        assert isinstance(base.kind, Scheduler)
+        refuse_mixed(base.kind)
+        if method == "step":
+            return self.scheduler_step(node, base)
+        return self.load_scheduler(node, base.kind) if method == "load_state_dict" else None
 
     def load_scheduler(self, node: cst.Call, kind: Scheduler) -> list[Statement]:
         """`scheduler.load_state_dict(x)`: a schedule's state is how often it was stepped."""
@@ -108,6 +116,7 @@ class OptimizerStatements(Closures, ParameterLoops, Freezing, Binding):
         self.script.optimizers[place] = kind.models
         self.bind(target, kind)
         self.optimizer_models[place] = kind.models
+        self.outlive(place)
         made = suites.rebuilt(line, small, small.with_changes(value=value.node))
         if place in self.script.handed:
             del self.script.optimizers[place]  # its callers have it
@@ -121,10 +130,11 @@ class OptimizerStatements(Closures, ParameterLoops, Freezing, Binding):
         """`scheduler = StepLR(...)`: a schedule, with a counter of its steps."""
         place = self.place_of(target)
         assert isinstance(value.kind, Scheduler)
+        self.refuse_second(place, value.kind)
         self.bind(target, replace(value.kind, place=place))
         made = suites.rebuilt(line, small, small.with_changes(value=nodes.bare(value.node)))
         cycle, self.pending_cycle = self.pending_cycle, None
-        if place in self.script.composed or value.kind.plateau:
+        if place in self.script.composed | self.script.handed or value.kind.plateau:
             return made
         if cycle is not None:
             name = self.state_expr(State(CYCLE, place))
@@ -133,6 +143,14 @@ class OptimizerStatements(Closures, ParameterLoops, Freezing, Binding):
         if value.kind.starts:
             self.pending.append(("rate", place, small))
         return [*made, nodes.statement("{count} = 0", count=count)]
+
+    def refuse_second(self, place: Place, kind: Scheduler) -> None:
+        """Declines a scheduler in the place of one that was stepped: torch's goes on from the rate which that has left,
+        unless the optimizer was made anew as well."""
+        before, root = self.kind_of_name(place.name), self.root(kind.optimizer)
+        same = isinstance(before, Scheduler) and not before.mixed and self.root(before.optimizer) == root
+        if same and self.root(place) in self.script.stepped.get(root, set()):
+            raise Unsupported("MIG302", f"{place.name} takes the place of a scheduler that has changed the rate")
 
     # -- parameter groups ---------------------------------------------------------------------------------------------
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import libcst as cst
 
 from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Items, Number, Optimizer, Scheduler
+from migrate.kinds import Items, Number, Optimizer, Place, Scheduler
 from migrate.lowering.labels import FROZEN
 from migrate.lowering.parameter_groups import Grouped, ParameterGroups
-from migrate.lowering.schedules import Schedules, follow_rate, rate_in_state
+from migrate.lowering.schedules import Schedules, follow_rate, rate_in_state, refuse_mixed
 from migrate.lowering.scope import NOWHERE
 from migrate.nodes import Expr
 from migrate.optimizers import OPTIMIZERS, OptimizerEntry
@@ -21,11 +21,46 @@ from migrate.states import COUNT, OPT_STATE, State
 from migrate.weight_kinds import OptimizerGroups, StateDict
 
 
+@dataclass(frozen=True)
+class MadeOptimizer:
+    """An optimizer in optax: what makes it, its learning rate, the models that it trains, and the hyperparameters that
+    change while it trains, with their values at first: its expression has names in their places."""
+
+    node: Expr
+    rate: Expr
+    models: tuple[Place, ...]
+    injected: Mapping[str, Expr]
+
+
 class Optimizers(Schedules, ParameterGroups):
     """Constructors and methods of optimizers."""
 
     def optimizer(self, name: str, node: cst.Call) -> Value:
         """A torch optimizer: its optax form. The place is filled in where it is assigned."""
+        made = self.optimizer_made(name, node)
+        return self.with_rates(made.node, [made])
+
+    def with_rates(self, node: Expr, options: Sequence[MadeOptimizer]) -> Value:
+        """An optimizer, or one of several `options`, with the hyperparameters that change."""
+        first = options[0]
+        self.rates[self.pending_place] = first.rate
+        if any(nodes.code(one.rate) != nodes.code(first.rate) for one in options):
+            self.rates.pop(self.pending_place)  # each has its own unless it is given one
+        if any(set(one.injected) != set(first.injected) for one in options):
+            raise Unsupported("MIG302", "optimizers to choose from of which only some have a momentum that changes")
+        if first.injected:
+            if any(
+                nodes.code(one.injected[name]) != nodes.code(first.injected[name])
+                for one in options
+                for name in one.injected
+            ):
+                raise Unsupported("MIG302", "optimizers to choose from whose rates differ, and change")
+            inner = nodes.expression(f"lambda {', '.join(first.injected)}: {{made}}", made=node)
+            node = nodes.call(nodes.expression("optax.inject_hyperparams({inner})", inner=inner), **first.injected)
+        return Value(node, Optimizer(NOWHERE, first.models))
+
+    def optimizer_made(self, name: str, node: cst.Call) -> MadeOptimizer:
+        """A torch optimizer in optax."""
         entry = OPTIMIZERS.get(name)
         if entry is None:
             raise Unsupported("MIG301", name)
@@ -49,11 +84,7 @@ class Optimizers(Schedules, ParameterGroups):
         rate = call.node("lr")
         injected = self.injected(call) if scheduled else {}
         made = self.transformation(entry, call, grouped, rate if scheduled else None)
-        if injected:
-            inner = nodes.expression(f"lambda {', '.join(injected)}: {{made}}", made=made)
-            made = nodes.call(nodes.expression("optax.inject_hyperparams({inner})", inner=inner), **injected)
-        self.rates[self.pending_place] = rate
-        return Value(made, Optimizer(NOWHERE, grouped.models))
+        return MadeOptimizer(made, rate, grouped.models, injected)
 
     def transformation(self, entry: OptimizerEntry, call: Call, grouped: Grouped, rate: Expr | None) -> Expr:
         """What updates the parameters: one optimizer, or one for each group of them. `rate`: that of the whole, where
@@ -158,6 +189,7 @@ class Optimizers(Schedules, ParameterGroups):
     def optimizer_method(self, node: cst.Call, func: cst.Attribute, base: Value) -> Value:
         """A method of an optimizer or scheduler inside an expression."""
         kind, method = base.kind, func.attr.value
+        refuse_mixed(kind)
         if isinstance(kind, Scheduler) and method in ("get_last_lr", "get_lr"):
             return Value(nodes.expression("[{rate}]", rate=self.present_rate(kind, base.node)), Items((Number(),)))
         if isinstance(kind, Optimizer) and method == "state_dict":

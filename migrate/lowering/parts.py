@@ -53,6 +53,10 @@ class Parts:
         """Lowers one statement or the update region that starts there; what is not supported becomes an exception."""
         raise NotImplementedError
 
+    def names_classes(self, targets: Sequence[cst.CSTNode], value: Expr) -> bool:
+        """Whether an assignment only names classes of optimizers to choose from."""
+        raise NotImplementedError
+
     def layer_maker(self, name: str) -> Value:
         """A torch layer class as a value."""
         raise NotImplementedError

@@ -318,7 +318,8 @@ def _fingerprint(script: Script, written: frozenset[int]) -> str:
     parts = [repr(sorted(script.places.items())), repr(script.parameters_of), repr(sorted(script.optimizers.items()))]
     parts += [repr(sorted(map(repr, group))) for group in (script.scheduled, script.accumulated)]
     parts += [
-        repr(sorted(map(repr, group))) for group in (script.composed, script.cycled.items(), script.stepped.items())
+        repr(sorted(map(repr, group)))
+        for group in (script.composed, script.cycled.items(), script.stepped.items(), script.passed_on)
     ]
     parts += [
         repr(sorted((place, sorted(found)) for place, found in group.items()))

@@ -9,7 +9,7 @@ import libcst as cst
 
 from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Items, Number, Optimizer, Place, Scheduler
+from migrate.kinds import Items, Kind, Number, Optimizer, Place, Scheduler
 from migrate.lowering.arguments import Arguments
 from migrate.lowering.scope import NOWHERE, Scope
 from migrate.lowering.state import StateAccess
@@ -63,10 +63,17 @@ class Schedules(Arguments, StateAccess):
             raise Unsupported("MIG302", f"{call.api} of {text}, which is no known optimizer")
         root = self.root(kind.place)
         self.script.scheduled.add(root)
-        rate = self.rates.get(root)
-        if rate is None:
-            raise Unsupported("MIG302", f"{call.api}: the learning rate of {kind.place.name} is not known here")
-        return kind.place, rate
+        return kind.place, self.rates.get(root) or self.present_base(kind)
+
+    def present_base(self, kind: Optimizer) -> Expr:
+        """The rate that an optimizer has when its scheduler is made, where another function has made it."""
+        if ("optimizer", kind.place) in [(what, place) for what, place, _ in self.pending]:
+            raise Unsupported("MIG302", f"the learning rate of {kind.place.name} is not known here")
+        name = self.unit.own("base_rate")
+        taken = nodes.statement(f"{name} = float({{rate}})", rate=rate_in_state(self, kind.place))
+        if not any(nodes.code(taken) == nodes.code(each) for each in self.before):
+            self.before.append(taken)
+        return nodes.name(name)
 
     def cycled(self, call: Call, optimizer: Place) -> str:
         """The hyperparameter that goes up and down beside the rate: the momentum, or the first beta of Adam."""
@@ -136,6 +143,15 @@ class Schedules(Arguments, StateAccess):
         if kind.follows:
             return nodes.expression("{rate}.item()", rate=rate_in_state(self, kind.optimizer))
         return nodes.expression("float({s}({n}))", s=node, n=self.read(State(COUNT, kind.place)))
+
+
+def refuse_mixed(kind: Kind) -> None:
+    """Declines a use of one of several schedulers of which only some follow a metric, or change the momentum, too; and
+    of one that no variable holds, beside which its steps are counted."""
+    if isinstance(kind, Scheduler) and kind.place == NOWHERE:
+        raise Unsupported("MIG404", "a scheduler that has no name of its own")
+    if isinstance(kind, Scheduler) and kind.mixed:
+        raise Unsupported("MIG302", f"{kind.place.name} is one of several schedulers that are not stepped alike")
 
 
 def _translated(call: Call) -> dict[str, Value]:

@@ -14,12 +14,12 @@ from migrate.layers.refused import REFUSED
 from migrate.layers.table import TABLE
 from migrate.lowering.arguments import at_first
 from migrate.lowering.binding import Binding
+from migrate.lowering.chosen_optimizers import ChosenOptimizers
 from migrate.lowering.data_loading import DataLoading
 from migrate.lowering.distributed import Distributed
 from migrate.lowering.elements import kinds_in
 from migrate.lowering.layers import FUNCTIONAL_LAYERS
 from migrate.lowering.losses import Losses
-from migrate.lowering.optimizers import Optimizers
 from migrate.lowering.pretrained_tables import PretrainedTables
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.typed_tensors import TypedTensors, tensor_type
@@ -50,7 +50,7 @@ _JOINING = ("cat", "concat", "concatenate")
 _BETWEEN = ("add", "sub", "mul", "div", "lerp", "addcmul", "addcdiv", "maximum", "minimum")  # where no shape broadcasts
 
 
-class TorchCalls(Losses, PretrainedTables, Optimizers, Distributed, DataLoading, TypedTensors, Binding):
+class TorchCalls(Losses, PretrainedTables, ChosenOptimizers, Distributed, DataLoading, TypedTensors, Binding):
     """Rules, and names with a meaning of their own."""
 
     def torch_call(self, name: str, node: cst.Call) -> Value:

@@ -106,11 +106,14 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
         passed = nodes.extended(self.threaded_args(facts, args, followed), added)
         self.lost |= {self.outside(facts, place): node for place in facts.keeps}
         made = node.with_changes(func=callee.node, args=passed)
-        return (
-            Value(made, self.built_kind(facts.result))
-            if alone
-            else self.called_before(node, Value(made, facts.result), facts)
-        )
+        result = self.of_its_argument(facts, facts.result)
+        return Value(made, self.built_kind(result)) if alone else self.called_before(node, Value(made, result), facts)
+
+    def of_its_argument(self, facts: FunctionFacts, kind: Kind) -> Kind:
+        """What a call returns: a scheduler is one of the optimizer that this call gives."""
+        if isinstance(kind, Items) and kind.items is not None:
+            return replace(kind, items=tuple(self.of_its_argument(facts, part) for part in kind.items))
+        return replace(kind, optimizer=self.outside(facts, kind.optimizer)) if isinstance(kind, Scheduler) else kind
 
     def refuse_changing(self, facts: FunctionFacts) -> None:
         """Declines a method that a loss calls where it uses what methods change of its object: jit knows the object by
@@ -248,6 +251,7 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
                 state_of[self.state_name(state)] = nodes.name("None")
                 continue
             value = self.fresh_key() if state.what == KEY else self.read(outer)
+            self.script.passed_on.add(outer)
             if state in facts.writes and state.what != KEY:
                 self.write(outer)
                 self.note_training(outer)
