@@ -88,6 +88,14 @@ OPTIMIZERS: dict[str, OptimizerEntry] = {
             "line_search_fn=None",
             "LBFGS({lr}, max_iter={max_iter?20}, max_eval={max_eval?None}, tolerance_grad={tolerance_grad?1e-7}, "
             "tolerance_change={tolerance_change?1e-9}, history_size={history_size?100})",
+            variants=(
+                (
+                    "line_search_fn",
+                    "LBFGS({lr}, max_iter={max_iter?20}, max_eval={max_eval?None}, "
+                    "tolerance_grad={tolerance_grad?1e-7}, tolerance_change={tolerance_change?1e-9}, "
+                    "history_size={history_size?100}, line_search=strong_wolfe)",
+                ),
+            ),
             flags=(),
         ),
         OptimizerEntry(

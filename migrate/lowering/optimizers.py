@@ -72,7 +72,7 @@ class Optimizers(Schedules, ParameterGroups):
         grouped = self.grouped(name, source, decays=decay != 0)
         self.script.momenta[self.pending_place] = _momentum(call)
         if entry.evaluates:
-            call.only("line_search_fn", None)
+            call.only("line_search_fn", None, "strong_wolfe")
             self.script.evaluating.add(self.pending_place)
             if self.pending_place in self.script.scheduled:
                 raise Unsupported("MIG302", f"{name} with a learning rate that changes")
@@ -159,7 +159,7 @@ class Optimizers(Schedules, ParameterGroups):
         """The optimizer's template, or the variant that its arguments ask for, filled."""
         text = entry.template
         for argument, variant in entry.variants:
-            if not call.has(argument) or nodes.is_literal(call.node(argument), 0):
+            if not call.has(argument) or any(nodes.is_literal(call.node(argument), none) for none in (0, None)):
                 continue
             if entry.torch == "torch.optim.RMSprop" and not scheduled:
                 continue

@@ -30,7 +30,7 @@ class Schedules(Arguments, StateAccess):
 
     def template_filled(self, text: str, call: Call) -> Expr:
         """A template filled; the snippets that it names are noted."""
-        for found in re.findall(r"(?<![.\w])(\w+)\(", text):
+        for found in re.findall(r"(?<![.\w])(\w+)[()]", text):
             if found in SNIPPETS:
                 self.unit.use_snippet(found)
         return fill(text, call)

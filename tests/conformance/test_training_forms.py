@@ -76,6 +76,10 @@ FORMS = {
     "a closure that is evaluated once": SGD + CLOSURE,
     "a closure that is evaluated again and again": "optimizer = optim.LBFGS(model.parameters(), lr=0.5, max_iter=2, "
     "history_size=5)\n" + CLOSURE,
+    "a closure that a line search evaluates": "optimizer = optim.LBFGS(model.parameters(), lr=2.0, max_iter=4, "
+    "line_search_fn='strong_wolfe')\n" + CLOSURE,
+    "a line search that ends early": "optimizer = optim.LBFGS(model.parameters(), max_iter=6, max_eval=4, "
+    "line_search_fn='strong_wolfe')\n" + CLOSURE,
     "logarithms, of what a function draws": "import numpy as np\n" + SGD + "np.random.seed(3)\n"
     "def real():\n    return torch.from_numpy(np.random.uniform(-1, 1, (8, 3)))\n"
     + LOOP.replace(
