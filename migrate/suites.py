@@ -128,7 +128,9 @@ def without_unread(
     """What became of a block, without the names that only what disappeared has read: those that call nothing, or whose
     value is `restated` elsewhere."""
     body = list(made)
-    for statement in reversed(made):
+    while unread := restated & set(usage.stores(body)) - set(usage.loads(body)):
+        body = [kept for one in body if isinstance(kept := one.visit(_Without(unread)), cst.BaseStatement)]
+    for statement in reversed(body):
         small = (
             statement.body[0] if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1 else None
         )
@@ -141,6 +143,27 @@ def without_unread(
         if len(names) == len(small.targets) and not read & set(names) and set(names) <= set(usage.loads(original)):
             body = [one for one in body if one is not statement]
     return body
+
+
+class _Without(cst.CSTTransformer):
+    """Drops what gives some names a value, and branches of which nothing is left."""
+
+    def __init__(self, names: Set[str]) -> None:
+        super().__init__()
+        self.names = names
+
+    def leave_SimpleStatementLine(
+        self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
+    ) -> cst.SimpleStatementLine | cst.RemovalSentinel:
+        small = original_node.body[0]
+        alone = len(original_node.body) == 1 and isinstance(small, cst.Assign)
+        targets = [target.target for target in small.targets] if alone and isinstance(small, cst.Assign) else []
+        dropped = bool(targets) and all(isinstance(one, cst.Name) and one.value in self.names for one in targets)
+        return cst.RemoveFromParent() if dropped else updated_node
+
+    def leave_If(self, original_node: cst.If, updated_node: cst.If) -> cst.If | cst.RemovalSentinel:
+        kept = updated_node.body.body or updated_node.orelse is not None or usage.calls(updated_node.test)
+        return updated_node if kept else cst.RemoveFromParent()
 
 
 def is_docstring(statement: cst.CSTNode) -> bool:

@@ -90,6 +90,9 @@ class _Names(cst.CSTVisitor):
         inner = _Names()
         walk(node.body, inner)
         bound = {p.name.value for p in node.params.params}
+        for parameter in node.params.params:
+            if parameter.default is not None:
+                walk(parameter.default, self)
         self.loads += [found for found in inner.loads if found not in bound]
         return False
 

@@ -210,7 +210,7 @@ class Classes(LayerSubclasses, WeightMethods, CustomGradients, RegisteredSetting
         facts.certain = {name for body in bodies for name in certain(body)}
         facts.rebound = {name for body in bodies for name in repeated(body)}
         facts.seen, facts.held, facts.askable, facts.askable_if = {}, {}, {}, {}
-        facts.lengths, facts.flags, facts.shared = {}, {}, {}
+        facts.lengths, facts.torch_lengths, facts.flags, facts.shared = {}, {}, {}, {}
 
     @staticmethod
     def end_class(facts: ClassFacts) -> None:

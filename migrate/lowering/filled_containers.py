@@ -13,6 +13,7 @@ import libcst as cst
 
 from migrate import names_written, nodes, usage
 from migrate.lowering.blocks import Block
+from migrate.lowering.fans import Fans
 from migrate.lowering.loops_written_out import LoopsWrittenOut, written_entries
 from migrate.nodes import Expr, Statement
 from migrate.walking import every
@@ -36,13 +37,13 @@ class _Container:
     entries: Entries
 
 
-class FilledContainers(LoopsWrittenOut):
+class FilledContainers(Fans, LoopsWrittenOut):
     """Blocks in which such containers are whole at once."""
 
     def make_whole(self, block: Block) -> None:
         """Puts the next statement of a block, a loop or a container, in such terms, with those that belong to it."""
         statement = block.statements[block.index]
-        turns = self.turns(statement) if isinstance(statement, cst.For) else None
+        turns = self.turns(statement) if isinstance(statement, cst.For) else self.fans(statement)
         if turns is not None:
             block.replace(block.index, block.index + 1, turns)
         container = self.container(block.statements[block.index])

@@ -6,7 +6,7 @@ the layer takes it in the next round.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import libcst as cst
 
@@ -22,6 +22,7 @@ from migrate.lowering.initializing_functions import IN_ANY_CLASS, IN_PLACE, init
 from migrate.lowering.module_weights import is_still
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.nodes import Expr, Statement
+from migrate.walking import every
 
 _DEEP = 8  # how many variables may be written in terms of one another
 
@@ -48,7 +49,8 @@ class InitialWeights(HandedDown):
         named = self.meaning(target.value) if isinstance(target, cst.Name) and self.is_defined(target) else target
         matrix = self.seen_as_matrix(named)
         way, path = self.weight_path(_without_data(matrix or named))
-        made = self.in_terms_of_fields(initializer_of(self, name, call, target), call)
+        told = call.with_changes(args=[arg if arg.value is target else self.with_lengths(arg) for arg in call.args])
+        made = self.in_terms_of_fields(initializer_of(self, name, told, target), call, path)
         if matrix is not None:
             made = of_matrix(made, self.rank_of(way, call))
         self.note_asked(way, path, made, call)
@@ -80,23 +82,37 @@ class InitialWeights(HandedDown):
             return int(name[-2]) + 2
         raise Unsupported("MIG204", f"`{nodes.code(call)}`: a view of what is no weight of a convolution")
 
-    def in_terms_of_fields(self, made: Expr, call: cst.Call) -> Expr:
-        """An initialiser without the variables of this method, which the layer's constructor does not see."""
-        method = self.script.classes[self.cls].method(self.scope.rpartition(".")[2])
+    def in_terms_of_fields(self, made: Expr, call: cst.Call, path: str) -> Expr:
+        """An initialiser without the variables of this method, which the constructor of the layer, at a path of the
+        module, does not see."""
+        facts = self.script.classes[self.cls]
+        method = facts.method(self.scope.rpartition(".")[2])
         if method is None:
             return made
         own, first = set(usage.stores(method.body)), method.name.value == "__init__"
+        before = _bound_before(method, path) if first else set()
+        turned = {name for loop in every(method, cst.For) for name in usage.target_names(loop.target)}
         for _ in range(_DEEP):
-            known = {name: self.env.definitions.get(name) for name in own & set(usage.loads(made))}
-            values = {n: v for n, v in known.items() if v is not None and (not first or nodes.literal(v) is not ...)}
+            read = (own - before - turned) & set(usage.loads(made))
+            known = {name: self.env.definitions.get(name) for name in read}
+            values = {name: self.node(self.with_lengths(value)) for name, value in known.items() if value is not None}
             if not values:
                 break
-            made = nodes.substituted(made, values)
-        hidden = {parameter.name.value for parameter in method.params.params[1:]} | own
-        left = sorted(hidden & set(usage.loads(made)))
-        if left and not first:
+            made = nodes.substituted(made, {name: nodes.parenthesized(value) for name, value in values.items()})
+            self.restated |= set() if first else values.keys()
+        paths = [one.split(".") for one in own_paths(made)]
+        weights = {*facts.parameters, path.split(".")[1]}
+        asked = {one[1] for one in paths if one[1] in weights or one[2:3] == ["variables"]}
+        hidden = own - before if first else {parameter.name.value for parameter in method.params.params[1:]} | own
+        left = [*(f"self.{name}" for name in sorted(asked)), *sorted(hidden & set(usage.loads(made)))]
+        if left:
             raise Unsupported("MIG204", f"`{nodes.code(call)}` depends on the variable {left[0]}")
         return made
+
+    def with_lengths(self, node: nodes.AnyNode) -> nodes.AnyNode:
+        """A piece of code with the lengths of weights, `self.weight.size(1)`, as the constructor writes them."""
+        facts = self.script.classes[self.cls]
+        return nodes.visited(node, _Lengths(facts.torch_lengths, set(facts.fields) - facts.rebinds))
 
     def note_asked(self, way: Way, path: str, made: Expr, node: cst.CSTNode) -> None:
         """The same, through fields where the class of the weight makes others too, or does not know the names."""
@@ -278,6 +294,52 @@ class _OwnShape(cst.CSTTransformer):
 
     def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> Expr:
         return cst.Name("shape") if nodes.dotted(original_node) == self.path else updated_node
+
+
+class _Lengths(cst.CSTTransformer):
+    """Puts the lengths of weights as the constructor writes them: of `self.fc.weight.size(1)`, and of what is a length,
+    `self.fc.in_features`. `written`: those of each; `fields`: the names that mean the same throughout it."""
+
+    def __init__(self, written: Mapping[str, tuple[str, ...]], fields: set[str]) -> None:
+        super().__init__()
+        self.written, self.fields = written, fields
+
+    def leave_Subscript(self, original_node: cst.Subscript, updated_node: cst.Subscript) -> Expr:
+        shape, index = original_node.value, original_node.slice[0].slice
+        shape = shape.func if isinstance(shape, cst.Call) and not shape.args else shape
+        if not isinstance(shape, cst.Attribute) or shape.attr.value not in ("shape", "size"):
+            return updated_node
+        if len(original_node.slice) > 1 or not isinstance(index, cst.Index):
+            return updated_node
+        return self.length(shape.value, nodes.literal(index.value)) or updated_node
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> Expr:
+        func, args = original_node.func, original_node.args
+        if not isinstance(func, cst.Attribute) or func.attr.value != "size" or len(args) != 1:
+            return updated_node
+        return self.length(func.value, nodes.literal(args[0].value)) or updated_node
+
+    def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> Expr:
+        axis, weight = _SETTINGS.get(original_node.attr.value), cst.Attribute(original_node.value, cst.Name("weight"))
+        return self.length(weight, axis) or updated_node
+
+    def length(self, weight: Expr, axis: object) -> Expr | None:
+        """The length of an axis of a weight; None where it is not known."""
+        lengths = self.written.get(nodes.dotted(_without_data(weight)) or "", ())
+        if not isinstance(axis, int) or not -len(lengths) <= axis < len(lengths) or lengths[axis] == "?":
+            return None
+        length = cst.parse_expression(lengths[axis])
+        return None if set(usage.loads(length)) - self.fields else length
+
+
+_SETTINGS = {"in_features": 1, "out_features": 0, "embedding_dim": 1, "num_embeddings": 0}  # -> torch's axis
+
+
+def _bound_before(init: cst.FunctionDef, path: str) -> set[str]:
+    """The variables that a constructor has bound, once and for all, where it sets the attribute of a path."""
+    body, root = suites.suite_of(init.body.body), path.split(".")[1]
+    place = next((n for n, statement in enumerate(body) if root in usage.attributes_set(statement)), 0)
+    return set(usage.stores(body[:place])) - set(usage.stores(body[place:]))
 
 
 def own_paths(node: Expr) -> list[str]:

@@ -32,7 +32,7 @@ from migrate.rules.rule import Call, Parameter, Value
 from migrate.script import layers_in
 from migrate.snippet_files import with_needs
 from migrate.targets import linen
-from migrate.targets.weights import lengths, wrapped_layer
+from migrate.targets.weights import lengths, torch_lengths, wrapped_layer
 
 FUNCTIONAL_LAYERS = {
     "torch.nn.functional.max_pool1d": "torch.nn.MaxPool1d",
@@ -70,7 +70,9 @@ class Layers(UserModules):
         if facts is not None and f"{self.making}.weight" in facts.stilled:
             value = stilled(value)
         if facts is not None and self.making:
-            facts.lengths |= {f"{self.making}.{weight.torch}": lengths(weight, call) for weight in layer.weights}
+            for weight in layer.weights:
+                named = f"{self.making}.{weight.torch}"
+                facts.lengths[named], facts.torch_lengths[named] = lengths(weight, call), torch_lengths(weight, call)
             shape = smallest_input(call, value.node)
             facts.smallest |= {} if shape is None else {self.making: shape}
         if trains:

@@ -65,8 +65,11 @@ class ModuleWeights(Arguments, ChangedBuffers):
         if name in facts.fields:  # the constructor's parameter of that name is a field
             facts.renamed[name] = f"{name}_value"
         own = nodes.expression(f'"{facts.renamed.get(name, name)}"')
-        if self.initial_value(call.args[0].value) is not None:
+        found = self.initial_value(call.args[0].value)
+        if found is not None:
             facts.askable[f"self.{name}"], facts.askable_if[f"self.{name}"] = True, list(self.conditions)
+            lengths = nodes.elements(found[1]) if isinstance(found[1], cst.Tuple) else []
+            facts.torch_lengths[f"self.{name}"] = tuple(map(nodes.code, lengths))
         made, lengths, rank = self.made_parameter(own, call.args[0].value, facts.asked.get(f"self.{name}"))
         return without_gradient(made) if is_still(call) else made, lengths, rank
 

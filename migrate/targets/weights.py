@@ -72,6 +72,16 @@ def lengths(weight: Weight, call: Call) -> tuple[str, ...]:
     return tuple(nodes.code(call.node(text)) if text in call.bound else "?" for text in weight.shape)
 
 
+def torch_lengths(weight: Weight, call: Call) -> tuple[str, ...]:
+    """The same of the axes that the weight has in torch; none where they are not those of Flax in some order."""
+    found = lengths(weight, call)
+    for move in reversed(weight.moves):
+        if not isinstance(move, Permute):
+            return ()
+        found = tuple(found[move.axes.index(axis)] for axis in range(len(found)))
+    return found
+
+
 def wrapped_layer(layer: Layer, call: Call) -> LayerNode:
     """The layer whose kernel another one computes: its outputs are on torch's first axis and on Flax's last."""
     kind = call.value(layer.wraps).kind
