@@ -214,6 +214,7 @@ class ClassFacts:
     askable_if: dict[str, list[cst.BaseExpression]] = field(default_factory=dict)  # the same -> tests around the layer
     # methods that `__init__` runs -> the tests around the call, in terms of the fields
     under: dict[str, list[cst.BaseExpression]] = field(default_factory=dict)
+    drawing: set[str] = field(default_factory=set)  # methods that `__init__` runs and that return what they draw
     emptied: set[str] = field(default_factory=set)  # methods of which nothing is left, since they gave initial weights
     init_paths: dict[str, str] = field(default_factory=dict)  # path of a weight -> the field for its initialiser
     # such fields, those to hand on, and those that choose between initialisers -> type and default

@@ -281,6 +281,7 @@ class Classes(LayerSubclasses, WeightMethods, CustomGradients, RegisteredSetting
         function.returns = Never()
         body = inner.suite(node.body.body)
         if name in facts.built:
+            body = self.drawn_once(facts, node, body)
             body = suites.without_unread(body, node.body, inner.restated)
             emptied = _says_nothing(body) and not _says_nothing(suites.suite_of(node.body.body))
             (facts.emptied.add if emptied else facts.emptied.discard)(name)

@@ -136,21 +136,22 @@ class ModuleWeights(Arguments, ChangedBuffers):
         return nodes.call("self.param", name, initial), None, lowered.kind.rank
 
     def buffer(self, facts: ClassFacts, node: cst.Call) -> list[Statement]:
-        """A buffer that is never assigned again is a constant, made anew in `setup`."""
+        """A buffer that is never assigned again is a constant, made anew in `setup`, unless it is drawn."""
         name = nodes.literal(node.args[0].value)
         if not isinstance(name, str):
             raise Unsupported("MIG201", "a buffer whose name is not written out")
         saved = not any(_unsaved(number, arg) for number, arg in enumerate(node.args))
-        facts.own_draws, drawn = set(facts.own_draws), facts.own_draws
+        facts.own_draws, before = set(facts.own_draws), facts.own_draws
         value = self.expr(node.args[1].value)
         if nodes.is_literal(value.node, None) and name not in facts.changed:
             facts.attributes[name] = facts.seen[name] = value.kind
             return [nodes.statement(f"self.{name} = None")]
-        if name in facts.changed and isinstance(value.kind, Tensor):
-            facts.own_draws = drawn  # it is drawn once, with the weights
+        drawn = "make_rng" in nodes.code(value.node)
+        if (name in facts.changed or (drawn and saved)) and isinstance(value.kind, Tensor):
+            facts.own_draws = before  # it is drawn once, with the weights
             code = nodes.code(value.node).replace('make_rng("sample")', 'make_rng("params")')
             return self.variable(facts, name, Value(cst.parse_expression(code), value.kind), saved)
-        if "make_rng" in nodes.code(value.node):
+        if drawn:
             raise Unsupported("MIG201", f"the buffer {name} is drawn at random")
         if not isinstance(value.kind, Tensor):
             raise Unsupported("MIG201", f"the buffer {name} is not known to be a tensor")

@@ -25,6 +25,7 @@ from migrate.kinds import (
 from migrate.lowering.attributes import Attributes
 from migrate.lowering.attributes_by_name import AttributesByName
 from migrate.lowering.constructors import changed_objects
+from migrate.lowering.drawn_once import DrawnOnce
 from migrate.lowering.inheritance import is_super_init
 from migrate.lowering.makers import MakerValues
 from migrate.nodes import Expr, Statement
@@ -32,7 +33,7 @@ from migrate.qualified import spelled
 from migrate.script import Script
 
 
-class Setup(AttributesByName, Attributes, MakerValues):
+class Setup(DrawnOnce, AttributesByName, Attributes, MakerValues):
     """What `__init__` of a module class becomes."""
 
     def setup(self, facts: ClassFacts, init: cst.FunctionDef) -> list[Statement]:
@@ -49,7 +50,7 @@ class Setup(AttributesByName, Attributes, MakerValues):
                 merge(facts.field_kinds, name, inner.usable(inner.expr(parameter.default)).kind)
             merge(facts.field_kinds, name, inner.annotated_maker(parameter.annotation))
             inner.env.kinds[name] = _field_kind(parameter, kind)
-        body = inner.suite(init.body.body)
+        body = self.drawn_once(facts, init, inner.suite(init.body.body))
         body = [kept for one in body for kept in (inner.super_setup(one) if is_super_init(one) else [one])]
         facts.sets_up = bool(body)
         read = {

@@ -135,7 +135,7 @@ class Pair:
     def jax_apply(self, variables: Any, inputs: Inputs, train: bool) -> tuple[Any, Any]:
         """Output, and buffers after the call."""
         module = self.module.clone(training=train) if self.trains else self.module
-        rngs = {"dropout": jax.random.key(0)}
+        rngs = dict.fromkeys(("dropout", "sample"), jax.random.key(0))
         return module.apply(variables, *inputs.values(), mutable=["batch_stats"], rngs=rngs)
 
     def jax_step(self, inputs: Inputs, train: bool) -> dict[str, Any]:

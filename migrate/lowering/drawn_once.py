@@ -1,0 +1,83 @@
+"""What a constructor draws, `self.noise = torch.randn(4)`: once in torch, where Flax runs it at each call.
+
+A parameter or a buffer is drawn with the weights. What only asks such a tensor for its shape is as good as before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import libcst as cst
+
+from migrate import nodes, suites, usage
+from migrate.diagnostics import Unsupported
+from migrate.facts import ClassFacts
+from migrate.lowering.scope import Scope
+from migrate.nodes import Expr, Statement
+from migrate.walking import every, walk
+
+_OF_HOST = ("np.random.", "numpy.random.", "random.")
+_SEEDED = ("seed", "RandomState", "default_rng", "Generator", "Random")
+_SHAPES = ("shape", "ndim", "size", "dtype")
+
+
+class DrawnOnce(Scope):
+    """Constructors, and the methods that they run, as they have become."""
+
+    def drawn_once(self, facts: ClassFacts, method: cst.FunctionDef, body: Sequence[Statement]) -> list[Statement]:
+        """The statements that became of one, with attributes that would be drawn anew refused."""
+        drawn: set[str] = set()
+        made: list[Statement] = []
+        for statement in body:
+            for one in every(statement, (cst.Assign, cst.AugAssign)):
+                if not self.draws_anew(facts, one.value, drawn):
+                    continue
+                targets = [one.target] if isinstance(one, cst.AugAssign) else [each.target for each in one.targets]
+                drawn |= {name for target in targets for name in usage.target_names(target)}
+                attributes = [name for target in targets for name in usage.attributes_in(target)]
+                if attributes:
+                    statement = self.refused_draw(attributes[0], method)
+            made.append(statement)
+        returned = [one.value for one in every(cst.Module(list(body)), cst.Return) if one.value is not None]
+        if any(self.draws_anew(facts, value, drawn) for value in returned):
+            facts.drawing.add(method.name.value)
+        return made
+
+    @staticmethod
+    def draws_anew(facts: ClassFacts, value: Expr, drawn: set[str]) -> bool:
+        """Whether a value in the output is drawn where it stands, or is one of those that were."""
+        found = _Draws(drawn, facts.drawing)
+        walk(value, found)
+        return found.any
+
+    def refused_draw(self, attribute: str, method: cst.FunctionDef) -> Statement:
+        """What stands for such an attribute."""
+        text = f"self.{attribute} is drawn at random by the constructor, which Flax runs at each call"
+        lines = [line for line in every(method, cst.SimpleStatementLine) if attribute in nodes.code(line)]
+        error = Unsupported("MIG201", f"{text}: give the draw itself to register_buffer")
+        self.unit.report(error, lines[0] if lines else method)
+        return suites.refusal(error.code, error.message, lines[:1] or [nodes.statement(f"self.{attribute} = ...")])
+
+
+class _Draws(cst.CSTVisitor):
+    """Looks for draws, but not in functions, nor in what is only asked for its shape."""
+
+    def __init__(self, drawn: set[str], drawing: set[str]) -> None:
+        super().__init__()
+        self.drawn, self.drawing, self.any = drawn, drawing, False
+
+    def visit_Lambda(self, node: cst.Lambda) -> bool:
+        return False
+
+    def visit_Attribute(self, node: cst.Attribute) -> bool:
+        return node.attr.value not in _SHAPES
+
+    def visit_Name(self, node: cst.Name) -> None:
+        self.any |= node.value in self.drawn
+
+    def visit_Call(self, node: cst.Call) -> bool:
+        path = nodes.dotted(node.func) or ""
+        of_host = path.startswith(_OF_HOST) and path.rpartition(".")[2] not in _SEEDED
+        own = path.startswith("self.") and path.removeprefix("self.") in self.drawing
+        self.any |= of_host or own or nodes.code(node) == 'self.make_rng("sample")'
+        return path != "len"
