@@ -60,7 +60,7 @@ def rewrite(script: Path, folder: Path, manifest: Path | None) -> tuple[Path, Pa
 def compared(
     script: Path,
     rewritten: Path,
-    manifest: Path,
+    manifest: Path | None,
     steps: int,
     argv: Sequence[str],
     prelude: Path | None,

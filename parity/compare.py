@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from migrate import manifest as manifests
 from parity import answers, curves, divergence, exact, ladder, processes, tolerance
 from parity.answers import Ladder
 from parity.codes import ParityError
@@ -36,7 +37,7 @@ KINKS = (
 def compare_script(
     script: Path,
     rewritten: Path,
-    manifest: Path,
+    manifest: Path | None,
     *,
     steps: int = 20,
     argv: Sequence[str] = (),
@@ -54,7 +55,8 @@ def compare_script(
 ) -> ParityResult:
     """Run both scripts for `steps` losses from the same weights and compare what they did. Never raises for bad input.
 
-    Each side runs in a copy of the script's folder with `argv` as its arguments. `prelude` is a Python file that runs
+    `manifest` is None for a script without models, whose tensors are made by both sides from the same draws. Each side
+    runs in a copy of the script's folder with `argv` as its arguments. `prelude` is a Python file that runs
     before the script on both sides. The copies and recordings are kept under `workdir`, or else deleted. `timeout` is
     in seconds, for each run. `perturbed_runs` further torch runs measure how far torch is from itself.
     With `float64` both sides run once more in that type, which decides whether they mean the same. `root` is the top
@@ -66,7 +68,7 @@ def compare_script(
     against that.
     """
     started = time.monotonic()
-    script, rewritten, manifest = Path(script), Path(rewritten), Path(manifest)
+    script, rewritten = Path(script), Path(rewritten)
     pythons = {"torch": torch_python or sys.executable, "jax": jax_python or sys.executable}
     asked = _Asked(perturbed_runs, float64, tuple(modes), locate, oracle)
     try:
@@ -76,8 +78,11 @@ def compare_script(
             else:
                 base = Path(workdir)
                 base.mkdir(parents=True, exist_ok=True)
+            if manifest is None:
+                manifest = base / "weights.json"
+                manifests.write(manifests.Manifest(script.name, "linen", ()), manifest)
             runs = Runs(
-                script, rewritten, manifest, steps, tuple(argv), prelude, base.resolve(), timeout, root, pythons
+                script, rewritten, Path(manifest), steps, tuple(argv), prelude, base.resolve(), timeout, root, pythons
             )
             result = _compared(runs, asked)
     except (ParityError, OSError) as raised:

@@ -25,7 +25,7 @@ def model_weights(manifest: Manifest, class_name: str) -> ModelWeights:
     for model in manifest.models:
         if model.name == class_name:
             return model
-    known = ", ".join(model.name for model in manifest.models) or "none"
+    known = ", ".join(model.name for model in manifest.models) or "none: name it with --manifest"
     raise ParityError("PAR205", f"weights.json does not describe the model {class_name} (it describes: {known})")
 
 

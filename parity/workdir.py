@@ -23,10 +23,11 @@ def project_root(script: Path, rewritten: Path) -> Path:
     return read_project([script]).root if rewritten.name == script.name else own
 
 
-def manifest_of(rewritten: Path, script: Path, root: Path) -> Path:
-    """The manifest beside a rewritten script, or at the top of its project."""
+def manifest_of(rewritten: Path, script: Path, root: Path) -> Path | None:
+    """The manifest beside a rewritten script, or at the top of its project; None where a script has no models."""
     depth = len(script.absolute().relative_to(root).parts) - 1
-    return rewritten.absolute().parents[depth] / "weights.json"
+    beside = rewritten.absolute().parents[depth] / "weights.json"
+    return beside if beside.is_file() else None
 
 
 def copy_for_run(script: Path, target: Path, overlay: Path | None = None, root: Path | None = None) -> Path:

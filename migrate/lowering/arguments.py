@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import libcst as cst
 
@@ -11,7 +12,7 @@ from migrate import layouts, nodes
 from migrate.diagnostics import Unsupported
 from migrate.facts import FunctionFacts, merge
 from migrate.kinds import VANISHING, DType, RunningOptions
-from migrate.lowering.elements import kinds_in
+from migrate.lowering.elements import KEY_OF_ITS_OWN, kinds_in
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.state import StateAccess
 from migrate.rules.rule import Call, Parameter, Value
@@ -101,12 +102,17 @@ class Arguments(StateAccess):
         if not keep_layout:
             bound = {name: at_first(value) for name, value in bound.items()}
             rest = [at_first(value) for value in rest]
+        generator = bound.get("generator")
+        key = self.fresh_key
+        if generator is not None and generator.kind == KEY_OF_ITS_OWN:
+            del bound["generator"]
+            key = partial(self.split_off, nodes.code(generator.node))
         return Call(
             api,
             bound,
             rest,
             {parameter.name: parameter.default for parameter in parameters},
-            self.fresh_key,
+            key,
             self.unit.use_snippet,
             self.context not in HOST_CONTEXTS or self.under_jit,
             unpacked=len(rest) == 1 and id(rest[0]) in unpacked,

@@ -20,8 +20,8 @@ from migrate.kinds import (
     Tensor,
     TorchName,
 )
-from migrate.lowering.arguments import Arguments
 from migrate.lowering.elements import kinds_in
+from migrate.lowering.generators import Generators
 from migrate.lowering.typed_tensors import TENSOR_TYPES, tensor_type
 from migrate.nodes import Expr, Statement
 from migrate.rules.catalogue import RULES
@@ -39,7 +39,7 @@ def _for_torch(value: Value) -> Expr:
 _FROM_NUMPY = kept(nodes.expression("torch.from_numpy"))
 
 
-class DataLoading(Arguments):
+class DataLoading(Generators):
     """What stays torch, and the border to JAX."""
 
     def data_call(self, name: str, node: cst.Call) -> Value:
@@ -59,10 +59,6 @@ class DataLoading(Arguments):
         if name.startswith("torch.utils.tensorboard"):
             what = "writer"
         return Value(node.with_changes(args=args), Host(what))
-
-    def torch_Generator(self, node: cst.Call) -> Value:
-        """A generator of torch's own stays: it shuffles and splits data sets."""
-        return Value(node.with_changes(args=[]), Host("generator"))
 
     def given_function(self, node: Expr) -> bool:
         """Whether an argument of data loading is a function of the user's, as a `collate_fn` is: it stays torch."""

@@ -16,6 +16,7 @@ from migrate.kinds import (
     Host,
     Items,
     Kind,
+    Leaf,
     Members,
     Model,
     Module,
@@ -33,6 +34,7 @@ from migrate.script import Script
 from migrate.weight_kinds import WEIGHT_NAME, Parameters, Selection, Weight
 
 DICT = "dict"  # the type of a dict of values that are all of one kind
+KEY_OF_ITS_OWN = Plain("generator")  # of a generator of random numbers that does nothing but draw
 EACH = "{}"  # in a path: any element of a list of modules
 
 
@@ -59,11 +61,22 @@ def dict_kind(values: Sequence[Kind]) -> Kind:
 def members_of(kinds: Sequence[Kind], elements: Sequence[Expr], type: str, keys: Sequence[Expr] = ()) -> Members | None:
     """The kind of a display of objects that all have names; None for other displays."""
     names = [nodes.dotted(element) for element in elements]
-    placed = [isinstance(k, Model | Optimizer | Scheduler) and k.place not in (None, Place("", "")) for k in kinds]
+    objects = (Model, Optimizer, Scheduler, Leaf)
+    placed = [isinstance(kind, objects) and kind.place not in (None, Place("", "")) for kind in kinds]
     if not kinds or not all(placed) or None in names or any(nodes.literal(key) is ... for key in keys):
         return None
     written = tuple(name for name in names if name is not None)
     return Members(tuple(kinds), type=type, names=written, keys=tuple(map(nodes.code, keys)))
+
+
+def without_names(kind: Kind) -> Kind:
+    """What another scope sees of tensors that gradients are taken of, alone or listed: arrays like any other."""
+    if isinstance(kind, Leaf):
+        return kind.plain
+    if isinstance(kind, Items) and kind.items and any(isinstance(item, Leaf | Items) for item in kind.items):
+        plain = tuple(map(without_names, kind.items))
+        return kind if plain == kind.items else Items(plain, type=kind.type)
+    return kind
 
 
 def display(kind: Members) -> Expr:
@@ -85,6 +98,7 @@ def part_kind(kind: Kind, number: int, count: int) -> Kind:
         return named_child(kind, number)
     if isinstance(kind, Host):
         return Host("tensor", kind.origins) if kind.what in ("batch", "tensor") else Host("data")
+    kind = without_names(kind)
     if isinstance(kind, Tensor):
         return replace(kind, rank=kind.rank - 1 if kind.rank > 0 else -1)
     return UNKNOWN
@@ -92,6 +106,7 @@ def part_kind(kind: Kind, number: int, count: int) -> Kind:
 
 def loop_kind(kind: Kind, origin: int) -> Kind:
     """The kind of the loop variable over a value of this kind."""
+    kind = without_names(kind)
     if isinstance(kind, Items):
         return {DICT: Plain("str"), BY_WEIGHT: WEIGHT_NAME}.get(kind.type) or kind.joined()
     if isinstance(kind, Tensor):
@@ -204,6 +219,8 @@ def has_key(kind: Module, key: str) -> bool:
 
 def item_kind(kind: Kind, node: cst.Subscript, indices: list[Value | None]) -> Kind:
     """The kind of `x[...]`."""
+    if isinstance(kind, Leaf):
+        kind = kind.plain
     if isinstance(kind, Tensor):
         return replace(kind, rank=_rank_of_item(kind.rank, indices), optional=False)
     if isinstance(kind, Host):

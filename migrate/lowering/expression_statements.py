@@ -20,6 +20,7 @@ from migrate.layers.table import TABLE
 from migrate.lowering.averaging import Averaging
 from migrate.lowering.calls import Calls
 from migrate.lowering.checkpoints import Checkpoints
+from migrate.lowering.elements import KEY_OF_ITS_OWN
 from migrate.lowering.kept_outputs import note_filled
 from migrate.lowering.leaves import Leaves
 from migrate.lowering.members import refuse_changing
@@ -107,6 +108,8 @@ class ExpressionStatements(Averaging, Setup, Calls, Checkpoints, Leaves, Optimiz
             return self.scheduler_statement(node, base, method)
         if isinstance(base.kind, Tensor) and usage.is_in_place(method):
             return self.in_place(line, func, node, base)
+        if base.kind == KEY_OF_ITS_OWN and isinstance(func.value, cst.Name):  # g.manual_seed(0)
+            return self.statement(line.with_changes(body=[cst.Assign([nodes.target(func.value)], node)]))
         return None
 
     def torch_statement(self, line: cst.SimpleStatementLine, node: cst.Call, name: str) -> list[Statement] | None:

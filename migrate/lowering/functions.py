@@ -13,14 +13,18 @@ from migrate.kinds import (
     UNKNOWN,
     Function,
     Host,
+    Kind,
     Leaf,
     Never,
+    Tensor,
     join,
 )
+from migrate.lowering.elements import without_names
+from migrate.lowering.gradient_flow import asks_for_gradients
 from migrate.lowering.handed_over import HandedOver
 from migrate.lowering.host_initializers import HostInitializers
 from migrate.lowering.initialisation import Initialisation
-from migrate.lowering.scope import Scope
+from migrate.lowering.scope import HOST_CONTEXTS, Scope
 from migrate.lowering.signatures import threaded_parameters, with_draws, with_mode
 from migrate.lowering.user_calls import UserCalls
 from migrate.machine import DECORATORS, REGISTRIES
@@ -158,7 +162,7 @@ class Functions(HostInitializers, HandedOver, Initialisation, UserCalls):
             self.refuse_torch(value)
             self.hand_over(value.kind)
         if self.facts is not None and value is not None:
-            kind = value.kind.plain if isinstance(value.kind, Leaf) else value.kind
+            kind = self.returned_kind(value.kind, small.value)
             self.facts.returns = join(self.facts.returns, self.on_its_way(kind))
         node = self.without_gradient(layouts.first(value), value.kind) if value is not None else None
         if isinstance(small.value, cst.Name) and value is not None:
@@ -173,6 +177,14 @@ class Functions(HostInitializers, HandedOver, Initialisation, UserCalls):
         space = cst.SimpleWhitespace(" ") if bare else small.whitespace_after_return
         made = small.with_changes(value=node, whitespace_after_return=space)
         return suites.rebuilt(line, small, made)
+
+    def returned_kind(self, kind: Kind, written: Expr | None) -> Kind:
+        """What a caller gets: of a tensor made here that gradients are taken of, a leaf that has no name yet."""
+        if not isinstance(kind, Tensor) or self.context not in HOST_CONTEXTS or self.under_jit:
+            return without_names(kind)
+        own = isinstance(kind, Leaf) and kind.place.scope == self.scope
+        asked = written is not None and asks_for_gradients(written)
+        return Leaf(kind.dtype, kind.rank, kind.optional, kind.origins) if own or asked else without_names(kind)
 
     def own_returns(self) -> list[Expr]:
         """The state that this function changes and gives back before its own results."""

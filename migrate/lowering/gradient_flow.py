@@ -11,7 +11,7 @@ from migrate import nodes, suites, usage
 from migrate.kinds import Function, Kind, Leaf, Model, Optimizer, Place
 from migrate.lowering.region import method_call_of
 from migrate.lowering.scope import Scope
-from migrate.nodes import Statement
+from migrate.nodes import Expr, Statement
 from migrate.states import PARAMS
 from migrate.weight_kinds import Parameters, Selection, Weight
 from migrate.weights import weights_of
@@ -217,9 +217,10 @@ class GradientFlow(Scope):
         return set()
 
     def zeroed_leaf(self, small: cst.BaseSmallStatement) -> Place | None:
-        """The tensor of which `w.grad = None` or `w.grad.zero_()` clears the gradient."""
+        """The tensor of which `w.grad = None`, `w.grad = torch.zeros_like(w)` or `w.grad.zero_()` clears the
+        gradient."""
         gradient: cst.BaseExpression | None = None
-        if isinstance(small, cst.Assign) and nodes.dotted(small.value) == "None":
+        if isinstance(small, cst.Assign) and (nodes.dotted(small.value) == "None" or self.is_zeros(small.value)):
             target = small.targets[0].target
             gradient = target if isinstance(target, cst.Attribute) else None
         elif isinstance(small, cst.Expr) and isinstance(small.value, cst.Call):
@@ -232,6 +233,16 @@ class GradientFlow(Scope):
             return None
         kind = self.kind_of(gradient.value)
         return self.root(kind.place) if isinstance(kind, Leaf) else None
+
+    def is_zeros(self, node: Expr) -> bool:
+        """Whether a tensor is made of zeros: `torch.zeros_like(w)`, `Variable(w.new().resize_as_(w).zero_())`."""
+        if not isinstance(node, cst.Call):
+            return False
+        name = self.torch_name(node.func)
+        if name == "torch.autograd.Variable" and len(node.args) == 1:
+            return self.is_zeros(node.args[0].value)
+        method = node.func.attr.value if isinstance(node.func, cst.Attribute) else ""
+        return name in ("torch.zeros_like", "torch.zeros") or method == "zero_"
 
     def differentiates(self, statement: Statement, before: Sequence[Statement]) -> set[Place]:
         """The models whose gradients a statement adds to."""

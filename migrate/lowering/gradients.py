@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from migrate import nodes, suites
+from migrate.diagnostics import Unsupported
 from migrate.kinds import Optimizer, Place
 from migrate.lowering.loss_function import LossFunctions, TracedLoss
 from migrate.lowering.region import Clip
@@ -83,6 +84,7 @@ class Gradients:
         """The step of one optimizer. `read_by`: the loss, where what it reads of the parameters is another part from
         step to step."""
         opt_state, optimizer = self.scope.state_name(State(OPT_STATE, kind.place)), kind.place.short
+        self.check_reached(kind)
         params, grads = self.of(kind.models, PARAMS), self.of(kind.models)
         updates = self.scope.unit.own("updates")
         update = nodes.statement(f"{updates}, {opt_state} = {optimizer}.update({grads}, {opt_state}, {params})")
@@ -94,6 +96,14 @@ class Gradients:
             suites.commented(update, step),
             nodes.statement(f"{params.strip('()')} = optax.apply_updates({params}, {updates})"),
         ]
+
+    def check_reached(self, kind: Optimizer) -> None:
+        """Refuses a step over a model that no loss of the step function depends on: it has no gradient here."""
+        with_gradients = {self.scope.root(state.place) for state in self.names}
+        for place in kind.models:
+            if self.scope.root(place) not in with_gradients:
+                problem = f"{kind.place.short} steps {place.short}, which no loss here depends on"
+                raise Unsupported("MIG401", problem)
 
     def outputs(self, optimizers: Sequence[Optimizer], stats: Sequence[State]) -> list[State]:
         """The state that the step returns: each optimizer's parameters, batch statistics, optimizer states, gradients

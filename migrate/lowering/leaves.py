@@ -9,9 +9,11 @@ from __future__ import annotations
 import libcst as cst
 
 from migrate import usage
+from migrate.diagnostics import Unsupported
 from migrate.kinds import Kind, Leaf, Place, Tensor
 from migrate.lowering.accumulation import Accumulation
 from migrate.lowering.gradient_flow import GradientFlow, asks_for_gradients
+from migrate.lowering.members import named_members
 from migrate.lowering.scope import HOST_CONTEXTS, NOWHERE
 from migrate.nodes import Expr, Statement
 from migrate.states import GRADS, PARAMS, State
@@ -26,10 +28,14 @@ class Leaves(Accumulation, GradientFlow):
         """What a name holds after an assignment: a leaf where that asks for gradients, on the host."""
         if not isinstance(kind, Tensor) or place == NOWHERE:
             return kind
-        asked = asks_for_gradients(written) and not self.starts_a_sum(place.name)
+        for listing, members in named_members(self.env).items():
+            if place.name in members.names and any(isinstance(item, Leaf) for item in members.items or ()):
+                raise Unsupported("MIG303", f"{place.name} is bound anew, and {listing} has the tensor that it was")
+        made = isinstance(kind, Leaf) and kind.place == NOWHERE  # by a function
+        asked = (made or asks_for_gradients(written)) and not self.starts_a_sum(place.name)
         if self.context not in HOST_CONTEXTS or self.under_jit or self.nested or not asked:
             self.script.leaves.discard(place)
-            return kind
+            return kind.plain if isinstance(kind, Leaf) else kind
         self.script.leaves.add(place)
         return Leaf(kind.dtype, kind.rank, kind.optional, kind.origins, place)
 

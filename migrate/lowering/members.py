@@ -6,14 +6,16 @@ is the member itself.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 
 import libcst as cst
 
 from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Function, Kind, Members, Model, Optimizer, Scheduler
+from migrate.kinds import Function, Kind, Leaf, Members, Model, Optimizer, Scheduler, Tensor
 from migrate.lowering.builders import Builders
+from migrate.lowering.elements import display
 from migrate.lowering.loops_written_out import LoopsWrittenOut, bound_names
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.unit import Environment
@@ -21,10 +23,21 @@ from migrate.lowering.unnamed import Unnamed, short_name
 from migrate.nodes import Expr, Statement
 from migrate.walking import every
 
-_MOST = 8  # turns that are written out
+_MOST = 16  # turns that are written out
 _CHANGING = frozenset(
     {"append", "extend", "insert", "pop", "remove", "clear", "update", "setdefault", "reverse", "sort"}
 )
+
+
+def named_members(env: Environment) -> dict[str, Members]:
+    """The lists, tuples and dicts of objects that a scope knows by names."""
+    found: dict[str, Members] = {}
+    scope: Environment | None = env
+    while scope is not None:
+        kinds = ((name, kind) for name, kind in scope.kinds.items() if isinstance(kind, Members))
+        found = {name: kind for name, kind in kinds if env.lookup(name) is kind} | found
+        scope = scope.outer
+    return found
 
 
 def refuse_changing(kind: Kind, node: cst.Call) -> None:
@@ -37,21 +50,13 @@ def refuse_changing(kind: Kind, node: cst.Call) -> None:
 class MemberLoops(Unnamed, Builders, LoopsWrittenOut):
     """Statements about members of a list or a dict, in terms of their names."""
 
-    def named_members(self) -> dict[str, Members]:
-        """The lists, tuples and dicts of objects that this scope knows by names."""
-        found: dict[str, Members] = {}
-        scope: Environment | None = self.env
-        while scope is not None:
-            kinds = ((name, kind) for name, kind in scope.kinds.items() if isinstance(kind, Members))
-            found = {name: kind for name, kind in kinds if self.env.lookup(name) is kind} | found
-            scope = scope.outer
-        return found
-
     def by_name(self, statement: Statement, members: Mapping[str, Members]) -> list[Statement]:
         """A statement with members by their names, and loops over them unrolled; itself where it has none."""
         if self.context not in HOST_CONTEXTS or isinstance(statement, cst.FunctionDef | cst.ClassDef):
             return [statement]
         apart = self.members_apart(statement)
+        if apart is None:
+            apart = self.asked_in_turn(statement)
         if apart is not None:
             return apart
         known = {path: kind for path, kind in members.items() if path in usage.paths(statement)}
@@ -61,6 +66,26 @@ class MemberLoops(Unnamed, Builders, LoopsWrittenOut):
         if key not in self.unit.unrolled:
             self.unit.unrolled[key] = self.unrolled(statement)
         return self.unit.unrolled[key]
+
+    def asked_in_turn(self, statement: Statement) -> list[Statement] | None:
+        """`for p in parameters: p.requires_grad = True` over a list of tensors that have names: each asks for itself,
+        and from then on the list is of them. None for other statements."""
+        if not isinstance(statement, cst.For) or statement in self.unit.apart or statement.orelse is not None:
+            return self.unit.apart.get(statement) if isinstance(statement, cst.For) else None
+        listing, each = statement.iter, statement.target
+        listed = self.env.definitions.get(listing.value) if isinstance(listing, cst.Name) else None
+        if not isinstance(listed, cst.List | cst.Tuple) or not isinstance(each, cst.Name):
+            return None
+        tensors = nodes.elements(listed)
+        named = all(isinstance(one, cst.Name) and isinstance(self.kind_of(one), Tensor) for one in tensors)
+        body = suites.suite_of(statement.body.body)
+        if not named or not tensors or not all(asks_of(one, each.value) for one in body):
+            return None
+        made: list[Statement] = [_line(None, nodes.expression("{t}.requires_grad_()", t=one)) for one in tensors]
+        made.append(_line(listing, listed))
+        made[0] = made[0].with_changes(leading_lines=statement.leading_lines)
+        self.unit.apart[statement] = [self.placed(one, statement) for one in made]
+        return self.unit.apart[statement]
 
     def unrolled(self, statement: Statement) -> list[Statement]:
         """A statement with the loops in it unrolled that go through members."""
@@ -89,7 +114,7 @@ class MemberLoops(Unnamed, Builders, LoopsWrittenOut):
         """Whether a loop does nothing but run its statements for each of its turns, and its body is about members."""
         names = set(usage.target_names(loop.target))
         leaves = every(loop.body, (cst.Break, cst.Continue), closed=(cst.FunctionDef, cst.For, cst.While))
-        if loop.orelse is not None or any(True for _ in leaves) or names & set(usage.changes(loop.body)):
+        if loop.orelse is not None or any(True for _ in leaves) or names & _bound_anew(loop.body):
             return False
         if not self.about_members(names, loop.iter, loop.body):
             return False
@@ -131,7 +156,7 @@ class MemberLoops(Unnamed, Builders, LoopsWrittenOut):
 
     def is_object(self, node: Expr) -> bool:
         """Whether an expression is a member."""
-        return isinstance(self.kind_of(node), Model | Optimizer | Scheduler)
+        return isinstance(self.kind_of(node), Model | Optimizer | Scheduler | Leaf)
 
     def listed_calls(self, line: cst.SimpleStatementLine) -> list[Statement] | None:
         """`[opt.step() for opt in optimizers]` as a statement: one for each turn."""
@@ -258,6 +283,17 @@ class MemberLoops(Unnamed, Builders, LoopsWrittenOut):
             return None
         return nodes.expression(kind.names[number])
 
+    def joined(self, node: cst.BinaryOperation) -> Expr | None:
+        """`weights + biases` as one display; None of other expressions."""
+        if not isinstance(node.operator, cst.Add):
+            return None
+        kinds = [(each, self.kind_of(each)) for each in (node.left, node.right)]
+        sides = [display(kind) if isinstance(kind, Members) else each for each, kind in kinds]
+        if type(sides[0]) is not type(sides[1]) or not all(map(self.lists_objects, sides)):
+            return None
+        members = [one for side in sides if isinstance(side, cst.List | cst.Tuple) for one in nodes.elements(side)]
+        return nodes.tuple_of(members) if isinstance(sides[0], cst.Tuple) else cst.List(list(map(cst.Element, members)))
+
 
 class _Items(cst.CSTTransformer):
     """Puts members in the place of items, and of comprehensions over them what they list. `bound`: keys and numbers
@@ -275,10 +311,21 @@ class _Items(cst.CSTTransformer):
         found = self.scope.item(updated_node)
         return updated_node if found is None else found
 
+    def leave_BinaryOperation(
+        self, original_node: cst.BinaryOperation, updated_node: cst.BinaryOperation
+    ) -> cst.BaseExpression:
+        return self.scope.joined(updated_node) or updated_node
+
     def leave_ListComp(self, original_node: cst.ListComp, updated_node: cst.ListComp) -> Expr:
         names = usage.target_names(updated_node.for_in.target)
         about = self.scope.about_members(names, updated_node.for_in.iter, updated_node.elt)
         return self.scope.displayed(updated_node) if about else updated_node
+
+
+def asks_of(statement: Statement, name: str) -> bool:
+    """Whether a statement says of a tensor under a name that gradients are taken of it, and no more."""
+    texts = (f"{name}.requires_grad = True", f"{name}.requires_grad_()", f"{name}.requires_grad_(True)")
+    return isinstance(statement, cst.SimpleStatementLine) and nodes.code(statement).strip() in texts
 
 
 def _line(target: Expr | None, value: Expr) -> cst.SimpleStatementLine:
@@ -288,6 +335,12 @@ def _line(target: Expr | None, value: Expr) -> cst.SimpleStatementLine:
 
 def _each(node: cst.ListComp | cst.DictComp) -> Expr:
     return node.value if isinstance(node, cst.DictComp) else node.elt
+
+
+def _bound_anew(node: cst.CSTNode) -> set[str]:
+    """The plain names that code binds to something else: `p -= d` changes the tensor that p is."""
+    in_place = [each.target.value for each in every(node, cst.AugAssign) if isinstance(each.target, cst.Name)]
+    return set((Counter(usage.stores(node)) - Counter(in_place)).elements())
 
 
 @nodes.remembered

@@ -40,7 +40,7 @@ from migrate.kinds import (
     join,
 )
 from migrate.lowering.arguments import placed
-from migrate.lowering.elements import DICT, arrays_of_numpy, element_kind, has_key, taken_apart
+from migrate.lowering.elements import DICT, KEY_OF_ITS_OWN, arrays_of_numpy, element_kind, has_key, taken_apart
 from migrate.lowering.torch_calls import in_place_rule
 from migrate.lowering.value_calls import FOREIGN, ValueCalls, as_model, which_model
 from migrate.rules.catalogue import RULES
@@ -131,6 +131,10 @@ class MethodCalls(ValueCalls):
             return self.scaler_method(node, method)
         if isinstance(kind, Distribution):
             return self.distribution_method(node, method, base)
+        if kind == KEY_OF_ITS_OWN:
+            seeded = self.generator_method(node, method)
+            if seeded is not None:
+                return seeded
         if isinstance(kind, Host):
             if kind.what in ("tensor", "batch") and any(isinstance(self.expr(a.value).kind, Tensor) for a in node.args):
                 return self.tensor_call(f"Tensor.{method}", node, self.as_array(base))

@@ -12,8 +12,9 @@ from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
 from migrate.kinds import UNKNOWN, Accelerator, Function, Kind, Leaf, Optimizer, Scaler, Tensor
 from migrate.lowering.blocks import Block
+from migrate.lowering.cleared_by_hand import ClearedByHand
 from migrate.lowering.gradient_flow import asks_for_gradients
-from migrate.lowering.members import MemberLoops
+from migrate.lowering.members import MemberLoops, named_members
 from migrate.lowering.one_line import taken_apart
 from migrate.lowering.precision import Precision
 from migrate.lowering.region import call_of, goes_backward, method_call_of
@@ -25,7 +26,7 @@ _ONES = ("torch.ones_like", "torch.ones")
 _GRADIENTS_WHERE = "torch.set_grad_enabled"
 
 
-class PlainTerms(Precision, MemberLoops):
+class PlainTerms(Precision, MemberLoops, ClearedByHand):
     """Statements that say the same in other words."""
 
     def say_plainly(self, block: Block) -> bool:
@@ -33,7 +34,7 @@ class PlainTerms(Precision, MemberLoops):
         Returns whether there are any."""
         start = block.index
         left = zip(block.statements[start:], block.positions[start:], strict=True)
-        members = self.named_members()
+        members = named_members(self.env)
         made = [
             ([plain for each in self.by_name(statement, members) for plain in self.plain(each)], position)
             for statement, position in left
@@ -164,30 +165,6 @@ class PlainTerms(Precision, MemberLoops):
         self.unit.apart[statement] = list(apart)
         return self.unit.apart[statement]
 
-    def cleared_by_function(self, statement: cst.SimpleStatementLine) -> list[Statement] | None:
-        """`reset_grad()`: the calls of `zero_grad()` that a function of this file, or a method of the same object,
-        consists of; None for other statements."""
-        call = call_of(statement)
-        kind = self.kind_of(call.func) if call is not None and not call.args else None
-        facts = self.script.functions.get(kind.name) if isinstance(kind, Function) else None
-        if facts is None or facts.parameter_names[int(facts.method) :]:
-            return None
-        body = [each for each in suites.suite_of(facts.node.body.body) if not suites.is_docstring(each)]
-        receivers = [method_call_of(each, "zero_grad") for each in body]
-        roots = {nodes.root(one.value) for one in receivers if one is not None}
-        names = {root.value for root in roots if isinstance(root, cst.Name)}
-        shadowed = self.facts is not None and bool(names & self.facts.own_names)
-        own = names == {"self"} if facts.method else facts.owner == self.unit.scope and not shadowed
-        if not body or None in receivers or not own:
-            return None
-        if statement not in self.unit.apart:
-            made = [each.with_changes(leading_lines=[]).deep_clone() for each in body]
-            made[0] = made[0].with_changes(leading_lines=statement.leading_lines)
-            for each in made:
-                self.unit.stands_for(each, statement)
-            self.unit.apart[statement] = made
-        return self.unit.apart[statement]
-
     def plain_change(self, small: cst.BaseSmallStatement) -> cst.BaseSmallStatement:
         """`w.data -= d`, `w.data = w.data - d`, `w.data.sub_(d)` and `w.data = v` change a tensor that gradients are
         taken of; `x.requires_grad_()` and `x.requires_grad = True` say of one made before that they are."""
@@ -237,7 +214,8 @@ class PlainTerms(Precision, MemberLoops):
         """The statements that are left of a branch on something that disappears: a gradient scaler, for example."""
         decided = self.decided(branch.test)
         if decided is None:
-            return [branch]
+            cleared = self.cleared_where_there(branch)
+            return [branch] if cleared is None else [cleared]
         taken, other = self.plain_sides(branch) if decided else reversed(self.plain_sides(branch))
         codes = [[nodes.code(each).strip() for each in side] for side in (taken, other)]
         return [branch] if self.tested(branch.test) == Scaler(optional=True) and codes[0] != codes[1] else taken

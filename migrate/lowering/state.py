@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping
 
-from migrate import nodes
+from migrate import nodes, usage
 from migrate.diagnostics import Unsupported
 from migrate.kinds import Instance, Items, Kind, Model, Optimizer, Place, Scheduler
 from migrate.lowering.detached import Detached
@@ -284,7 +284,14 @@ class StateAccess(Detached):
             facts.own_draws.add("sample" if self.scope.rpartition(".")[2] in facts.reached else "method")
             return nodes.expression('self.make_rng("sample")')
         self.read(THE_KEY)
-        key = self.unit.key
+        return self.split_off(self.unit.key)
+
+    def split_off(self, key: str) -> Expr:
+        """A key split off another one before the statement."""
+        if self.region is not None or self.nested:
+            raise Unsupported("MIG302", f"a draw from {key}, a generator of its own, where jit traces")
+        if any("subkey" in usage.stores(s) and not nodes.code(s).startswith(f"{key}, ") for s in self.before):
+            raise Unsupported("MIG302", f"draws from {key} and from another generator in one statement")
         position = next((i for i, s in enumerate(self.before) if nodes.code(s).startswith(f"{key}, subkey")), None)
         if position is None:
             self.before.append(nodes.statement(f"{key}, subkey = jax.random.split({key})"))

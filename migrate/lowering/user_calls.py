@@ -20,7 +20,6 @@ from migrate.kinds import (
     Instance,
     Items,
     Kind,
-    Leaf,
     Model,
     Never,
     Number,
@@ -34,7 +33,7 @@ from migrate.kinds import (
 from migrate.lowering.arguments import Arguments, argument_names
 from migrate.lowering.binding import Binding
 from migrate.lowering.builders import Builders
-from migrate.lowering.elements import kinds_in
+from migrate.lowering.elements import kinds_in, without_names
 from migrate.lowering.host_draws import HostDraws
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.signatures import parameter_order
@@ -215,9 +214,7 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
             kind = replace(kind, place=place, optimizer=self.inside(facts, kind.optimizer)[0])
         elif isinstance(kind, Host):
             kind = Host(kind.what)
-        elif isinstance(kind, Leaf):
-            kind = kind.plain
-        merge(facts.found_params, name, kind)
+        merge(facts.found_params, name, without_names(kind))
 
     def outside(self, facts: FunctionFacts, place: Place) -> Place:
         """A place of the callee, seen from this scope."""

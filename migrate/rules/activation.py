@@ -117,7 +117,8 @@ def _softmax_axis(call: Call) -> Expr:
         return call.node("dim")
     if call.api.startswith("torch.nn.functional.") and call.rank("input") >= 0:
         return cst.Integer("0" if call.rank("input") in (0, 1, 3) else "1")
-    if call.api.startswith("torch.nn.functional.") and isinstance(call.node("input"), cst.Name):
+    if call.api.startswith("torch.nn.functional."):
+        call.name("input")
         return call.make("0 if {input}.ndim in (0, 1, 3) else 1")
     raise Unsupported("MIG302", f"{call.api} without dim")
 
