@@ -1,4 +1,5 @@
 """Steps that are given a closure: evaluated once by most optimizers, as often as it needs by L-BFGS; weights in float64."""
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import flax.linen as nn
@@ -21,7 +22,8 @@ x, y = jnp.asarray(data[:, :-1]), jnp.asarray(data[:, 1:])
 
 @dataclass(frozen=True)
 class LBFGS:
-    """torch's L-BFGS without a line search. `step` runs on the host: it evaluates the closure as often as it needs."""
+    """torch's L-BFGS. `step` runs on the host: it evaluates the closure as often as it needs. Without a `line_search`
+    each move has the size that the learning rate tells."""
 
     learning_rate: float = 1.0
     max_iter: int = 20
@@ -29,6 +31,7 @@ class LBFGS:
     tolerance_grad: float = 1e-7
     tolerance_change: float = 1e-9
     history_size: int = 100
+    line_search: Callable | None = None
 
     def init(self, params):
         return {"moves": 0, "pairs": (), "scale": 1.0}
@@ -42,19 +45,36 @@ class LBFGS:
         gradient, loss = ravel_pytree(grads)[0], float(first_loss)
         if jnp.abs(gradient).max() <= self.tolerance_grad:
             return params, state, grads, first_loss
+        evaluations = 1
+
+        def evaluated(size):
+            nonlocal grads
+            grads, loss = closure(unravel(weights + size * state["direction"]), grads)
+            return float(loss), ravel_pytree(grads)[0]
+
         for number in range(1, self.max_iter + 1):
             state = self._aimed(state, gradient)
             if gradient @ state["direction"] > -self.tolerance_change:
                 break
+            previous_loss = loss
+            if self.line_search is not None:
+                size, loss, gradient, asked = self.line_search(
+                    evaluated,
+                    state["size"],
+                    loss,
+                    gradient,
+                    state["direction"],
+                    max_eval - evaluations,
+                    self.tolerance_change,
+                )
+                state, evaluations = {**state, "size": size}, evaluations + asked
+            elif number < self.max_iter:
+                loss, gradient = evaluated(state["size"])
+                evaluations += 1
             move = state["size"] * state["direction"]
             weights = weights + move
             params = unravel(weights)
-            if number == self.max_iter:
-                break
-            previous_loss = loss
-            grads, loss = closure(params, grads)
-            gradient, loss = ravel_pytree(grads)[0], float(loss)
-            if number + 1 >= max_eval or jnp.abs(gradient).max() <= self.tolerance_grad:
+            if number == self.max_iter or evaluations >= max_eval or jnp.abs(gradient).max() <= self.tolerance_grad:
                 break
             if jnp.abs(move).max() <= self.tolerance_change or abs(loss - previous_loss) < self.tolerance_change:
                 break
