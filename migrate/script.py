@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from migrate.constructed import ChoiceNode, ClassNode, LayerNode, ListNode, Node
 from migrate.facts import Averaged, ClassFacts, Example, FunctionFacts, SteppedUnder
@@ -11,6 +13,18 @@ from migrate.kinds import Kind, Place
 from migrate.states import State
 
 INLINE = "@"  # between the class and the variable of a model that is made in place: "Sequential@model"
+
+_Key = TypeVar("_Key", bound=Hashable)
+
+
+def followed(links: Mapping[_Key, _Key], key: _Key) -> _Key:
+    """The end of a chain of links. Where they go round in a circle, as those of a function that calls itself do, what
+    lies before the circle closes."""
+    seen: set[_Key] = set()
+    while key in links and key not in seen:
+        seen.add(key)
+        key = links[key]
+    return key
 
 
 @dataclass

@@ -22,7 +22,7 @@ from migrate.facts import CallSite, FunctionFacts
 from migrate.lowering.rounds import Input, Lowered, lower_project
 from migrate.nodes import Statement
 from migrate.qualified import file_of, snake_case, spelled
-from migrate.script import INLINE, Script
+from migrate.script import INLINE, Script, followed
 from migrate.source import SourceFile
 from migrate.walking import every
 
@@ -233,9 +233,7 @@ class _Copying(_Placing):
 
     def _imports(self, alias: cst.ImportAlias, copy: _Copy) -> bool:
         """Whether an import takes what a copy is of from the file that has it."""
-        at = (self.scope, alias.evaluated_alias or alias.evaluated_name)
-        while at in self.script.taken_from:
-            at = self.script.taken_from[at]
+        at = followed(self.script.taken_from, (self.scope, alias.evaluated_alias or alias.evaluated_name))
         return at == (copy.file, copy.original) and at[0] != self.scope
 
     def _followed(self, original: _Definition, updated: _Definition) -> _Definition | cst.FlattenSentinel[_Definition]:

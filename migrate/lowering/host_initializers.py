@@ -16,6 +16,7 @@ from migrate.facts import ClassFacts
 from migrate.kinds import UNKNOWN, Function, Model, SelfModule
 from migrate.lowering.initializers import Initializers
 from migrate.nodes import Expr, Statement
+from migrate.script import followed
 from migrate.walking import every
 
 
@@ -84,10 +85,11 @@ class HostInitializers(Initializers):
         self.script.initialized |= self.roots(kind.place)
         inside = {facts.name for facts in self.classes_inside(owner)}
         for place, cls in sorted(self.script.places.items()):
-            made = place
-            while made in self.script.made_as:
-                made = self.script.made_as[made]
-            known = made in self.script.initialized or place in self.script.copies or place in self.script.parameters_of
+            known = (
+                followed(self.script.made_as, place) in self.script.initialized
+                or place in self.script.copies
+                or place in self.script.parameters_of
+            )
             if known or self.loads_weights(place.name) or self.script.still_open():
                 continue
             if inside & {facts.name for facts in self.classes_inside(self.script.classes[cls])}:

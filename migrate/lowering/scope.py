@@ -37,6 +37,7 @@ from migrate.lowering.unit import Environment, Unit, known
 from migrate.nodes import Expr, Statement
 from migrate.qualified import file_of, spelled
 from migrate.rules.rule import Value
+from migrate.script import followed
 
 NOWHERE = Place("", "")  # of an optimizer that has not been assigned yet
 
@@ -303,11 +304,7 @@ class Scope(Parts):
 
     def root(self, place: Place) -> Place:
         """The object that a parameter stands for."""
-        seen = set()
-        while place in self.script.parameters_of and place not in seen:
-            seen.add(place)
-            place = self.script.parameters_of[place]
-        return place
+        return followed(self.script.parameters_of, place)
 
     def trained_roots(self) -> set[Place]:
         """The models that some optimizer trains."""

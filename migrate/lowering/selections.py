@@ -20,7 +20,7 @@ from migrate.lowering.state import StateAccess
 from migrate.manifest import Leaf
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
-from migrate.script import Script
+from migrate.script import Script, followed
 from migrate.states import PARAMS, State
 from migrate.weight_kinds import Names, Parameters, Selection
 from migrate.weights import still_weights, weights_of
@@ -327,10 +327,8 @@ def selection_of(kind: object, script: Script) -> Selection | None:
     if isinstance(kind, Parameters):
         found = []
         for place in kind.models:
-            root = place
-            while root in script.parameters_of:
-                root = script.parameters_of[root]
-            found.append((place, _sorted(leaf.flax for leaf in leaves_of(script, root))))
+            leaves = leaves_of(script, followed(script.parameters_of, place))
+            found.append((place, _sorted(leaf.flax for leaf in leaves)))
         return Selection(tuple(found))
     return None
 
