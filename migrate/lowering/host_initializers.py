@@ -85,11 +85,8 @@ class HostInitializers(Initializers):
         self.script.initialized |= self.roots(kind.place)
         inside = {facts.name for facts in self.classes_inside(owner)}
         for place, cls in sorted(self.script.places.items()):
-            known = (
-                followed(self.script.made_as, place) in self.script.initialized
-                or place in self.script.copies
-                or place in self.script.parameters_of
-            )
+            made = followed(self.script.made_as, place)
+            known = made in self.script.initialized or place in self.script.copies or place in self.script.parameters_of
             if known or self.loads_weights(place.name) or self.script.still_open():
                 continue
             if inside & {facts.name for facts in self.classes_inside(self.script.classes[cls])}:
