@@ -27,7 +27,7 @@ from flax.traverse_util import flatten_dict, unflatten_dict
 from migrate import manifest as manifests
 from parity import child, draws_jax, probe_jax, products_jax
 from parity.codes import ParityError
-from parity.names import weights_for
+from parity.names import instances, weights_for
 from parity.oracle import Undecided, Unknown, evaluated
 from parity.record import GRADIENT_STEPS, STATE_STEPS, Recording, RunConfig, Stop, wanted
 from parity.retyped_jax import Retyped
@@ -99,6 +99,7 @@ class Watcher:
         self.probe = probe_jax.Probe(config, self.recording)
         self._start_weights: dict[str, dict[str, np.ndarray]] = {}
         self._init_depth = 0
+        self._fixed, self._of_fixed, self._outside = False, dict[str, np.ndarray](), None
         # while differentiating: ids of the differentiated leaves -> their index, and the names found for them
         self._inner: tuple[dict[int, int], dict[int, str]] = ({}, {})
 
@@ -160,6 +161,8 @@ class Watcher:
                 leaves, leaf_names = jax.tree.leaves(chosen), {}
                 indices = {id(leaf): i for i, leaf in enumerate(leaves)}
                 self._differentiating, self._inner = True, (indices, leaf_names)
+                traces = [leaf._trace for leaf in leaves if hasattr(leaf, "_trace")]
+                self._outside = getattr(traces[0], "parent_trace", None) if traces else None
                 try:
                     result = fun(*args, **kwargs)
                 finally:
@@ -263,15 +266,23 @@ class Watcher:
         def apply(module: nn.Module, variables: Any, *args: Any, **kwargs: Any) -> Any:
             if not self._differentiating or self._model is not None or module.scope is not None:
                 return original(module, variables, *args, **kwargs)
-            self._model = type(module).__name__
+            self._model, flat = type(module).__name__, _flat(variables)
             self.scans.occurrence.clear()
-            self._note_variables(_flat(variables))
+            self._fixed = self._are_fixed(jax.tree.leaves((variables, args, kwargs)))
+            if not self._fixed or len(instances(self.weights.torch_side, self._model)) <= 1:
+                self._note_variables(flat)
             try:
                 return original(module, variables, *args, **kwargs)
             finally:
                 self._model = None
 
         child.patch(nn.Module, "apply", apply)
+
+    def _are_fixed(self, leaves: list[Any]) -> bool:
+        """Whether neither a model's variables nor its inputs depend on what is differentiated, as those of a target
+        network. What a loop carries may."""
+        outside = (None, self._outside)
+        return all(getattr(leaf, "_trace", None) in outside for leaf in leaves)
 
     def _note_variables(self, variables: dict[str, Any]) -> None:
         if not self.config.taps:
@@ -315,7 +326,7 @@ class Watcher:
         if self.probe.wanted(f"{path}|{self.scans.occurrence.get(path, 0)}"):
             args = self.probe.forced(context.module, args, kwargs)
         result = call(*args, **kwargs)
-        recorder = self.scans.next_call(path, self._output)
+        recorder = self.scans.next_call(path, self._fixed_output if self._fixed else self._output)
         leaves = [leaf for leaf in jax.tree.leaves(result) if jnp.issubdtype(jnp.result_type(leaf), jnp.floating)]
         for i, leaf in enumerate(leaves):
             jax.debug.callback(recorder(i), leaf)
@@ -324,6 +335,16 @@ class Watcher:
     def _output(self, name: str, value: Any) -> None:
         if name not in self.recording.outputs:
             self.recording.outputs[name] = _array(value)
+
+    def _fixed_output(self, name: str, value: Any) -> None:
+        if name not in self._of_fixed:
+            self._of_fixed[name] = _array(value)
+
+    def tell_fixed(self) -> None:
+        """Outputs of passes that no gradient goes to, for models that have no others."""
+        told = {name.partition("|")[0] for name in self.recording.outputs}
+        kept = {name: value for name, value in self._of_fixed.items() if name.partition("|")[0] not in told}
+        self.recording.outputs.update(kept)
 
 
 def _run_torch_data(dtype: str, seed: int) -> None:
@@ -359,6 +380,7 @@ def main(config_path: str) -> int:
         jax.effects_barrier()
     except Exception as error:
         watcher.recording.notes.append(f"a callback failed: {error}")
+    watcher.tell_fixed()
     watcher.probe.finish()
     watcher.recording.save(Path(config.out))
     sys.stdout.flush()

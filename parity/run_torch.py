@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from parity import child, draws_torch, kinks_torch, probe_torch, products_torch, retyped_torch
-from parity.passes_torch import Passes
+from parity.passes_torch import Outputs, Passes
 from parity.perturb import Perturbation
 from parity.record import (
     DETAILED_STEPS,
@@ -126,7 +126,7 @@ class Watcher:
         self._watched: set[int] = set()
         self._start_weights: dict[str, dict[str, Tensor]] = {}
         self._in_backward = False
-        self.passes = Passes()
+        self.passes, self.outputs = Passes(), Outputs(self.recording.outputs)
         self.probe = probe_torch.Probe(config.probe, self.recording)
 
     @property
@@ -164,6 +164,8 @@ class Watcher:
         self._occurrence.clear()
         name = self.models.name(model)
         self._note_distance(name, model)
+        if self.step <= DETAILED_STEPS:
+            self.outputs.begin(name)
         if wanted(self.recording.states, name, self.step, STATE_STEPS):
             self.passes.begin(name, model, lambda: _state(name, model))
 
@@ -190,10 +192,13 @@ class Watcher:
         if isinstance(module, _WRAPPERS) or not self._stack:
             return
         self._stack.pop()
+        if self.step <= DETAILED_STEPS and torch.is_grad_enabled():
+            self._note_outputs(module, output)
         if not self._stack:
             self.passes.end(_leaves(output))
-        if self.step > DETAILED_STEPS or not torch.is_grad_enabled():
-            return
+            self.outputs.end()
+
+    def _note_outputs(self, module: nn.Module, output: Any) -> None:
         path = self._path(module)
         if path is None:
             return
@@ -201,7 +206,7 @@ class Watcher:
         self.probe.after(f"{path}|{occurrence}")
         self._occurrence[path] = occurrence + 1
         for i, leaf in enumerate(_leaves(output)):
-            self.recording.outputs.setdefault(f"{path}|{occurrence}|{i}", _array(leaf))
+            self.outputs.note(f"{path}|{occurrence}|{i}", lambda leaf=leaf: _array(leaf))
 
     def _path(self, module: nn.Module) -> str | None:
         """ "Net|block.0", where the module belongs to a model that is in use."""
@@ -232,6 +237,8 @@ class Watcher:
         given = args[0] if args else kwargs.get("gradient")
         weighed = loss.detach().double() if given is None else loss.detach().double() * given.detach()
         value, step = float(weighed.sum()), self.step
+        if step <= DETAILED_STEPS:
+            self.outputs.differentiated(loss)
         states = self.passes.before(loss)
         if states:
             self.recording.states[step] = states
@@ -279,6 +286,7 @@ class Watcher:
 
     def finish(self) -> None:
         """Models that were built and never called: a rewritten script initialises them all the same."""
+        self.outputs.finish()
         for model in self.models.all():
             if id(model) not in self._watched:
                 name = self.models.name(model)
