@@ -141,8 +141,6 @@ def parity(
         fail("name the script to compare, or ask for a matmul with --d 4096")
     if not script.is_file():
         fail(f"{script}: no such file")
-    if script.suffix == ".ipynb":
-        fail(f"{script}: is a notebook, and scripts are compared: `jupyter nbconvert --to script` makes one of it")
     from parity.cli import compare
 
     raise typer.Exit(compare(script, rewritten, manifest, steps, list(context.args), prelude, report, float64, runs))

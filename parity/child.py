@@ -6,11 +6,13 @@ import os
 import random
 import runpy
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from migrate.manifest import ManifestError
+from migrate.notebook import SUFFIX, read_notebook
 from parity.codes import ParityError
 from parity.record import Recording, RunConfig, Stop, traceback_tail
 
@@ -20,19 +22,31 @@ def patch(owner: Any, name: str, value: Any) -> None:
     setattr(owner, name, value)
 
 
+def as_script(path: str) -> str:
+    """The script to run: of a notebook the code of all cells, in a file beside it. What IPython alone reads does
+    nothing."""
+    notebook = Path(path)
+    if notebook.suffix != SUFFIX:
+        return path
+    script = notebook.with_name(f"{notebook.stem}_cells.py")
+    script.write_text(read_notebook(path, notebook.read_text(encoding="utf-8")).text, encoding="utf-8")
+    return str(script)
+
+
 def run_script(config: RunConfig, recording: Recording) -> None:
     """Run prelude and script as `__main__` would; whatever ends them is written into the recording."""
     random.seed(config.seed)
     np.random.seed(config.seed)
     os.chdir(config.cwd)
-    sys.path[0] = os.path.dirname(config.script)
+    script = as_script(config.script)
+    sys.path[0] = os.path.dirname(script)
     if config.root is not None and config.root != sys.path[0]:
         sys.path.insert(1, config.root)
-    sys.argv = [config.script, *config.argv]
+    sys.argv = [script, *config.argv]
     try:
         if config.prelude:
             runpy.run_path(config.prelude, run_name="__prelude__")
-        runpy.run_path(config.script, run_name="__main__")
+        runpy.run_path(script, run_name="__main__")
     except Stop:
         pass
     except SystemExit as stop:
@@ -44,4 +58,4 @@ def run_script(config: RunConfig, recording: Recording) -> None:
         recording.error = error.message if isinstance(error, ParityError) else str(error)
     except BaseException as error:
         recording.error_kind = type(error).__name__
-        recording.error = traceback_tail(error, config.script)
+        recording.error = traceback_tail(error, script)

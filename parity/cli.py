@@ -52,7 +52,7 @@ def rewrite(script: Path, folder: Path, manifest: Path | None) -> tuple[Path, Pa
     if not made.usable:
         raise Fatal(made.diagnostics[0])
     place = Path(made.script.member.place)
-    target = folder / (place.with_name(f"{script.stem}_jax.py") if made.alone else place)
+    target = folder / (place.with_name(f"{script.stem}_jax{script.suffix}") if made.alone else place)
     rewriting.write(made, target if made.alone else folder, folder / "weights.json")
     return target, manifest or folder / "weights.json", made.project.root
 
