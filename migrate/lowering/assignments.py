@@ -306,7 +306,8 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
             pruned = self.pruned(line, small, targets[0], value)
             if pruned is not None:
                 return pruned
-        layout = value.layout if len(targets) == 1 and isinstance(targets[0], cst.Name) else "first"
+        alone = len(targets) == 1 and isinstance(targets[0], cst.Name) and not self.is_captured(targets[0])
+        layout = value.layout if alone else "first"
         if layout == "first":
             node = layouts.first(value)
         node = bare_lambda(node)

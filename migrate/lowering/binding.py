@@ -24,14 +24,26 @@ from migrate.lowering.scalars import Scalars
 from migrate.lowering.scope import NOWHERE
 from migrate.nodes import Expr
 from migrate.rules.catalogue import RULES
+from migrate.walking import every
 
 _GENERATED = {"jnp", "jax", "nn", "optax", "partial", "example", "np", "serialization", "freeze", "Path"}
 
 _LONG = 300  # characters beyond which a definition is no longer followed
 
 
+@nodes.remembered
+def _captured(block: cst.CSTNode) -> frozenset[str]:
+    """The names that the functions in a block read of those around them."""
+    return frozenset(usage.loads(every(block, (cst.FunctionDef, cst.Lambda))))
+
+
 class Binding(Scalars, MaskedSelections):
     """Names and their definitions."""
+
+    def is_captured(self, name: cst.Name) -> bool:
+        """Whether a function inside this one reads a name: as it is when that is called, with torch's axes."""
+        around = self.unit.source.module if self.facts is None else self.facts.node.body
+        return name.value in _captured(around)
 
     def bind(self, target: cst.CSTNode, kind: Kind, layout: str = "first") -> None:
         """Binds the names of an assignment target."""

@@ -334,9 +334,10 @@ class Expressions(AnyWeights, Submodules, Accelerated, Cropping, NamedParameters
         if attribute in ("ndim", "dtype"):
             return Value(node.with_changes(value=nodes.parenthesized(x)), Number() if attribute == "ndim" else DType())
         if attribute == "T":
-            return Value(nodes.transposed(x), Tensor(getattr(base.kind, "dtype", "")))
+            return Value(nodes.transposed(layouts.first(base)), Tensor(getattr(base.kind, "dtype", "")))
         if attribute == "mT":
-            return Value(node.with_changes(value=nodes.parenthesized(x)), Tensor(getattr(base.kind, "dtype", "")))
+            made = node.with_changes(value=nodes.parenthesized(layouts.first(base)))
+            return Value(made, Tensor(getattr(base.kind, "dtype", "")))
         if attribute == "is_cuda":
             return Value(nodes.expression('jax.default_backend() == "gpu"'), Number())
         if attribute in ("is_xpu", "is_mps"):

@@ -126,7 +126,8 @@ class Scope(Parts):
         made.nested = True
         made.turn_keys = None
         made.making = ""
-        made.env = Environment(dict(bound), outer=self.env)
+        last = {name: rank for name, rank in self.env.last.items() if name not in bound}
+        made.env = Environment(dict(bound), last, outer=self.env)
         made.env.modes = self.env.modes
         return made
 

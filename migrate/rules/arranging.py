@@ -8,7 +8,7 @@ from migrate import nodes
 from migrate.diagnostics import Unsupported
 from migrate.kinds import SHAPE, Items, Number, Tensor
 from migrate.nodes import Expr
-from migrate.rules.rule import Call, Rule, Value, plain, register, rule, signature
+from migrate.rules.rule import Call, Rule, Value, axes, plain, register, rule, signature
 
 _plain = partial(plain, family="arranging")
 
@@ -51,10 +51,11 @@ def rot90(call: Call) -> Expr:
 
     >>> torch.rot90(x)  # x: f32[2, 3]
     jnp.rot90(x)
-    >>> x.rot90(2, (1, 2))  # x: f32[2, 3, 4]
+    >>> x.rot90(2, [1, 2])  # x: f32[2, 3, 4]
     jnp.rot90(x, k=2, axes=(1, 2))
     """
-    return nodes.call("jnp.rot90", call.node("input"), **call.given("k", dims="axes"))
+    plane = {"axes": axes(call, "dims")} if call.has("dims") else {}
+    return nodes.call("jnp.rot90", call.node("input"), **call.given("k"), **plane)
 
 
 @rule("torch.unflatten", "Tensor.unflatten", signature="input, dim, *sizes")
