@@ -12,6 +12,7 @@ from migrate.facts import ClassFacts
 from migrate.kinds import ModuleClass
 from migrate.layers.table import TABLE
 from migrate.lowering.arguments import Arguments
+from migrate.lowering.sizes_of_layers import by_shape
 from migrate.nodes import Expr
 from migrate.optimizers import INITIALIZERS
 from migrate.qualified import spelled
@@ -56,6 +57,7 @@ class _Walk:
         self.scope, self.module, self.name, self.weights = scope, module, name, weights
         self.types = {f"type({module})", f"{module}.__class__"}  # what the class of the module is written as
         self.names = {f"{written}.__name__" for written in self.types}  # and the name of that
+        self.values: dict[str, Expr] = {}  # what its variables stand for
 
     @property
     def concerned(self) -> bool:
@@ -165,6 +167,7 @@ class _Walk:
             bound = {nodes.code(target.target) for target in small.targets}
             self.types = self.types - bound | (bound if nodes.code(small.value) in self.types else set())
             self.names = self.names - bound | (bound if nodes.code(small.value) in self.names else set())
+            self.values |= dict.fromkeys(bound, nodes.parenthesized(nodes.substituted(small.value, self.values)))
         if plain or isinstance(small, cst.Pass | cst.Return) or not self.concerned:
             return {}
         if isinstance(small, cst.Expr) and isinstance(small.value, cst.SimpleString):
@@ -185,7 +188,8 @@ class _Walk:
         weight = path.removeprefix(f"{self.module}.")
         if path == weight or not self.has(weight):
             raise Unsupported("MIG204", f"`{nodes.code(call)}` in a function given to apply")
-        return self.filled(weight, call, initializer_of(self.scope, name, call, target))
+        given = [arg if arg.value is target else nodes.substituted(arg, self.values) for arg in call.args]
+        return self.filled(weight, call, initializer_of(self.scope, name, call.with_changes(args=given), target))
 
 
 class _OfLayer(_Walk):
@@ -215,6 +219,10 @@ class _OfLayer(_Walk):
         return named or (isinstance(self.scope.kind_of(option), ModuleClass) and self.is_a(option, test))
 
     def filled(self, weight: str, call: cst.Call, made: Expr) -> dict[str, Expr]:
+        if weight == "weight":
+            made = by_shape(made, self.layer, self.module)
+        if self.module in usage.loads(made):
+            raise Unsupported("MIG204", f"`{nodes.code(call)}` in a function given to apply")
         return {weight: made}
 
 

@@ -1,82 +1,97 @@
-"""Initial values that go by the size of a weight, `1 / math.sqrt(self.weight.size(1))`: as torch draws them."""
+"""Initial weights that a function works out from the sizes of each layer: the same distributions as torch's."""
 
 from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 import torch
 
+from migrate.pipeline import convert
+from migrate.source import parse
 from tests.conformance import rewritten
-from tests.conformance.run_layer import leaves, numpy_state
 from tests.conformance.statistics import SAME_DISTRIBUTION, kolmogorov_smirnov
 from weight_port import port_state_dict
 
-OWN = """import math
+TEXT = """import math
 
+import numpy as np
 import torch
 import torch.nn as nn
-import torch.nn.functional as F
-from torch.nn import init
 
 
 class M(nn.Module):
-    def __init__(self, inputs=40, outputs=90, bias=True):
+    def __init__(self):
         super().__init__()
-        self.weight = nn.Parameter(torch.FloatTensor(outputs, inputs))
-        if bias:
-            self.bias = nn.Parameter(torch.empty(outputs))
-        else:
-            self.register_parameter("bias", None)
-        self.head = nn.Linear(outputs, 70)
-        self.reset_parameters()
-
-    def reset_parameters(self):
-        {reset}
+        self.table = nn.Embedding(60, 80)
+        self.conv = nn.Conv2d(40, 60, (3, 2), groups=2)
+        self.line = nn.Conv1d(60, 50, 3)
+        self.fc = nn.Linear(50, 90)
+        for m in self.modules():
+            if isinstance(m, {layer}):
+                {body}
 
     def forward(self, x):
-        return self.head(F.linear(x, self.weight, self.bias))
+        y = self.conv(self.table(x)[..., None].expand(-1, -1, -1, 4))
+        return self.fc(self.line(y.mean(-1)).mean(-1))
 """
-RESETS = {
-    "a graph convolution": """stdv = 1. / math.sqrt(self.weight.size(1))
-        self.weight.data.uniform_(-stdv, stdv)
-        if self.bias is not None:
-            self.bias.data.uniform_(-stdv, stdv)""",
-    "as nn.Linear has it": """init.kaiming_uniform_(self.weight, a=math.sqrt(5))
-        if self.bias is not None:
-            fan_in, _ = init._calculate_fan_in_and_fan_out(self.weight)
-            bound = 1 / math.sqrt(fan_in) if fan_in > 0 else 0
-            init.uniform_(self.bias, -bound, bound)""",
-    "sizes of a layer": """nn.init.normal_(self.weight, 0, 1 / self.head.weight.data.size()[0])
-        limit = 3 / self.head.in_features
-        self.head.weight.data.uniform_(-limit, limit)
-        self.head.bias.data.fill_(self.head.weight.shape[-1])
-        nn.init.normal_(self.bias)""",
+WIDE = "n = m.kernel_size[0] * m.kernel_size[1] * m.out_channels"
+FORMS = {  # the layer, what is done to it, what is written of it in Flax
+    "he, by a root": ("nn.Conv2d", [WIDE, "m.weight.data.normal_(0, math.sqrt(2. / n))"], "variance_scaling(2.0, "),
+    "he, by a power": ("nn.Conv2d", [WIDE, "nn.init.normal_(m.weight, 0, (2.0 / n) ** 0.5)"], "variance_scaling(2.0, "),
+    "in one line": (
+        "nn.Conv1d",
+        ["m.weight.data.normal_(0, np.sqrt(3 / (m.kernel_size[0] * m.out_channels)))"],
+        "variance_scaling(3, ",
+    ),
+    "by what goes in": (
+        "nn.Conv2d",
+        ["n = m.weight.size(1) * m.weight.size(2) * m.weight.size(3)", "m.weight.data.normal_(0, math.sqrt(2.0 / n))"],
+        '"fan_in", "normal"',
+    ),
+    "uniform": (
+        "nn.Linear",
+        ["n = m.in_features", "y = 1.0 / np.sqrt(n)", "m.weight.data.uniform_(-y, y)", "m.bias.data.fill_(0)"],
+        "shape[0]",
+    ),
+    "by the shape": ("nn.Linear", ["nn.init.normal_(m.weight, std=1 / m.weight.shape[0])"], "shape[1]"),
+    "a table": ("nn.Embedding", ["nn.init.normal_(m.weight, mean=0, std=m.embedding_dim ** -0.5)"], "shape[1]"),
+    "not the fan alone": (
+        "nn.Conv2d",
+        [WIDE, "m.weight.data.normal_(0, math.sqrt(2.0 / (n + 1)))"],
+        "lambda key, shape, dtype",
+    ),
 }
 
 
-@pytest.mark.parametrize("reset", RESETS)
-def test_values_by_the_size_of_a_weight(reset: str) -> None:
-    written = OWN.replace("{reset}", RESETS[reset])
-    made = rewritten.clean(written)
-    assert "fan_in = " not in made.text and "stdv = " not in made.text
-    torch.manual_seed(2)
-    theirs = leaves(port_state_dict(numpy_state(rewritten.executed(written)["M"]()), rewritten.model_weights(made)))
-    ours = leaves(rewritten.executed(made.text)["M"]().init(jax.random.key(1), jnp.zeros((1, 40))))
-    assert ours.keys() == theirs.keys()
-    for path, wanted in theirs.items():
-        assert kolmogorov_smirnov(ours[path].ravel(), wanted.ravel()) <= SAME_DISTRIBUTION, path
+@pytest.mark.parametrize("name", FORMS)
+def test_same_distribution(name: str) -> None:
+    layer, body, said = FORMS[name]
+    text = TEXT.format(layer=layer, body="\n                ".join(body))
+    made = rewritten.clean(text)
+    assert said in made.text
+    torch.manual_seed(0)
+    module = rewritten.executed(text)["M"]()
+    ours = rewritten.executed(made.text)["M"]().init(jax.random.key(0), jnp.zeros((1, 40), int))
+    state = {key: value.numpy() for key, value in module.state_dict().items()}
+    theirs = port_state_dict(state, rewritten.model_weights(made))
+    for one, other in zip(jax.tree.leaves(ours["params"]), jax.tree.leaves(theirs["params"]), strict=True):
+        assert one.shape == other.shape
+        if other.std() > 0:
+            assert kolmogorov_smirnov(np.asarray(one).ravel(), other.ravel()) < SAME_DISTRIBUTION
+        else:
+            np.testing.assert_array_equal(one, other)
 
 
-def test_a_variable_of_the_constructor_that_comes_later_is_written_out() -> None:
-    written = OWN.replace("self.reset_parameters()\n", "n = outputs * 2\n        init.constant_(self.weight, n)\n", 1)
-    made = rewritten.clean(written.replace("{reset}", "pass"))
-    ours = rewritten.executed(made.text)["M"]().init(jax.random.key(1), jnp.zeros((1, 40)))
-    assert (ours["params"]["weight"] == 180).all()
-
-
-def test_a_variable_that_is_not_known_there_is_refused() -> None:
-    later = "for n in [2, 3]:\n            pass\n        init.constant_(self.weight, n)\n"
-    written = OWN.replace("self.reset_parameters()\n", later, 1).replace("{reset}", "pass")
-    found = rewritten.conversion(written).report.as_text()
-    assert "MIG204 `init.constant_(self.weight, n)` depends on the variable n" in found
+@pytest.mark.parametrize(
+    "layer, line",
+    [
+        ("nn.Linear", "m.bias.data.uniform_(-1 / m.in_features, 1 / m.in_features)"),  # a bias does not tell them
+        ("nn.Conv2d", "m.weight.data.normal_(0, 1 / m.in_channels)"),  # nor does a kernel, of its groups
+        ("nn.Conv2d", "m.weight.data.normal_(0, 1 / m.groups)"),
+    ],
+)
+def test_what_a_shape_does_not_tell_is_refused(layer: str, line: str) -> None:
+    made = convert(parse("x.py", TEXT.format(layer=layer, body=line)))
+    assert "MIG204" in made.report.as_text()
