@@ -100,6 +100,8 @@ class Watcher:
         self._start_weights: dict[str, dict[str, np.ndarray]] = {}
         self._init_depth = 0
         self._fixed, self._of_fixed, self._outside = False, dict[str, np.ndarray](), None
+        self._passes = self._ended = 0  # of the loss that is traced; calls that have ended
+        self._order: dict[tuple[bool, str], tuple[int, int]] = {}  # output -> the call and the pass that it is of
         # while differentiating: ids of the differentiated leaves -> their index, and the names found for them
         self._inner: tuple[dict[int, int], dict[int, str]] = ({}, {})
 
@@ -134,6 +136,7 @@ class Watcher:
             self._depth -= 1
         if self._depth == 0:
             jax.effects_barrier()
+            self._ended += 1
         return result
 
     def _jit(self, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -160,7 +163,7 @@ class Watcher:
                 chosen = args[argnums] if isinstance(argnums, int) else tuple(args[i] for i in argnums)
                 leaves, leaf_names = jax.tree.leaves(chosen), {}
                 indices = {id(leaf): i for i, leaf in enumerate(leaves)}
-                self._differentiating, self._inner = True, (indices, leaf_names)
+                self._differentiating, self._inner, self._passes = True, (indices, leaf_names), 0
                 traces = [leaf._trace for leaf in leaves if hasattr(leaf, "_trace")]
                 self._outside = getattr(traces[0], "parent_trace", None) if traces else None
                 try:
@@ -268,6 +271,7 @@ class Watcher:
                 return original(module, variables, *args, **kwargs)
             self._model, flat = type(module).__name__, _flat(variables)
             self.scans.occurrence.clear()
+            self._passes += 1
             self._fixed = self._are_fixed(jax.tree.leaves((variables, args, kwargs)))
             if not self._fixed or len(instances(self.weights.torch_side, self._model)) <= 1:
                 self._note_variables(flat)
@@ -326,19 +330,19 @@ class Watcher:
         if self.probe.wanted(f"{path}|{self.scans.occurrence.get(path, 0)}"):
             args = self.probe.forced(context.module, args, kwargs)
         result = call(*args, **kwargs)
-        recorder = self.scans.next_call(path, self._fixed_output if self._fixed else self._output)
+        recorder = self.scans.next_call(path, functools.partial(self._output, self._fixed, self._passes))
         leaves = [leaf for leaf in jax.tree.leaves(result) if jnp.issubdtype(jnp.result_type(leaf), jnp.floating)]
         for i, leaf in enumerate(leaves):
             jax.debug.callback(recorder(i), leaf)
         return result
 
-    def _output(self, name: str, value: Any) -> None:
-        if name not in self.recording.outputs:
-            self.recording.outputs[name] = _array(value)
-
-    def _fixed_output(self, name: str, value: Any) -> None:
-        if name not in self._of_fixed:
-            self._of_fixed[name] = _array(value)
+    def _output(self, fixed: bool, number: int, name: str, value: Any) -> None:
+        """Values of several passes arrive in any order: that of the first pass counts."""
+        kept = self._of_fixed if fixed else self.recording.outputs
+        before = self._order.get((fixed, name))
+        if before is None or (before[0] == self._ended and number < before[1]):
+            self._order[fixed, name] = (self._ended, number)
+            kept[name] = _array(value)
 
     def tell_fixed(self) -> None:
         """Outputs of passes that no gradient goes to, for models that have no others."""
