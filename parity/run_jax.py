@@ -252,6 +252,8 @@ class Watcher:
         @functools.wraps(original)
         def init(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
             outermost = self._init_depth == 0 and module.scope is None
+            if outermost:  # torch's side has stopped before it made a model for what follows
+                self._stop_if_done()
             self._init_depth += 1
             try:
                 make = functools.partial(original, module, *args, **kwargs)

@@ -13,14 +13,16 @@ import libcst as cst
 from migrate import nodes, suites, usage
 from migrate.apis import stops_gradients
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Kind, Place, Tensor
+from migrate.kinds import Kind, Model, Place, Tensor
 from migrate.lowering.accumulation import Accumulation
 from migrate.lowering.model_methods import named_leaves
+from migrate.lowering.scope import NOWHERE
 from migrate.lowering.selections import names_of_pair
 from migrate.lowering.set_by_name import SetByName
 from migrate.nodes import Expr, Statement
-from migrate.states import GRADS, PARAMS, State
+from migrate.states import BATCH_STATS, GRADS, PARAMS, State
 from migrate.weight_kinds import WEIGHT_NAME, Weight
+from migrate.weights import weights_of
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,9 @@ class ParameterLoops(Accumulation, SetByName):
 
     def parameter_loop(self, node: cst.For) -> list[Statement] | None:
         """The statements for a loop that changes parameters or reads gradients; None for other loops."""
+        copied = self.buffers_copied(node)
+        if copied is not None:
+            return copied
         node = self.in_parallel(node)
         looped = self.looped(node)
         if node.orelse is not None:
@@ -46,13 +51,38 @@ class ParameterLoops(Accumulation, SetByName):
         plain = _Plain(looped)
         body = [plain.visited(statement) for statement in self.flat(suites.suite_of(node.body.body), looped)]
         body = [part for statement in body for part in _chained(statement)]
-        changed = {name for statement in body for name in usage.changes(statement)}
         own = {one.name for one in looped} | {one.gradient for one in looped}
+        body = _without_other_names(body, own)
+        changed = {name for statement in body for name in usage.changes(statement)}
         if not changed & own and not plain.gradients:
             return None
         if changed & own:
             return self.changes(looped, body, own)
         return self.readings(node, looped, body, plain.gradients)
+
+    def buffers_copied(self, node: cst.For) -> list[Statement] | None:
+        """`for ours, theirs in zip(average.buffers(), model.buffers()): ours.copy_(theirs)`: the statistics of one
+        model become those of the other, if they keep any; None for other loops."""
+        zipped = node.iter.args if isinstance(node.iter, cst.Call) and nodes.dotted(node.iter.func) == "zip" else ()
+        calls = [arg.value for arg in zipped if isinstance(arg.value, cst.Call) and not arg.value.args]
+        functions = [call.func for call in calls if isinstance(call.func, cst.Attribute)]
+        owners = [function.value for function in functions if function.attr.value == "buffers"]
+        names = names_of_pair(node.target) if isinstance(node.target, cst.Tuple) else None
+        kinds = [kind for kind in map(self.kind_of, owners) if isinstance(kind, Model) and kind.place is not None]
+        if names is None or len(kinds) != 2 or len(zipped) != 2 or kinds[0].cls != kinds[1].cls:
+            return None
+        body = nodes.code(node.body).strip().replace(".data", "")
+        target = next((n for n, name in enumerate(names) if body == f"{name}.copy_({names[1 - n]})"), None)
+        if target is None or node.orelse is not None:
+            return None
+        kept = {leaf.flax.partition("/")[0] for leaf in weights_of(self.script, kinds[0].cls)} - {PARAMS}
+        if not kept <= {BATCH_STATS}:
+            return None
+        if not self.stats_of(kinds[0]):
+            return []
+        changed, source = (State(BATCH_STATS, kinds[n].place or NOWHERE) for n in (target, 1 - target))
+        read = self.read(source)
+        return [nodes.statement("{t} = jax.tree.map(jnp.copy, {s})", t=self.write(changed), s=read)]
 
     def looped(self, node: cst.For) -> list[_Looped] | None:
         """The variables of a loop over parameters, with their models."""
@@ -277,3 +307,37 @@ def _chained(statement: Statement) -> list[Statement]:
     if call.func.attr.value == "copy_" and call.args:
         return [nodes.statement("{r} = {v}", r=receiver, v=call.args[0].value)]
     return [statement]
+
+
+def _without_other_names(body: Sequence[Statement], own: set[str]) -> list[Statement]:
+    """The statements without `old, new = target.data, source.data`: other names for what is there already, where that
+    is not changed before they are read."""
+    for position, statement in enumerate(body):
+        others = _other_names(statement, own)
+        later = [_renamed(one, others) for one in body[position + 1 :]] if others else []
+        changes = [number for number, one in enumerate(later) if set(usage.changes(one)) & own]
+        after = body[position + 1 :][changes[0] + 1 :] if changes else []
+        again = set(usage.stores(cst.Module(list(body[position + 1 :])))) & set(others)
+        if others and not again and not set(usage.loads(cst.Module(list(after)))) & set(others):
+            return _without_other_names([*body[:position], *later], own)
+    return list(body)
+
+
+def _other_names(statement: Statement, own: set[str]) -> dict[str, Expr]:
+    """New name -> the variable of the loop that an assignment gives it to; empty for other statements."""
+    small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1 else None
+    if not isinstance(small, cst.Assign) or len(small.targets) > 1:
+        return {}
+    target, value = small.targets[0].target, small.value
+    pair = isinstance(target, cst.Tuple) and isinstance(value, cst.Tuple)
+    targets = [one.value for one in target.elements] if pair and isinstance(target, cst.Tuple) else [target]
+    values = nodes.elements(value) if pair and isinstance(value, cst.Tuple) else [value]
+    made = {one.value: given for one, given in zip(targets, values, strict=False) if isinstance(one, cst.Name)}
+    plain = len(made) == len(targets) == len(values) and not set(made) & own
+    return made if plain and all(isinstance(given, cst.Name) and given.value in own for given in values) else {}
+
+
+def _renamed(statement: Statement, names: dict[str, Expr]) -> Statement:
+    made = nodes.substituted(statement, names)
+    assert isinstance(made, cst.BaseStatement)
+    return made

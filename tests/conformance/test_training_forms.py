@@ -295,6 +295,40 @@ optimizer = optim.SGD([{"params": weights}, {"params": biases, "lr": 0.2, "weigh
             e.mul_(0.9).add_(p, alpha=0.1)
     losses.append(average(x).sum().item())
 """,
+    "moving average by a method, under names of its own": """class EMA:
+    def __init__(self, beta):
+        self.beta = beta
+
+    def update_model_average(self, average, current):
+        for current_params, params in zip(current.parameters(), average.parameters()):
+            old, new = params.data, current_params.data
+            params.data = self.update_average(old, new)
+
+    def update_average(self, old, new):
+        if old is None:
+            return new
+        return old * self.beta + (1 - self.beta) * new
+
+
+ema = EMA(0.9)
+average = copy.deepcopy(model)
+"""
+    + SGD
+    + LOOP
+    + """    ema.update_model_average(average, model)
+    losses.append(average(x).sum().item())
+""",
+    "moving average with buffers": """average = copy.deepcopy(model)
+"""
+    + SGD
+    + LOOP
+    + """    with torch.no_grad():
+        for e, p in zip(average.parameters(), model.parameters()):
+            e.lerp_(p, 0.1)
+        for e, b in zip(average.buffers(), model.buffers()):
+            e.copy_(b)
+    losses.append(average(x).sum().item())
+""",
     "averages of torch's own": """from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn, update_bn
 
 
@@ -658,7 +692,7 @@ def test_ten_steps(name: str, float64: None, capsys: pytest.CaptureFixture[str])
             "h = self.features(x)\n        for _ in range(random.randint(0, 2)):\n            h = self.norm(h)\n"
             "        return self.head(h)",
         )
-    if name.startswith("methods of a trainer"):
+    if name.startswith("methods of a trainer") or name.endswith("with buffers"):
         head = head.replace("nn.LayerNorm(5)", "nn.BatchNorm1d(5)")
     theirs, ours = trained(head + FORMS[name])
     printed = capsys.readouterr().out.splitlines()
