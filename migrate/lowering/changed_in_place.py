@@ -34,6 +34,7 @@ class ChangedInPlace(Leaves, OptimizerStatements, ChangedBuffers):
         if isinstance(base.kind, Tensor) and base.kind.dtype == "bool" and isinstance(nodes.literal(value.node), int):
             value = replace(value, node=nodes.name(str(bool(nodes.literal(value.node)))))
         if not isinstance(base.kind, Tensor):
+            self.refuse_frozen(target.value)
             self.share([], small.value)
             self.note_entry(target, value.kind)
             lowered = self.expr(target)
@@ -52,6 +53,12 @@ class ChangedInPlace(Leaves, OptimizerStatements, ChangedBuffers):
         place = lowered.with_changes(value=cst.Attribute(layouts.first(base), cst.Name("at")))
         made = nodes.call(cst.Attribute(place, cst.Name("set")), layouts.first(self.as_array(value)))
         return self.bound_again(line, target, made)
+
+    def refuse_frozen(self, target: Expr) -> None:
+        """Declines a change of what a module keeps, in a method that Flax runs when the module is frozen."""
+        path = nodes.dotted(target) or ""
+        if self.context == "forward" and not self.has_no_module and path.startswith("self."):
+            raise Unsupported("MIG201", f"{path} is changed in a method: a Flax module is frozen there")
 
     def bound_again(self, line: cst.SimpleStatementLine, target: cst.Subscript, value: Expr) -> list[Statement]:
         """What stands for a change of a part of a tensor: its name, or the variable of a module, has a new value."""
@@ -111,6 +118,8 @@ class ChangedInPlace(Leaves, OptimizerStatements, ChangedBuffers):
         if self.context == "setup" and isinstance(small.operator, cst.AddAssign) and self.is_held(small.target):
             more = nodes.call(cst.Attribute(small.target, nodes.name("extend")), small.value)
             return self.statement(line.with_changes(body=[cst.Expr(more)]))
+        if self.context == "setup" and isinstance(small.value, cst.List | cst.Tuple):
+            self.note_listed([small.value])
         if isinstance(small.target, cst.Subscript):
             base = self.expr(small.target.value)
             if isinstance(base.kind, OptimizerGroups) and base.kind.one:
@@ -123,6 +132,7 @@ class ChangedInPlace(Leaves, OptimizerStatements, ChangedBuffers):
         if variable is not None:
             given = self.without_gradient(layouts.first(self.as_array(value)), value.kind)
             return self.set_variable(line, variable, small.with_changes(value=given))
+        self.refuse_frozen(small.target)
         weight = target.kind if isinstance(target.kind, Weight) else None
         if weight is not None and (weight.live or weight.place is not None or not isinstance(small.target, cst.Name)):
             raise Unsupported("MIG204", f"{nodes.code(small.target)} is changed after its module was made")

@@ -124,8 +124,11 @@ class Inheritance(Arguments):
             return None
         required = any(parameter.default is None for parameter in init.params.params[1:])
         fields = bool(base.fields) or (required and declares_mode(self.script, base.name))
-        if not fields and not call.args:
+        replaced = usage.attributes_set(init.body) & base.children.keys()  # Flax has each name once
+        if not fields and not call.args and not replaced:
             return None
+        if replaced and file_of(base.name) != self.unit.scope:
+            raise Unsupported("MIG201", f"{node.name.value} replaces {min(replaced)} of a class in another file")
         if file_of(base.name) != self.unit.scope or base.node is None:
             raise Unsupported(
                 "MIG201", f"{node.name.value} passes arguments to the constructor of a class in another file"

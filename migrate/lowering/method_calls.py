@@ -353,6 +353,9 @@ class MethodCalls(ValueCalls):
 
     def list_method(self, node: cst.Call, func: cst.Attribute, base: Value) -> Value:
         """`list.append(x)`: what the list holds is remembered."""
+        path = nodes.dotted(func.value) or ""
+        if self.context == "forward" and not self.has_no_module and path.startswith("self."):
+            raise Unsupported("MIG201", f"{path} is changed in a method: a Flax module is frozen there")
         values = [self.expr(arg.value) for arg in node.args]
         if self.context == "setup":
             self.note_listed([arg.value for arg in node.args])

@@ -11,7 +11,7 @@ import libcst as cst
 
 from migrate import nodes, usage
 from migrate.facts import ClassFacts
-from migrate.kinds import Module, ModuleClass
+from migrate.kinds import Items, Module, ModuleClass
 from migrate.lowering.arguments import argument_names
 from migrate.lowering.elements import repeated_unknown
 from migrate.lowering.loops_written_out import LoopsWrittenOut
@@ -31,7 +31,8 @@ class SharedModules(LoopsWrittenOut):
 
     def note_listed(self, values: Sequence[Expr]) -> None:
         """Declines to put a module into a list a second time: how often it is there is told while it runs."""
-        for value in values:
+        written = [nodes.elements(value) if isinstance(value, cst.List | cst.Tuple) else [value] for value in values]
+        for value in [each for some in written for each in some]:
             name = value.value if isinstance(value, cst.Name) else ""
             if not isinstance(self.env.kinds.get(name), Module):
                 continue
@@ -44,10 +45,16 @@ class SharedModules(LoopsWrittenOut):
     def repeated_parts(self, value: Expr) -> list[tuple[int, Expr]]:
         """The parts of a list that has the same ones several times, each with the number of the one that it is:
         `[layer] * 3`, `[layer for _ in range(3)]`."""
+        if isinstance(value, cst.BinaryOperation) and isinstance(value.operator, cst.Add):
+            named = [nodes.dotted(one) for one in _summands(value) if nodes.dotted(one) is not None]
+            if len(named) > len(set(named)):
+                raise repeated_unknown(value)
         if isinstance(value, cst.BinaryOperation) and isinstance(value.operator, cst.Multiply):
-            times = nodes.literal(value.right)
-            parts = nodes.elements(value.left) if isinstance(value.left, cst.List) else []
-            return list(enumerate(parts)) * times if isinstance(times, int) else []
+            times, parts = nodes.literal(self.known_number(value.right)), self.known_items(value.left)
+            kind = self.kind_of(value.left)
+            if isinstance(kind, Items) and isinstance(kind.joined(), Module) and not (parts and isinstance(times, int)):
+                raise repeated_unknown(value)
+            return list(enumerate(parts or [])) * times if isinstance(times, int) else []
         if isinstance(value, cst.ListComp | cst.GeneratorExp) and isinstance(value.elt, cst.Name):
             bound = value.elt.value in usage.target_names(value.for_in.target)
             return [] if bound else [(0, value.elt)] * len(self.known_items(value.for_in.iter) or [])
@@ -85,3 +92,10 @@ class SharedModules(LoopsWrittenOut):
             for field, arg in zip(names, value.args, strict=False):
                 if made is not None and field in made.kept_as:
                     yield from self.module_places(arg.value, f"{path}.{made.kept_as[field]}")
+
+
+def _summands(value: Expr) -> list[Expr]:
+    """What a sum adds up."""
+    if not isinstance(value, cst.BinaryOperation) or not isinstance(value.operator, cst.Add):
+        return [value]
+    return [*_summands(value.left), *_summands(value.right)]

@@ -224,7 +224,29 @@ class M(nn.Module):
     def forward(self, x):
         return self.last(self.pairs(self.row(x)))
 """
+REPLACED = """class Base(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+        self.act = nn.ReLU()
+
+    def forward(self, x):
+        return self.act(self.fc(x))
+
+
+class M(Base):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 6)
+        self.act = nn.Tanh()
+        blocks = [nn.Linear(6, 6), nn.Tanh()]
+        self.net = nn.Sequential(*blocks * 2)
+
+    def forward(self, x):
+        return self.net(super().forward(x))
+"""
 FORMS = {
+    "layers that replace those of a base, and a row of layers twice": (REPLACED, Sample("M()", (3, 4))),
     "rows of layers with names": (NAMED_ROWS, Sample("M()", (3, 4))),
     "layers that a subclass of nn.Sequential adds by name": (ONE_AFTER_ANOTHER, Sample("M()", (2, 3, 5))),
     "copies, and keys that are written out": (COPIES_AND_KEYS, Sample("M()", (3, 4))),
@@ -247,6 +269,15 @@ def test_the_same_from_the_same_weights(name: str, float64: None) -> None:
     ("made", "forward", "said"),
     [
         ("self.a = nn.Linear(4, 4)", 'self.register_buffer("b", x)', "MIG301 nn.Module.register_buffer inside"),
+        ("self.a = 0", "self.a += 1", "MIG201 self.a is changed in a method"),
+        ("self.a = []", "self.a.append(x)", "MIG201 self.a is changed in a method"),
+        ("self.a = {}", 'self.a["x"] = x', "MIG201 self.a is changed in a method"),
+        ("b = [nn.Tanh()]; self.a = nn.Sequential(*(b + b))", "x = self.a(x)", "MIG201 (b + b): the same module"),
+        (
+            "b = nn.Tanh(); c = []; c += [b]; c += [b]; self.a = nn.Sequential(*c)",
+            "x = self.a(x)",
+            "MIG201 b: the same module",
+        ),
         ("self.a = nn.Linear(4, 4)", "x = list(self._modules.values())[0](x)", "MIG301 self._modules"),
         ("self.a = nn.ModuleList([nn.Linear(4, 4)] * width)", "x = self.a[0](x)", "MIG201 [nn.Linear(4, 4)] * width"),
         (
