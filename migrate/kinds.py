@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from migrate.apis import public_name
 from migrate.constructed import Node, passage_of
+from migrate.qualified import either
 
 
 @dataclass(frozen=True)
@@ -198,8 +199,9 @@ class Leaf(Tensor):
 
 @dataclass(frozen=True)
 class Model(Kind):
-    """An instance of module class `cls` (a user class, or "Sequential"); `place` None inside another module, and before
-    it is assigned. Until then: `copied`, the model whose weights it starts with; `mode`, "eval" where it was called."""
+    """An instance of module class `cls` (a user class, or "Sequential", or one of several: see `qualified.either`);
+    `place` None inside another module, and before it is assigned. Until then: `copied`, the model whose weights it
+    starts with; `mode`, "eval" where it was called."""
 
     cls: str
     place: Place | None = None
@@ -209,7 +211,14 @@ class Model(Kind):
     def covering(self, other: Kind) -> Kind:
         if isinstance(other, Model) and other.cls == self.cls and None in (self.place, other.place):
             return UNKNOWN
+        fresh = Model("", None, None, self.mode)
+        if isinstance(other, Model) and replace(self, cls="") == replace(other, cls="") == fresh:
+            return self.or_of(other)
         return OneOfModels() if isinstance(other, Model | OneOfModels) else UNKNOWN
+
+    def or_of(self, other: Model) -> Model:
+        """The same model where it may have the class of another one."""
+        return replace(self, cls=either(self.cls, other.cls))
 
 
 @dataclass(frozen=True)

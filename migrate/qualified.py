@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 FILE = ":"  # ends the name of a file's module scope
+_OR = " | "  # between the classes of which a model has one
 
 
 def inside(scope: str, name: str) -> str:
@@ -35,6 +36,26 @@ def spelled(name: str) -> str:
 def path_of(scope: str) -> str:
     """The file of a module scope, as a message names it."""
     return f"{scope.removesuffix(FILE)}.py"
+
+
+def either(*classes: str) -> str:
+    """The class of a model that has one of several classes, told as the script runs: "LSTM | Transformer"."""
+    return _OR.join(sorted({option for cls in classes for option in options(cls)}))
+
+
+def options(cls: str) -> list[str]:
+    """The classes of which a model has one: mostly that one."""
+    return cls.split(_OR)
+
+
+def is_chosen(cls: str) -> bool:
+    """Whether the class of a model is told as the script runs."""
+    return _OR in cls
+
+
+def spelled_options(cls: str) -> str:
+    """Such classes as a message names them."""
+    return " or ".join(map(spelled, options(cls)))
 
 
 def snake_case(name: str) -> str:

@@ -10,6 +10,7 @@ from typing import TypeVar
 from migrate.constructed import ChoiceNode, ClassNode, LayerNode, ListNode, Node
 from migrate.facts import Averaged, ClassFacts, Example, FunctionFacts, SteppedUnder
 from migrate.kinds import Kind, Place
+from migrate.qualified import is_chosen, options
 from migrate.states import State
 
 INLINE = "@"  # between the class and the variable of a model that is made in place: "Sequential@model"
@@ -36,6 +37,9 @@ class Script:
     places: dict[Place, str] = field(default_factory=dict)  # models made by the script -> class
     averaging: dict[Place, Averaged] = field(default_factory=dict)  # averages of models
     handed: set[Place] = field(default_factory=set)  # models and optimizers that functions make for their callers
+    chosen: dict[Place, str] = field(default_factory=dict)  # models of one of several classes -> these
+    chosen_under: dict[Place, int] = field(default_factory=dict)  # the same -> how many branches are around the choice
+    eager: set[Place] = field(default_factory=set)  # those among them whose weights each branch has to make itself
     made_as: dict[Place, Place] = field(default_factory=dict)  # such a model of a caller -> what it is to its maker
     given_up: set[Place] = field(default_factory=set)  # those that they have used: their weights are returned as well
     perhaps_loaded: set[Place] = field(default_factory=set)  # models whose makers return None for weights not read
@@ -143,6 +147,8 @@ class Script:
         return list(facts.children.values()) if facts else []
 
     def _any(self, cls: str, test: str, seen: frozenset[str] = frozenset()) -> bool:
+        if is_chosen(cls):
+            return any(self._any(option, test, seen) for option in options(cls))
         facts = self.classes.get(cls)
         if facts is None or cls in seen:
             return False
@@ -153,7 +159,7 @@ class Script:
     def with_submodules(self, cls: str) -> set[str]:
         """A module class with those of its submodules, and of theirs."""
         found: set[str] = set()
-        waiting = [cls]
+        waiting = options(cls)
         while waiting:
             name = waiting.pop()
             if name not in found and name in self.classes:
@@ -214,6 +220,8 @@ class Script:
     def weightless(self, cls: str) -> bool:
         """Whether modules of a class have neither weights nor batch statistics, as losses that people write mostly
         do: Flax applies them to no variables."""
+        if is_chosen(cls):
+            return all(map(self.weightless, options(cls)))
         if cls not in self.classes or self.has_stats(cls):
             return False
         inside = [self.classes[name] for name in self.with_submodules(cls)]
@@ -234,6 +242,8 @@ class Script:
 
     def draws(self, cls: str, seen: frozenset[str] = frozenset()) -> set[str]:
         """The random streams that a call of the class needs ("dropout" in train mode only)."""
+        if is_chosen(cls):
+            return set().union(*(self.draws(option, seen) for option in options(cls)))
         facts = self.classes.get(cls)
         if facts is None or cls in seen:
             return set()

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from migrate.constructed import BoundWeight, ChoiceNode, ClassNode, LayerNode, ListNode, Node
+from migrate.diagnostics import Unsupported
 from migrate.facts import ClassFacts
 from migrate.layers.moves import Shape
 from migrate.manifest import WILDCARD, Leaf, Manifest, ModelWeights, Tie, Unused
-from migrate.qualified import FILE, file_of, spelled
+from migrate.qualified import FILE, file_of, is_chosen, options, spelled, spelled_options
 from migrate.script import INLINE, Script, classes_in
 
 UNCALLED = "of a module that nothing calls: Flax makes no weights for it"
@@ -21,7 +22,8 @@ def manifest_of(script: Script, source: str) -> Manifest:
     inner = {cls for facts in script.classes.values() for node in facts.children.values() for cls in classes_in(node)}
     bases = {base for facts in script.classes.values() for base in facts.bases}
     outermost = [name for name in script.classes if name not in inner | bases and INLINE not in name]
-    made = list(dict.fromkeys([*script.places.values(), *outermost]))
+    placed = [option for cls in script.places.values() for option in options(cls)]
+    made = list(dict.fromkeys([*placed, *outermost]))
     models: dict[str, ModelWeights] = {}
     for cls in made:
         model = model_weights(script, cls)
@@ -33,12 +35,18 @@ def manifest_of(script: Script, source: str) -> Manifest:
 
 
 def weights_of(script: Script, cls: str) -> list[Leaf]:
-    """The leaves of a model of the class, in torch's order."""
-    return list(model_weights(script, cls).leaves)
+    """The leaves of a model of the class, in torch's order; those of each class that a model may have."""
+    found = [leaf for option in options(cls) for leaf in model_weights(script, option).leaves]
+    return list({(leaf.flax, leaf.torch): leaf for leaf in found}.values())
 
 
 def still_weights(script: Script, cls: str) -> frozenset[str]:
     """The Flax paths of the weights of a model that never have a gradient: `requires_grad=False` as they are made."""
+    if is_chosen(cls):
+        (first, *others) = (still_weights(script, option) for option in options(cls))
+        if any(first != other for other in others):
+            raise Unsupported("MIG404", f"which weights stay as they are of a model that is {spelled_options(cls)}")
+        return first
     collected = _Collected(script)
     collected.cls(cls, "", "", 0)
     return frozenset(collected.still)

@@ -17,6 +17,7 @@ from migrate.lowering.blocks import NextTurn
 from migrate.lowering.unit import Environment, stays
 from migrate.machine import COMPILERS, splits_batches
 from migrate.nodes import Expr, Statement
+from migrate.qualified import options
 from migrate.rules.rule import Value
 
 
@@ -42,9 +43,10 @@ class Branches(Binding):
             return False
         sought = test.args[1].value
         if asked == "hasattr":
-            return nodes.is_literal(sought, "module") and "module" not in self.script.classes[model.cls].attributes
-        options = nodes.elements(sought) if isinstance(sought, cst.Tuple) else [sought]
-        return asked == "isinstance" and all(splits_batches(self.torch_name(one) or "") for one in options)
+            known = any("module" in self.script.classes[cls].attributes for cls in options(model.cls))
+            return nodes.is_literal(sought, "module") and not known
+        wrappers = nodes.elements(sought) if isinstance(sought, cst.Tuple) else [sought]
+        return asked == "isinstance" and all(splits_batches(self.torch_name(one) or "") for one in wrappers)
 
     def ended(self, body: Sequence[Statement], end: Environment, other: Environment) -> list[Statement]:
         """One of several ways to the same place: names whose channels are last at its end, and not on the other way, go

@@ -81,7 +81,7 @@ class ControlFlow(ChosenWeights, Branches, ToldModes, Precision, DataLoading, Op
         truth = nodes.code(test.node) if answered else ""
         if truth in ("True", "False"):
             return [*settled, *self.taken_side(node, truth == "True")]
-        start = self.env.copy()
+        start, models = self.env.copy(), self.models_here()
         self.conditions.append(node.test)
         self.told_tensor(node.test)
         name, those, others = self.narrowed(node.test) or ("", UNKNOWN, UNKNOWN)
@@ -112,6 +112,8 @@ class ControlFlow(ChosenWeights, Branches, ToldModes, Precision, DataLoading, Op
                 ended = self.ended(other, self.env, unmoved)
                 if ended != other:
                     rest, orelse = ended, None
+        sides = ((after_body, body), (self.env.copy(), rest if orelse is None else [orelse]))
+        ways = [end for end, side in sides if not suites.exits(side)]
         if rest:
             else_ = node.orelse if isinstance(node.orelse, cst.Else) else cst.Else(suites.block([]))
             orelse = else_.with_changes(body=suites.block_of(else_.body, rest))
@@ -119,6 +121,7 @@ class ControlFlow(ChosenWeights, Branches, ToldModes, Precision, DataLoading, Op
             self.keep_devices(after_body)
             modes = dict(self.env.modes)
             self.env.join(after_body)
+            self.note_chosen(node, models, ways)
             self.modes_told(node.test, after_body.modes, modes)
         if not body and orelse is None and _pure(node.test):
             return settled

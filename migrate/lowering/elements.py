@@ -20,6 +20,7 @@ from migrate.kinds import (
     Members,
     Model,
     Module,
+    ModuleClass,
     Number,
     Optimizer,
     Packed,
@@ -50,6 +51,8 @@ def dict_kind(values: Sequence[Kind]) -> Kind:
     if values and all(isinstance(kind, Host) and kind.what in ("loader", "data") for kind in values):
         each = Items(tuple(values)).joined()
         return Plain("dict") if each is UNKNOWN else Items(None, each, DICT)
+    if values and all(isinstance(kind, ModuleClass) for kind in values):
+        return Items(None, Items(tuple(values)).joined(), DICT)
     if len(values) == 1 and isinstance(values[0], Module):
         return Items(None, values[0], DICT)
     arrays = [kind for kind in values if isinstance(kind, Tensor)]

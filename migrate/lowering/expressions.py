@@ -62,6 +62,7 @@ from migrate.lowering.submodules import Submodules
 from migrate.lowering.typed_tensors import tensor_type
 from migrate.lowering.unit import known
 from migrate.nodes import Expr
+from migrate.qualified import options
 from migrate.rules.creation import DTYPES
 from migrate.rules.rule import Value
 from migrate.states import PARAMS, State
@@ -298,7 +299,8 @@ class Expressions(AnyWeights, Submodules, Accelerated, Cropping, NamedParameters
         if not isinstance(node, cst.Attribute) or not path.endswith(".config"):
             return node
         kind = self.expr(node.value).kind
-        registers = isinstance(kind, Model | SelfModule) and self.script.classes[kind.cls].registers
+        classes = options(kind.cls) if isinstance(kind, Model | SelfModule) else []
+        registers = bool(classes) and all(self.script.classes[cls].registers for cls in classes)
         return node.value if registers else node
 
     def model_attribute(self, node: cst.Attribute, base: Value, attribute: str) -> Value:
@@ -306,10 +308,11 @@ class Expressions(AnyWeights, Submodules, Accelerated, Cropping, NamedParameters
         assert isinstance(base.kind, Model)
         if attribute == "module":  # of DataParallel
             return base
-        facts = self.script.classes.get(base.kind.cls)
-        kind = facts.attributes.get(attribute, UNKNOWN) if facts else UNKNOWN
-        if kind is UNKNOWN and facts is not None and facts.is_borrowed(attribute):
-            raise Unsupported("MIG201", f".{attribute} may be what {facts.borrows} adds, which is not known")
+        found = [self.script.classes.get(cls) for cls in options(base.kind.cls)]
+        kind = Items(tuple(facts.attributes.get(attribute, UNKNOWN) if facts else UNKNOWN for facts in found)).joined()
+        borrows = [facts.borrows for facts in found if facts is not None and facts.is_borrowed(attribute)]
+        if kind is UNKNOWN and borrows:
+            raise Unsupported("MIG201", f".{attribute} may be what {borrows[0]} adds, which is not known")
         if isinstance(kind, Module | Tied | Tensor) and self.context in HOST_CONTEXTS:
             raise Unsupported(
                 "MIG301", f"{nodes.code(node)}: a part of a model, which has no weights of its own in Flax"

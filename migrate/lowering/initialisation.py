@@ -16,6 +16,7 @@ from migrate.kinds import (
 from migrate.lowering.example_shapes import ExampleShapes
 from migrate.lowering.method_examples import MethodExamples
 from migrate.nodes import Expr, Statement
+from migrate.qualified import is_chosen, options
 from migrate.rules.rule import Value
 from migrate.states import BATCH_STATS, COUNT, CYCLE, GRADS, OPT_STATE, PARAMS, State
 from migrate.weights import weights_of
@@ -34,7 +35,7 @@ class Initialisation(ExampleShapes, MethodExamples):
             raise Unsupported("MIG401", f"a model assigned to {nodes.code(target)}")
         place = self.place_of(target)
         handed = place in self.script.handed
-        self.script.places[place] = kind.cls
+        self.script.places[place] = self.class_at(place, kind)
         if handed:
             del self.script.places[place]  # its callers have it
         self.bind(target, Model(kind.cls, place))
@@ -72,6 +73,8 @@ class Initialisation(ExampleShapes, MethodExamples):
         made: list[Statement] = []
         while self.pending:
             what, place, line = self.pending[0]
+            if what == "model" and self.made_after_branch(place):
+                break
             try:
                 make = {"model": self.init_model, "optimizer": self.init_optimizer, "rate": self.init_rate}[what]
                 statements = make(place)
@@ -88,6 +91,7 @@ class Initialisation(ExampleShapes, MethodExamples):
     def finish_inits(self) -> None:
         """Reports what could not be initialised by the end of a scope."""
         for what, place, line in self.pending:
+            self.want_inside(place)
             if what == "model" and place.name not in self.unit.refused_reads:  # it is said there
                 self.unit.report(
                     Unsupported("MIG402", f"{place.name}: no call of it was found to take the input from"), line
@@ -96,24 +100,24 @@ class Initialisation(ExampleShapes, MethodExamples):
 
     def init_model(self, place: Place) -> list[Statement] | None:
         """`params = model.init(key, example)["params"]`, or None where the example is not to be had yet."""
-        cls = self.script.places[place]
+        cls = self.class_now(place)
         example = self.script.examples.get(place)
         early = place in self.script.early
         resolved = self.resolve(example, early) if example is not None else []
         zeros: list[Expr] = []
         waits = any(self.makes_loader(call) for argument in resolved for call in usage.calls(argument))
         if early or waits or not resolved:
-            zeros = self.example_of_zeros(cls, self.made_by(place), pooled=early)
-        if not resolved and not zeros and place in self.script.unfed:
+            zeros = [] if is_chosen(cls) else self.example_of_zeros(cls, self.made_by(place), pooled=early)
+        if not resolved and not zeros and place in self.script.unfed and not is_chosen(cls):
             zeros = self.example_of_tokens(cls) or self.example_of_features(cls, self.made_by(place))
         if any(self.draws_inside(argument) or self.draws_on_host(argument) for argument in resolved):
-            zeros = zeros or self.example_of_features(cls, self.made_by(place))
+            zeros = zeros or ([] if is_chosen(cls) else self.example_of_features(cls, self.made_by(place)))
         if not resolved and not zeros:
             return self.init_by_methods(place, early)
         outer, self.before = self.before, []
         try:
             prepared, arguments = ([], zeros) if zeros else self.example_arguments(resolved)
-            if arguments is None and early:
+            if arguments is None and early and not is_chosen(cls):
                 zeros = self.example_of_tokens(cls) or self.example_of_features(cls, self.made_by(place))
                 prepared, arguments = [], zeros or None
             if arguments is None:
@@ -130,7 +134,7 @@ class Initialisation(ExampleShapes, MethodExamples):
     def init_by_methods(self, place: Place, early: bool) -> list[Statement] | None:
         """`params = model.init(key, x, method=lambda model, x: model.decode(model.encode(x)))["params"]` for a model
         that is not called itself."""
-        called = self.methods_in_turn(place, early)
+        called = None if is_chosen(self.script.places[place]) else self.methods_in_turn(place, early)
         if called is None:
             return None
         outer, self.before = self.before, []
@@ -158,7 +162,8 @@ class Initialisation(ExampleShapes, MethodExamples):
             stats = self.write(State(BATCH_STATS, place))
             made.append(nodes.statement("variables = {call}", call=call))
             taken = self.taken_weights(cls, nodes.name("variables"))
-            kept = nodes.expression('variables["batch_stats"]')
+            always = all(map(self.script.has_stats, options(cls)))
+            kept = nodes.expression('variables["batch_stats"]' if always else 'variables.get("batch_stats", {})')
             made.append(nodes.statement("{p}, {s} = {taken}, {kept}", p=params, s=stats, taken=taken, kept=kept))
         else:
             taken = self.taken_weights(cls, call)
@@ -171,22 +176,34 @@ class Initialisation(ExampleShapes, MethodExamples):
         if place in self.script.perhaps_loaded:
             made = [cst.If(nodes.expression("{p} is None", p=params), cst.IndentedBlock(made))]
         self.ready.add(place)
-        return [*made, *self.report(place, cls, params)]
+        return [*made, *self.report(place, self.class_now(place), params)]
 
     def taken_weights(self, cls: str, variables: Expr) -> Expr:
         """The parameters among the variables of a model. Flax gives a model without any no such collection."""
-        learnt = any(leaf.flax.startswith("params/") for leaf in weights_of(self.script, cls))
-        if learnt or self.script.classes[cls].extends:
+        learnt = all(self.learns(option) for option in options(cls))
+        if learnt:
             return nodes.expression('{x}["params"]', x=variables)
         return nodes.call(cst.Attribute(variables, cst.Name("get")), cst.SimpleString('"params"'), cst.Dict([]))
 
+    def learns(self, cls: str) -> bool:
+        """Whether models of a class have parameters, of buffers apart."""
+        known = any(leaf.flax.startswith("params/") for leaf in weights_of(self.script, cls))
+        return known or bool(self.script.classes[cls].extends)
+
     def report(self, place: Place, cls: str, params: Expr) -> list[Statement]:
         """What the constructor said of its weights, now that there are some."""
-        facts = self.script.classes[cls]
-        if not facts.reports:
-            return []
-        self.script.parameters_of[Place(f"{cls}.{facts.reports}", "self")] = place
-        return [nodes.statement(f"{place.name}.{facts.reports}({{params}})", params=params)]
+        made: list[Statement] = []
+        for option in options(cls):
+            facts = self.script.classes[option]
+            if not facts.reports:
+                continue
+            self.script.parameters_of[Place(f"{option}.{facts.reports}", "self")] = place
+            said = nodes.statement(f"{place.name}.{facts.reports}({{params}})", params=params)
+            if is_chosen(cls):
+                test = nodes.expression("isinstance({model}, {cls})", model=place.name, cls=self.class_here(option))
+                said = cst.If(test, cst.IndentedBlock([said]))
+            made.append(said)
+        return made
 
     def made_by(self, place: Place) -> Expr:
         """The expression that makes a model whose weights are not made yet."""

@@ -13,10 +13,11 @@ import libcst as cst
 from migrate import nodes, suites
 from migrate.diagnostics import Unsupported
 from migrate.facts import merge
-from migrate.kinds import UNKNOWN, Kind, Makers, Module, ModuleClass, Never, TorchName, join
+from migrate.kinds import UNKNOWN, Kind, Makers, Model, Module, ModuleClass, Never, TorchName, join
 from migrate.layers.table import TABLE
 from migrate.lowering.arguments import argument_names
 from migrate.lowering.layers import Layers
+from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.nodes import Expr, Statement
 from migrate.qualified import snake_case
 from migrate.rules.rule import Call, Value
@@ -129,6 +130,8 @@ class MakerValues(Layers):
         if half:
             own["dtype"] = nodes.expression("self.dtype")
         args = nodes.extended(args, own)
+        if isinstance(result, Model) and result.place is None and self.context in HOST_CONTEXTS:
+            return Value(node.with_changes(func=callee.node, args=args), result)
         if not isinstance(result, Module):
             raise Unsupported("MIG201", f"{nodes.code(node.func)} makes a model here, of a class that is not known")
         return Value(node.with_changes(func=callee.node, args=args), result)

@@ -43,6 +43,7 @@ from migrate.lowering.arguments import placed
 from migrate.lowering.elements import DICT, KEY_OF_ITS_OWN, arrays_of_numpy, element_kind, has_key, taken_apart
 from migrate.lowering.torch_calls import in_place_rule
 from migrate.lowering.value_calls import FOREIGN, ValueCalls, as_model, which_model
+from migrate.qualified import options
 from migrate.rules.catalogue import RULES
 from migrate.rules.rule import Value
 from migrate.states import MODE_IS_A_FIELD, MODES
@@ -142,7 +143,9 @@ class MethodCalls(ValueCalls):
             return self.host_method(node, func, base)
         if isinstance(kind, SelfModule):
             return self.self_call(node, func, kind)
-        if isinstance(kind, Model | ModuleClass) and method in self.script.classes[kind.cls].host_methods:
+        if isinstance(kind, Model) and any(method in self.script.classes[c].host_methods for c in options(kind.cls)):
+            self.refuse_chosen(kind.cls, f".{method}()")
+        if isinstance(kind, Model | ModuleClass) and method in self.script.classes[options(kind.cls)[0]].host_methods:
             return self.host_method_call(node, func, base, kind)
         if isinstance(kind, Model):
             return self.part_call(node, func, base) or self.model_method(node, func, base)

@@ -11,11 +11,13 @@ from migrate.diagnostics import Unsupported
 from migrate.facts import FunctionFacts
 from migrate.kinds import VANISHING, DType, Host, Model, Place
 from migrate.lowering.arguments import argument_names, placed
+from migrate.lowering.chosen_models import joined_results
 from migrate.lowering.fields_alone import reads_fields
 from migrate.lowering.method_examples import MethodUses
 from migrate.lowering.models import Models
 from migrate.lowering.scope import HOST_CONTEXTS, NOWHERE
 from migrate.nodes import Expr
+from migrate.qualified import is_chosen, options
 from migrate.rules.rule import Value
 from migrate.states import PARAMS, State
 from migrate.walking import every
@@ -50,10 +52,12 @@ class ModelMethods(Models, MethodUses):
             if method == "double" or (method == "to" and any(isinstance(kind, DType) for kind in kinds)):
                 self.cast_model(node, kind.place)
             return base
-        wrapped = method == "module" and method not in self.script.classes[kind.cls].attributes  # DDP(net).module(x)
+        wrapped = method == "module" and all(
+            method not in self.script.classes[cls].attributes for cls in options(kind.cls)
+        )  # DDP(net).module(x)
         if method in ("forward", "__call__") or wrapped:
             return self.model_call(node, base)
-        if f"{kind.cls}.{method}" in self.script.functions:
+        if self.methods_of(kind.cls, method):
             return self.own_model_method(node, base, kind, method)
         if place is None:
             raise Unsupported("MIG301", f"nn.Module.{method} of a model that has no name of its own")
@@ -94,6 +98,8 @@ class ModelMethods(Models, MethodUses):
         """A user's method of a module, called from outside: `model.apply(variables, ..., method="name")`."""
         if kind.place is None:
             raise Unsupported("MIG301", f"{method} of a model that has no name of its own")
+        if is_chosen(kind.cls):
+            return self.chosen_method(node, base, kind, method)
         facts = self.script.functions[f"{kind.cls}.{method}"]
         facts.found_traced |= self.under_jit
         names = argument_names(node.args, facts.parameter_names[0 if "staticmethod" in facts.decorators else 1 :])
@@ -117,6 +123,26 @@ class ModelMethods(Models, MethodUses):
                 raise Unsupported("MIG401", "batch statistics that change inside a comprehension or a lambda")
             return Value(self.mutating_apply(kind.place, applied), facts.result)
         return Value(applied, facts.result)
+
+    def chosen_method(self, node: cst.Call, base: Value, kind: Model, method: str) -> Value:
+        """The same of a model that has one of several classes: each has the method."""
+        methods, classes = self.methods_of(kind.cls, method), options(kind.cls)
+        mode, plain = self.mode(kind), all(self.of_fields(cls, method) for cls in classes)
+        apart = any(facts.draws or facts.decorators for facts in methods)
+        if apart or (self.script.changes_state(kind.cls, mode) and not plain):
+            self.refuse_chosen(kind.cls, f".{method}()")
+        values = [self.array(arg.value) for arg in node.args]
+        for facts in methods:
+            facts.found_traced |= self.under_jit
+            self.pass_kinds(facts, node.args, values)
+        pairs = zip(placed(node.args, values), values, strict=True)
+        args = [arg for arg, value in pairs if not isinstance(value.kind, VANISHING)]
+        if plain:
+            assert isinstance(node.func, cst.Attribute)
+            func = node.func.with_changes(value=base.node)
+            return Value(node.with_changes(func=func, args=args), joined_results(methods))
+        streams = self.streams(kind, mode, method=True)
+        return Value(self.plain_apply(base.node, kind, mode, args, streams, method), joined_results(methods))
 
     def given_whole(self, node: Expr, facts: FunctionFacts, parameter: str) -> Value:
         """An argument of a method. A batch that the method takes apart is more than one array: a step function is given

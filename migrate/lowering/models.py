@@ -11,6 +11,7 @@ from migrate.diagnostics import Unsupported
 from migrate.facts import Example, FunctionFacts
 from migrate.kinds import Kind, Model, Place, Tensor
 from migrate.lowering.arguments import placed
+from migrate.lowering.chosen_models import joined_results
 from migrate.lowering.host_draws import HostDraws
 from migrate.lowering.precision import Precision
 from migrate.lowering.scope import Scope
@@ -49,7 +50,8 @@ class Models(ToldModes, Precision, HostDraws):
         assert model.place is not None
         trained = self.context == "region" or (self.facts is not None and self.facts.traced)
         direct = not self.through_model([arg.value for arg in args])
-        forward = self.script.functions.get(f"{model.cls}.forward")
+        forwards = self.methods_of(model.cls, "forward")
+        forward = max(forwards, key=lambda facts: len(_needed(facts)), default=None)
         drawn = tuple(draw.name for draw in forward.draws) if forward is not None else ()
         known = {root: self.script.examples.get(root) for root in self.roots(model.place)}
         better = [
@@ -59,7 +61,7 @@ class Models(ToldModes, Precision, HostDraws):
         ]
         if not better:
             return
-        needed = [p for p in forward.node.params.params[1:] if p.default is None] if forward is not None else []
+        needed = _needed(forward) if forward is not None else []
         arguments = _first_given(args, max(len(needed), 1) if forward is not None else len(args))
         names = [""] * len(arguments)
         if forward is not None:
@@ -95,7 +97,10 @@ class Models(ToldModes, Precision, HostDraws):
         mode = self.mode(kind)
         values = [self.array(arg.value) for arg in node.args]
         result = self.call_kind(kind, node.args, values)
-        forward = self.script.functions.get(f"{kind.cls}.forward")
+        forwards = self.methods_of(kind.cls, "forward")
+        forward = forwards[0] if len(forwards) == 1 else None
+        if any(facts.draws for facts in forwards):
+            self.refuse_chosen(kind.cls, "a forward pass that is given what it draws")
         if forward is not None and forward.draws:
             return Value(self.drawing_pass(node, callee, kind, mode, values, forward), result)
         return self.forward_pass(node, callee, kind, mode, values, result)
@@ -206,11 +211,12 @@ class Models(ToldModes, Precision, HostDraws):
 
     def call_kind(self, kind: Model, args: Sequence[cst.Arg], values: Sequence[Value]) -> Kind:
         """What the model returns; what it is called with is remembered."""
-        facts = self.script.functions.get(f"{kind.cls}.forward")
-        if facts is None:
+        forwards = self.methods_of(kind.cls, "forward")
+        if not forwards:
             return Tensor("float")
-        self.pass_kinds(facts, args, values)
-        return facts.result
+        for facts in forwards:
+            self.pass_kinds(facts, args, values)
+        return joined_results(forwards)
 
     def plain_apply(
         self,
@@ -293,6 +299,11 @@ def _first_given(args: Sequence[cst.Arg], count: int) -> list[Expr]:
         elif not arg.star:
             given.append(arg.value)
     return given[:count]
+
+
+def _needed(forward: FunctionFacts) -> list[cst.Param]:
+    """The inputs that a forward pass cannot do without."""
+    return [parameter for parameter in forward.node.params.params[1:] if parameter.default is None]
 
 
 def _mode_given(mode: str) -> dict[str, Expr]:

@@ -338,7 +338,7 @@ def _fingerprint(script: Script, written: frozenset[int]) -> str:
         repr(
             (
                 sorted(script.host_functions),
-                *map(sorted, (script.copies, script.early, script.unfed)),
+                *map(sorted, (script.copies, script.early, script.unfed, script.eager)),
                 sorted(script.handed),
                 sorted(script.given_up),
                 sorted(script.perhaps_loaded),

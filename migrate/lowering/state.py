@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from migrate import nodes, usage
 from migrate.diagnostics import Unsupported
 from migrate.kinds import Instance, Items, Kind, Model, Optimizer, Place, Scheduler
+from migrate.lowering.chosen_models import ChosenModels
 from migrate.lowering.detached import Detached
 from migrate.lowering.elements import WeightsByName
 from migrate.nodes import Expr, Statement
@@ -22,7 +23,7 @@ _KEPT = (PARAMS, BATCH_STATS, OPT_STATE, COUNT, CYCLE)  # what an object takes o
 _SELF_CONTEXTS = ("forward", "setup")  # methods of a Flax module, which draws its own keys
 
 
-class StateAccess(Detached):
+class StateAccess(Detached, ChosenModels):
     """Reading and writing what torch changes in place."""
 
     # -- names --------------------------------------------------------------------------------------------------------
@@ -83,6 +84,8 @@ class StateAccess(Detached):
             if what == "model" and place == state.place and not self.making_optimizer and state.what != OPT_STATE:
                 if self.sampling:
                     raise Unsupported("MIG402", f"the first input of {place.name} is made with its own weights")
+                if place in self.script.early or place not in self.waiting:
+                    self.want_inside(place)
                 self.script.early |= {place} & self.waiting
                 self.script.unfed |= {place} - self.script.examples.keys()
                 self.unit.report(Unsupported("MIG402", f"{place.name} is used before an example is at hand"), line)

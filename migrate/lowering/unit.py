@@ -14,7 +14,7 @@ from migrate import nodes, suites, usage
 from migrate.borrowed import Borrowed
 from migrate.diagnostics import Diagnostic, Unsupported
 from migrate.imports import Written
-from migrate.kinds import UNKNOWN, Kind, Never, Place, join
+from migrate.kinds import UNKNOWN, Kind, Model, Never, Place, join
 from migrate.nodes import Statement
 from migrate.script import Script
 from migrate.snippet_files import with_needs
@@ -70,7 +70,7 @@ class Environment:
     def join(self, other: Environment) -> None:
         """Covers both this environment and another one, after a branch."""
         for name, kind in other.kinds.items():
-            self.kinds[name] = join(self.kinds.get(name, Never()), kind)
+            self.kinds[name] = _joined(self.kinds.get(name, Never()), kind)
         self.last = {name: rank for name, rank in self.last.items() if other.last.get(name) == rank}
         self.shared |= other.shared
         self.past |= other.past
@@ -82,6 +82,13 @@ class Environment:
         """Goes back to another environment of the same scope."""
         self.kinds, self.last, self.modes, self.told = other.kinds, other.last, other.modes, other.told
         self.definitions, self.shared, self.past = other.definitions, other.shared, other.past
+
+
+def _joined(one: Kind, other: Kind) -> Kind:
+    """What covers the kinds of a name on two ways. A model may have another class on each."""
+    if isinstance(one, Model) and isinstance(other, Model) and one.place == other.place is not None:
+        return one.or_of(other)
+    return join(one, other)
 
 
 @dataclass

@@ -1,0 +1,103 @@
+"""Models whose class is told as the script runs: `model = LSTM() if args.model == "lstm" else Transformer()`.
+
+In Flax all of them are called alike, as long as each takes what any of them needs: a mode, keys, batch statistics. What
+a script does with the weights of one class alone is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import libcst as cst
+
+from migrate import usage
+from migrate.diagnostics import Unsupported
+from migrate.facts import FunctionFacts
+from migrate.kinds import Items, Kind, Model, ModuleClass, Place
+from migrate.lowering.scope import Scope
+from migrate.lowering.unit import Environment
+from migrate.qualified import either, is_chosen, options, spelled, spelled_options
+from migrate.script import INLINE
+
+
+class ChosenModels(Scope):
+    """What is known of a model that has one of several classes."""
+
+    def models_here(self) -> set[Place]:
+        """The models that this scope knows at this point, by their places."""
+        return {kind.place for kind in self.env.kinds.values() if isinstance(kind, Model) and kind.place is not None}
+
+    def note_chosen(self, branch: cst.If, before: set[Place], ways: Sequence[Environment]) -> None:
+        """Remembers, after a branch, the models that it makes of one class or another. Their weights are made once
+        after it where each way makes one, and none was there before."""
+        bound = {*usage.stores(branch), *(f"self.{name}" for name in usage.attributes_set(branch))}
+        for name, kind in self.env.kinds.items():
+            place = kind.place if isinstance(kind, Model) else None
+            if name not in bound or not isinstance(kind, Model) or place is None or self.passed_in(place):
+                continue
+            found = [way.kinds.get(name) for way in ways]
+            made = [one.cls for one in found if isinstance(one, Model)]
+            waiting = any(entry[:2] == ("model", place) for entry in self.pending)
+            if waiting and (len(made) < len(found) or place in before):
+                self.script.eager.add(place)
+            if len(set(made)) > 1:
+                depth = len(self.conditions)
+                self.script.chosen[place] = kind.cls
+                self.script.chosen_under[place] = min(depth, self.script.chosen_under.get(place, depth))
+                if place not in self.script.handed:
+                    self.script.places[place] = kind.cls
+
+    def class_at(self, place: Place, kind: Model) -> str:
+        """The class of the model at a place, with those that it has where other branches are taken."""
+        chosen = self.script.chosen.get(place, kind.cls)
+        cls = either(kind.cls, chosen) if set(options(kind.cls)) <= set(options(chosen)) else kind.cls
+        if is_chosen(cls):
+            self.call_alike(cls)
+        return cls
+
+    def call_alike(self, cls: str) -> None:
+        """Declines a choice of classes that cannot be called alike. One without a mode is told one all the same."""
+        found = [(one, self.script.classes.get(one)) for one in options(cls)]
+        apart = any(facts is None or facts.extends or INLINE in one for one, facts in found)
+        if apart or len({self.script.weightless(one) for one, _ in found}) > 1:
+            raise Unsupported("MIG404", f"a model that is {spelled_options(cls)} as the script runs")
+        for _, facts in found:
+            if facts is not None:
+                facts.own_trains |= self.script.trains(cls)
+
+    def made_after_branch(self, place: Place) -> bool:
+        """Whether this is a branch after which the weights of a model of one of several classes are made."""
+        outer = self.script.chosen_under.get(place, len(self.conditions))
+        return len(self.conditions) > outer and place not in self.script.eager
+
+    def want_inside(self, place: Place) -> None:
+        """Has each branch make the weights of its model, where what follows it can not."""
+        if place in self.script.chosen.keys() - self.script.eager and not self.script.still_open():
+            self.script.eager.add(place)
+
+    def class_now(self, place: Place) -> str:
+        """The class of a model as far as it is known here: in a branch, that which the branch makes."""
+        kind = self.kind_of_name(place.name)
+        return kind.cls if isinstance(kind, Model) and kind.place == place else self.script.places[place]
+
+    def class_here(self, cls: str) -> str:
+        """A class by the name that it has in this file."""
+        name = spelled(cls)
+        if self.kind_of_name(name) != ModuleClass(cls):
+            raise Unsupported("MIG404", f"a model that may be {name}, of another file, which reports its weights")
+        return name
+
+    def methods_of(self, cls: str, method: str) -> list[FunctionFacts]:
+        """A method of the user's as each class has it that a model may be of; none where some has no such method."""
+        found = [self.script.functions.get(f"{option}.{method}") for option in options(cls)]
+        return [facts for facts in found if facts is not None] if None not in found else []
+
+    def refuse_chosen(self, cls: str, what: str) -> None:
+        """Declines what is known of a model of one class only."""
+        if is_chosen(cls):
+            raise Unsupported("MIG404", f"{what} of a model that is {spelled_options(cls)} as the script runs")
+
+
+def joined_results(methods: list[FunctionFacts]) -> Kind:
+    """What a call gives of whichever of some functions."""
+    return Items(tuple(facts.result for facts in methods)).joined()

@@ -1,0 +1,90 @@
+"""Models whose class is told as the script runs."""
+
+from __future__ import annotations
+
+from tests.conformance.rewritten import clean, conversion
+
+HEAD = """import sys
+
+import torch
+import torch.nn as nn
+
+
+class A(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.fc(x)
+
+    def only_here(self, x):
+        return self.fc(x).sum()
+
+
+class B(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(4)
+        self.fc = nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.fc(self.norm(x))
+
+
+kind = sys.argv[1]
+x = torch.ones(16, 4)
+"""
+BRANCH = "if kind == 'a':\n    model = A()\nelse:\n    model = B()\n"
+TRAINING = """opt = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(6):
+    opt.zero_grad()
+    loss = model(x).pow(2).mean()
+    loss.backward()
+    opt.step()
+"""
+
+
+def test_weights_are_made_once_after_the_branch() -> None:
+    made = clean(HEAD + BRANCH + TRAINING).text
+    assert made.count("model.init(") == 1
+    assert 'variables.get("batch_stats", {})' in made and "model.clone(training=True)" in made
+
+
+def test_every_class_has_the_mode_that_one_needs() -> None:
+    made = clean(HEAD + BRANCH + TRAINING).text
+    assert made.partition("class A(")[2].partition("class B(")[0].count("training: bool = False") == 1
+
+
+def test_the_manifest_has_every_class() -> None:
+    assert {"A", "B"} <= {model.name for model in clean(HEAD + BRANCH + TRAINING).manifest.models}
+
+
+def test_a_way_without_a_model_makes_none() -> None:
+    made = clean(HEAD + BRANCH.replace("else", "elif kind == 'b'") + TRAINING).text
+    assert made.count("    variables = model.init(") == 2
+
+
+def test_a_model_that_is_there_already_keeps_its_weights() -> None:
+    made = clean(HEAD + "model = A()\n" + TRAINING + "if kind == 'b':\n    model = B()\n" + TRAINING).text
+    assert made.count("\nvariables = model.init(") == made.count("\n    variables = model.init(") == 1
+
+
+def test_ways_to_choose() -> None:
+    for chosen in (
+        "model = A() if kind == 'a' else B()\n",
+        "model = {'a': A, 'b': B}[kind]()\n",
+        "models = {'a': A, 'b': B}\nmodel = models[kind]()\n",
+        "def make(kind):\n    if kind == 'a':\n        return A()\n    return B()\n\n\nmodel = make(kind)\n",
+    ):
+        assert clean(HEAD + chosen + TRAINING).text.count("model.init(") == 1
+
+
+def test_what_one_class_alone_has_is_refused() -> None:
+    for rest in ("print(model.only_here(x))\n", "torch.save(model, 'model.pt')\n"):
+        assert conversion(HEAD + BRANCH + TRAINING + rest).report.exit_code == 1
+
+
+def test_models_without_a_class_are_no_choice() -> None:
+    made = conversion(HEAD + BRANCH.replace("A()", "nn.Sequential(nn.Linear(4, 3))") + TRAINING)
+    assert made.report.exit_code == 1
