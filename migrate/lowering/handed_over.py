@@ -21,7 +21,7 @@ from migrate.lowering.user_calls import UserCalls
 from migrate.nodes import Expr, Statement
 from migrate.qualified import spelled
 from migrate.rules.rule import Value
-from migrate.states import State
+from migrate.states import COUNT, State
 
 
 class HandedOver(Initialisation, UserCalls):
@@ -38,6 +38,8 @@ class HandedOver(Initialisation, UserCalls):
                 raise Unsupported(
                     "MIG404", f"an optimizer is made in {spelled(self.scope)} and returned without a name"
                 )
+            if isinstance(part, Optimizer) and self.warms_up(part, kind):
+                raise Unsupported("MIG404", f"a scheduler of {part.place.name} has set its rate, and is not returned")
             if place is None or self.passed_in(place) or place.scope != self.scope or self.facts is None:
                 continue
             whole = isinstance(kind, Items) and kind.items is not None and part in kind.items
@@ -54,11 +56,16 @@ class HandedOver(Initialisation, UserCalls):
             self.script.handed.add(place)
             self.pending = [entry for entry in self.pending if entry[1] != place]
 
+    def warms_up(self, part: Optimizer, returned: Kind) -> bool:
+        """Whether a scheduler that a function keeps for itself has set the rate of an optimizer that it returns."""
+        kept = [kind for kind in self.env.kinds.values() if isinstance(kind, Scheduler) and kind.starts]
+        return any(kind.optimizer == part.place and kind not in kinds_in(returned) for kind in kept)
+
     def hands_over_schedule(self, part: Scheduler, returned: Kind) -> bool:
         """Whether a function returns a scheduler that it has made and not stepped: its caller counts the steps."""
         own = part.place.scope == self.scope and not self.passed_in(part.place) and part.place not in self.touched
         whole = part is returned or (isinstance(returned, Items) and part in (returned.items or ()))
-        return own and whole and self.context == "function" and self.facts is not None
+        return own and whole and not part.cycles and self.context == "function" and self.facts is not None
 
     def on_its_way(self, kind: Kind) -> Kind:
         """What a function returns, as its caller sees it: a scheduler that has no name yet."""
@@ -128,10 +135,28 @@ class HandedOver(Initialisation, UserCalls):
                     self.pending.append(("optimizer", place, small))
             elif not isinstance(kind, Model) or kind.place not in own:
                 self.bind(name, kind)
+        counts = self.received_schedules(small, parts)
         targets = [*written, *map(self.write, states)]
         if not targets:
-            return suites.rebuilt(line, small, small.with_changes(value=value.node))
-        return suites.assigned(line, nodes.bare_tuple([*targets, target]), value.node)
+            return [*suites.rebuilt(line, small, small.with_changes(value=value.node)), *counts]
+        return [*suites.assigned(line, nodes.bare_tuple([*targets, target]), value.node), *counts]
+
+    def received_schedules(
+        self, small: cst.Assign, parts: Sequence[tuple[cst.BaseExpression, Kind]]
+    ) -> list[Statement]:
+        """The counters of schedulers that come with their optimizers."""
+        optimizers = {kind.place: self.place_of(name) for name, kind in parts if isinstance(kind, Optimizer)}
+        made: list[Statement] = []
+        for name, kind in parts:
+            if not isinstance(kind, Scheduler) or kind.place != NOWHERE or kind.optimizer not in optimizers:
+                continue
+            place = self.place_of(name)
+            self.bind(name, replace(kind, place=place, optimizer=optimizers[kind.optimizer]))
+            if kind.starts:
+                self.pending.append(("rate", place, small))
+            if not kind.plateau:
+                made.append(nodes.statement("{count} = 0", count=self.state_expr(State(COUNT, place))))
+        return made
 
     def handed(self, kind: Kind) -> bool:
         """Whether a value is, or holds, what a function made for its caller."""

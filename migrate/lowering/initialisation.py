@@ -232,7 +232,8 @@ class Initialisation(ExampleShapes, MethodExamples):
         given: dict[str, Expr] = {"learning_rate": nodes.expression(f"{place.name}(0)")}
         if kind.cycles:
             given[kind.cycles] = nodes.expression("{cycle}(0)", cycle=self.state_expr(State(CYCLE, place)))
-        return [self.set_hyperparameters(kind.optimizer, given)]
+        with self.naming_parameters():  # a part of the optimizer's first state
+            return [self.set_hyperparameters(kind.optimizer, given)]
 
     def init_optimizer(self, place: Place) -> list[Statement] | None:
         """`opt_state = optimizer.init(params)`, or None where the parameters are not made yet."""

@@ -136,6 +136,8 @@ class OptimizerStatements(Closures, ParameterLoops, Freezing, Binding):
         cycle, self.pending_cycle = self.pending_cycle, None
         if place in self.script.composed | self.script.handed or value.kind.plateau:
             return made
+        if value.kind.cycles and cycle is None:
+            raise Unsupported("MIG404", f"{place.name} cycles the momentum, and is made in another function")
         if cycle is not None:
             name = self.state_expr(State(CYCLE, place))
             made.append(nodes.statement("{name} = {cycle}", name=name, cycle=cycle))

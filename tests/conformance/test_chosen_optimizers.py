@@ -39,6 +39,11 @@ def warmed(optimizer, name):
 other = Net()
 """
 
+WITH_A_SCHEDULER = """def build(net, rate):
+    optimizer = optim.SGD(net.parameters(), lr=rate)
+    scheduler = optim.lr_scheduler.LinearLR(optimizer, 0.1, total_iters=5)
+"""
+
 FORMS = {
     "an attribute of torch.optim": SETTINGS + "optimizer = getattr(optim, args.optim)(model.parameters(), lr=args.lr)\n"
     "scheduler = optim.lr_scheduler.StepLR(optimizer, 3)\n" + STEPPED,
@@ -69,6 +74,14 @@ FORMS = {
     + STEPPED
     + "    second.zero_grad()\n    loss = criterion(other(x), y)\n    loss.backward()\n    second.step()\n"
     + "    later.step()\n    losses += [loss.item(), second.param_groups[0]['lr']]\n",
+    "a scheduler made with its optimizer": WITH_A_SCHEDULER
+    + "    return optimizer, scheduler\n\n\noptimizer, scheduler = build(model, 0.2)\n"
+    + STEPPED,
+    "a scheduler made with its optimizer and its model": WITH_A_SCHEDULER.replace("net, rate", "rate").replace(
+        "):\n", "):\n    net = model\n"
+    )
+    + "    return net, optimizer, scheduler\n\n\nmodel, optimizer, scheduler = build(0.2)\n"
+    + STEPPED,
     "everything made anew": "for fold in range(2):\n"
     "    optimizer = optim.SGD(model.parameters(), lr=0.1 * (fold + 1))\n"
     + "    scheduler = optim.lr_scheduler.StepLR(optimizer, 3)\n    "
@@ -105,6 +118,17 @@ PLATEAU = BRANCHES.replace(
             SETTINGS + "optimizer = getattr(optim, args.optim)(model.parameters())\n"
             "scheduler = optim.lr_scheduler.StepLR(optimizer, 3)\n" + STEPPED,
             "whose rates differ",
+        ),
+        (
+            WITH_A_SCHEDULER + "    return optimizer\n\n\noptimizer = build(model, 0.2)\n" + LOOP,
+            "has set its rate, and is not returned",
+        ),
+        (
+            "def cycled(optimizer):\n    return optim.lr_scheduler.OneCycleLR(optimizer, 0.3, total_steps=10)\n\n\n"
+            + SGD
+            + "scheduler = cycled(optimizer)\n"
+            + STEPPED,
+            "cycles the momentum, and is made in another function",
         ),
     ],
     ids=lambda value: "" if "\n" in value else value,
