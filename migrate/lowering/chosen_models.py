@@ -10,11 +10,11 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from migrate import usage
+from migrate import nodes, usage
 from migrate.diagnostics import Unsupported
 from migrate.facts import FunctionFacts
-from migrate.kinds import Items, Kind, Model, ModuleClass, Place
-from migrate.lowering.scope import Scope
+from migrate.kinds import Items, Kind, Model, ModuleClass, Place, ProjectModule
+from migrate.lowering.scope import HOST_CONTEXTS, Scope
 from migrate.lowering.unit import Environment
 from migrate.qualified import either, is_chosen, options, spelled, spelled_options
 from migrate.script import INLINE
@@ -91,6 +91,32 @@ class ChosenModels(Scope):
         """A method of the user's as each class has it that a model may be of; none where some has no such method."""
         found = [self.script.functions.get(f"{option}.{method}") for option in options(cls)]
         return [facts for facts in found if facts is not None] if None not in found else []
+
+    def refuse_named(self, func: cst.BaseExpression) -> None:
+        """Declines to make what a name tells as the script runs, where the file that it is looked up in has models:
+        `getattr(nets, args.arch)()`, `globals()[args.arch]()`."""
+        written = self.env.definitions.get(func.value, func) if isinstance(func, cst.Name) else func
+        file = self.looked_up_in(written)
+        if file is None or self.context not in HOST_CONTEXTS:
+            return
+        known = {**self.script.finals.get(file, {}), **(self.env.kinds if file == self.unit.scope else {})}
+        if any(isinstance(kind, ModuleClass) for kind in known.values()):
+            told = f"{nodes.code(written)} may make a model, of a class that is told as the script runs"
+            raise Unsupported("MIG201", told)
+
+    def looked_up_in(self, node: cst.BaseExpression) -> str | None:
+        """The file of which an expression takes something by a name that is told as the script runs."""
+        asked = node.value if isinstance(node, cst.Subscript) else node
+        if not isinstance(asked, cst.Call):
+            owner = asked.value if isinstance(asked, cst.Attribute) and asked.attr.value == "__dict__" else None
+            kind = self.kind_of(owner) if owner is not None and isinstance(node, cst.Subscript) else None
+            return kind.scope if isinstance(kind, ProjectModule) else None
+        name, args = nodes.dotted(asked.func), [arg.value for arg in asked.args]
+        own = name == "eval" or (name in ("globals", "locals", "vars") and not args)
+        if own or (name == "getattr" and args and nodes.code(args[0]).startswith("sys.modules[")):
+            return self.unit.scope
+        kind = self.kind_of(args[0]) if name in ("getattr", "vars") and args else None
+        return kind.scope if isinstance(kind, ProjectModule) else None
 
     def refuse_chosen(self, cls: str, what: str) -> None:
         """Declines what is known of a model of one class only."""

@@ -131,6 +131,8 @@ class ValueCalls(
         name = nodes.dotted(node.func)
         if isinstance(node.func, cst.Name) and self.env.lookup(node.func.value) is None:
             return self.builtin_call(node, node.func.value)
+        if type(kind) is Kind:
+            self.refuse_named(node.func)
         self.note_value_call(node, kind)
         made = node.with_changes(func=callee.node, args=self.plain_args(node.args))
         if self.context == "setup" and kind == Plain("imported"):

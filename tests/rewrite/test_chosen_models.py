@@ -85,6 +85,12 @@ def test_what_one_class_alone_has_is_refused() -> None:
         assert conversion(HEAD + BRANCH + TRAINING + rest).report.exit_code == 1
 
 
+def test_classes_looked_up_by_name_are_refused() -> None:
+    for made in ("globals()[kind]", "eval(kind)", "getattr(sys.modules[__name__], kind)", "vars()[kind]"):
+        for calls in (f"model = {made}()\n", f"cls = {made}\nmodel = cls()\n"):
+            assert conversion(HEAD + calls + "print(model(x))\n").report.exit_code == 1
+
+
 def test_models_without_a_class_are_no_choice() -> None:
     made = conversion(HEAD + BRANCH.replace("A()", "nn.Sequential(nn.Linear(4, 3))") + TRAINING)
     assert made.report.exit_code == 1
