@@ -99,6 +99,8 @@ class Models(ToldModes, Precision, HostDraws):
         result = self.call_kind(kind, node.args, values)
         forwards = self.methods_of(kind.cls, "forward")
         forward = forwards[0] if len(forwards) == 1 else None
+        if not all(_takes(facts, node.args) for facts in forwards):
+            self.refuse_chosen(kind.cls, f"`{nodes.code(node)}`, which not each class takes,")
         if any(facts.draws for facts in forwards):
             self.refuse_chosen(kind.cls, "a forward pass that is given what it draws")
         if forward is not None and forward.draws:
@@ -304,6 +306,17 @@ def _first_given(args: Sequence[cst.Arg], count: int) -> list[Expr]:
 def _needed(forward: FunctionFacts) -> list[cst.Param]:
     """The inputs that a forward pass cannot do without."""
     return [parameter for parameter in forward.node.params.params[1:] if parameter.default is None]
+
+
+def _takes(forward: FunctionFacts, args: Sequence[cst.Arg]) -> bool:
+    """Whether a forward pass can be called so, as far as that is written."""
+    params, given = forward.node.params, [arg.keyword.value for arg in args if arg.keyword is not None]
+    if any(arg.star for arg in args) or params.star_kwarg is not None or isinstance(params.star_arg, cst.Param):
+        return True
+    named = [p.name.value for p in params.params[1:]][len(args) - len(given) :]
+    free = {*named, *(p.name.value for p in params.kwonly_params)}
+    left = {p.name.value for p in _needed(forward)} & set(named)
+    return len(args) - len(given) < len(params.params) and set(given) <= free and left <= set(given)
 
 
 def _mode_given(mode: str) -> dict[str, Expr]:

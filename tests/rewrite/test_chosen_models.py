@@ -85,6 +85,16 @@ def test_what_one_class_alone_has_is_refused() -> None:
         assert conversion(HEAD + BRANCH + TRAINING + rest).report.exit_code == 1
 
 
+def test_a_call_that_not_each_class_takes_is_refused() -> None:
+    with_state = HEAD.replace("return self.fc(self.norm(x))", "return self.fc(self.norm(x)), state")
+    with_state = with_state.replace(
+        "forward(self, x):\n        return self.fc(self.norm",
+        "forward(self, x, state):\n        return self.fc(self.norm",
+    )
+    calls = "if kind == 'a':\n    y = model(x)\nelse:\n    y, _ = model(x, torch.zeros(1))\nprint(y)\n"
+    assert conversion(with_state + BRANCH + calls).report.exit_code == 1
+
+
 def test_classes_looked_up_by_name_are_refused() -> None:
     for made in ("globals()[kind]", "eval(kind)", "getattr(sys.modules[__name__], kind)", "vars()[kind]"):
         for calls in (f"model = {made}()\n", f"cls = {made}\nmodel = cls()\n"):
