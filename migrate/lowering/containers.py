@@ -8,7 +8,15 @@ import libcst as cst
 
 from migrate import layouts, nodes, usage
 from migrate.diagnostics import Unsupported
-from migrate.kinds import ITERATOR, Items, Kind, Module, Plain, Tensor
+from migrate.kinds import (
+    ITERATOR,
+    Host,
+    Items,
+    Kind,
+    Module,
+    Plain,
+    Tensor,
+)
 from migrate.lowering.binding import Binding
 from migrate.lowering.chosen_weights import ChosenWeights
 from migrate.lowering.elements import (
@@ -108,10 +116,13 @@ class Containers(ChosenWeights, ParameterGroups, LoopsWrittenOut, Binding):
             return cut
         slices: list[cst.SubscriptElement] = []
         indices: list[Value | None] = []
-        for element in node.slice:
+        values = [self.expr(each.slice.value) if isinstance(each.slice, cst.Index) else None for each in node.slice]
+        arrays = any(value is not None and isinstance(value.kind, Tensor) for value in values)
+        if isinstance(base.kind, Host) and arrays:
+            base = self.as_array(base)  # a batch of torch's takes no array of JAX's
+        for element, value in zip(node.slice, values, strict=True):
             index = element.slice
-            if isinstance(index, cst.Index):
-                value = self.expr(index.value)
+            if isinstance(index, cst.Index) and value is not None:
                 refuse_key(node, base.kind, value.kind)
                 if isinstance(base.kind, Tensor):
                     value = self.index(index.value, value)

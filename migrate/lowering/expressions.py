@@ -71,6 +71,7 @@ from migrate.weight_kinds import AnyWeight, OptimizerGroups, Parameters, Selecti
 _NUMBERS = (cst.Integer, cst.Float, cst.Imaginary)
 
 # The names of the parts of what torch functions return.
+_STILL_TENSORS = ("data", "T", "mT", "H", "real", "imag")
 _FIELDS = {
     "values": 0,
     "indices": 1,  # of torch.max(x, 1), torch.sort, torch.topk
@@ -232,6 +233,8 @@ class Expressions(AnyWeights, Submodules, Accelerated, Cropping, NamedParameters
         if isinstance(base.kind, Host):
             tensor = base.kind.what == "tensor"
             kind: Kind = Number() if tensor and attribute in ("shape", "ndim", "dtype") else Host("data")
+            if tensor and attribute in _STILL_TENSORS:
+                kind = Host("tensor", base.kind.origins)
             return Value(node.with_changes(value=base.node), kind)
         if isinstance(base.kind, ModuleClass | Makers):
             return Value(node.with_changes(value=base.node), self.class_attribute(base, attribute))

@@ -148,6 +148,36 @@ def test_a_model_in_each_turn(float64: None) -> None:
     np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=FLOAT32)
 
 
+MIXED = """
+
+def mixed(a, b):
+    index = torch.randperm(a.size()[0]) * 0 + torch.arange(a.size()[0]).flip(0)
+    return 0.3 * a + 0.7 * a[index, :], b[index], b
+
+
+data = torch.utils.data.TensorDataset(x, y)
+net = Net(argparse.Namespace(width=2, scale=0.5))
+optimizer = torch.optim.SGD(net.parameters(), lr=0.05)
+hits = 0
+for a, b in torch.utils.data.DataLoader(data, batch_size=2):
+    a, first, second = mixed(a, b)
+    out = net(a)
+    loss = 0.4 * F.mse_loss(out, first) + 0.6 * F.mse_loss(out, second)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    hits += (out.data < second.data).sum().item() + (out.data < first.data).sum().item()
+    losses.append(loss.item())
+"""
+
+
+def test_a_batch_in_an_order_that_is_drawn(float64: None) -> None:
+    """A tensor of torch's takes no index of JAX's, and is compared with no array."""
+    theirs, ours = rewritten.executed(HEAD + MIXED), rewritten.executed(rewritten.clean(HEAD + MIXED).text)
+    np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=FLOAT32)
+    assert ours["hits"] == theirs["hits"] > 0
+
+
 def stale(before: str, read: str, later: str) -> str:
     """A loss function that reads what the loop changes."""
     return (
