@@ -170,6 +170,8 @@ class ClassFacts:
     seen: dict[str, Kind] = field(default_factory=dict)  # attributes that this round has met
     certain: set[str] = field(default_factory=set)  # attributes that the constructor sets whatever its arguments say
     rebound: set[str] = field(default_factory=set)  # attributes that it may set twice
+    read_outside: set[str] = field(default_factory=set)  # attributes that the constructor sets and the script reads
+    shown: set[str] = field(default_factory=set)  # those among them that are properties
     held: dict[str, str] = field(default_factory=dict)  # attributes kept in a variable until they are final -> its name
     otherwise: dict[str, Kind] = field(default_factory=dict)  # what a held attribute is in another branch
     fields: list[str] = field(default_factory=list)

@@ -34,6 +34,7 @@ from migrate.lowering.custom_gradients import AUTOGRAD_FUNCTION, CustomGradients
 from migrate.lowering.inheritance import FRAMEWORK
 from migrate.lowering.keyword_fields import KeywordFields
 from migrate.lowering.layer_subclasses import LayerSubclasses
+from migrate.lowering.names_of_flax import refuse_names_of_flax
 from migrate.lowering.registered_settings import RegisteredSettings
 from migrate.lowering.sequential_subclasses import SEQUENTIAL, as_module
 from migrate.lowering.setup import own_fields
@@ -156,6 +157,7 @@ class Classes(LayerSubclasses, WeightMethods, CustomGradients, RegisteredSetting
             raise Unsupported("MIG201", f"{node.name.value} has a __call__ of its own, which Flax has for its forward")
         dropped = _initializer_methods(methods)
         facts.host_methods = self.host_methods(methods) - dropped
+        refuse_names_of_flax(facts, methods, frozenset(dropped))
         self.begin_class(facts, methods)
         if base is not None:
             self.inherit(facts, base, list(methods))

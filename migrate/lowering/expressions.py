@@ -57,6 +57,7 @@ from migrate.lowering.elements import (
 from migrate.lowering.imports import Imports
 from migrate.lowering.named_parameters import NamedParameters
 from migrate.lowering.scope import HOST_CONTEXTS
+from migrate.lowering.shown_outside import is_setting, read_outside
 from migrate.lowering.sown import refuse_sown
 from migrate.lowering.submodules import Submodules
 from migrate.lowering.typed_tensors import tensor_type
@@ -314,6 +315,9 @@ class Expressions(AnyWeights, Submodules, Accelerated, Cropping, NamedParameters
         found = [self.script.classes.get(cls) for cls in options(base.kind.cls)]
         kind = Items(tuple(facts.attributes.get(attribute, UNKNOWN) if facts else UNKNOWN for facts in found)).joined()
         borrows = [facts.borrows for facts in found if facts is not None and facts.is_borrowed(attribute)]
+        for facts in found if is_setting(kind) else ():
+            if facts is not None:
+                read_outside(self.script, facts, attribute, node)
         if kind is UNKNOWN and borrows:
             raise Unsupported("MIG201", f".{attribute} may be what {borrows[0]} adds, which is not known")
         if isinstance(kind, Module | Tied | Tensor) and self.context in HOST_CONTEXTS:

@@ -28,6 +28,7 @@ from migrate.lowering.constructors import changed_objects
 from migrate.lowering.drawn_once import DrawnOnce
 from migrate.lowering.inheritance import is_super_init
 from migrate.lowering.makers import MakerValues
+from migrate.lowering.shown_outside import taken_out
 from migrate.nodes import Expr, Statement
 from migrate.qualified import spelled
 from migrate.script import Script
@@ -65,7 +66,8 @@ class Setup(DrawnOnce, AttributesByName, Attributes, MakerValues):
         ]
         fields: list[Statement] = [self.field(facts, parameter, inner) for parameter in parameters]
         fields += own_fields(self.script, facts.name)
-        return _with_setup(init, fields, suites.after_docstring(made, rebinds))
+        made, properties = taken_out(facts, made)
+        return [*_with_setup(init, fields, suites.after_docstring(made, rebinds)), *properties]
 
     def changed_settings(self, facts: ClassFacts, init: cst.FunctionDef) -> set[str]:
         """Arguments of a constructor whose objects it changes. A Flax module runs its setup whenever it is used, and

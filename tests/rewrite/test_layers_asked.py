@@ -17,9 +17,9 @@ class Inner(nn.Module):
 
 
 class M(nn.Module):
-    def __init__(self, name="fc"):
+    def __init__(self, label="fc"):
         super().__init__()
-        self.name = name
+        self.label = label
         self.fc = nn.Linear(4, 4)
         self.up = nn.ConvTranspose2d(3, 2, 3)
         self.net = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
@@ -41,7 +41,7 @@ class M(nn.Module):
         ("h = self.up(h, output_size=x.size())", "MIG203", "output_size=x.size()"),
         ("h = self.net[:1](h)", "MIG201", "self.net[:1] is a list in Flax"),
         ("h = [layer(h) for layer in self.mixed]", "MIG201", "moves of channels between its layers"),
-        ("h = getattr(self, self.name)(h)", "MIG201", "which may be any of several modules"),
+        ("h = getattr(self, self.label)(h)", "MIG201", "which may be any of several modules"),
         ("h = sorted([x.sum(), x.mean()])", "MIG307", "sorted() compares the values"),
         ("h = self.inner(h) + h", "MIG303", "x is changed in place"),
         ("h = list(map(torch.dropout, [h]))", "MIG304", "torch.dropout is"),

@@ -1,0 +1,90 @@
+"""Settings of a module that a script reads from outside: `model.hidden_size`, which the constructor works out.
+
+Flax runs `setup` inside `init` and `apply` alone, so that nobody else sees what it sets. A setting that follows from
+the fields is a property.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import libcst as cst
+
+from migrate import nodes, suites, usage
+from migrate.diagnostics import Unsupported
+from migrate.facts import ClassFacts
+from migrate.kinds import Items, Kind, Number, Plain
+from migrate.nodes import Expr, Statement
+from migrate.qualified import spelled
+from migrate.script import Script
+from migrate.walking import every
+
+# Functions of Python's that give the same value each time, and no object that somebody might change.
+_PURE = {"abs", "bool", "float", "int", "len", "max", "min", "round", "str", "sum", "divmod", "pow"}
+_CHANGEABLE = (cst.List, cst.Dict, cst.Set, cst.ListComp, cst.DictComp, cst.SetComp, cst.GeneratorExp, cst.Lambda)
+
+
+def is_setting(kind: Kind) -> bool:
+    """Whether an attribute holds no module, weight or buffer, as far as is known."""
+    if isinstance(kind, Items):
+        return is_setting(kind.joined())
+    return isinstance(kind, Number | Plain) or type(kind) is Kind
+
+
+def read_outside(script: Script, facts: ClassFacts, attribute: str, node: cst.Attribute) -> None:
+    """Notes that a script reads an attribute of a model. Raises Unsupported for one that nothing shows."""
+    for holder in [facts, *(script.classes[base] for base in _bases(script, facts))]:
+        init = holder.method("__init__")
+        if init is None or attribute in holder.fields or attribute not in usage.attributes_set(init):
+            continue
+        holder.read_outside.add(attribute)
+        if attribute not in holder.shown:
+            told = f"what the constructor of {spelled(holder.name)} sets is not seen outside in Flax"
+            raise Unsupported("MIG301", f"{nodes.code(node)}: {told}")
+        return
+
+
+def _bases(script: Script, facts: ClassFacts) -> list[str]:
+    return [found for base in facts.bases for found in [base, *_bases(script, script.classes[base])]]
+
+
+def taken_out(facts: ClassFacts, body: Sequence[Statement]) -> tuple[list[Statement], list[Statement]]:
+    """What is left of a `setup` without the settings that are read from outside, and a property for each of these."""
+    facts.shown = set()
+    if not facts.read_outside:
+        return list(body), []
+    stored = Counter(
+        name for each in every(cst.Module(body), cst.AssignTarget) for name in usage.attributes_in(each.target)
+    )
+    own = set(usage.stores(body))
+    left: list[Statement] = []
+    properties: list[Statement] = []
+    for statement in body:
+        set_here = _setting(statement)
+        name, value = set_here or ("", None)
+        if value is None or name not in facts.read_outside or stored[name] > 1 or not _follows(facts, value, own):
+            left.append(statement)
+            continue
+        facts.shown.add(name)
+        made = suites.function(name, ["self"], [nodes.statement("return {v}", v=value)])
+        properties.append(made.with_changes(decorators=[cst.Decorator(cst.Name("property"))]))
+    return left, properties
+
+
+def _setting(statement: Statement) -> tuple[str, Expr] | None:
+    small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
+    if not isinstance(small, cst.Assign) or len(small.targets) != 1:
+        return None
+    names = usage.attributes_in(small.targets[0].target)
+    return (names[0], small.value) if len(names) == 1 and isinstance(small.targets[0].target, cst.Attribute) else None
+
+
+def _follows(facts: ClassFacts, value: Expr, own: set[str]) -> bool:
+    """Whether a value follows from the fields and what the file has, and is no object that might be changed."""
+    if own & set(usage.loads(value)) or any(True for _ in every(value, _CHANGEABLE)):
+        return False
+    known = {*facts.fields, *facts.shown}
+    called = [nodes.dotted(call.func) or "" for call in usage.calls(value)]
+    pure = all(name in _PURE or name.startswith(("math.", "np.")) for name in called)
+    return pure and set(usage.attributes_of_self(value)) <= known
