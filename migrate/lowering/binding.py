@@ -10,6 +10,7 @@ import libcst as cst
 
 from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
+from migrate.facts import merge
 from migrate.kinds import (
     Host,
     Kind,
@@ -64,7 +65,7 @@ class Binding(Scalars, MaskedSelections):
                 self.bind(element.value, part_kind(kind, number, count))
         elif isinstance(target, cst.Attribute) and nodes.dotted(target.value) == "self":
             self.env.kinds[f"self.{target.attr.value}"] = kind
-            self.bound_attributes.add(f"self.{target.attr.value}")
+            merge(self.bound_attributes, f"self.{target.attr.value}", kind)
 
     def share(self, targets: Sequence[cst.CSTNode], value: Expr) -> None:
         """Notes which names are bound to what something else may see: another name's tensor, or a view of it."""

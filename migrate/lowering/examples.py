@@ -142,7 +142,7 @@ class Examples(StateAccess, HostDraws, Binding):
         """Whether an expression reads an attribute that this constructor sets further down."""
         if self.facts is None or not self.scope.endswith(".__init__"):
             return False
-        later = {f"self.{name}" for name in usage.attributes_set(self.facts.node.body)} - self.bound_attributes
+        later = {f"self.{name}" for name in usage.attributes_set(self.facts.node.body)} - {*self.bound_attributes}
         return bool(later & set(usage.paths(node)))
 
     def undisturbed(self, source: Expr, node: Expr) -> Expr:

@@ -10,7 +10,6 @@ from migrate.diagnostics import Unsupported
 from migrate.facts import FunctionFacts, merge
 from migrate.kept import kept
 from migrate.kinds import (
-    UNKNOWN,
     Function,
     Host,
     Kind,
@@ -97,8 +96,8 @@ class Functions(HostInitializers, HandedOver, Initialisation, UserCalls):
         self.script.finals[facts.qualname] = dict(inner.env.kinds)
         if self.context == "method":
             attributes = self.script.found_attributes.setdefault(self.scope, {})
-            for found in inner.bound_attributes:
-                merge(attributes, found, inner.env.kinds.get(found, UNKNOWN))
+            for found, kind in inner.bound_attributes.items():
+                merge(attributes, found, kind)
         params = threaded_parameters(facts, node.params, inner.state_name)
         params = with_draws(with_mode(params) if facts.takes_mode else params, facts.draws)
         if self.given_with(facts.returns):  # it returns more than is written

@@ -17,6 +17,7 @@ from migrate.lowering.precision import Precision
 from migrate.lowering.scope import Scope
 from migrate.lowering.told_modes import ToldModes
 from migrate.nodes import Expr, Statement
+from migrate.qualified import options
 from migrate.rules.rule import Value
 from migrate.states import BATCH_STATS, MODE, PARAMS, State
 
@@ -252,7 +253,7 @@ class Models(ToldModes, Precision, HostDraws):
         assert model.place is not None
         if self.is_global(model.place):
             return True
-        self.script.hashed.add(model.cls)
+        self.script.hashed.update(options(model.cls))
         return False
 
     def eval_step(self, node: Expr, kind: Model, mode: str) -> tuple[str, list[Expr]]:

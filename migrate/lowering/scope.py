@@ -104,7 +104,7 @@ class Scope(Parts):
         self.surely_called: set[str] = set()  # submodules that have surely been called by now
         self.moved: dict[str, str] = {}  # attributes of a module that a forward pass casts -> the variable for that
         self.kept_aside: dict[str, str] = {}  # attributes that it keeps for others to look at -> the variable as well
-        self.bound_attributes: set[str] = set()  # attributes of self that this method sets
+        self.bound_attributes: dict[str, Kind] = {}  # attributes of self that this method sets -> to what
         self.changed_by_name: dict[Place, str] = {}  # models with weights copied into a dict of them -> its name
         self.restated: set[str] = set()  # variables whose value the initialiser of a weight works out itself
         self.captured: dict[Place, cst.Call] = {}  # whose state an object has taken over, and where that was made

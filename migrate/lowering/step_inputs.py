@@ -27,6 +27,7 @@ from migrate.lowering.loss_function import LossFunctions, reads_first
 from migrate.lowering.micro_scan import ACCUMULATE, MICRO_BATCHES
 from migrate.lowering.region import Gathering
 from migrate.nodes import Expr, Statement
+from migrate.qualified import options
 from migrate.rules.rule import Value
 from migrate.states import OPT_STATE, PARAMS, State
 from migrate.walking import every
@@ -64,7 +65,8 @@ class StepInputs(LossFunctions):
         ]
         named = set(usage.loads(step.body))  # a method that knows its object's models has no need of them
         passed = [place for place in objects if not self.is_global(place) and place.short in named]
-        self.script.hashed |= {self.script.places.get(self.root(place), "") for place in passed}
+        for place in passed:
+            self.script.hashed.update(options(self.script.places.get(self.root(place), "")))
         statics = {place.short: nodes.expression(place.name) for place in passed}
         inputs: dict[str, Expr] = {}
         bound = (

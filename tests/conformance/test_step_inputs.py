@@ -178,6 +178,42 @@ def test_a_batch_in_an_order_that_is_drawn(float64: None) -> None:
     assert ours["hits"] == theirs["hits"] > 0
 
 
+ENDLESS = """
+
+class Endless:
+    def __init__(self, data):
+        self.loader = torch.utils.data.DataLoader(data, batch_size=2)
+        self.batches = iter(self.loader)
+
+    def next(self):
+        try:
+            batch = next(self.batches)
+        except StopIteration:
+            self.batches = iter(self.loader)
+            batch = next(self.batches)
+        return batch
+
+
+endless = Endless(torch.utils.data.TensorDataset(x, y))
+device = argparse.Namespace(name="cpu")
+net = Net(argparse.Namespace(width=2, scale=0.5))
+optimizer = torch.optim.SGD(net.parameters(), lr=0.05)
+for step in range(5):
+    a, b = [t.to(device.name) for t in endless.next()]
+    loss = F.mse_loss(net(a), b)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    losses.append(loss.item())
+"""
+
+
+def test_batches_of_an_iterator_that_an_object_holds(float64: None) -> None:
+    """What a method puts in the place of an attribute is told by what is put there, not by what is not known yet."""
+    theirs, ours = rewritten.executed(HEAD + ENDLESS), rewritten.executed(rewritten.clean(HEAD + ENDLESS).text)
+    np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=FLOAT32)
+
+
 def stale(before: str, read: str, later: str) -> str:
     """A loss function that reads what the loop changes."""
     return (
