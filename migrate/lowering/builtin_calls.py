@@ -15,6 +15,7 @@ from migrate.lowering.attributes_by_name import AttributesByName
 from migrate.lowering.binding import Binding
 from migrate.lowering.distributed import Distributed
 from migrate.lowering.elements import kinds_in, loop_kind, taken_apart
+from migrate.lowering.host_draws import HostDraws
 from migrate.lowering.inheritance import FRAMEWORK
 from migrate.lowering.layer_tests import LayerTests
 from migrate.lowering.traced_effects import traced_print
@@ -29,7 +30,7 @@ _TYPES = {"int": "int", "float": "float"}
 _TAKING_APART = {"len", "enumerate", "zip", "reversed", "list", "tuple", "iter"}
 
 
-class BuiltinCalls(AttributesByName, LayerTests, Distributed, Binding):
+class BuiltinCalls(AttributesByName, LayerTests, Distributed, HostDraws, Binding):
     """What `range`, `zip`, `next` and the like give, and `tqdm`, which gives what it is given."""
 
     def progress(self, node: cst.Call, callee: Value) -> Value:
@@ -113,12 +114,21 @@ class BuiltinCalls(AttributesByName, LayerTests, Distributed, Binding):
             return Value(made, Plain("file"))
         if name == "next" and isinstance(first, Parameters) and not first.named:
             raise Unsupported("MIG302", "the first of the parameters: their order is not torch's")
+        if name == "next" and self.under_jit:
+            return self.next_outside(node, first)
         if name == "next":
             return Value(made, Host("batch", frozenset({id(node)})) if isinstance(first, Host) else UNKNOWN)
         if name in ("sum", "max", "min", "abs"):
             kind = first.joined() if isinstance(first, Items) and len(node.args) == 1 else first
             return Value(made, kind if isinstance(kind, Tensor | Number) else UNKNOWN)
         return Value(made, UNKNOWN)
+
+    def next_outside(self, node: cst.Call, iterated: Kind) -> Value:
+        """`next(batches)` inside what jit traces, which would run it once: it is taken before the step."""
+        kind = loop_kind(iterated, id(node)) if isinstance(iterated, Items) else UNKNOWN
+        if not isinstance(kind, Tensor):
+            raise stays(node, "next() would run once, when jit traces it")
+        return self.from_outside("batch", node, kind)
 
     def traced_extreme(self, node: cst.Call, name: str, values: Sequence[Value]) -> Value:
         """Python's `max(a, b)`, which compares them: the second where it is greater, else the first."""

@@ -15,6 +15,7 @@ from migrate.kinds import (
 )
 from migrate.lowering.example_shapes import ExampleShapes
 from migrate.lowering.method_examples import MethodExamples
+from migrate.lowering.taken_examples import TakenExamples
 from migrate.nodes import Expr, Statement
 from migrate.qualified import is_chosen, options
 from migrate.rules.rule import Value
@@ -22,7 +23,7 @@ from migrate.states import BATCH_STATS, COUNT, CYCLE, GRADS, OPT_STATE, PARAMS, 
 from migrate.weights import weights_of
 
 
-class Initialisation(ExampleShapes, MethodExamples):
+class Initialisation(ExampleShapes, MethodExamples, TakenExamples):
     """Initialisation of models and optimizers."""
 
     def new_model(
@@ -103,15 +104,18 @@ class Initialisation(ExampleShapes, MethodExamples):
         cls = self.class_now(place)
         example = self.script.examples.get(place)
         early = place in self.script.early
-        resolved = self.resolve(example, early) if example is not None else []
+        resolved = [self.afresh(each) for each in self.resolve(example, early)] if example is not None else []
         zeros: list[Expr] = []
         waits = any(self.makes_loader(call) for argument in resolved for call in usage.calls(argument))
         if early or waits or not resolved:
             zeros = [] if is_chosen(cls) else self.example_of_zeros(cls, self.made_by(place), pooled=early)
         if not resolved and not zeros and place in self.script.unfed and not is_chosen(cls):
             zeros = self.example_of_tokens(cls) or self.example_of_features(cls, self.made_by(place))
-        if any(self.draws_inside(argument) or self.draws_on_host(argument) for argument in resolved):
+        taken = next(filter(None, map(self.taken_from, resolved)), None)
+        if taken or any(self.draws_inside(argument) or self.draws_on_host(argument) for argument in resolved):
             zeros = zeros or ([] if is_chosen(cls) else self.example_of_features(cls, self.made_by(place)))
+        if taken and not zeros:
+            raise _misses(place, taken)
         if not resolved and not zeros:
             return self.init_by_methods(place, early)
         outer, self.before = self.before, []
@@ -137,9 +141,13 @@ class Initialisation(ExampleShapes, MethodExamples):
         called = None if is_chosen(self.script.places[place]) else self.methods_in_turn(place, early)
         if called is None:
             return None
+        given_to = [self.afresh(each) for each in called.given]
+        taken = next(filter(None, map(self.taken_from, given_to)), None)
+        if taken:
+            raise _misses(place, taken)
         outer, self.before = self.before, []
         try:
-            prepared, arguments = self.example_arguments(called.given)
+            prepared, arguments = self.example_arguments(given_to)
             if arguments is None:
                 self.waiting.add(place)
                 return None
@@ -256,3 +264,8 @@ class Initialisation(ExampleShapes, MethodExamples):
             if self.root(model) in self.script.accumulated and self.root(model) not in self.script.zeroed_first:
                 made.append(self.zero_gradients(State(PARAMS, model), State(GRADS, model)))
         return made
+
+
+def _misses(place: Place, taken: str) -> Unsupported:
+    """Declines an example that training would then miss."""
+    return Unsupported("MIG402", f"an example for {place.name} would take from {taken} what training then misses")

@@ -196,7 +196,7 @@ class Endless:
 
 endless = Endless(torch.utils.data.TensorDataset(x, y))
 device = argparse.Namespace(name="cpu")
-net = Net(argparse.Namespace(width=2, scale=0.5))
+net = {net}
 optimizer = torch.optim.SGD(net.parameters(), lr=0.05)
 for step in range(5):
     a, b = [t.to(device.name) for t in endless.next()]
@@ -206,11 +206,44 @@ for step in range(5):
     optimizer.step()
     losses.append(loss.item())
 """
+ITERATORS = """
+
+def numbers():
+    for number in range(20):
+        yield torch.full((2, 3), number / 10)
+
+
+batches = iter(torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=1))
+numbered = numbers()
+net = Net(argparse.Namespace(width=2, scale=0.5))
+optimizer = torch.optim.SGD(net.parameters(), lr=0.05)
+for step in range(4):
+    a, b = next(batches)
+    loss = F.mse_loss(net(a), b) + net(next(numbered)).pow(2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    losses.append(loss.item())
+"""
 
 
 def test_batches_of_an_iterator_that_an_object_holds(float64: None) -> None:
-    """What a method puts in the place of an attribute is told by what is put there, not by what is not known yet."""
-    theirs, ours = rewritten.executed(HEAD + ENDLESS), rewritten.executed(rewritten.clean(HEAD + ENDLESS).text)
+    """What a method puts in the place of an attribute is told by what is put there, not by what is not known yet. The
+    example of `init` is no batch of it."""
+    text = HEAD + ENDLESS.format(net="nn.Sequential(nn.Linear(3, 2))\nnn.init.constant_(net[0].weight, 0.2)")
+    made = convert(parse("x.py", text))
+    assert "endless.next()" not in made.text.split(".init(")[1].split("\n")[0]
+
+
+def test_an_example_that_training_would_miss_is_refused() -> None:
+    text = HEAD + ENDLESS.format(net="Net(argparse.Namespace(width=2, scale=0.5))")
+    told = convert(parse("x.py", text)).report.as_text()
+    assert "an example for net would take from endless what training then misses" in told
+
+
+def test_batches_of_iterators(float64: None) -> None:
+    """The example of `init` takes none of them, and a step is given a new one each time."""
+    theirs, ours = rewritten.executed(HEAD + ITERATORS), rewritten.executed(rewritten.clean(HEAD + ITERATORS).text)
     np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=FLOAT32)
 
 

@@ -1,0 +1,67 @@
+"""Examples that would take something away: a batch of `next(batches)` is one that training then misses."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from migrate import nodes, usage
+from migrate.kinds import Function, Instance
+from migrate.lowering.scope import Scope
+from migrate.lowering.unit import Environment
+from migrate.nodes import Expr
+
+
+class TakenExamples(Scope):
+    """Iterators of the script's in what a model is first called with."""
+
+    def afresh(self, node: Expr) -> Expr:
+        """An example with iterators made anew where it is known how: `next(batches)` is the first element of what
+        `batches` goes through."""
+        return nodes.visited(node, _Afresh(self))
+
+    def stands_for_now(self, name: str) -> Expr | None:
+        """What a name stands for, here or around."""
+        scope: Environment | None = self.env
+        while scope is not None:
+            if name in scope.definitions:
+                return scope.definitions[name]
+            scope = scope.outer
+        return None
+
+    def taken_from(self, node: cst.CSTNode) -> str | None:
+        """The object that evaluating an example would change; None where it leaves all as it is."""
+        for call in usage.calls(node):
+            receiver = call.func.value if isinstance(call.func, cst.Attribute) else None
+            if nodes.dotted(call.func) == "next" and call.args and not isinstance(call.args[0].value, cst.Call):
+                return nodes.code(call.args[0].value)
+            if receiver is None or isinstance(receiver, cst.Call):
+                continue
+            kind, method = self.kind_of(receiver), cst.ensure_type(call.func, cst.Attribute).attr.value
+            facts = self.script.functions.get(f"{kind.cls}.{method}") if isinstance(kind, Instance) else None
+            if facts is not None and _changes_itself(facts.node):
+                return nodes.code(receiver)
+        return None
+
+
+def _changes_itself(method: cst.FunctionDef) -> bool:
+    """Whether a method sets attributes of its object, or moves an iterator on."""
+    moves = any(nodes.dotted(call.func) == "next" for call in usage.calls(method.body))
+    return moves or bool(usage.attributes_set(method.body))
+
+
+class _Afresh(cst.CSTTransformer):
+    def __init__(self, scope: TakenExamples) -> None:
+        super().__init__()
+        self.scope = scope
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> Expr:
+        if nodes.dotted(updated_node.func) != "next" or len(updated_node.args) != 1:
+            return updated_node
+        given = updated_node.args[0].value
+        made = self.scope.stands_for_now(given.value) if isinstance(given, cst.Name) else None
+        if not isinstance(made, cst.Call):
+            return updated_node
+        if nodes.dotted(made.func) == "iter" and len(made.args) == 1:
+            return nodes.call("__first__", made.args[0].value)
+        generator = isinstance(self.scope.kind_of(made.func), Function)
+        return nodes.call("next", made) if generator else updated_node
