@@ -82,7 +82,10 @@ def curves(sides: Sides) -> tuple[Curve, ...]:
 
 
 def _all_gradients(sides: Sides, weights: names.ModelWeights, class_name: str, model: str) -> bool:
-    """Whether JAX's gradients are known by name wherever torch has one: only then are the norms of the same thing."""
+    """Whether JAX's gradients are known by name wherever torch has one, and torch has all: only then are the norms of
+    the same thing."""
+    if sides.torch.frozen_in(model, 1):
+        return False
     theirs = ladder.ported_gradients(sides, weights, model, tensors_of(sides.torch.gradients.get(1, {}), model))
     ours = tensors_of(sides.jax.gradients.get(1, {}), class_name)
     return all(path in ours for path, value in theirs.items() if np.any(value))

@@ -243,7 +243,10 @@ def _gradient_rows(sides: Sides, step: int) -> list[Row]:
             if step in run.gradients
         ]
         largest = max((rms(reference[path]) for path in grads if path in reference), default=0.0)
+        frozen = sides.torch.frozen_in(model, step)  # JAX may take their gradients all the same: the update decides
         for path, value in grads.items():
+            if names.torch_name(weights, path) in frozen:
+                continue
             if path in reference and reference[path].shape == value.shape:
                 label = f"gradient of {model}.{names.torch_name(weights, path)} at step {step}"
                 spread = _spread(reference[path], [run.get(path) for run in perturbed])

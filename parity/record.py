@@ -85,6 +85,8 @@ class Recording:
     inputs: Tensors = field(default_factory=dict)
     operations: Tensors = field(default_factory=dict)
     gradients: dict[int, Tensors] = field(default_factory=dict)
+    # weights that ask for no gradient, by the step: "Net|fc.bias" (torch side)
+    frozen: dict[str, list[str]] = field(default_factory=dict)
     # weights and buffers that the forward pass of step k started from
     states: dict[int, Tensors] = field(default_factory=dict)
     # one number for each step, whole training long: "gradient|Net", "distance|Net", "distance|Net|fc1.weight"
@@ -98,6 +100,11 @@ class Recording:
     def note_curve(self, name: str, step: int, value: float) -> None:
         """The first value of a step stays: what its forward pass started from."""
         self.curves.setdefault(name, {}).setdefault(str(step), value)
+
+    def frozen_in(self, model: str, step: int) -> set[str]:
+        """The weights of a model that ask for no gradient in a step."""
+        names = (name.split("|", 1) for name in self.frozen.get(str(step), ()))
+        return {key for owner, key in names if owner == model}
 
     def save(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -134,7 +141,7 @@ class Recording:
         return recording
 
 
-_PLAIN = ("curves", "models", "notes", "error", "error_kind", "versions")
+_PLAIN = ("curves", "frozen", "models", "notes", "error", "error_kind", "versions")
 
 
 def wanted(kept: dict[int, Tensors], model: str, step: int, limit: int) -> bool:

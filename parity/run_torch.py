@@ -264,6 +264,9 @@ class Watcher:
                 parameter.grad = earlier.add_(parameter.grad)
         if gradients:
             self.recording.gradients[step] = gradients
+            still = [p for p in parameters if not p.requires_grad]
+            frozen = {name for p in still for name in self._tensor_names.get(id(p), ())}
+            self.recording.frozen[str(step)] = sorted(frozen)
         for owner, square in squares.items():
             self.recording.note_curve(f"gradient|{owner}", step, square**0.5)
         self.recording.losses.append(value)

@@ -127,6 +127,19 @@ def test_a_frozen_weight_must_not_move() -> None:
     assert _differing(_climb(jax, torch)).first.startswith("Net.b.bias before step 2")
 
 
+def test_the_gradient_of_a_frozen_weight_is_not_compared() -> None:
+    """JAX may take it, and not use it; that the weight stays is compared."""
+    torch, jax = _torch(), _jax()
+    del torch.gradients[1]["Net|b.bias"]
+    torch.states[2]["Net|b.bias"] = torch.states[1]["Net|b.bias"]
+    jax.states[2]["Net|params/b/bias"] = torch.states[1]["Net|b.bias"]
+    assert _differing(_climb(jax, torch)).first.startswith("gradient of Net.b.bias")
+    torch.frozen = {"1": ["Net|b.bias"]}
+    assert all(rung.verdict is not Verdict.DIFFERS for rung in _climb(jax, torch))
+    jax.states[2]["Net|params/b/bias"] = torch.states[1]["Net|b.bias"] * (1 + 1e-6)
+    assert _differing(_climb(jax, torch)).first.startswith("Net.b.bias before step 2")
+
+
 @pytest.mark.parametrize(("gradient", "verdict"), [(1e-15, Verdict.EQUAL), (1e-3, Verdict.DIFFERS)])
 def test_in_float64_the_update_of_a_gradient_of_noise_may_have_any_sign(gradient: float, verdict: Verdict) -> None:
     """A bias before BatchNorm: Adam makes 1e-15 of rounding an update of 1e-7 of the largest."""
