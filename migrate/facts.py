@@ -231,9 +231,8 @@ class ClassFacts:
     flags: dict[str, bool] = field(default_factory=dict)  # attributes that are True, or False, whatever it is given
     # path of a weight -> the lengths of its axes in Flax, as the constructor writes them
     lengths: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    torch_lengths: dict[str, tuple[str, ...]] = field(
-        default_factory=dict
-    )  # the same of torch's axes, and of parameters
+    # the same of torch's axes, and of parameters
+    torch_lengths: dict[str, tuple[str, ...]] = field(default_factory=dict)
     smallest: dict[str, cst.BaseExpression] = field(default_factory=dict)  # path of a layer -> the shape of an input
 
     def is_borrowed(self, attribute: str) -> bool:

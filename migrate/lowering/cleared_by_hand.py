@@ -43,10 +43,8 @@ class ClearedByHand(GradientFlow):
         """`if w.grad is not None: w.grad.zero_()` as `w.grad = None`: what is not there is as good as cleared."""
         test, gradient = branch.test, branch.test
         if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
-            against = test.comparisons[0]
-            there = isinstance(against.operator, cst.IsNot | cst.NotEqual) and nodes.is_literal(
-                against.comparator, None
-            )
+            operator, other = test.comparisons[0].operator, test.comparisons[0].comparator
+            there = isinstance(operator, cst.IsNot | cst.NotEqual) and nodes.is_literal(other, None)
             gradient = test.left if there else test
         if not isinstance(gradient, cst.Attribute) or gradient.attr.value != "grad" or branch.orelse is not None:
             return None
@@ -65,12 +63,9 @@ class ClearedByHand(GradientFlow):
 def _reads_or_clears(statement: Statement, gradient: str) -> bool:
     """Whether a statement clears a gradient, takes it off its graph, or does no more than give it a name."""
     small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
-    if (
-        isinstance(small, cst.Expr)
-        and isinstance(small.value, cst.Call)
-        and isinstance(small.value.func, cst.Attribute)
-    ):
-        method, receiver = small.value.func.attr.value, nodes.code(small.value.func.value)
+    call = small.value if isinstance(small, cst.Expr) else None
+    if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute):
+        method, receiver = call.func.attr.value, nodes.code(call.func.value)
         return method in ("zero_", "detach_") and receiver in (gradient, f"{gradient}.data")
     if not isinstance(small, cst.Assign):
         return False

@@ -37,11 +37,7 @@ class Generators(Arguments):
         if not isinstance(small, cst.Assign) or len(small.targets) != 1 or self.nested or self.under_jit:
             return False
         target = small.targets[0].target
-        if (
-            not isinstance(target, cst.Name)
-            or self.context not in HOST_CONTEXTS
-            or not self.makes_generator(small.value)
-        ):
+        if not isinstance(target, cst.Name) or self.context not in HOST_CONTEXTS:
             return False
         body = cst.Module(self.blocks[0].statements)
         told = sum(self.draws_from(call, target.value) for call in usage.calls(body))

@@ -111,7 +111,7 @@ class Initialisation(ExampleShapes, MethodExamples, TakenExamples):
             zeros = [] if is_chosen(cls) else self.example_of_zeros(cls, self.made_by(place), pooled=early)
         if not resolved and not zeros and place in self.script.unfed and not is_chosen(cls):
             zeros = self.example_of_tokens(cls) or self.example_of_features(cls, self.made_by(place))
-        taken = next(filter(None, map(self.taken_from, resolved)), None)
+        taken = self.taken_from(resolved)
         if taken or any(self.draws_inside(argument) or self.draws_on_host(argument) for argument in resolved):
             zeros = zeros or ([] if is_chosen(cls) else self.example_of_features(cls, self.made_by(place)))
         if taken and not zeros:
@@ -142,7 +142,7 @@ class Initialisation(ExampleShapes, MethodExamples, TakenExamples):
         if called is None:
             return None
         given_to = [self.afresh(each) for each in called.given]
-        taken = next(filter(None, map(self.taken_from, given_to)), None)
+        taken = self.taken_from(given_to)
         if taken:
             raise _misses(place, taken)
         outer, self.before = self.before, []

@@ -79,7 +79,7 @@ class MemberLoops(Unnamed, Builders, LoopsWrittenOut):
         tensors = nodes.elements(listed)
         named = all(isinstance(one, cst.Name) and isinstance(self.kind_of(one), Tensor) for one in tensors)
         body = suites.suite_of(statement.body.body)
-        if not named or not tensors or not all(asks_of(one, each.value) for one in body):
+        if not named or not tensors or not all(_asks_of(one, each.value) for one in body):
             return None
         made: list[Statement] = [_line(None, nodes.expression("{t}.requires_grad_()", t=one)) for one in tensors]
         made.append(_line(listing, listed))
@@ -322,7 +322,7 @@ class _Items(cst.CSTTransformer):
         return self.scope.displayed(updated_node) if about else updated_node
 
 
-def asks_of(statement: Statement, name: str) -> bool:
+def _asks_of(statement: Statement, name: str) -> bool:
     """Whether a statement says of a tensor under a name that gradients are taken of it, and no more."""
     texts = (f"{name}.requires_grad = True", f"{name}.requires_grad_()", f"{name}.requires_grad_(True)")
     return isinstance(statement, cst.SimpleStatementLine) and nodes.code(statement).strip() in texts

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import libcst as cst
 
 from migrate import nodes, usage
@@ -28,9 +30,9 @@ class TakenExamples(Scope):
             scope = scope.outer
         return None
 
-    def taken_from(self, node: cst.CSTNode) -> str | None:
+    def taken_from(self, example: Sequence[Expr]) -> str | None:
         """The object that evaluating an example would change; None where it leaves all as it is."""
-        for call in usage.calls(node):
+        for call in (call for argument in example for call in usage.calls(argument)):
             receiver = call.func.value if isinstance(call.func, cst.Attribute) else None
             if nodes.dotted(call.func) == "next" and call.args and not isinstance(call.args[0].value, cst.Call):
                 return nodes.code(call.args[0].value)
