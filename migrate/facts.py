@@ -76,6 +76,8 @@ class FunctionFacts:
     makes_models: bool = False  # whether what it returns is a model of its own somewhere, which jit hashes
     takes_mode: bool = False  # whether it is told the mode of what it makes
     wants_mode: bool = False  # whether it makes layers that have a mode
+    # fields of the classes it makes parts for that it is told, since initial weights go by them -> their defaults
+    told: dict[str, cst.BaseExpression] = field(default_factory=dict)
     # class that calls it -> the initialisers that the class gives its layers
     initializers: dict[str, dict[str, dict[str, cst.BaseExpression]]] = field(default_factory=dict)
     found_initializers: dict[str, dict[str, dict[str, cst.BaseExpression]]] = field(default_factory=dict)

@@ -64,6 +64,12 @@ def model_weights(script: Script, cls: str) -> ModelWeights:
     return ModelWeights(_name(script, cls), tuple(collected.leaves), tuple(collected.unused), tuple(collected.ties))
 
 
+def surely_keeps_statistics(script: Script, cls: str) -> bool:
+    """Whether every model of the class keeps batch statistics, whatever its constructor is given."""
+    leaves = model_weights(script, cls).leaves
+    return any(leaf.flax.startswith("batch_stats/") and not leaf.optional for leaf in leaves)
+
+
 class _Collected:
     def __init__(self, script: Script) -> None:
         self.script = script

@@ -13,7 +13,7 @@ from migrate import nodes
 from migrate.constructed import ClassNode
 from migrate.diagnostics import Unsupported
 from migrate.facts import FunctionFacts
-from migrate.kinds import Kind, Model, Module
+from migrate.kinds import Function, Kind, Model, Module, Never
 from migrate.layers.layer import Layer
 from migrate.layers.table import TABLE
 from migrate.lowering.elements import kinds_in
@@ -60,18 +60,34 @@ class Builders(GivenParts):
         part = bool(self.cls) and (self.context == "setup" or INLINE in self.cls)
         if not part and not self.building and not self.holder:
             return {}
-        facts.builds = facts.builds or self.makes_modules(facts)
-        if not facts.builds:
+        if not facts.builds and not self.makes_modules(facts):
             return {}
+        if not facts.builds:
+            self.now_builds(facts)
         if self.holder:
             facts.makes_models = True
             facts.found_initializers[self.holder] = self.script.classes[self.holder].initializers
-            return {}
+            return self.told_to(facts)
         if part:
             self.own_built(facts)
         elif self.facts is not None:
             facts.found_initializers |= self.facts.initializers
-        return {"training": self.mode_expression(spelled(facts.qualname))} if facts.takes_mode else {}
+        mode = {"training": self.mode_expression(spelled(facts.qualname))} if facts.takes_mode else {}
+        return mode | self.told_to(facts)
+
+    def now_builds(self, facts: FunctionFacts) -> None:
+        """Has a function make parts of modules from here on: what it made were models until then."""
+        facts.builds = True
+        facts.returns = facts.returns if isinstance(facts.returns, Module) else Never()
+        made = [place for place, cls in self.script.places.items() if place.scope == facts.qualname and INLINE in cls]
+        for place in made:
+            self.script.classes.pop(self.script.places.pop(place), None)
+
+    def not_built_yet(self, node: Expr) -> bool:
+        """Whether this calls a builder that was not known as one when it was lowered."""
+        kind = self.kind_of(node.func) if isinstance(node, cst.Call) else None
+        facts = self.script.functions[kind.name] if isinstance(kind, Function) else None
+        return facts is not None and facts.builds and isinstance(facts.returns, Never)
 
     def own_built(self, facts: FunctionFacts) -> None:
         """What the layers of a builder do, this class does."""

@@ -24,7 +24,7 @@ from migrate.lowering.handed_over import HandedOver
 from migrate.lowering.host_initializers import HostInitializers
 from migrate.lowering.initialisation import Initialisation
 from migrate.lowering.scope import HOST_CONTEXTS, Scope
-from migrate.lowering.signatures import threaded_parameters, with_draws, with_mode
+from migrate.lowering.signatures import threaded_parameters, with_defaults, with_draws, with_mode
 from migrate.lowering.user_calls import UserCalls
 from migrate.machine import DECORATORS, REGISTRIES
 from migrate.nodes import Expr, Statement
@@ -99,7 +99,8 @@ class Functions(HostInitializers, HandedOver, Initialisation, UserCalls):
             for found, kind in inner.bound_attributes.items():
                 merge(attributes, found, kind)
         params = threaded_parameters(facts, node.params, inner.state_name)
-        params = with_draws(with_mode(params) if facts.takes_mode else params, facts.draws)
+        params = with_defaults(with_mode(params) if facts.takes_mode else params, facts.told)
+        params = with_draws(params, facts.draws)
         if self.given_with(facts.returns):  # it returns more than is written
             node = node.with_changes(returns=None)
         return self.rewritten(node.with_changes(params=params), body, defaults=self)

@@ -15,9 +15,9 @@ from migrate.facts import ClassFacts, FunctionFacts
 from migrate.kinds import UNKNOWN, Function, Model, Module, ModuleClass
 from migrate.layers.layer import Layer
 from migrate.layers.table import TABLE
-from migrate.lowering.scope import HOST_CONTEXTS, Scope
+from migrate.lowering.scope import HOST_CONTEXTS
+from migrate.lowering.told_fields import ToldFields
 from migrate.nodes import Expr
-from migrate.qualified import spelled
 from migrate.rules.rule import Value
 from migrate.script import layers_in
 from migrate.walking import every
@@ -26,7 +26,7 @@ _ROW = "torch.nn.Sequential"
 _CONTAINERS = ("torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict")
 
 
-class GivenParts(Scope):
+class GivenParts(ToldFields):
     """Arguments of constructors that are modules."""
 
     @property
@@ -34,15 +34,15 @@ class GivenParts(Scope):
         """Whether this is the body of a function that makes parts of modules."""
         return not self.cls and self.facts is not None and self.facts.builds
 
-    def given(self, node: Expr, cls: str) -> Value:
-        """An argument of the constructor of a class."""
+    def given(self, node: Expr, cls: str, call: cst.Call | None = None) -> Value:
+        """An argument of the constructor of a class, in that call where it is at hand."""
         if self.cls or self.building or self.context not in HOST_CONTEXTS:
             return self.expr(node)
-        outer, self.holder = self.holder, cls
+        outer, self.holder, self.holding = (self.holder, self.holding), cls, call
         try:
             value = self.expr(node)
         finally:
-            self.holder = outer
+            self.holder, self.holding = outer
         if isinstance(value.kind, Module):
             self.script.classes[cls].holds_parts = True
             if cls in self.script.half:
@@ -145,9 +145,7 @@ class GivenParts(Scope):
             holds = None if field in given else nodes.literal(defaults.get(field))
             if isinstance(asked, cst.IfExp) and isinstance(holds, bool):
                 asked = asked.body if holds else asked.orelse
-            if "self" in usage.loads(asked):
-                raise Unsupported("MIG204", f"{test} decides initial weights of what is given to {spelled(cls)}")
-            made |= {} if nodes.is_literal(asked, None) else {weight: asked}
+            made |= {} if nodes.is_literal(asked, None) else {weight: self.in_terms_told(cls, asked)}
         return made
 
 

@@ -19,8 +19,9 @@ from migrate.lowering.taken_examples import TakenExamples
 from migrate.nodes import Expr, Statement
 from migrate.qualified import is_chosen, options
 from migrate.rules.rule import Value
+from migrate.script import Script
 from migrate.states import BATCH_STATS, COUNT, CYCLE, GRADS, OPT_STATE, PARAMS, State
-from migrate.weights import weights_of
+from migrate.weights import surely_keeps_statistics, weights_of
 
 
 class Initialisation(ExampleShapes, MethodExamples, TakenExamples):
@@ -170,8 +171,7 @@ class Initialisation(ExampleShapes, MethodExamples, TakenExamples):
             stats = self.write(State(BATCH_STATS, place))
             made.append(nodes.statement("variables = {call}", call=call))
             taken = self.taken_weights(cls, nodes.name("variables"))
-            always = all(map(self.script.has_stats, options(cls)))
-            kept = nodes.expression('variables["batch_stats"]' if always else 'variables.get("batch_stats", {})')
+            kept = kept_statistics(self.script, cls)
             made.append(nodes.statement("{p}, {s} = {taken}, {kept}", p=params, s=stats, taken=taken, kept=kept))
         else:
             taken = self.taken_weights(cls, call)
@@ -269,3 +269,9 @@ class Initialisation(ExampleShapes, MethodExamples, TakenExamples):
 def _misses(place: Place, taken: str) -> Unsupported:
     """Declines an example that training would then miss."""
     return Unsupported("MIG402", f"an example for {place.name} would take from {taken} what training then misses")
+
+
+def kept_statistics(script: Script, cls: str) -> Expr:
+    """The batch statistics among the variables of a model, which may have none."""
+    always = all(surely_keeps_statistics(script, option) for option in options(cls))
+    return nodes.expression('variables["batch_stats"]' if always else 'variables.get("batch_stats", {})')

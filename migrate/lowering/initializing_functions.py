@@ -314,7 +314,8 @@ def completed(asked: Expr, otherwise: Expr | str) -> Expr:
         return asked
     if not otherwise:
         raise Unsupported("MIG204", f"initial weights depend on `{nodes.code(asked.test)}`")
-    return asked.with_changes(orelse=nodes.expression(otherwise) if isinstance(otherwise, str) else otherwise)
+    otherwise = nodes.expression(otherwise) if isinstance(otherwise, str) else otherwise
+    return otherwise if asked.body.deep_equals(otherwise) else asked.with_changes(orelse=otherwise)
 
 
 _BY_FANS = ("nn.initializers.xavier_uniform", "nn.initializers.variance_scaling")

@@ -112,15 +112,14 @@ class Layers(UserModules):
     def asked_for(self, layer: Layer, call: Call | None = None) -> dict[str, Expr]:
         """The initialisers that are asked for the layer being constructed: by `apply(init_fn)`, or by its path."""
         facts = self.script.classes.get(self.cls)
-        if facts is None and self.holder:
-            return self.initializers_outside(self.holder, layer)
-        if facts is None:
-            return self.built_initializers(layer)
-        asked = dict(facts.initializers.get(layer.torch, {}))
+        outside = self.initializers_outside(self.holder, layer) if self.holder else self.built_initializers(layer)
+        asked = dict(facts.initializers.get(layer.torch, {}) if facts is not None else outside)
         for weight in layer.weights:
             if weight.torch in asked and weight.initializer:
                 default = linen.initializer_default(weight.initializer, layer, call)
                 asked[weight.torch] = completed(asked[weight.torch], default)
+            if facts is None:
+                continue
             path = f"{self.making}.{weight.torch}"
             if self.making and weight.initializer:
                 facts.askable[path], facts.askable_as[path] = not weight.moves, weight.initializer

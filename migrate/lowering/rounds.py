@@ -369,7 +369,7 @@ def _fingerprint(script: Script, written: frozenset[int]) -> str:
         )
         parts.append(repr([(draw.name, nodes.code(draw.node)) for draw in facts.found_draws]))
         parts.append(f"{facts.builds} {facts.makes_models} {facts.takes_mode} {sorted(facts.initializers)}")
-        parts.append(f"{facts.entry_modes} {facts.exit_modes} {facts.local_key} {facts.seeds}")
+        parts.append(f"{facts.entry_modes} {facts.exit_modes} {facts.local_key} {facts.seeds} {sorted(facts.told)}")
     for name, facts in script.classes.items():
         parts.append(
             f"{name} {facts.attributes} {facts.children} {facts.renamed} {facts.ties} {facts.shared} {facts.own_trains}"

@@ -99,6 +99,7 @@ class Scope(Parts):
         self.heads: list[Environment] = []  # what was known where each loop around starts a turn, innermost last
         self.making = ""  # the path of the module that is being constructed: "self.fc", "self.net.2"
         self.holder = ""  # the class whose constructor is given what is being made outside of any
+        self.holding: cst.Call | None = None  # the call of that constructor, where what it is given is written in it
         self.walked: dict[str, str] = {}  # loop variables over all of a list of modules -> the path of the list
         self.put_first: dict[str, str] = {}  # names of modules of a constructor -> where it has put them first
         self.surely_called: set[str] = set()  # submodules that have surely been called by now

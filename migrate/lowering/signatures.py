@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import libcst as cst
 
 from migrate.facts import Draw, FunctionFacts
 from migrate.kinds import VANISHING
+from migrate.nodes import Expr
 from migrate.states import KEY, MODE, State
 
 
@@ -55,8 +56,13 @@ _NONE = cst.SimpleWhitespace("")
 
 def with_mode(params: cst.Parameters) -> cst.Parameters:
     """The parameters of a function that builds modules, with the mode of what it builds."""
-    mode = cst.Param(cst.Name("training"), default=cst.Name("False"), equal=cst.AssignEqual(_NONE, _NONE))
-    return _added(params, [mode])
+    return with_defaults(params, {"training": cst.Name("False")})
+
+
+def with_defaults(params: cst.Parameters, added: Mapping[str, Expr]) -> cst.Parameters:
+    """The parameters of a function with more that have a default."""
+    equal = cst.AssignEqual(_NONE, _NONE)
+    return _added(params, [cst.Param(cst.Name(name), default=value, equal=equal) for name, value in added.items()])
 
 
 def with_draws(params: cst.Parameters, draws: Sequence[Draw]) -> cst.Parameters:

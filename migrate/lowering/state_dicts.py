@@ -17,6 +17,7 @@ from migrate.kinds import DType, Items, Model, Place, Plain, Tensor, TorchName
 from migrate.layers.moves import Permute
 from migrate.lowering.binding import Binding
 from migrate.lowering.elements import DICT, WeightsByName
+from migrate.lowering.initialisation import kept_statistics
 from migrate.lowering.model_methods import ModelMethods
 from migrate.lowering.module_weights import CONSTANT, NEVER_MADE, UNSAVED
 from migrate.lowering.scope import HOST_CONTEXTS
@@ -142,7 +143,9 @@ class StateDicts(ModelMethods, Binding):
         params, stats = (self.write(State(what, kind.place)) for what in (PARAMS, BATCH_STATS))
         return [
             nodes.statement("variables = {made}", made=made),
-            nodes.statement('{p}, {s} = variables["params"], variables["batch_stats"]', p=params, s=stats),
+            nodes.statement(
+                '{p}, {s} = variables["params"], {kept}', p=params, s=stats, kept=kept_statistics(self.script, kind.cls)
+            ),
         ]
 
     # -- the table ----------------------------------------------------------------------------------------------------
@@ -197,17 +200,25 @@ class StateDicts(ModelMethods, Binding):
         return not renamed and not numbered and all(unused.reason in made for unused in weights.unused)
 
 
-_Rows = dict[str, tuple[str, tuple[int, ...] | None] | None]  # torch's name -> the path here, the order of the axes
+_Row = tuple[str, tuple[int, ...] | None]  # the path of a weight here, the order of its axes
+_Rows = dict[str, _Row | dict[int, _Row] | None]  # torch's name -> its row, by the number of axes where that decides
 
 
 def _rows(weights: ModelWeights, stats: bool) -> _Rows:
     """Where each weight of a model is. `stats`: it keeps batch statistics beside its parameters."""
-    rows: _Rows = {}
+    found: dict[str, dict[_Row, int]] = {}  # row -> the number of axes
     for leaf in weights.leaves:
         axes = leaf.moves[0].axes if len(leaf.moves) == 1 and isinstance(leaf.moves[0], Permute) else None
         if leaf.moves and axes is None:
             raise Unsupported("MIG306", f"{leaf.torch} of {weights.name} has another form in Flax")
-        rows[leaf.torch] = (leaf.flax if stats else leaf.flax.removeprefix("params/"), axes)
+        row = (leaf.flax if stats else leaf.flax.removeprefix("params/"), axes)
+        found.setdefault(leaf.torch, {})[row] = len(leaf.shape) if leaf.shape is not None else -1
+    rows: _Rows = {}
+    for name, ranks in found.items():
+        by_rank = {rank: row for row, rank in ranks.items()}
+        if len(ranks) > 1 and (len(by_rank) < len(ranks) or -1 in by_rank):
+            raise Unsupported("MIG306", f"{name} of {weights.name} is one weight or another in Flax")
+        rows[name] = by_rank if len(ranks) > 1 else next(iter(ranks))
     return rows
 
 
@@ -222,7 +233,9 @@ def _in_order(rows: Mapping[str, object]) -> list[str]:
     return names
 
 
-def _place(row: tuple[str, tuple[int, ...] | None] | None) -> str:
+def _place(row: _Row | dict[int, _Row] | None) -> str:
+    if isinstance(row, dict):
+        return f"{{{', '.join(f'{rank}: {_place(one)}' for rank, one in row.items())}}}"
     return "None" if row is None else f'("{row[0]}", {row[1]})'
 
 

@@ -89,7 +89,7 @@ class UserModules(OptionsByName, Builders, LayerWeights):
                 facts.extra_given.add(name)
             if facts.extras and (arg.star == "**" or (arg.keyword is not None and name not in facts.fields)):
                 raise Unsupported("MIG201", f"`{nodes.code(arg)}` for the **kwargs of {spelled(kind.cls)}")
-            value = self.usable(self.given(arg.value, kind.cls))
+            value = self.usable(self.given(arg.value, kind.cls, node))
             given = facts.given.setdefault(self.cls, {})
             for field in facts.fields if arg.star else [name] if name else []:
                 given.setdefault(field, set()).add(nodes.code(arg.value))
@@ -142,6 +142,8 @@ class UserModules(OptionsByName, Builders, LayerWeights):
         """What an argument of a module's constructor tells of a field. A field of this class that is handed on says no
         more than what this class was made with: nothing at first, where classes make each other or themselves."""
         facts = self.script.classes.get(self.cls)
+        if kind == UNKNOWN and self.not_built_yet(written):
+            return Never()
         own = facts is not None and self.context == "setup" and isinstance(written, cst.Name)
         if own and facts is not None and kind == UNKNOWN and nodes.code(written) in facts.fields:
             return facts.field_kinds.get(nodes.code(written), Never())

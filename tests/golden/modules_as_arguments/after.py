@@ -129,7 +129,7 @@ net = Net()
 key = jax.random.key(0)
 key, subkey = jax.random.split(key)
 variables = net.init(subkey, jnp.ones((2, 3, 8, 8)))
-params, batch_stats = variables["params"], variables["batch_stats"]
+params, batch_stats = variables["params"], variables.get("batch_stats", {})
 
 
 @jax.jit

@@ -195,7 +195,7 @@ def main():
     model = make_model()
     key, subkey = jax.random.split(key)
     variables = model.init(subkey, x)
-    params, batch_stats = variables["params"], variables["batch_stats"]
+    params, batch_stats = variables["params"], variables.get("batch_stats", {})
     optimizer = optax.sgd(0.1)
     opt_state = optimizer.init(params)
     for _ in range(5):
