@@ -39,6 +39,7 @@ _STANDARD = {
     "partial": "from functools import partial",
     "Path": "from pathlib import Path",
     "Any": "from typing import Any",
+    "NamedTuple": "from typing import NamedTuple",
 }
 THIRD_PARTY = {
     "nn": "import flax.linen as nn",

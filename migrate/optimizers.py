@@ -16,7 +16,8 @@ RUNNING = frozenset({"fused", "foreach", "capturable"})  # arguments that only s
 class OptimizerEntry:
     """`decay`: "coupled" where torch adds weight_decay * w to the gradient first, "own" where the template takes it,
     "chosen" where `decoupled_weight_decay` tells. `variants`: templates for where an argument is given, first come
-    first served; `flags` are arguments that must be literals."""
+    first served; `flags` are arguments that must be literals. `options`, of an optimizer of the user's own: arguments
+    that parameter groups may have of their own; empty for torch's, which have all."""
 
     torch: str
     signature: str
@@ -25,6 +26,7 @@ class OptimizerEntry:
     refuses: tuple[str, ...] = ()
     variants: tuple[tuple[str, str], ...] = ()
     flags: tuple[str, ...] = ("maximize",)
+    options: frozenset[str] = frozenset()
 
     @property
     def evaluates(self) -> bool:

@@ -10,6 +10,7 @@ from typing import TypeVar
 from migrate.constructed import ChoiceNode, ClassNode, LayerNode, ListNode, Node
 from migrate.facts import Averaged, ClassFacts, Example, FunctionFacts, SteppedUnder
 from migrate.kinds import Kind, Place
+from migrate.optimizers import OptimizerEntry
 from migrate.qualified import is_chosen, options
 from migrate.states import State
 
@@ -67,6 +68,8 @@ class Script:
     switched: dict[Place, set[bool]] = field(default_factory=dict)  # models frozen or not while the script runs
     updated: set[tuple[str, Place]] = field(default_factory=set)  # scopes, and models that they have trained by now
     finished: set[tuple[str, Place]] = field(default_factory=set)  # those of which all weights were frozen after that
+    own_optimizers: dict[str, OptimizerEntry] = field(default_factory=dict)  # optimizer classes of the script's own
+    injecting: dict[str, frozenset[str]] = field(default_factory=dict)  # of these: hyperparameters that change
     proportional: dict[Place, bool] = field(default_factory=dict)  # optimizer -> schedulers only scale its rates
     saved_whole: dict[str, set[str]] = field(default_factory=dict)  # classes of models saved as they are -> their modes
     whole_files: dict[str, str] = field(

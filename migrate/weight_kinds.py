@@ -18,6 +18,13 @@ class OptimizerGroups(Kind):
 
 
 @dataclass(frozen=True)
+class OwnOptimizer(Kind):
+    """An optimizer class of the user's own."""
+
+    cls: str
+
+
+@dataclass(frozen=True)
 class Parameters(Kind):
     """`model.parameters()` and the like: `named` for pairs of name and weight."""
 

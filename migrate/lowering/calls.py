@@ -40,7 +40,7 @@ class Calls(MethodCalls):
         name = self.torch_name(func)
         if name is not None:
             return self.torch_call(name, node)
-        by_name = self.maker_by_name(node) or self.chosen_optimizer(node)
+        by_name = self.maker_by_name(node) or self.of_own_class(node) or self.chosen_optimizer(node)
         if by_name is not None:
             return by_name
         if nodes.dotted(func) in ("TypeVar", "typing.TypeVar"):

@@ -35,6 +35,7 @@ from migrate.lowering.inheritance import FRAMEWORK
 from migrate.lowering.keyword_fields import KeywordFields
 from migrate.lowering.layer_subclasses import LayerSubclasses
 from migrate.lowering.names_of_flax import refuse_names_of_flax
+from migrate.lowering.own_optimizers import OPTIMIZER, OwnOptimizers
 from migrate.lowering.registered_settings import RegisteredSettings
 from migrate.lowering.sequential_subclasses import SEQUENTIAL, as_module
 from migrate.lowering.setup import own_fields
@@ -48,7 +49,7 @@ from migrate.states import MODE_IS_A_FIELD, MODES
 _FOREIGN = Plain("imported")  # of another package, or a class that inherits from one of those
 
 
-class Classes(LayerSubclasses, WeightMethods, CustomGradients, RegisteredSettings, KeywordFields):
+class Classes(LayerSubclasses, WeightMethods, CustomGradients, OwnOptimizers, RegisteredSettings, KeywordFields):
     """Definitions of classes."""
 
     def statement_ClassDef(self, node: cst.ClassDef) -> list[Statement]:
@@ -61,6 +62,8 @@ class Classes(LayerSubclasses, WeightMethods, CustomGradients, RegisteredSetting
             return [self.module_class(node, base)]
         if bases and bases[0] == AUTOGRAD_FUNCTION:
             return [self.custom_gradient(node)]
+        if bases and bases[0] in OPTIMIZER:
+            return self.own_optimizer(node)
         if any(self.is_foreign_module(arg.value, node) for arg in node.bases if arg.keyword is None):
             told = ", ".join(nodes.code(arg.value) for arg in node.bases if arg.keyword is None)
             raise Unsupported("MIG201", f"{node.name.value} inherits from {told}: what that adds is not known")

@@ -18,7 +18,10 @@ from migrate.nodes import Expr
 from migrate.optimizers import OPTIMIZERS, OptimizerEntry
 from migrate.rules.rule import Call, Value, signature
 from migrate.states import COUNT, OPT_STATE, State
-from migrate.weight_kinds import OptimizerGroups, StateDict
+from migrate.weight_kinds import OptimizerGroups, OwnOptimizer, StateDict
+
+# Hyperparameters that change while a script trains, as optax calls them: what they are part of in torch.
+_INJECTED = {"learning_rate": "lr", "b1": "betas"}
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,18 @@ class Optimizers(Schedules, ParameterGroups):
     def optimizer(self, name: str, node: cst.Call) -> Value:
         """A torch optimizer: its optax form. The place is filled in where it is assigned."""
         made = self.optimizer_made(name, node)
+        return self.with_rates(made.node, [made])
+
+    def of_own_class(self, node: cst.Call) -> Value | None:
+        """An optimizer of a class of the user's own; None for other calls."""
+        kind = self.kind_of(node.func)
+        if not isinstance(kind, OwnOptimizer):
+            return None
+        entry = self.script.own_optimizers[kind.cls]
+        made = self.optimizer_of_entry(entry, node)
+        if made.injected:
+            changing = {_INJECTED.get(name, name) for name in made.injected}
+            self.script.injecting[kind.cls] = self.script.injecting.get(kind.cls, frozenset()) | changing
         return self.with_rates(made.node, [made])
 
     def with_rates(self, node: Expr, options: Sequence[MadeOptimizer]) -> Value:
@@ -64,12 +79,17 @@ class Optimizers(Schedules, ParameterGroups):
         entry = OPTIMIZERS.get(name)
         if entry is None:
             raise Unsupported("MIG301", name)
+        return self.optimizer_of_entry(entry, node)
+
+    def optimizer_of_entry(self, entry: OptimizerEntry, node: cst.Call) -> MadeOptimizer:
+        """What a call of an optimizer class makes."""
+        name = entry.torch
         source, rest = _parameters(name, node)
         call = self.bind_call(name, signature(entry.signature.partition(", ")[2]), rest)
         for flag in entry.flags:
             call.only(flag, True, False, None)
         decay = nodes.literal(call.node("weight_decay")) if "weight_decay" in call.defaults else 0
-        grouped = self.grouped(name, source, decays=decay != 0)
+        grouped = self.grouped(name, source, decays=decay != 0 or bool(entry.options))
         self.script.momenta[self.pending_place] = _momentum(call)
         if entry.evaluates:
             call.only("line_search_fn", None, "strong_wolfe")
@@ -124,7 +144,7 @@ class Optimizers(Schedules, ParameterGroups):
         """The arguments of an optimizer for one of its groups."""
         bound = dict(call.bound)
         for key, written in options.items():
-            if key not in call.defaults and key != "lr":
+            if (key not in call.defaults and key != "lr") or (entry.options and key not in entry.options):
                 raise Unsupported("MIG302", f"{entry.torch}: {key} of a parameter group")
             value = self.expr(written)
             if key == "lr" and rate is not None:

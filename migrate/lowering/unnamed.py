@@ -18,6 +18,7 @@ from migrate.machine import WRAPPERS
 from migrate.nodes import Expr, Statement
 from migrate.optimizers import COMPOSED, OPTIMIZERS, SCHEDULES
 from migrate.qualified import spelled
+from migrate.weight_kinds import OwnOptimizer
 
 
 class Unnamed(Scope):
@@ -135,7 +136,7 @@ class Unnamed(Scope):
             node = node.func.value
         if not isinstance(node, cst.Call):
             return False
-        if isinstance(self.kind_of(node.func), ModuleClass) or self.made_there(node):
+        if isinstance(self.kind_of(node.func), ModuleClass | OwnOptimizer) or self.made_there(node):
             return True
         name = self.torch_name(node.func) or ""
         layer = name == "torch.nn.Sequential" or (name in TABLE and bool(TABLE[name].weights))
@@ -143,7 +144,9 @@ class Unnamed(Scope):
 
     def optimizes(self, node: Expr) -> bool:
         """Whether an expression is an optimizer that is just made."""
-        return isinstance(node, cst.Call) and self.torch_name(node.func) in OPTIMIZERS
+        if not isinstance(node, cst.Call):
+            return False
+        return self.torch_name(node.func) in OPTIMIZERS or isinstance(self.kind_of(node.func), OwnOptimizer)
 
     def made_there(self, node: Expr) -> list[Kind]:
         """What a function of the user's returns, where models and optimizers are in it that it has made."""

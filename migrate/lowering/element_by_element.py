@@ -1,0 +1,77 @@
+"""What a step of an optimizer may do with a parameter whose axes Flax has in another order than torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+
+import libcst as cst
+
+from migrate import nodes, suites, usage
+from migrate.diagnostics import Unsupported
+from migrate.kinds import Function
+from migrate.lowering.scope import Scope
+from migrate.nodes import Expr, Statement
+from migrate.rules.catalogue import RULES
+from migrate.walking import every
+
+_ELEMENTWISE = frozenset((
+    "add", "sub", "subtract", "mul", "multiply", "div", "divide", "true_divide", "addcmul", "addcdiv", "lerp", "where",
+    "maximum", "minimum", "fmax", "fmin", "copy", "zero", "fill", "masked_fill", "float", "to", "type_as", "zeros_like",
+    "ones_like", "full_like", "empty_like", "clone", "detach", "ge", "gt", "le", "lt", "eq", "ne", "greater", "less",
+    "logical_and", "logical_or", "logical_not",
+))  # fmt: skip
+_NUMBERS = frozenset(("max", "min", "abs", "float", "int", "pow", "round"))
+_OF_ALL = frozenset(("norm", "sum", "mean", "max", "min", "std", "var", "numel", "nelement", "prod", "item"))
+_SHAPED = frozenset(("shape", "T", "mT", "H", "ndim"))
+
+
+def refuse_axes(scope: Scope, name: str, body: Sequence[Statement], numbers: Set[str]) -> None:
+    """Declines a step in which the order of the axes matters. numbers: names of hyperparameters."""
+    for statement in body:
+        for call in usage.calls(statement):
+            if not _allowed(scope, name, call, numbers):
+                raise _refused(name, call)
+        for node in every(statement, cst.Attribute):
+            if node.attr.value in _SHAPED:
+                raise _refused(name, node)
+        for node in every(statement, cst.Subscript):
+            if nodes.dotted(node.value) not in numbers:
+                raise _refused(name, node)
+        for node in every(statement, cst.BinaryOperation):
+            if isinstance(node.operator, cst.MatrixMultiply):
+                raise _refused(name, node)
+
+
+def _refused(name: str, node: Expr) -> Unsupported:
+    return Unsupported(
+        "MIG201", f"{name} inherits from Optimizer, and {nodes.code(node)} depends on the axes of a parameter"
+    )
+
+
+def _allowed(scope: Scope, name: str, call: cst.Call, numbers: Set[str]) -> bool:
+    torch = scope.torch_name(call.func)
+    path = nodes.dotted(call.func) or ""
+    if torch is None and path in _NUMBERS:
+        return True
+    if torch is None and path.partition(".")[0] in ("math", "np", "numpy") and path.count(".") == 1:
+        return all(_is_number(arg.value) for arg in call.args) or path.startswith("math.")
+    kind = scope.kind_of(call.func)
+    if isinstance(kind, Function):
+        node = scope.script.functions[kind.name].node
+        refuse_axes(scope.in_file_of(kind.name), name, suites.suite_of(node.body.body), numbers)
+        return True
+    api = torch or (f"Tensor.{call.func.attr.value}" if isinstance(call.func, cst.Attribute) else "")
+    method = api.rpartition(".")[2].rstrip("_")
+    rule = RULES.get(api) or RULES.get(api.rstrip("_"))
+    if method in _ELEMENTWISE or (rule is not None and rule.elementwise):
+        return True
+    if method in _OF_ALL:
+        given = call.args if torch is None else call.args[1:]
+        between = torch is not None and method in ("max", "min") and len(given) == 1
+        named = {arg.keyword.value for arg in given if arg.keyword is not None}
+        return between or (named <= {"p", "ord"} and (not given or (method == "norm" and len(given) == 1)))
+    return False
+
+
+def _is_number(node: Expr) -> bool:
+    return isinstance(nodes.literal(node), int | float)

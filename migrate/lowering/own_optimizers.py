@@ -1,0 +1,224 @@
+"""Optimizer classes of the user's own: functions that make an `optax.GradientTransformation`.
+
+What torch changes in place, the update gives back: the new state, and for the weights their change. Where a step only
+adds to a weight, that is what it adds; else the difference to the weight as it was, from which `optax.apply_updates`
+makes the new weight again: the same float, as long as neither is more than twice the other (Sterbenz), and half a
+spacing of the larger one otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import libcst as cst
+
+from migrate import layouts, nodes, suites, usage
+from migrate.facts import FunctionFacts
+from migrate.kinds import UNKNOWN, Items, Kind, Number, Plain, Tensor
+from migrate.lowering.element_by_element import refuse_axes
+from migrate.lowering.functions import Functions
+from migrate.nodes import Expr, Statement
+from migrate.optimizer_classes import Entry, OptimizerClass, read
+from migrate.optimizer_numbers import on_arrays
+from migrate.optimizers import OptimizerEntry
+from migrate.qualified import inside
+from migrate.walking import every
+from migrate.weight_kinds import OwnOptimizer
+
+OPTIMIZER = ("torch.optim.Optimizer", "torch.optim.optimizer.Optimizer")
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A step of one parameter: its lowered body, and what it gives for the weight: its change, or (`changed` False) the
+    new one."""
+
+    body: list[Statement]
+    given: Expr
+    is_change: bool
+
+
+class OwnOptimizers(Functions):
+    """Definitions of optimizers."""
+
+    def own_optimizer(self, node: cst.ClassDef) -> list[Statement]:
+        """An optimizer class as its state, and a function that makes the transformation."""
+        found = read(node)
+        qualname = inside(self.unit.scope, found.name)
+        self.env.kinds[found.name] = OwnOptimizer(qualname)
+        self.script.own_optimizers[qualname] = _entry(found)
+        injected = self.script.injecting.get(qualname, frozenset())
+        params = cst.ensure_type(cst.parse_statement("def f(): pass"), cst.FunctionDef).with_changes(
+            name=cst.Name(found.name), params=found.params
+        )
+        maker = self.function_scope(self._facts_of(f"{qualname}.__init__", params))
+        for parameter in (*found.params.params, *found.params.kwonly_params):
+            changing = parameter.name.value in injected
+            maker.env.kinds[parameter.name.value] = Tensor("float", 0) if changing else _kind(parameter)
+        head = maker.suite([each for each in found.head if not _checks(each, injected)])
+        kinds = {name: maker.env.kinds.get(name, UNKNOWN) for name in found.hyperparameters}
+        step = self._step_of_one(found, kinds, f"{qualname}.step")
+        state = self.unit.own(f"{found.name}State")
+        made: list[Statement] = []
+        if found.entries or found.counter is not None:
+            fields = [f"{found.counter.key}: jax.Array"] if found.counter is not None else []
+            fields += [f"{entry.key}: optax.Params" for entry in found.entries]
+            lines = "".join(f"    {each}\n" for each in fields)
+            made += nodes.statements(f"class {state}(NamedTuple):\n{lines}")
+        start = self._start(found, kinds, state)
+        body = [*head, *(_apart(start) if head else start), self._update_of_all(found, step, state)]
+        body += _apart(nodes.statements("return optax.GradientTransformation(init, update)"))
+        function = self.rewritten(params, body, defaults=self)
+        blank = [cst.EmptyLine(indent=False)] * (2 if made else 0)
+        made.append(function.with_changes(leading_lines=blank))
+        return suites.with_comments(made, node)
+
+    def _facts_of(self, qualname: str, node: cst.FunctionDef) -> FunctionFacts:
+        facts = self.script.functions.setdefault(qualname, FunctionFacts(node, qualname, self.scope))
+        facts.node = node
+        return facts
+
+    def _of_arrays(self, qualname: str, kinds: dict[str, Kind], parameters: Sequence[str]) -> Functions:
+        """A scope for a function of arrays, inside of what makes the optimizer."""
+        inner = self.function_scope(self._facts_of(qualname, suites.function("step", parameters, [])))
+        inner.context = "region"
+        inner.env.kinds |= kinds | {name: Tensor("float") for name in parameters}
+        inner.env.shared.clear()
+        return inner
+
+    def _step_of_one(self, found: OptimizerClass, kinds: dict[str, Kind], qualname: str) -> _Step:
+        names = [found.weight, found.grad, *(entry.name for entry in found.entries)]
+        inner = self._of_arrays(qualname, kinds, names)
+        if found.counter is not None:
+            inner.env.kinds[found.counter.name] = Tensor("int", 0)
+        refuse_axes(inner, found.name, found.body, found.hyperparameters)
+        traced = {name for name, kind in inner.env.kinds.items() if isinstance(kind, Tensor)}
+        return _as_change(inner.suite(on_arrays(found.body, traced)), found.weight, self.unit.own("change"))
+
+    def _start(self, found: OptimizerClass, kinds: dict[str, Kind], state: str) -> list[Statement]:
+        """`init`, which makes the state for all parameters at once."""
+        first = []
+        if found.counter is not None:
+            first.append(f"{found.counter.key}=jnp.zeros([], jnp.int32)")
+        for entry in found.entries:
+            first.append(f"{entry.key}={self._started(found, kinds, entry)}")
+        made = f"{state}({', '.join(first)})" if first else "optax.EmptyState()"
+        return nodes.statements(f"def init(params):\n    return {made}\n")
+
+    def _started(self, found: OptimizerClass, kinds: dict[str, Kind], entry: Entry) -> str:
+        inner = self._of_arrays(f"{found.name}.init", kinds, [found.weight])
+        written = nodes.substituted(entry.first, {})
+        refuse_axes(inner, found.name, [cst.SimpleStatementLine([cst.Expr(written)])], found.hyperparameters)
+        value = nodes.code(layouts.first(inner.expr(written)))
+        taken = {f"jnp.zeros_like({found.weight})": "jnp.zeros_like", f"jnp.ones_like({found.weight})": "jnp.ones_like"}
+        taken[found.weight] = "jnp.copy"  # an array of its own, as the step gives the memory of both away
+        return f"jax.tree.map({taken.get(value, f'lambda {found.weight}: {value}')}, params)"
+
+    def _update_of_all(self, found: OptimizerClass, step: _Step, state: str) -> Statement:
+        """`update`, for all parameters."""
+        body: list[Statement] = []
+        new = [entry.name for entry in found.entries]
+        kept = list(new)
+        if found.counter is not None:
+            counter = found.counter
+            plus = " + 1" if found.counts_first else ""
+            body += nodes.statements(f"{counter.name} = state.{counter.key}{plus}")
+            kept.insert(0, counter.name if found.counts_first else f"{counter.name} + 1")
+        trees = {found.weight: "params", found.grad: "grads"}
+        trees |= {entry.name: f"state.{entry.key}" for entry in found.entries}
+        read = set(usage.loads([*step.body, nodes.statement("{x}", x=step.given)]))
+        if found.weight not in read:
+            del trees[found.weight]
+        one = self.unit.own("update_param")
+        given = nodes.bare_tuple([step.given, *map(nodes.name, new)])
+        inner = [*step.body, nodes.statement("return {x}", x=given)]
+        function = suites.function(one, list(trees), inner)
+        body.append(function.with_changes(leading_lines=[suites.BLANK]) if body else function)
+        mapped = f"jax.tree.map({one}, {', '.join(trees.values())})"
+        result = "updates" if step.is_change else "new_params"
+        whole = next(iter(trees.values()))
+        if new:
+            stepped = self.unit.own("stepped")
+            apart = f"jax.tree.transpose(jax.tree.structure({whole}), None, {stepped})"
+            body += _apart(nodes.statements(f"{stepped} = {mapped}\n{', '.join([result, *new])} = {apart}"))
+        else:
+            body += _apart(nodes.statements(f"{result} = {mapped}"))
+        if not step.is_change:
+            body += nodes.statements("updates = jax.tree.map(jnp.subtract, new_params, params)")
+        after = f"{state}({', '.join(kept)})" if kept else "state"
+        body += nodes.statements(f"return updates, {after}")
+        made = suites.function("update", ["grads", "state", "params=None" if whole == "grads" else "params"], body)
+        return made.with_changes(leading_lines=[suites.BLANK])
+
+
+def _apart(statements: list[Statement]) -> list[Statement]:
+    """Statements after a blank line."""
+    return [statements[0].with_changes(leading_lines=[suites.BLANK]), *statements[1:]]
+
+
+def _entry(found: OptimizerClass) -> OptimizerEntry:
+    """What is told of torch's own optimizers, of this one."""
+    params = [*found.params.params, *found.params.kwonly_params]
+    text = ", ".join(["params", *(nodes.code(_bare(each)) for each in params)])
+    holes = []
+    for number, each in enumerate(params):
+        name = each.name.value
+        default = f"?{nodes.code(each.default)}" if each.default is not None else ""
+        plain = number == 0 and name == "lr"
+        holes.append(f"{{{name}}}" if plain else f"{name}={{{name}{default if '{' not in default else ''}}}")
+    return OptimizerEntry(
+        found.name, text, f"{found.name}({', '.join(holes)})", decay="own", flags=(), options=found.options
+    )
+
+
+def _bare(parameter: cst.Param) -> cst.Param:
+    return parameter.with_changes(annotation=None, comma=cst.MaybeSentinel.DEFAULT, equal=cst.MaybeSentinel.DEFAULT)
+
+
+def _kind(parameter: cst.Param) -> Kind:
+    """What a hyperparameter is, as its default value tells."""
+    default = nodes.literal(parameter.default)
+    if isinstance(default, tuple):
+        return Items(tuple(Number() for _ in default), type="tuple")
+    if isinstance(default, str):
+        return Plain("str")
+    if default is None:
+        return UNKNOWN
+    return Items(None, Number(), "tuple") if "uple" in nodes.annotation(parameter) else Number()
+
+
+def _checks(statement: Statement, names: frozenset[str]) -> bool:
+    """Whether a statement raises an error for some values of hyperparameters that jit does not know."""
+    raising = isinstance(statement, cst.If | cst.Assert) and any(every(statement, (cst.Raise, cst.Assert)))
+    return raising and bool(names & set(usage.loads(statement)))
+
+
+def _as_change(body: list[Statement], weight: str, change: str) -> _Step:
+    """A step that adds to the weight once, and no longer reads it then, as that change."""
+    stores = usage.stores(body)
+    at = next((number for number, each in enumerate(body) if weight in usage.stores(each)), None)
+    added = _added(body[at], weight) if at is not None and stores.count(weight) == 1 else None
+    if at is None or added is None or weight in usage.loads(body[at + 1 :]):
+        return _Step(body, nodes.name(weight), False)
+    before, after = body[:at], body[at + 1 :]
+    if set(usage.loads(added)) & set(usage.stores(after)):
+        line = nodes.statement(f"{change} = {{added}}", added=added)
+        return _Step([*before, suites.commented(line, body[at]), *after], nodes.name(change), True)
+    return _Step([*before, *suites.with_comments(after, body[at])], added, True)
+
+
+def _added(statement: Statement, weight: str) -> Expr | None:
+    """What `w = w + x` adds; None for other statements."""
+    small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
+    if isinstance(small, cst.AugAssign) and nodes.dotted(small.target) == weight:
+        operator, value = type(small.operator).__name__.removesuffix("Assign"), small.value
+    elif isinstance(small, cst.Assign) and isinstance(small.value, cst.BinaryOperation):
+        if nodes.dotted(small.value.left) != weight or nodes.dotted(small.targets[0].target) != weight:
+            return None
+        operator, value = type(small.value.operator).__name__, small.value.right
+    else:
+        return None
+    if operator not in ("Add", "Subtract") or weight in usage.loads(value):
+        return None
+    return nodes.expression("-{x}", x=value) if operator == "Subtract" else nodes.bare(value)

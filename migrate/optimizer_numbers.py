@@ -1,0 +1,74 @@
+"""Numbers of a step that jit does not know: how many steps there were, a rate that changes, a norm.
+
+In torch they are Python's, which `math` takes; in the output they are arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+
+import libcst as cst
+
+from migrate import nodes, usage
+from migrate.nodes import Expr, Statement
+from migrate.walking import every
+
+_FUNCTIONS = ("sqrt", "exp", "log", "cos", "sin", "tanh", "floor", "ceil", "log2", "log10")
+_MODULES = ("math", "np", "numpy")
+
+
+def on_arrays(body: Sequence[Statement], traced: Set[str]) -> list[Statement]:
+    """A step that works on arrays: what it computes of the `traced` names with Python's functions, it computes with
+    torch's."""
+    known = set(traced)
+    while True:
+        found = {
+            name
+            for small in every(cst.Module(list(body)), (cst.Assign, cst.AugAssign, cst.AnnAssign))
+            if small.value is not None and known & set(usage.loads(small.value))
+            for name in usage.stores(cst.SimpleStatementLine([small]))
+        }
+        if found <= known:
+            return [nodes.visited(each, _OnArrays(known)) for each in body]
+        known |= found
+
+
+class _OnArrays(cst.CSTTransformer):
+    """Calls of Python's functions as those of torch's, where an argument is an array."""
+
+    def __init__(self, traced: Set[str]) -> None:
+        super().__init__()
+        self.traced = traced
+
+    def leave_SimpleStatementLine(
+        self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
+    ) -> cst.SimpleStatementLine:
+        """`x.copy_(torch.maximum(x, y))`, as `out=x` says it, binds x again."""
+        small = updated_node.body[0]
+        call = small.value if isinstance(small, cst.Expr) and isinstance(small.value, cst.Call) else None
+        if call is None or not isinstance(call.func, cst.Attribute) or call.func.attr.value != "copy_":
+            return updated_node
+        made, target = call.args[0].value, call.func.value
+        of_itself = isinstance(made, cst.Call) and any(arg.value.deep_equals(target) for arg in made.args)
+        if not of_itself or not isinstance(target, cst.Name):
+            return updated_node
+        return updated_node.with_changes(body=[cst.Assign([nodes.target(target)], made)])
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> Expr:
+        path = nodes.dotted(updated_node.func) or ""
+        values = [arg.value for arg in updated_node.args]
+        if isinstance(updated_node.func, cst.Attribute) and updated_node.func.attr.value == "item" and not values:
+            return updated_node.func.value
+        if not self.traced & set(usage.loads(values)):
+            return updated_node
+        if path == "float" and len(values) == 1:
+            return nodes.parenthesized(values[0])
+        if path in ("max", "min") and len(values) == 2:
+            return updated_node.with_changes(func=nodes.expression(f"torch.{path}imum"))
+        module, _, function = path.rpartition(".")
+        if module in _MODULES and function in _FUNCTIONS:
+            return updated_node.with_changes(func=nodes.expression(f"torch.{function}"))
+        if path == "math.pow" and len(values) == 2:
+            made = nodes.expression("{x} ** {n}", x=values[0], n=values[1])
+            return nodes.parenthesized(made)
+        return updated_node

@@ -1,0 +1,263 @@
+"""Optimizer classes of the user's own: ten steps in both frameworks, from the same weights."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from migrate.pipeline import convert
+from migrate.source import parse
+from tests.conformance.test_training_forms import EXACT, HEAD, LOOP, trained
+
+IMPORTS = "import math\nfrom torch.optim.optimizer import Optimizer\n"
+
+LION = '''
+
+class Lion(Optimizer):
+    """Evolved sign momentum."""
+
+    def __init__(self, params, lr=1e-4, betas=(0.9, 0.99), weight_decay=0.0):
+        if not 0.0 <= lr:
+            raise ValueError("Invalid learning rate: {}".format(lr))
+        defaults = dict(lr=lr, betas=betas, weight_decay=weight_decay)
+        super().__init__(params, defaults)
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                p.data.mul_(1 - group["lr"] * group["weight_decay"])
+                grad = p.grad
+                state = self.state[p]
+                if len(state) == 0:
+                    state["exp_avg"] = torch.zeros_like(p)
+                exp_avg = state["exp_avg"]
+                beta1, beta2 = group["betas"]
+                update = exp_avg * beta1 + grad * (1 - beta1)
+                p.add_(update.sign_(), alpha=-group["lr"])
+                exp_avg.mul_(beta2).add_(grad, alpha=1 - beta2)
+        return loss
+
+
+'''
+
+ADAM = '''
+
+class AdamW(torch.optim.Optimizer):
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2, amsgrad=False):
+        if lr < 0.0:
+            raise ValueError(f"Invalid learning rate: {lr}")
+        if not 0.0 <= betas[0] < 1.0:
+            raise ValueError("Invalid beta parameter at index 0: {}".format(betas[0]))
+        defaults = dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad)
+        super(AdamW, self).__init__(params, defaults)
+
+    def __setstate__(self, state):
+        super(AdamW, self).__setstate__(state)
+        for group in self.param_groups:
+            group.setdefault("amsgrad", False)
+
+    def step(self, closure=None):
+        """Performs a single optimization step."""
+        loss = None
+        if closure is not None:
+            loss = closure()
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                # Perform stepweight decay
+                p.data.mul_(1 - group["lr"] * group["weight_decay"])
+                # Perform optimization step
+                grad = p.grad.data
+                if grad.is_sparse:
+                    raise RuntimeError("AdamW does not support sparse gradients")
+                amsgrad = group["amsgrad"]
+                state = self.state[p]
+                # State initialization
+                if len(state) == 0:
+                    state["step"] = 0
+                    # Exponential moving average of gradient values
+                    state["exp_avg"] = torch.zeros_like(p.data)
+                    # Exponential moving average of squared gradient values
+                    state["exp_avg_sq"] = torch.zeros_like(p.data, memory_format=torch.preserve_format)
+                    if amsgrad:
+                        state["max_exp_avg_sq"] = torch.zeros_like(p.data)
+                exp_avg, exp_avg_sq = state["exp_avg"], state["exp_avg_sq"]
+                if amsgrad:
+                    max_exp_avg_sq = state["max_exp_avg_sq"]
+                beta1, beta2 = group["betas"]
+                state["step"] += 1
+                bias_correction1 = 1 - beta1 ** state["step"]
+                bias_correction2 = 1 - beta2 ** state["step"]
+                # Decay the first and second moment running average coefficient
+                exp_avg.mul_(beta1).add_(grad, alpha=1 - beta1)
+                exp_avg_sq.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
+                if amsgrad:
+                    # Maintains the maximum of all 2nd moment running avg. till now
+                    torch.max(max_exp_avg_sq, exp_avg_sq, out=max_exp_avg_sq)
+                    denom = (max_exp_avg_sq.sqrt() / math.sqrt(bias_correction2)).add_(group["eps"])
+                else:
+                    denom = (exp_avg_sq.sqrt() / math.sqrt(bias_correction2)).add_(group["eps"])
+                step_size = group["lr"] / bias_correction1
+                p.data.addcdiv_(exp_avg, denom, value=-step_size)
+        return loss
+
+
+'''
+
+MOMENTUM = """
+
+class Momentum(optim.Optimizer):
+    def __init__(self, params, lr, momentum=0.9, weight_decay=0, nesterov=True):
+        self.nesterov = nesterov
+        super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
+
+    def step(self):
+        with torch.no_grad():
+            for group in self.param_groups:
+                lr = group["lr"]
+                momentum, wd = group["momentum"], group["weight_decay"]
+                for p in group["params"]:
+                    if p.grad is not None:
+                        g = p.grad
+                        if wd != 0:
+                            g = g.add(p, alpha=wd)
+                        if "velocity" not in self.state[p]:
+                            self.state[p]["velocity"] = torch.zeros_like(g)
+                        v = self.state[p]["velocity"]
+                        v = momentum * v + g
+                        self.state[p]["velocity"] = v
+                        p -= lr * (g + momentum * v if self.nesterov else v)
+
+
+"""
+
+PLAIN = '''
+
+class Descent(optim.Optimizer):
+    """No state at all."""
+
+    def __init__(self, params, lr=0.1, clip=1.0):
+        super().__init__(params, defaults={"lr": lr})
+        self.clip = clip
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for param in filter(lambda p: p.grad is not None, group["params"]):
+                param.sub_(param.grad.clamp(-self.clip, self.clip), alpha=group["lr"])
+
+
+'''
+
+LARS = """
+
+class LARS(optim.Optimizer):
+    def __init__(self, params, lr=0.1, momentum=0.9, weight_decay=1e-2, eta=0.01):
+        defaults = dict(lr=lr, momentum=momentum, weight_decay=weight_decay, eta=eta)
+        super().__init__(params, defaults)
+
+    @torch.no_grad()
+    def step(self):
+        for g in self.param_groups:
+            for p in g["params"]:
+                dp = p.grad
+                if dp is None:
+                    continue
+                dp = dp.add(p, alpha=g["weight_decay"])
+                param_norm = torch.norm(p)
+                update_norm = torch.norm(dp)
+                one = torch.ones_like(param_norm)
+                q = torch.where(
+                    param_norm > 0.0,
+                    torch.where(update_norm > 0, g["eta"] * param_norm / update_norm, one),
+                    one,
+                )
+                dp = dp.mul(q)
+                param_state = self.state[p]
+                if "mu" not in param_state:
+                    param_state["mu"] = torch.zeros_like(p)
+                mu = param_state["mu"]
+                mu.mul_(g["momentum"]).add_(dp)
+                p.add_(mu, alpha=-g["lr"])
+
+
+"""
+
+GROUPS = """optimizer = CLASS([
+    {"params": model.features.parameters(), "lr": 0.02},
+    {"params": [*model.norm.parameters(), *model.head.parameters()]},
+], lr=0.05)
+"""
+SCHEDULED = "scheduler = optim.lr_scheduler.StepLR(optimizer, 3, gamma=0.5)\n" + LOOP + "    scheduler.step()\n"
+
+
+def of(cls: str, text: str, arguments: str, loop: str = LOOP) -> str:
+    """A script with an optimizer class, made of all parameters."""
+    return f"{IMPORTS}{text}optimizer = {cls}(model.parameters(), {arguments})\n{loop}"
+
+
+FORMS = {
+    "lion": of("Lion", LION, "lr=0.01, weight_decay=0.1"),
+    "lion with other betas": of("Lion", LION, "lr=0.01, betas=(0.5, 0.7)"),
+    "lion with a scheduler": of("Lion", LION, "lr=0.02, weight_decay=0.1", SCHEDULED),
+    "lion of two groups": IMPORTS + LION + GROUPS.replace("CLASS", "Lion") + LOOP,
+    "lion of two groups with a scheduler": IMPORTS + LION + GROUPS.replace("CLASS", "Lion") + SCHEDULED,
+    "adamw": of("AdamW", ADAM, "lr=0.05, weight_decay=0.2"),
+    "adamw with amsgrad": of("AdamW", ADAM, "lr=0.05, betas=(0.3, 0.5), amsgrad=True"),
+    "adamw of two groups": IMPORTS + ADAM + GROUPS.replace("CLASS", "AdamW") + LOOP,
+    "adamw with a scheduler": of("AdamW", ADAM, "lr=0.05", SCHEDULED),
+    "adamw whose rate a loop sets": of("AdamW", ADAM, "lr=0.05").replace(
+        "    optimizer.zero_grad",
+        "    for group in optimizer.param_groups:\n        group['lr'] = 0.05 / (step + 1)\n    optimizer.zero_grad",
+    ),
+    "momentum": of("Momentum", MOMENTUM, "0.05, weight_decay=0.1"),
+    "momentum with a scheduler": of("Momentum", MOMENTUM, "0.05", SCHEDULED),
+    "momentum without nesterov": of("Momentum", MOMENTUM, "lr=0.05, nesterov=False"),
+    "no state": of("Descent", PLAIN, "lr=0.3"),
+    "no state with a scheduler": of("Descent", PLAIN, "lr=0.3", SCHEDULED),
+    "norms": of("LARS", LARS, "lr=0.3"),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_ten_steps(name: str, float64: None) -> None:
+    theirs, ours = trained(HEAD + FORMS[name])
+    np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=EXACT)
+    assert len(set(theirs["losses"])) > 5
+
+
+STATELESS = PLAIN.replace("param.sub_(", "CHANGED\n                param.sub_(")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (STATELESS.replace("CHANGED", "param.mul_(param.sum(dim=0, keepdim=True))"), "depends on the axes"),
+        (STATELESS.replace("CHANGED", "param.view(-1)[0] = 0"), "depends on the axes"),
+        (STATELESS.replace("CHANGED", "self.steps.append(param)"), "does more than change one parameter"),
+        (STATELESS.replace("CHANGED", "if self.clip > 3: continue"), "leaves the loop"),
+        (STATELESS.replace("CHANGED", "self.state[param]['n'] = self.state[param]['n'] * 2"), "does more than"),
+        (MOMENTUM.replace("torch.zeros_like(g)", "g.clone()"), "starts with the first gradient"),
+        (ADAM.replace('state["step"] += 1', 'state["step"] *= 2'), "a number that does not count its steps"),
+        (LION.replace("return loss\n", "self.zero_grad()\n"), "does more than the loop"),
+        (LION.replace("super().__init__(params", "super().__init__(list(params)[1:]"), "hands on"),
+    ],
+)
+def test_what_is_no_function_of_one_parameter(text: str, said: str) -> None:
+    made = convert(parse("x.py", HEAD + IMPORTS + text))
+    findings = [each for each in made.report.diagnostics if each.code == "MIG201"]
+    assert [said in each.message for each in findings] == [True], made.report.as_text()
+
+
+def test_options_of_groups_that_a_step_does_not_read() -> None:
+    groups = GROUPS.replace("CLASS", "Lion").replace('"lr": 0.02', '"eps": 0.02')
+    made = convert(parse("x.py", HEAD + IMPORTS + LION + groups))
+    assert "eps of a parameter group" in made.report.diagnostics[0].message
