@@ -17,6 +17,7 @@ from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
 
 from migrate.deep import deeply
 from migrate.diagnostics import Diagnostic, Fatal
+from migrate.keyword_spaces import keep_apart
 from migrate.manifest import replacing
 from migrate.notebook import SUFFIX, Notebook, read_notebook
 
@@ -138,6 +139,7 @@ def _parsed(text: str) -> tuple[cst.Module, dict[cst.CSTNode, CodeRange]]:
     """The syntax tree of a text, and the places of its nodes."""
     wrapper = MetadataWrapper(cst.parse_module(text), unsafe_skip_copy=True)  # a parser's tree holds no node twice
     found = wrapper.resolve(PositionProvider)
+    keep_apart(wrapper.module, text)
     return wrapper.module, {node: place for node, place in found.items() if isinstance(place, CodeRange)}
 
 

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from parity import child, draws_torch, kinks_torch, probe_torch, products_torch, retyped_torch
+from parity import child, devices_torch, draws_torch, kinks_torch, probe_torch, products_torch, retyped_torch
 from parity.passes_torch import Outputs, Passes
 from parity.perturb import Perturbation
 from parity.record import (
@@ -140,6 +140,11 @@ class Watcher:
         self._patch_backward()
         self._patch_optimizers()
         child.patch(torch, "compile", _not_compiled)
+
+    def note_device(self) -> None:
+        """The script has put something on a GPU, which is not there."""
+        if devices_torch.NOTE not in self.recording.notes:
+            self.recording.notes.append(devices_torch.NOTE)
 
     # --- forward
 
@@ -319,6 +324,7 @@ def main(config_path: str) -> int:
     draws_torch.install()
     watcher = Watcher(config)
     watcher.install()
+    devices_torch.install(watcher.note_device)
     torch.manual_seed(config.seed)
     child.run_script(config, watcher.recording)
     watcher.finish()

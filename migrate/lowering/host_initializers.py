@@ -16,6 +16,7 @@ from migrate.facts import ClassFacts
 from migrate.kinds import UNKNOWN, Function, Model, SelfModule
 from migrate.lowering.initializers import Initializers
 from migrate.nodes import Expr, Statement
+from migrate.qualified import options
 from migrate.script import followed
 from migrate.walking import every
 
@@ -89,7 +90,8 @@ class HostInitializers(Initializers):
             known = made in self.script.initialized or place in self.script.copies or place in self.script.parameters_of
             if known or self.loads_weights(place.name) or self.script.still_open():
                 continue
-            if inside & {facts.name for facts in self.classes_inside(self.script.classes[cls])}:
+            held = (self.classes_inside(self.script.classes[option]) for option in options(cls))
+            if inside & {facts.name for classes in held for facts in classes}:
                 other = f"{place.name}, which has layers of the same classes, keeps its own initial weights"
                 raise Unsupported("MIG204", f"`{nodes.code(node)}`, but {other}")
 

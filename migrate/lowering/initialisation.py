@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 
 import libcst as cst
 
@@ -15,6 +16,7 @@ from migrate.kinds import (
 )
 from migrate.lowering.example_shapes import ExampleShapes
 from migrate.lowering.method_examples import MethodExamples
+from migrate.lowering.state import Awaited
 from migrate.lowering.taken_examples import TakenExamples
 from migrate.nodes import Expr, Statement
 from migrate.qualified import is_chosen, options
@@ -73,22 +75,53 @@ class Initialisation(ExampleShapes, MethodExamples, TakenExamples):
         if self.context not in ("module", "function", "method") or not self.pending:
             return []
         made: list[Statement] = []
+        waiting: set[Place] = set()
         while self.pending:
             what, place, line = self.pending[0]
             if what == "model" and self.made_after_branch(place):
                 break
+            make = {"model": self.init_model, "optimizer": self.init_optimizer, "rate": self.init_rate}[what]
             try:
-                make = {"model": self.init_model, "optimizer": self.init_optimizer, "rate": self.init_rate}[what]
                 statements = make(place)
+            except Awaited as other:
+                waiting.add(place)
+                error = self.in_a_circle(place, other.place, waiting)
+                if error is None:
+                    self.make_first(other.place)
+                    continue
+                statements = self.never_made(error, line)
             except Unsupported as error:
-                self.unit.report(error, line)
-                text = nodes.code(cst.SimpleString(repr(f"{error.code}: {error.message}")))
-                statements = [nodes.statement(f"raise NotImplementedError({text})")]
+                statements = self.never_made(error, line)
             if statements is None:
                 break
             made += statements
             self.pending.pop(0)
         return made
+
+    def in_a_circle(self, place: Place, other: Place, waiting: AbstractSet[Place]) -> Unsupported | None:
+        """Why the weights of another model cannot be made before those of one whose example stands on it."""
+        if other in waiting:
+            return Unsupported(
+                "MIG402", f"the first inputs of {place.name} and {other.name} are made with each other's weights"
+            )
+        if set(options(self.script.places[place])) & set(options(self.script.places[other])):
+            told = f"make {other.name} before {place.name}: models of one class are told apart by their order"
+            return Unsupported(
+                "MIG402", f"the first input of {place.name} is made with the weights of a later one; {told}"
+            )
+        return None
+
+    def make_first(self, place: Place) -> None:
+        """Moves a model to the front of those that are not made yet: another one's example stands on its output."""
+        entry = next(entry for entry in self.pending if entry[:2] == ("model", place))
+        self.pending.remove(entry)
+        self.pending.insert(0, entry)
+
+    def never_made(self, error: Unsupported, line: cst.CSTNode) -> list[Statement]:
+        """In the place of an initialisation that is declined."""
+        self.unit.report(error, line)
+        text = nodes.code(cst.SimpleString(repr(f"{error.code}: {error.message}")))
+        return [nodes.statement(f"raise NotImplementedError({text})")]
 
     def finish_inits(self) -> None:
         """Reports what could not be initialised by the end of a scope."""

@@ -23,6 +23,14 @@ _KEPT = (PARAMS, BATCH_STATS, OPT_STATE, COUNT, CYCLE)  # what an object takes o
 _SELF_CONTEXTS = ("forward", "setup")  # methods of a Flax module, which draws its own keys
 
 
+class Awaited(Exception):
+    """The example of a model stands on the output of another one, whose weights are to be made before."""
+
+    def __init__(self, place: Place) -> None:
+        super().__init__(place.name)
+        self.place = place
+
+
 class StateAccess(Detached, ChosenModels):
     """Reading and writing what torch changes in place."""
 
@@ -82,8 +90,10 @@ class StateAccess(Detached, ChosenModels):
             raise Unsupported("MIG404", f"the {state.what} of {state.place.name} belong to an object that has it")
         for what, place, line in self.pending:
             if what == "model" and place == state.place and not self.making_optimizer and state.what != OPT_STATE:
-                if self.sampling:
+                if self.sampling and place == self.pending[0][1]:
                     raise Unsupported("MIG402", f"the first input of {place.name} is made with its own weights")
+                if self.sampling:
+                    raise Awaited(place)
                 if place in self.script.early or place not in self.waiting:
                     self.want_inside(place)
                 self.script.early |= {place} & self.waiting

@@ -104,3 +104,14 @@ def test_classes_looked_up_by_name_are_refused() -> None:
 def test_models_without_a_class_are_no_choice() -> None:
     made = conversion(HEAD + BRANCH.replace("A()", "nn.Sequential(nn.Linear(4, 3))") + TRAINING)
     assert made.report.exit_code == 1
+
+
+def test_another_model_may_be_given_initial_weights() -> None:
+    fills = "def init(m):\n    if isinstance(m, nn.Conv1d):\n        nn.init.zeros_(m.bias)\n\n\n"
+    other = "class C(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+    other += "        self.conv = nn.Conv1d(1, 1, 1)\n"
+    other += "\n    def forward(self, x):\n        return self.conv(x[:, None])[:, 0]\n\n\n"
+    used = TRAINING.replace("model(x)", "model(c(x))")
+    made = clean(HEAD + fills + other + BRANCH + "c = C()\nc.apply(init)\n" + used).text
+    assert "bias_init=nn.initializers.zeros" in made
+    assert made.index("c.init(") < made.index("model.init(")

@@ -114,3 +114,42 @@ def run(states, actions, sample):
     conversion = convert(parse("x.py", source))
     assert not conversion.report.diagnostics
     assert 'critic.init(key, jnp.zeros((1, states)), jnp.zeros((1, actions)))["params"]' in conversion.text
+
+
+TWO = """import torch
+import torch.nn as nn
+
+
+class Outer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(3, 3)
+
+    def forward(self, x):
+        return self.fc(x)
+
+
+class Inner(Outer):
+    pass
+
+
+x = torch.ones(4, 3)
+outer = Outer()
+inner = Inner()
+optimizer = torch.optim.SGD([*outer.parameters(), *inner.parameters()], lr=0.1)
+loss = {forward}.sum()
+loss.backward()
+optimizer.step()
+"""
+
+
+def test_a_model_waits_for_the_one_whose_output_it_is_given() -> None:
+    conversion = convert(parse("x.py", TWO.format(forward="outer(inner(x))")))
+    assert not conversion.report.diagnostics
+    assert conversion.text.index("inner.init(") < conversion.text.index("outer.init(")
+
+
+def test_models_of_one_class_are_told_apart_by_their_order() -> None:
+    conversion = convert(parse("x.py", TWO.format(forward="outer(inner(x))").replace("inner = Inner", "inner = Outer")))
+    (found,) = conversion.report.diagnostics
+    assert found.code == "MIG402" and "make inner before outer" in found.message
