@@ -7,6 +7,7 @@ torch's arguments that some call gives it.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import libcst as cst
 
@@ -177,6 +178,7 @@ class MakerValues(Layers):
         options = made.options if isinstance(made, Makers) else (made,)
         if not all(isinstance(option, TorchName | ModuleClass) for option in options):
             return None
+        node = nodes.with_some(node, [arg for arg in node.args if not _goes_without_saying(arg, options)])
         args = [self.expr(arg.value) for arg in node.args]
         if any(arg.keyword is None for arg in node.args[1:]):
             raise Unsupported("MIG302", f"{nodes.code(node)}: give the arguments by keyword")
@@ -218,6 +220,16 @@ class MakerValues(Layers):
 
 
 _AS_IT_IS = "as it is"  # among what a layer is made with: by some call with torch's initial weights
+
+
+def _goes_without_saying(arg: cst.Arg, options: Sequence[Kind]) -> bool:
+    """Whether an argument that must be written out has its default in each of some layers."""
+    name = arg.keyword.value if arg.keyword is not None else ""
+    layers = [TABLE[option.name] for option in options if isinstance(option, TorchName)]
+    if len(layers) < len(options) or not all(name in layer.refuses for layer in layers):
+        return False
+    defaults = [p.default for layer in layers for p in linen.layer_signature(layer) if p.name == name]
+    return all(default is not None and arg.value.deep_equals(default) for default in defaults)
 
 
 def is_partial(node: Expr) -> bool:

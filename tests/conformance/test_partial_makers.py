@@ -1,0 +1,64 @@
+"""Norms that a function chooses with their settings, as pix2pix does: the same outputs and statistics."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+import torch
+
+from tests.conformance import rewritten
+from tests.conformance.run_layer import leaves, numpy_state
+from weight_port import port_state_dict
+
+SOURCE = """import functools
+
+import torch
+from torch import nn
+
+
+def get_norm_layer(norm_type="instance"):
+    if norm_type == "batch":
+        norm_layer = functools.partial(nn.BatchNorm2d, affine=True, track_running_stats=True)
+    else:
+        norm_layer = functools.partial(nn.InstanceNorm2d, affine=False, track_running_stats=False)
+    return norm_layer
+
+
+class M(nn.Module):
+    def __init__(self, norm_layer=nn.BatchNorm2d):
+        super().__init__()
+        if type(norm_layer) == functools.partial:
+            use_bias = norm_layer.func == nn.InstanceNorm2d
+        else:
+            use_bias = norm_layer == nn.InstanceNorm2d
+        layers = [nn.Conv2d(3, 4, 3, bias=use_bias), norm_layer(4), nn.LeakyReLU(0.2, True)]
+        layers += [nn.Conv2d(4, 4, 3, bias=use_bias), norm_layer(4)]
+        self.model = nn.Sequential(*layers)
+
+    def forward(self, x):
+        return self.model(x)
+
+
+def make(norm_type):
+    return M(get_norm_layer(norm_type))
+
+
+net = make("batch")
+print(net(torch.ones(2, 3, 8, 8)))
+"""
+
+
+@pytest.mark.parametrize("norm", ["batch", "instance"])
+def test_partial_norms_give_the_same(norm: str, capsys: pytest.CaptureFixture[str]) -> None:
+    made = rewritten.clean(SOURCE)
+    theirs = rewritten.executed(SOURCE)["make"](norm)
+    ours = rewritten.executed(made.text)["make"](norm).clone(training=True)
+    variables = port_state_dict(numpy_state(theirs), rewritten.model_weights(made))
+    x = np.linspace(-1, 1, 2 * 3 * 8 * 8, dtype="float32").reshape(2, 3, 8, 8) ** 2
+    assert leaves(ours.init(jax.random.key(0), x)).keys() == leaves(variables).keys()
+    given, after = ours.apply(variables, x, mutable=["batch_stats"])
+    np.testing.assert_allclose(given, theirs(torch.from_numpy(x)).detach().numpy(), rtol=1e-4, atol=1e-5)
+    wanted = port_state_dict(numpy_state(theirs), rewritten.model_weights(made)).get("batch_stats", {})
+    for path, value in leaves(wanted).items():
+        np.testing.assert_allclose(leaves(after["batch_stats"])[path], value, rtol=1e-5, atol=1e-6)
