@@ -24,6 +24,7 @@ def install() -> None:
     for name, draw in _DRAWS.items():
         draw.__name__ = name
         setattr(jax.random, name, draw)
+    jax.nn.initializers.normal.__globals__["random"] = jax.random  # what its functions draw from is private to JAX
 
 
 def _float(dtype: Any) -> Any:

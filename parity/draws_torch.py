@@ -1,7 +1,7 @@
 """Replaces the random draws of torch by the stand-in. Used by both sides: a rewritten script may keep a torch loader.
 
 Initial weights stay torch's own random numbers, or every layer of one shape would start out the same. So a draw made
-while a module is being constructed is left alone, and so is an in-place fill of a parameter or by `torch.nn.init`.
+while a module is being constructed is left alone, and so is an in-place fill of a parameter.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ from parity import dropout_torch, standin
 from parity.child import patch
 
 _parameters: weakref.WeakSet[Tensor] = weakref.WeakSet()
+
+
+_TRUNCATED = "_no_grad_trunc_normal_"
 
 
 def install() -> None:
@@ -77,11 +80,11 @@ def _is_weight(tensor: Tensor) -> bool:
     return storage != 0 and any(p.untyped_storage().data_ptr() == storage for p in list(_parameters))
 
 
-def _from_init_or_loader() -> bool:
-    """Called by torch.nn.init, or by the loader, whose sampler seeds a generator by filling an empty tensor."""
+def _draws_until_it_fits() -> bool:
+    """Called by `nn.init.trunc_normal_`, which draws until all values are within its bounds: the stand-in never gives
+    others. Or by the loader, whose sampler seeds a generator by filling an empty tensor."""
     for depth, frame in enumerate(_frames()):
-        name = frame.f_globals.get("__name__", "")
-        if name == "torch.nn.init" or name.startswith("torch.utils.data"):
+        if frame.f_code.co_name == _TRUNCATED or frame.f_globals.get("__name__", "").startswith("torch.utils.data"):
             return True
         if depth >= 3:
             return False
@@ -99,7 +102,7 @@ def _unless_constructing(original: Callable[..., Any], draw: Callable[..., Any])
 def _unless_weights(original: Callable[..., Any], fill: Callable[..., np.ndarray]) -> Callable[..., Any]:
     @functools.wraps(original)
     def patched(self: Tensor, *args: Any, generator: Any = None, **kwargs: Any) -> Tensor:
-        if _from_init_or_loader() or _is_weight(self) or _in_constructor():
+        if _draws_until_it_fits() or _is_weight(self) or _in_constructor():
             return original(self, *args, generator=generator, **kwargs)
         with torch.no_grad():
             return self.copy_(torch.from_numpy(np.ascontiguousarray(fill(self, *args, **kwargs))))

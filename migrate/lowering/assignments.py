@@ -30,7 +30,7 @@ from migrate.lowering.changed_in_place import ChangedInPlace
 from migrate.lowering.data_loading import DataLoading
 from migrate.lowering.elements import kinds_in, part_kind
 from migrate.lowering.foreign_models import refuse_foreign_model
-from migrate.lowering.gradient_flow import stands_for_weights
+from migrate.lowering.gradient_flow import asks_for_gradients, stands_for_weights
 from migrate.lowering.handed_over import HandedOver
 from migrate.lowering.inheritance import FRAMEWORK
 from migrate.lowering.initialisation import Initialisation
@@ -173,8 +173,8 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
         return self.received(line, small, targets[0], value, self.returned_states(facts, small.value))
 
     def one_by_one(self, line: cst.SimpleStatementLine, small: cst.Assign) -> list[Statement] | None:
-        """`net, best = Net(), 0`: what makes a model or an optimizer is a statement of its own; so is what an object
-        takes over, `self.net, self.best = net, 0`."""
+        """`net, best = Net(), 0`: what makes a model, an optimizer or a tensor to train is a statement of its own;
+        so is what an object takes over, `self.net, self.best = net, 0`."""
         target, value = small.targets[0].target, small.value
         if len(small.targets) > 1 or not isinstance(target, cst.Tuple) or not isinstance(value, cst.Tuple):
             return None
@@ -186,6 +186,7 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
         taken = self.context == "method" and any(isinstance(name, cst.Attribute) for name, _ in pairs)
         stateful = [kind for kind in kinds if isinstance(kind, Model | Optimizer | Scheduler)]
         made = [taken or kind.place in (None, NOWHERE) for kind in stateful]
+        made += [isinstance(kind, Tensor) and asks_for_gradients(v) for kind, (_, v) in zip(kinds, pairs, strict=True)]
         bound = [set(usage.target_names(name)) for name, _ in pairs]
         clash = any(names & set(usage.loads(node)) for i, names in enumerate(bound) for _, node in pairs[i + 1 :])
         if not any(made) or clash or len(target.elements) != len(value.elements):

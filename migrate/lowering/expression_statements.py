@@ -21,6 +21,7 @@ from migrate.lowering.averaging import Averaging
 from migrate.lowering.calls import Calls
 from migrate.lowering.checkpoints import Checkpoints
 from migrate.lowering.elements import KEY_OF_ITS_OWN
+from migrate.lowering.initializing_functions import initializer_of, outputs_first
 from migrate.lowering.kept_outputs import note_filled
 from migrate.lowering.leaves import Leaves
 from migrate.lowering.members import refuse_changing
@@ -123,7 +124,7 @@ class ExpressionStatements(Averaging, Setup, Calls, Checkpoints, Leaves, Optimiz
         if name == "torch._assert" and len(node.args) == 2 and not any(arg.keyword or arg.star for arg in node.args):
             return self.statement(cst.SimpleStatementLine([cst.Assert(node.args[0].value, node.args[1].value)]))
         if name.startswith("torch.nn.init."):
-            raise Unsupported("MIG204", f"{nodes.code(node)} outside a function given to apply")
+            return self.filled_tensor(line, node, name.rpartition(".")[2])
         if name in CLIPPING:
             return self.clip_statement(node)
         if name == "torch.optim.swa_utils.update_bn":
@@ -133,6 +134,19 @@ class ExpressionStatements(Averaging, Setup, Calls, Checkpoints, Leaves, Optimiz
             text = f"{nodes.code(node)} changes a layer in place: write {layer} = {nodes.code(node)}"
             raise Unsupported("MIG202", text)
         return None
+
+    def filled_tensor(self, line: cst.SimpleStatementLine, node: cst.Call, name: str) -> list[Statement]:
+        """`nn.init.xavier_uniform_(w)` of a tensor that has a name: torch's order of axes, outputs first."""
+        target = node.args[0].value if node.args else None
+        if not isinstance(target, cst.Name) or not isinstance(self.kind_of(target), Tensor):
+            raise Unsupported("MIG204", f"{nodes.code(node)} outside a function given to apply")
+        initializer = outputs_first(initializer_of(self, name, node, target))
+        self.own(target)
+        given = {"init": nodes.parenthesized(initializer), "key": self.fresh_key(), "x": target}
+        made = nodes.expression("{init}({key}, {x}.shape)", **given)
+        kind = self.changed_leaf(target) or self.kind_of(target)
+        self.bind(target, kind)
+        return suites.assigned(line, target, made)
 
     def model_statement(self, node: cst.Call, kind: Model, method: str) -> list[Statement] | None:
         """A method of a model that changes it; None where it is a call like any other."""

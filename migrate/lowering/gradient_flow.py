@@ -102,7 +102,7 @@ class GradientFlow(Scope):
         without = isinstance(statement, cst.With) and any(
             isinstance(item.item, cst.Call) and self.stops_gradients(item.item) for item in statement.items
         )
-        if without or self.makes_leaf(statement):
+        if without or self.makes_leaf(statement) or self.only_fills_weights(statement):
             return Dependency(statement, frozenset(), stores, frozenset())
         attached = self.attached(statement)
         loads = set(usage.loads(attached))
@@ -115,6 +115,12 @@ class GradientFlow(Scope):
         if not isinstance(small, cst.Assign) or not asks_for_gradients(small.value):
             return False
         return isinstance(self.kind_of(small.targets[0].target), Leaf)
+
+    def only_fills_weights(self, statement: Statement) -> bool:
+        """Whether a statement is `nn.init.xavier_uniform_(w)`, which no gradient goes through."""
+        small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
+        call = small.value if isinstance(small, cst.Expr) else None
+        return isinstance(call, cst.Call) and (self.torch_name(call.func) or "").startswith("torch.nn.init.")
 
     def reached(self, history: Sequence[Statement], loss: cst.BaseExpression) -> set[Place]:
         """The models that a loss, computed by the statements, takes gradients of."""

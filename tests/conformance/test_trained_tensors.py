@@ -56,7 +56,16 @@ total = float(sum((p.detach() ** 2).sum() for p in [W1, b1, W2, b2]))
 NONE, STEP = "pass", "optimizer.step(); optimizer.zero_grad()"
 DESCENT = """for p in parameters:
         p.data += -0.05 * p.grad"""
+FILLED = """
+W1, b1 = torch.empty(3, 4, requires_grad=True), torch.zeros(4, requires_grad=True)
+W2 = torch.empty((4, 2), requires_grad=True)
+b2 = shifted(2)
+torch.nn.init.constant_(W1, 0.3)
+torch.nn.init.constant_(W2, val=0.2)
+torch.nn.init.ones_(b1)
+"""
 FORMS = {
+    "filled by functions of nn.init": (FILLED + "optimizer = torch.optim.SGD([W1, b1, W2, b2], lr=0.05)", NONE, STEP),
     "made by functions": (MAKE + "optimizer = torch.optim.Adam([W1, b1, W2, b2], lr=0.05)", NONE, STEP),
     "lists that are joined": (
         MAKE + "first, second = [W1, b1], [W2, b2]\nboth = first + second\noptimizer = torch.optim.Adam(both, lr=0.05)",

@@ -74,6 +74,14 @@ PAIRS = {
     ),
     "uniform_ outside a module": ("torch.empty(3, 4).uniform_(-1, 1)", "jax.random.uniform(key, (3, 4)) * 2 - 1"),
     "normal_ outside a module": ("torch.empty(3, 4).normal_()", "jax.random.normal(key, (3, 4))"),
+    "nn.init of a tensor, uniform": (
+        "nn.init.xavier_uniform_(torch.empty(3, 4))",
+        "fnn.initializers.xavier_uniform(in_axis=1, out_axis=0)(key, (3, 4))",
+    ),
+    "nn.init of a tensor, normal": (
+        "nn.init.kaiming_normal_(torch.empty(3, 4))",
+        'fnn.initializers.variance_scaling(2.0, "fan_in", "normal", in_axis=1, out_axis=0)(key, (3, 4))',
+    ),
     "exponential_": ("torch.empty(3, 4).exponential_()", "jax.random.exponential(key, (3, 4))"),
     "gumbel_softmax": (
         "F.gumbel_softmax(torch.from_numpy(probabilities))",
@@ -103,7 +111,12 @@ OWN = {
     "a layer's weights differ from the stand-in": (
         "not np.allclose(nn.Linear(30, 30).weight.detach(), nn.Linear(30, 30).weight.detach())"
     ),
-    "nn.init": "not torch.equal(nn.init.normal_(torch.empty(30)), nn.init.normal_(torch.empty(30)))",
+    "nn.init of a weight": (
+        "not torch.equal(*[nn.init.normal_(layer.weight) for layer in (nn.Linear(9, 9), nn.Linear(9, 9))])"
+    ),
+    "truncated draws, until all are within the bounds": (
+        "not torch.equal(*[nn.init.trunc_normal_(torch.empty(9), a=-0.5, b=0.5) for _ in range(2)])"
+    ),
     "a fill of a parameter's data": (
         "not torch.equal(*[layer.weight.data.normal_() for layer in (nn.Linear(9, 9), nn.Linear(9, 9))])"
     ),
