@@ -7,18 +7,19 @@ for all of these: `p.grad` is `grad`, `state["exp_avg"]` is `exp_avg`, `group["l
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
 
 from migrate import nodes, suites, usage
 from migrate.nodes import Expr, Statement
+from migrate.optimizer_inlining import Inlining
 from migrate.optimizer_loops import Loop, first_line, loop_of, refused
 from migrate.optimizer_names import named
 from migrate.walking import every
 
-_LEFT_OUT = ("__setstate__", "__repr__", "__str__")
+_OF_TORCH = ("zero_grad", "state_dict", "load_state_dict", "add_param_group", "param_groups", "state")
 _OWN = ("init", "update", "params", "grads", "state")  # names of the output's own
 
 
@@ -51,16 +52,20 @@ class OptimizerClass:
     counts_first: bool = True
 
 
-def read(node: cst.ClassDef) -> OptimizerClass:
-    """What an optimizer class does; Unsupported where it is not such a function."""
+def read(node: cst.ClassDef, helpers: Mapping[str, cst.FunctionDef]) -> OptimizerClass:
+    """What an optimizer class does, with the functions of its file that change what they are given; Unsupported where
+    it is no such function. Methods that its step does not call are left out: the output has no object to call them
+    of."""
     name = node.name.value
     methods = {part.name.value: part for part in suites.suite_of(node.body.body) if isinstance(part, cst.FunctionDef)}
-    others = [method for method in methods if method not in ("__init__", "step", *_LEFT_OUT)]
+    others = [method for method in methods if method in _OF_TORCH]
     if others or "__init__" not in methods or "step" not in methods:
         has = f"has the method {others[0]}" if others else "has no constructor and no step of its own"
         raise refused(name, has)
     constructor = _Constructor(name, methods["__init__"])
-    return _as_function(node, constructor, loop_of(name, methods["step"]))
+    called = dict(helpers) | {f"self.{key}": value for key, value in methods.items()}
+    step = Inlining(name, called, methods["step"]).of(methods["step"])
+    return _as_function(node, constructor, loop_of(name, step))
 
 
 class _Constructor:

@@ -42,6 +42,7 @@ def named(name: str, loop: Loop, options: Mapping[str, str]) -> Named:
             first = {key: nodes.visited(value, _Renamed({alias: slot})) for key, value in first.items()}
             if slot != _WEIGHT and alias not in final.values():
                 final[slot] = alias
+        body = _until_bound_again(body, slot)
     for key, option in options.items():
         if _plain_stores(body)[option] == 1 and _binds(body, option, _OPTION + key):
             body = _without_nothing(_renamed(body, {option: _OPTION + key}))
@@ -178,6 +179,26 @@ def _alias(body: Sequence[Statement], slot: str) -> str | None:
         if alone and not _plain_stores(after)[name] and any(_small(each) is small for each in body[: ends[0]]):
             return name
     return None
+
+
+def _until_bound_again(body: Sequence[Statement], slot: str) -> list[Statement]:
+    """The body without the names that are the same tensor as `slot` until they are bound again, where that is certain:
+    `m = state["m"]`, and later `m = m / correction`."""
+    made = list(body)
+    for at, each in enumerate(body):
+        small = _small(each)
+        name = nodes.dotted(small.targets[0].target) if isinstance(small, cst.Assign) else None
+        if name is None or not isinstance(small, cst.Assign) or not _is(small, name, slot):
+            continue
+        end = next((n for n, other in enumerate(body[at + 1 :], at + 1) if _plain_stores([other])[name]), None)
+        last = _small(body[end]) if end is not None else None
+        if end is None or not isinstance(last, cst.Assign) or _plain_stores(body[at:end])[slot]:
+            continue
+        made[at:end] = _renamed(made[at:end], {name: slot})
+        again = last.with_changes(value=nodes.visited(last.value, _Renamed({name: slot})))
+        made[end] = made[end].with_changes(body=[again])
+        return _until_bound_again(_without_nothing(made), slot)
+    return made
 
 
 def _small(statement: Statement) -> cst.BaseSmallStatement | None:

@@ -69,6 +69,9 @@ class Script:
     updated: set[tuple[str, Place]] = field(default_factory=set)  # scopes, and models that they have trained by now
     finished: set[tuple[str, Place]] = field(default_factory=set)  # those of which all weights were frozen after that
     own_optimizers: dict[str, OptimizerEntry] = field(default_factory=dict)  # optimizer classes of the script's own
+    written_out: set[str] = field(
+        default_factory=set
+    )  # functions that only steps of optimizers call, which have it all
     injecting: dict[str, frozenset[str]] = field(default_factory=dict)  # of these: hyperparameters that change
     proportional: dict[Place, bool] = field(default_factory=dict)  # optimizer -> schedulers only scale its rates
     saved_whole: dict[str, set[str]] = field(default_factory=dict)  # classes of models saved as they are -> their modes

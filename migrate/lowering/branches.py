@@ -5,7 +5,7 @@ Both sides become functions of no state: what they may not do is call a layer, d
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import libcst as cst
@@ -120,7 +120,7 @@ class Branches(Binding):
         """Both sides bind names."""
         if any(any(map(suites.may_leave, side)) for side in sides):
             raise stays(written, "a side that leaves the block")
-        bound = [list(dict.fromkeys(usage.stores(side))) for side in sides]
+        bound = [list(dict.fromkeys([*usage.stores(side), *_changed(side)])) for side in sides]
         before = {name: self.kind_of_name(name) for side in bound for name in side if self.env.lookup(name) is not None}
         results = [
             name
@@ -232,6 +232,11 @@ def _computes(statement: Statement) -> bool:
         if not all(isinstance(target, cst.Name | cst.Tuple) for target in targets):
             return False
     return True
+
+
+def _changed(side: Sequence[Statement]) -> Iterator[str]:
+    """The names of what statements change in place, which the output binds again."""
+    return (name for each in side for name in usage.changed_in_place(each) if name.isidentifier())
 
 
 def _sole(side: Sequence[Statement], names: Sequence[str]) -> Expr | None:

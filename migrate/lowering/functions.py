@@ -37,10 +37,10 @@ class Functions(HostInitializers, HandedOver, Initialisation, UserCalls):
 
     def statement_FunctionDef(self, node: cst.FunctionDef) -> list[Statement]:
         qualname = inside(self.scope, node.name.value)
-        if qualname in self.script.initialisers and is_module(self.scope):
+        if qualname in self.script.initialisers | self.script.written_out and is_module(self.scope):
             self.script.functions[qualname].node = node
             self.env.kinds[node.name.value] = Function(qualname)
-            return []  # what it does is in the constructors of the layers
+            return []  # what it does is in the constructors of the layers, or in the steps of optimizers
         if qualname in self.script.host_functions:
             return [self.host_function(node)]
         if self.context == "setup" and self.only_applied(node):

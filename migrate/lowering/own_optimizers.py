@@ -15,11 +15,12 @@ import libcst as cst
 
 from migrate import layouts, nodes, suites, usage
 from migrate.facts import FunctionFacts
-from migrate.kinds import UNKNOWN, Items, Kind, Number, Plain, Tensor
+from migrate.kinds import UNKNOWN, Function, Items, Kind, Number, Plain, Tensor
 from migrate.lowering.element_by_element import refuse_axes
 from migrate.lowering.functions import Functions
 from migrate.nodes import Expr, Statement
 from migrate.optimizer_classes import Entry, OptimizerClass, read
+from migrate.optimizer_inlining import changes_parameters
 from migrate.optimizer_numbers import on_arrays
 from migrate.optimizers import OptimizerEntry
 from migrate.qualified import inside
@@ -44,7 +45,7 @@ class OwnOptimizers(Functions):
 
     def own_optimizer(self, node: cst.ClassDef) -> list[Statement]:
         """An optimizer class as its state, and a function that makes the transformation."""
-        found = read(node)
+        found = read(node, self._helpers(node))
         qualname = inside(self.unit.scope, found.name)
         self.env.kinds[found.name] = OwnOptimizer(qualname)
         self.script.own_optimizers[qualname] = _entry(found)
@@ -73,6 +74,21 @@ class OwnOptimizers(Functions):
         blank = [cst.EmptyLine(indent=False)] * (2 if made else 0)
         made.append(function.with_changes(leading_lines=blank))
         return suites.with_comments(made, node)
+
+    def _helpers(self, node: cst.ClassDef) -> dict[str, cst.FunctionDef]:
+        """The functions of the script that a class calls, and that change what they are given."""
+        kinds = {name: self.kind_of_name(name) for name in usage.loads(node)}
+        found = {
+            name: self.script.functions[kind.name].node for name, kind in kinds.items() if isinstance(kind, Function)
+        }
+        found = {name: function for name, function in found.items() if changes_parameters(function)}
+        elsewhere = [each for each in self.unit.source.module.body if not self._is_optimizer(each)]
+        read = {*usage.loads(elsewhere), *self.script.wanted_of.get(self.unit.scope, ())}
+        self.script.written_out |= {inside(self.unit.scope, name) for name in set(found) - read}
+        return found
+
+    def _is_optimizer(self, node: cst.CSTNode) -> bool:
+        return isinstance(node, cst.ClassDef) and any(self.torch_name(arg.value) in OPTIMIZER for arg in node.bases)
 
     def _facts_of(self, qualname: str, node: cst.FunctionDef) -> FunctionFacts:
         facts = self.script.functions.setdefault(qualname, FunctionFacts(node, qualname, self.scope))

@@ -28,6 +28,8 @@ CONVERTED = {
     ),
     "item": "if x.sum().item() > 0:\n    x = x * 2\nreturn x",
     "NaN on the side not taken": "if x.min() > 0:\n    y = x.log()\nelse:\n    y = x * 2\nreturn y",
+    "a change in place": "y = x * 1\nif x.sum() > 0:\n    y.add_(1)\n    z = y * 2\nelse:\n    z = y * 3\nreturn y + z",
+    "nothing but changes in place": "y = x * 1\nif x.sum() > 0:\n    y.add_(1).mul_(2)\nreturn y",
     "nested": "if x.sum() > 0:\n    if x.max() > 1:\n        x = x * 2\n    else:\n        x = x * 3\nreturn x",
 }
 VALUES = [

@@ -191,6 +191,113 @@ class LARS(optim.Optimizer):
 
 """
 
+METHODS = '''
+
+def changed(p, update, lr):
+    """A function that changes what it is given."""
+    p.data.mul_(0.999)
+    p.data.add_(update, alpha=-lr)
+
+
+class Belief(optim.Optimizer):
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-3, decoupled=True, decay=0.1, rectify=True):
+        self.decoupled = decoupled
+        self.rectify = rectify
+        super().__init__(params, dict(lr=lr, betas=betas, eps=eps, decay=decay))
+
+    def init_state(self, state, group, param):
+        """What it starts with."""
+        state["step"] = 0
+        state["exp_avg"] = torch.zeros_like(param, memory_format=torch.preserve_format)
+        state["exp_avg_var"] = torch.zeros_like(param)
+
+    def decay(self, param, grad, group):
+        if self.decoupled:
+            param.data.mul_(1.0 - group["lr"] * group["decay"])
+            return grad
+        else:
+            if group["decay"] != 0:
+                return grad.add(param.data, alpha=group["decay"])
+            else:
+                return grad
+
+    def get_ms(self, state, group, grad):
+        beta1, beta2 = group["betas"]
+        m, s = state["exp_avg"], state["exp_avg_var"]
+        m.mul_(beta1).add_(grad, alpha=1 - beta1)
+        residual = grad - m
+        s.mul_(beta2).addcmul_(residual, residual, value=1 - beta2)
+        return m, s
+
+    @staticmethod
+    def rate(lr, step):
+        return lr * min(1.0, step * 0.25)
+
+    def step_param(self, state, group, grad, param):
+        grad = self.decay(param, grad, group)
+        m, v = self.get_ms(state, group, grad)
+        state["step"] += 1
+        beta1, beta2 = group["betas"]
+        lr = 1.1 * self.rate(group["lr"], state["step"])
+        denominator = (v.sqrt() / math.sqrt(1 - beta2 ** state["step"])).add_(group["eps"])
+        m = m / (1 - beta1 ** state["step"])
+        changed(param, m / denominator, lr)
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for param in group["params"]:
+                if param.grad is None:
+                    continue
+                grad = param.grad.data
+                state = self.state[param]
+                if len(state) == 0:
+                    self.init_state(state, group, param)
+                self.step_param(state, group, grad, param)
+
+
+'''
+
+RADAM = """
+
+class RAdam(Optimizer):
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, degenerated_to_sgd=True):
+        self.degenerated_to_sgd = degenerated_to_sgd
+        super(RAdam, self).__init__(params, dict(lr=lr, betas=betas, eps=eps))
+
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                grad = p.grad.data
+                state = self.state[p]
+                if len(state) == 0:
+                    state["step"] = 0
+                    state["exp_avg"] = torch.zeros_like(p.data)
+                    state["exp_avg_sq"] = torch.zeros_like(p.data)
+                exp_avg, exp_avg_sq = state["exp_avg"], state["exp_avg_sq"]
+                beta1, beta2 = group["betas"]
+                exp_avg_sq.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
+                exp_avg.mul_(beta1).add_(grad, alpha=1 - beta1)
+                state["step"] += 1
+                beta2_t = beta2 ** state["step"]
+                N_sma_max = 2 / (1 - beta2) - 1
+                N_sma = N_sma_max - 2 * state["step"] * beta2_t / (1 - beta2_t)
+                if N_sma >= 5:
+                    r2 = (N_sma - 4) / (N_sma_max - 4) * (N_sma - 2) / N_sma * N_sma_max / (N_sma_max - 2)
+                    step_size = math.sqrt((1 - beta2_t) * r2) / (1 - beta1 ** state["step"])
+                else:
+                    step_size = 1.0 / (1 - beta1 ** state["step"])
+                if N_sma >= 5:
+                    denom = exp_avg_sq.sqrt().add_(group["eps"])
+                    p.data.addcdiv_(exp_avg, denom, value=-step_size * group["lr"])
+                elif self.degenerated_to_sgd:
+                    p.data.add_(exp_avg, alpha=-step_size * group["lr"])
+
+
+"""
+
 GROUPS = """optimizer = CLASS([
     {"params": model.features.parameters(), "lr": 0.02},
     {"params": [*model.norm.parameters(), *model.head.parameters()]},
@@ -223,6 +330,12 @@ FORMS = {
     "momentum without nesterov": of("Momentum", MOMENTUM, "lr=0.05, nesterov=False"),
     "no state": of("Descent", PLAIN, "lr=0.3"),
     "no state with a scheduler": of("Descent", PLAIN, "lr=0.3", SCHEDULED),
+    "methods": of("Belief", METHODS, "lr=0.05"),
+    "methods, coupled": of("Belief", METHODS, "lr=0.05, decoupled=False"),
+    "methods with a scheduler": of("Belief", METHODS, "lr=0.05", SCHEDULED),
+    "methods of two groups": IMPORTS + METHODS + GROUPS.replace("CLASS", "Belief") + LOOP,
+    "a step that depends on how many there were": of("RAdam", RADAM, "lr=0.05, betas=(0.9, 0.9)"),
+    "the same with a scheduler": of("RAdam", RADAM, "lr=0.05, betas=(0.9, 0.9)", SCHEDULED),
     "norms": of("LARS", LARS, "lr=0.3"),
 }
 
@@ -247,6 +360,9 @@ STATELESS = PLAIN.replace("param.sub_(", "CHANGED\n                param.sub_(")
         (STATELESS.replace("CHANGED", "self.state[param]['n'] = self.state[param]['n'] * 2"), "does more than"),
         (MOMENTUM.replace("torch.zeros_like(g)", "g.clone()"), "starts with the first gradient"),
         (ADAM.replace('state["step"] += 1', 'state["step"] *= 2'), "a number that does not count its steps"),
+        (METHODS.replace("def decay(self", "def zero_grad(self"), "has the method zero_grad"),
+        (METHODS.replace("        changed(param", "        x = 1 + changed(param"), "what changes the state inside of"),
+        (METHODS.replace("residual = grad - m", "self.get_ms(state, group, grad)"), "calls itself"),
         (LION.replace("return loss\n", "self.zero_grad()\n"), "does more than the loop"),
         (LION.replace("super().__init__(params", "super().__init__(list(params)[1:]"), "hands on"),
     ],
