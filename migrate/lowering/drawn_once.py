@@ -18,6 +18,7 @@ from migrate.walking import every, walk
 
 _OF_HOST = ("np.random.", "numpy.random.", "random.")
 _SEEDED = ("seed", "RandomState", "default_rng", "Generator", "Random")
+_DRAW = 'self.make_rng("sample")'
 _SHAPES = ("shape", "ndim", "size", "dtype")
 
 
@@ -28,7 +29,9 @@ class DrawnOnce(Scope):
         """The statements that became of one, with attributes that would be drawn anew refused."""
         drawn: set[str] = set()
         made: list[Statement] = []
-        for statement in body:
+        for statement in with_drawn_variables(body):
+            if set(usage.loads(_start_of_variable(statement) or [])) & drawn:
+                statement = self.refused_draw(min(usage.attributes_set(statement)), method)
             for one in every(statement, (cst.Assign, cst.AugAssign)):
                 if not self.draws_anew(facts, one.value, drawn):
                     continue
@@ -59,6 +62,46 @@ class DrawnOnce(Scope):
         return suites.refusal(error.code, error.message, lines[:1] or [nodes.statement(f"self.{attribute} = ...")])
 
 
+def with_drawn_variables(body: Sequence[Statement]) -> list[Statement]:
+    """A body in which `embed = torch.randn(4)` and buffers that start as that are one that is drawn with the weights,
+    and others that start as it does."""
+    made = list(body)
+    for number, statement in enumerate(body):
+        name, value = _named_draw(statement)
+        users = [i for i in range(number + 1, len(body)) if name in usage.loads(body[i])]
+        starts = [_start_of_variable(body[i]) for i in users]
+        between = {one for each in body[number + 1 : (users or [0])[-1]] for one in usage.stores(each)}
+        if value is None or not users or None in starts or between & {name, *usage.loads(value)}:
+            continue
+        if nodes.dotted(starts[0]) != name:
+            continue
+        drawn = cst.parse_expression(nodes.code(value).replace(_DRAW, 'self.make_rng("params")'))
+        first = nodes.expression(f"self.{min(usage.attributes_set(body[users[0]]))}.value")
+        made[number] = cst.EmptyLine()
+        for i in users:
+            made[i] = nodes.substituted(body[i], {name: drawn if i == users[0] else first})
+    return [one for one in made if not isinstance(one, cst.EmptyLine)]
+
+
+def _named_draw(statement: Statement) -> tuple[str, Expr | None]:
+    """The name that a statement gives what it draws, and the draw; "" for other statements."""
+    small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
+    target = small.targets[0].target if isinstance(small, cst.Assign) and len(small.targets) == 1 else None
+    if not isinstance(small, cst.Assign) or not isinstance(target, cst.Name) or _DRAW not in nodes.code(small.value):
+        return "", None
+    return target.value, small.value
+
+
+def _start_of_variable(statement: Statement) -> Expr | None:
+    """What a variable starts as, in `self.x = self.variable("batch_stats", "x", lambda: start)`; None elsewhere."""
+    small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
+    call = small.value if isinstance(small, cst.Assign) else None
+    if not isinstance(call, cst.Call) or nodes.dotted(call.func) != "self.variable":
+        return None
+    start = call.args[-1].value
+    return start.body if isinstance(start, cst.Lambda) else None
+
+
 class _Draws(cst.CSTVisitor):
     """Looks for draws, but not in functions, nor in what is only asked for its shape."""
 
@@ -79,5 +122,5 @@ class _Draws(cst.CSTVisitor):
         path = nodes.dotted(node.func) or ""
         of_host = path.startswith(_OF_HOST) and path.rpartition(".")[2] not in _SEEDED
         own = path.startswith("self.") and path.removeprefix("self.") in self.drawing
-        self.any |= of_host or own or nodes.code(node) == 'self.make_rng("sample")'
+        self.any |= of_host or own or nodes.code(node) == _DRAW
         return path != "len"

@@ -31,6 +31,7 @@ class MakerValues(Layers):
     def layer_maker(self, name: str) -> Value:
         """A torch layer class as a value."""
         layer = TABLE[name]
+        self.script.maker_files[name].add(self.unit.scope)
         wanted = self.script.made_with.get(name, set())
         parameters = [p for p in linen.layer_signature(layer) if p.name in wanted]
         everything = {p.name: p.default for p in linen.layer_signature(layer)}

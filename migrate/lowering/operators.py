@@ -106,6 +106,7 @@ class Operators(Branches):
         if any(isinstance(value.kind, Device) for value in values):
             left, *_ = values = [self.as_backend(value) for value in values]
         self.use(node.left, left)
+        self.refuse_makers_apart(node)
         by_weight = isinstance(values[-1].kind, Items) and values[-1].kind.type == BY_WEIGHT
         if any(value.kind == WEIGHT_NAME for value in values) and not by_weight:
             raise Unsupported("MIG302", f"`{nodes.code(node)}`, a test of the name of a weight, which is Flax's in JAX")
@@ -128,6 +129,13 @@ class Operators(Branches):
             for target, value in zip(node.comparisons, values[1:], strict=True)
         ]
         return Value(node.with_changes(left=_operand(node.left, layouts.first(values[0])), comparisons=targets), kind)
+
+    def refuse_makers_apart(self, node: cst.Comparison) -> None:
+        """Declines `norm_layer == nn.BatchNorm2d` where several files make the layer, each by a function of its own."""
+        for written in [node.left, *(target.comparator for target in node.comparisons)]:
+            name = self.torch_name(written)
+            if name is not None and len(self.script.maker_files.get(name, ())) > 1:
+                raise Unsupported("MIG304", f"`{nodes.code(node)}`: several files make this layer, by functions apart")
 
     def as_backend(self, value: Value) -> Value:
         """A device, or the name of one, in a comparison: devices are not passed to functions, and CUDA is "gpu"."""

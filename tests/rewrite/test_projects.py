@@ -266,3 +266,29 @@ def test_a_package_keeps_its_name_and_its_functions_their_seed(tmp_path: Path) -
         assert "def main():\n    seed_all()\n    key = jax.random.key(7)\n" in made
         assert "model = build()\n" in made
         assert "params = model.init(" in made
+
+
+NORMS = """\
+import torch
+import torch.nn as nn
+
+
+class Net(nn.Module):
+    def __init__(self, norm_layer=nn.BatchNorm2d):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3, bias=norm_layer == nn.InstanceNorm2d)
+        self.norm = norm_layer(4)
+
+    def forward(self, x):
+        return self.norm(self.conv(x))
+"""
+
+
+def test_layers_that_two_files_make_are_not_compared(tmp_path: Path) -> None:
+    use = "import torch\nimport torch.nn as nn\nfrom norms import Net\n\nmodel = Net(nn.LAYER)\n"
+    use += "print(model(torch.ones(2, 3, 8, 8)))\n"
+    found = {}
+    for layer in ("BatchNorm2d", "InstanceNorm2d"):
+        write(tmp_path, {"norms.py": NORMS, "main.py": use.replace("LAYER", layer)})
+        found[layer] = [one.code for one in converted(tmp_path, "main.py").report.diagnostics]
+    assert found == {"BatchNorm2d": [], "InstanceNorm2d": ["MIG304"]}
