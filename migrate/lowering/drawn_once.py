@@ -30,8 +30,10 @@ class DrawnOnce(Scope):
         drawn: set[str] = set()
         made: list[Statement] = []
         for statement in with_drawn_variables(body):
-            if set(usage.loads(_start_of_variable(statement) or [])) & drawn:
-                statement = self.refused_draw(min(usage.attributes_set(statement)), method)
+            lines = every(statement, cst.SimpleStatementLine)
+            late = [line for line in lines if set(usage.loads(_start_of_variable(line) or [])) & drawn]
+            if late:
+                statement = self.refused_draw(min(usage.attributes_set(late[0])), method)
             for one in every(statement, (cst.Assign, cst.AugAssign)):
                 if not self.draws_anew(facts, one.value, drawn):
                     continue
@@ -65,7 +67,7 @@ class DrawnOnce(Scope):
 def with_drawn_variables(body: Sequence[Statement]) -> list[Statement]:
     """A body in which `embed = torch.randn(4)` and buffers that start as that are one that is drawn with the weights,
     and others that start as it does."""
-    made = list(body)
+    made: list[Statement | None] = list(body)
     for number, statement in enumerate(body):
         name, value = _named_draw(statement)
         users = [i for i in range(number + 1, len(body)) if name in usage.loads(body[i])]
@@ -73,14 +75,14 @@ def with_drawn_variables(body: Sequence[Statement]) -> list[Statement]:
         between = {one for each in body[number + 1 : (users or [0])[-1]] for one in usage.stores(each)}
         if value is None or not users or None in starts or between & {name, *usage.loads(value)}:
             continue
-        if nodes.dotted(starts[0]) != name:
+        if not isinstance(starts[0], cst.Name):
             continue
         drawn = cst.parse_expression(nodes.code(value).replace(_DRAW, 'self.make_rng("params")'))
         first = nodes.expression(f"self.{min(usage.attributes_set(body[users[0]]))}.value")
-        made[number] = cst.EmptyLine()
+        made[number] = None
         for i in users:
             made[i] = nodes.substituted(body[i], {name: drawn if i == users[0] else first})
-    return [one for one in made if not isinstance(one, cst.EmptyLine)]
+    return [one for one in made if one is not None]
 
 
 def _named_draw(statement: Statement) -> tuple[str, Expr | None]:
