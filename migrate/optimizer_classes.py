@@ -50,6 +50,7 @@ class OptimizerClass:
     body: tuple[Statement, ...]
     counter: Entry | None = None
     counts_first: bool = True
+    fills: bool = False
 
 
 def read(node: cst.ClassDef, helpers: Mapping[str, cst.FunctionDef]) -> OptimizerClass:
@@ -171,6 +172,7 @@ def _as_function(node: cst.ClassDef, constructor: _Constructor, loop: Loop) -> O
         tuple(body),
         counter,
         counts_first,
+        loop.fills,
     )
 
 

@@ -221,6 +221,11 @@ class _Substituted(cst.CSTTransformer):
     def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> Expr:
         return self.names.get(original_node.value, updated_node)
 
+    def leave_IfExp(self, original_node: cst.IfExp, updated_node: cst.IfExp) -> Expr:
+        """A choice by what the call says."""
+        told = nodes.literal(updated_node.test)
+        return updated_node if not isinstance(told, bool) else updated_node.body if told else updated_node.orelse
+
 
 def _is_path(node: Expr) -> bool:
     """Whether an expression names something, or is a literal number or constant: reading it again gives the same."""

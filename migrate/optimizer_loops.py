@@ -18,13 +18,15 @@ _GRADIENT_MODES = ("torch.no_grad", "torch.enable_grad", "torch.set_grad_enabled
 @dataclass(frozen=True)
 class Loop:
     """The names of a parameter group, of a parameter and of its state ("" where it has none), and what is done: `body`
-    for each parameter that has a gradient, `first` what the state starts with, by its keys."""
+    for each parameter that has a gradient, `first` what the state starts with, by its keys. `fills`: those without one
+    are taken to have zeros."""
 
     group: str
     weight: str
     state: str
     first: dict[str, Expr]
     body: tuple[Statement, ...]
+    fills: bool = False
 
 
 def refused(name: str, why: str) -> Unsupported:
@@ -49,12 +51,15 @@ def loop_of(name: str, step: cst.FunctionDef) -> Loop:
     if not isinstance(inner, cst.For) or not isinstance(inner.target, cst.Name) or not _is_parameters(inner, group):
         raise refused(name, f"its step has no loop over the parameters of a group: {first_line(inner)}")
     weight = inner.target.value
-    body = [*statements[:-1], *_of_gradients(suites.suite_of(inner.body.body), weight)]
+    turn = suites.suite_of(inner.body.body)
+    filling = [each for each in turn if _fills(each, weight)]
+    turn = [each for each in turn if each not in filling]
+    body = [*statements[:-1], *_of_gradients(turn, weight)]
     state = next((found for each in body for found in _names_state(each, weight)), "")
     body = [each for each in body if not list(_names_state(each, weight))]
     first: dict[str, Expr] = {}
     left = [part for each in body for part in _without_start(name, each, state, weight, first)]
-    return Loop(group, weight, state, first, tuple(left))
+    return Loop(group, weight, state, first, tuple(left), bool(filling))
 
 
 def key_of(node: cst.CSTNode, state: str, weight: str) -> str | None:
@@ -128,6 +133,17 @@ def _of_gradients(body: Sequence[Statement], weight: str) -> Iterator[Statement]
         if test is not None and _never(test, names, weight):
             continue
         yield each
+
+
+def _fills(statement: Statement, weight: str) -> bool:
+    """Whether a statement gives a parameter without a gradient one of zeros."""
+    if not isinstance(statement, cst.If) or nodes.code(statement.test) != f"{weight}.grad is None":
+        return False
+    (first, *others) = suites.suite_of(statement.body.body)
+    small = first.body[0] if isinstance(first, cst.SimpleStatementLine) else None
+    made = isinstance(small, cst.Assign) and nodes.code(small.targets[0].target) == f"{weight}.grad"
+    zeros = isinstance(small, cst.Assign) and nodes.code(small.value) == f"torch.zeros_like({weight})"
+    return made and zeros and not others and statement.orelse is None
 
 
 def _never(test: Expr, gradients: set[str], weight: str) -> bool:

@@ -14,6 +14,7 @@ from migrate.nodes import Expr, Statement
 from migrate.walking import every
 
 _FUNCTIONS = ("sqrt", "exp", "log", "cos", "sin", "tanh", "floor", "ceil", "log2", "log10")
+_SHAPES = ("size", "dim", "numel", "ndimension")
 _MODULES = ("math", "np", "numpy")
 
 
@@ -25,12 +26,61 @@ def on_arrays(body: Sequence[Statement], traced: Set[str]) -> list[Statement]:
         found = {
             name
             for small in every(cst.Module(list(body)), (cst.Assign, cst.AugAssign, cst.AnnAssign))
-            if small.value is not None and known & set(usage.loads(small.value))
+            if small.value is not None and known & set(_read([small.value]))
             for name in usage.stores(cst.SimpleStatementLine([small]))
         }
         if found <= known:
             return [nodes.visited(each, _OnArrays(known)) for each in body]
         known |= found
+
+
+def _read(values: Sequence[Expr]) -> list[str]:
+    """The names of which expressions read more than the shape, which jit knows."""
+    return [name for value in values for name in usage.loads(nodes.visited(value, _Unshaped()))]
+
+
+class _Unshaped(cst.CSTTransformer):
+    """An expression with numbers for lengths and numbers of axes."""
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> Expr:
+        func = updated_node.func
+        return cst.Integer("1") if isinstance(func, cst.Attribute) and func.attr.value in _SHAPES else updated_node
+
+    def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> Expr:
+        return cst.Integer("1") if updated_node.attr.value in ("shape", "ndim") else updated_node
+
+
+def without_last_change(body: Sequence[Statement], grad: str) -> list[Statement]:
+    """A step that does not change its gradient in place where nothing reads that later, but for its shape."""
+    made = list(body)
+    for number, each in enumerate(body):
+        if grad not in _read_by(body[number + 1 :]):
+            made[number] = nodes.visited(each, _OutOfPlace(grad)) if _is_value(each) else each
+    return made
+
+
+def _is_value(statement: Statement) -> bool:
+    return isinstance(statement, cst.SimpleStatementLine) and isinstance(statement.body[0], cst.Assign)
+
+
+def _read_by(body: Sequence[Statement]) -> list[str]:
+    return [name for each in body for name in usage.loads(nodes.visited(each, _Unshaped()))]
+
+
+class _OutOfPlace(cst.CSTTransformer):
+    """`grad.lerp_(m, beta)` as `grad.lerp(m, beta)`."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
+        func = updated_node.func
+        if not isinstance(func, cst.Attribute) or nodes.dotted(func.value) != self.name:
+            return updated_node
+        if not usage.is_in_place(func.attr.value):
+            return updated_node
+        return updated_node.with_changes(func=func.with_changes(attr=nodes.name(func.attr.value.rstrip("_"))))
 
 
 class _OnArrays(cst.CSTTransformer):
@@ -59,7 +109,7 @@ class _OnArrays(cst.CSTTransformer):
         values = [arg.value for arg in updated_node.args]
         if isinstance(updated_node.func, cst.Attribute) and updated_node.func.attr.value == "item" and not values:
             return updated_node.func.value
-        if not self.traced & set(usage.loads(values)):
+        if not self.traced & set(_read(values)):
             return updated_node
         if path == "float" and len(values) == 1:
             return nodes.parenthesized(values[0])

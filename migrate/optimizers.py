@@ -12,12 +12,16 @@ REFUSED = "foreach=None, maximize=False, capturable=False, differentiable=False,
 RUNNING = frozenset({"fused", "foreach", "capturable"})  # arguments that only say how torch runs a step
 
 
+TURNED, AS_IN_TORCH = "turned", "as in torch"  # the axes of what an optimizer trains
+
+
 @dataclass(frozen=True)
 class OptimizerEntry:
     """`decay`: "coupled" where torch adds weight_decay * w to the gradient first, "own" where the template takes it,
     "chosen" where `decoupled_weight_decay` tells. `variants`: templates for where an argument is given, first come
     first served; `flags` are arguments that must be literals. `options`, of an optimizer of the user's own: arguments
-    that parameter groups may have of their own; empty for torch's, which have all."""
+    that parameter groups may have of their own; empty for torch's, which have all. `ordered`: the name of such a class
+    where the order of the axes matters to its step. `fills`: it takes zeros for a gradient that is not there."""
 
     torch: str
     signature: str
@@ -27,6 +31,8 @@ class OptimizerEntry:
     variants: tuple[tuple[str, str], ...] = ()
     flags: tuple[str, ...] = ("maximize",)
     options: frozenset[str] = frozenset()
+    ordered: str = ""
+    fills: bool = False
 
     @property
     def evaluates(self) -> bool:

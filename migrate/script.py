@@ -69,6 +69,7 @@ class Script:
     updated: set[tuple[str, Place]] = field(default_factory=set)  # scopes, and models that they have trained by now
     finished: set[tuple[str, Place]] = field(default_factory=set)  # those of which all weights were frozen after that
     own_optimizers: dict[str, OptimizerEntry] = field(default_factory=dict)  # optimizer classes of the script's own
+    optimizer_axes: dict[str, set[str]] = field(default_factory=dict)  # of these: how the axes of what they train are
     written_out: set[str] = field(
         default_factory=set
     )  # functions that only steps of optimizers call, which have it all

@@ -7,7 +7,6 @@ from collections.abc import Sequence, Set
 import libcst as cst
 
 from migrate import nodes, suites, usage
-from migrate.diagnostics import Unsupported
 from migrate.kinds import Function
 from migrate.lowering.scope import Scope
 from migrate.nodes import Expr, Statement
@@ -25,30 +24,19 @@ _OF_ALL = frozenset(("norm", "sum", "mean", "max", "min", "std", "var", "numel",
 _SHAPED = frozenset(("shape", "T", "mT", "H", "ndim"))
 
 
-def refuse_axes(scope: Scope, name: str, body: Sequence[Statement], numbers: Set[str]) -> None:
-    """Declines a step in which the order of the axes matters. numbers: names of hyperparameters."""
-    for statement in body:
-        for call in usage.calls(statement):
-            if not _allowed(scope, name, call, numbers):
-                raise _refused(name, call)
-        for node in every(statement, cst.Attribute):
-            if node.attr.value in _SHAPED:
-                raise _refused(name, node)
-        for node in every(statement, cst.Subscript):
-            if nodes.dotted(node.value) not in numbers:
-                raise _refused(name, node)
-        for node in every(statement, cst.BinaryOperation):
-            if isinstance(node.operator, cst.MatrixMultiply):
-                raise _refused(name, node)
-
-
-def _refused(name: str, node: Expr) -> Unsupported:
-    return Unsupported(
-        "MIG201", f"{name} inherits from Optimizer, and {nodes.code(node)} depends on the axes of a parameter"
+def works_on_axes(scope: Scope, body: Sequence[Statement], numbers: Set[str]) -> bool:
+    """Whether the order of the axes may matter to a step. numbers: names of hyperparameters."""
+    return any(
+        not all(_is_elementwise(scope, call, numbers) for call in usage.calls(statement))
+        or any(node.attr.value in _SHAPED for node in every(statement, cst.Attribute))
+        or any(nodes.dotted(node.value) not in numbers for node in every(statement, cst.Subscript))
+        or any(isinstance(node.operator, cst.MatrixMultiply) for node in every(statement, cst.BinaryOperation))
+        for statement in body
     )
 
 
-def _allowed(scope: Scope, name: str, call: cst.Call, numbers: Set[str]) -> bool:
+def _is_elementwise(scope: Scope, call: cst.Call, numbers: Set[str]) -> bool:
+    """Whether a call works on each element by itself, or on all together."""
     torch = scope.torch_name(call.func)
     path = nodes.dotted(call.func) or ""
     if torch is None and path in _NUMBERS:
@@ -58,8 +46,7 @@ def _allowed(scope: Scope, name: str, call: cst.Call, numbers: Set[str]) -> bool
     kind = scope.kind_of(call.func)
     if isinstance(kind, Function):
         node = scope.script.functions[kind.name].node
-        refuse_axes(scope.in_file_of(kind.name), name, suites.suite_of(node.body.body), numbers)
-        return True
+        return not works_on_axes(scope.in_file_of(kind.name), suites.suite_of(node.body.body), numbers)
     api = torch or (f"Tensor.{call.func.attr.value}" if isinstance(call.func, cst.Attribute) else "")
     method = api.rpartition(".")[2].rstrip("_")
     rule = RULES.get(api) or RULES.get(api.rstrip("_"))

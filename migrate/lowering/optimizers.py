@@ -10,12 +10,13 @@ import libcst as cst
 from migrate import nodes
 from migrate.diagnostics import Unsupported
 from migrate.kinds import Items, Number, Optimizer, Place, Scheduler
+from migrate.layers.moves import Permute
 from migrate.lowering.labels import FROZEN
 from migrate.lowering.parameter_groups import Grouped, ParameterGroups
 from migrate.lowering.schedules import Schedules, follow_rate, rate_in_state, refuse_mixed
 from migrate.lowering.scope import NOWHERE
 from migrate.nodes import Expr
-from migrate.optimizers import OPTIMIZERS, OptimizerEntry
+from migrate.optimizers import AS_IN_TORCH, OPTIMIZERS, TURNED, OptimizerEntry
 from migrate.rules.rule import Call, Value, signature
 from migrate.states import COUNT, OPT_STATE, State
 from migrate.weight_kinds import OptimizerGroups, OwnOptimizer, StateDict
@@ -89,7 +90,11 @@ class Optimizers(Schedules, ParameterGroups):
         for flag in entry.flags:
             call.only(flag, True, False, None)
         decay = nodes.literal(call.node("weight_decay")) if "weight_decay" in call.defaults else 0
-        grouped = self.grouped(name, source, decays=decay != 0 or bool(entry.options))
+        grouped = self.grouped(name, source, decays=decay != 0 or (bool(entry.options) and not entry.fills))
+        if entry.ordered:
+            self.note_axes(entry, grouped)
+        if entry.fills and any(self.script.frozen_last.get(self.root(place)) for place in grouped.models):
+            raise Unsupported("MIG302", f"{name} takes zeros for the gradients of weights that are frozen")
         self.script.momenta[self.pending_place] = _momentum(call)
         if entry.evaluates:
             call.only("line_search_fn", None, "strong_wolfe")
@@ -105,6 +110,21 @@ class Optimizers(Schedules, ParameterGroups):
         injected = self.injected(call) if scheduled else {}
         made = self.transformation(entry, call, grouped, rate if scheduled else None)
         return MadeOptimizer(made, rate, grouped.models, injected)
+
+    def note_axes(self, entry: OptimizerEntry, grouped: Grouped) -> None:
+        """Notes how the axes of what an optimizer trains are, to whose step that matters: all must be alike."""
+        known = self.script.optimizer_axes.setdefault(entry.ordered, set())
+        matrices = [leaf for leaf in grouped.trained if leaf.shape is None or len(leaf.shape) > 1]
+        if not matrices:
+            known.add(AS_IN_TORCH)
+        for leaf in matrices:
+            if leaf.moves not in ((), (Permute((1, 0)),)):
+                raise Unsupported(
+                    "MIG302", f"{entry.torch} works on the axes of {leaf.torch}, which Flax has otherwise"
+                )
+            known.add(TURNED if leaf.moves else AS_IN_TORCH)
+        if len(known) > 1:
+            raise Unsupported("MIG302", f"{entry.torch} works on the axes of weights, which are in several orders here")
 
     def transformation(self, entry: OptimizerEntry, call: Call, grouped: Grouped, rate: Expr | None) -> Expr:
         """What updates the parameters: one optimizer, or one for each group of them. `rate`: that of the whole, where

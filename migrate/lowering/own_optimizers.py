@@ -16,18 +16,22 @@ import libcst as cst
 from migrate import layouts, nodes, suites, usage
 from migrate.facts import FunctionFacts
 from migrate.kinds import UNKNOWN, Function, Items, Kind, Number, Plain, Tensor
-from migrate.lowering.element_by_element import refuse_axes
+from migrate.lowering.element_by_element import works_on_axes
 from migrate.lowering.functions import Functions
 from migrate.nodes import Expr, Statement
 from migrate.optimizer_classes import Entry, OptimizerClass, read
 from migrate.optimizer_inlining import changes_parameters
-from migrate.optimizer_numbers import on_arrays
-from migrate.optimizers import OptimizerEntry
+from migrate.optimizer_loops import refused
+from migrate.optimizer_numbers import on_arrays, without_last_change
+from migrate.optimizers import TURNED, OptimizerEntry
 from migrate.qualified import inside
 from migrate.walking import every
 from migrate.weight_kinds import OwnOptimizer
 
 OPTIMIZER = ("torch.optim.Optimizer", "torch.optim.optimizer.Optimizer")
+
+
+_AS_IN_TORCH = cst.EmptyLine(comment=cst.Comment("# the axes as torch has them"))
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,16 @@ class _Step:
     body: list[Statement]
     given: Expr
     is_change: bool
+    is_turned: bool = False
+
+    def turned(self, found: OptimizerClass) -> _Step:
+        """The same of matrices whose axes are the other way round in the output; what is kept of them is as in
+        torch."""
+        read = {*usage.loads(self.body), *usage.loads(self.given)}
+        names = [name for name in (found.weight, found.grad) if name in read]
+        targets, values = ", ".join(names), ", ".join(f"{name}.T" for name in names)
+        head = nodes.statement(f"{targets} = {values}").with_changes(leading_lines=[_AS_IN_TORCH])
+        return _Step([head, *self.body], nodes.expression("{x}.T", x=self.given), self.is_change, True)
 
 
 class OwnOptimizers(Functions):
@@ -48,7 +62,13 @@ class OwnOptimizers(Functions):
         found = read(node, self._helpers(node))
         qualname = inside(self.unit.scope, found.name)
         self.env.kinds[found.name] = OwnOptimizer(qualname)
-        self.script.own_optimizers[qualname] = _entry(found)
+        ordered = self._works_on_axes(found)
+        self.script.own_optimizers[qualname] = _entry(found, qualname if ordered else "")
+        axes = self.script.optimizer_axes.get(qualname, set())
+        if ordered and len(axes) != 1:
+            error = refused(found.name, "its step depends on the axes of parameters that are not known here")
+            self.unit.report(error, node)
+            return [suites.refusal(error.code, error.message, [node])]
         injected = self.script.injecting.get(qualname, frozenset())
         params = cst.ensure_type(cst.parse_statement("def f(): pass"), cst.FunctionDef).with_changes(
             name=cst.Name(found.name), params=found.params
@@ -60,6 +80,7 @@ class OwnOptimizers(Functions):
         head = maker.suite([each for each in found.head if not _checks(each, injected)])
         kinds = {name: maker.env.kinds.get(name, UNKNOWN) for name in found.hyperparameters}
         step = self._step_of_one(found, kinds, f"{qualname}.step")
+        step = step.turned(found) if axes == {TURNED} else step
         state = self.unit.own(f"{found.name}State")
         made: list[Statement] = []
         if found.entries or found.counter is not None:
@@ -67,13 +88,17 @@ class OwnOptimizers(Functions):
             fields += [f"{entry.key}: optax.Params" for entry in found.entries]
             lines = "".join(f"    {each}\n" for each in fields)
             made += nodes.statements(f"class {state}(NamedTuple):\n{lines}")
-        start = self._start(found, kinds, state)
+        start = self._start(found, kinds, state, step.is_turned)
         body = [*head, *(_apart(start) if head else start), self._update_of_all(found, step, state)]
         body += _apart(nodes.statements("return optax.GradientTransformation(init, update)"))
         function = self.rewritten(params, body, defaults=self)
         blank = [cst.EmptyLine(indent=False)] * (2 if made else 0)
         made.append(function.with_changes(leading_lines=blank))
         return suites.with_comments(made, node)
+
+    def _works_on_axes(self, found: OptimizerClass) -> bool:
+        first = [cst.SimpleStatementLine([cst.Expr(entry.first)]) for entry in found.entries]
+        return works_on_axes(self, [*found.body, *first], found.hyperparameters)
 
     def _helpers(self, node: cst.ClassDef) -> dict[str, cst.FunctionDef]:
         """The functions of the script that a class calls, and that change what they are given."""
@@ -108,25 +133,30 @@ class OwnOptimizers(Functions):
         inner = self._of_arrays(qualname, kinds, names)
         if found.counter is not None:
             inner.env.kinds[found.counter.name] = Tensor("int", 0)
-        refuse_axes(inner, found.name, found.body, found.hyperparameters)
         traced = {name for name, kind in inner.env.kinds.items() if isinstance(kind, Tensor)}
-        return _as_change(inner.suite(on_arrays(found.body, traced)), found.weight, self.unit.own("change"))
+        return _as_change(
+            inner.suite(on_arrays(without_last_change(found.body, found.grad), traced)),
+            found.weight,
+            self.unit.own("change"),
+        )
 
-    def _start(self, found: OptimizerClass, kinds: dict[str, Kind], state: str) -> list[Statement]:
+    def _start(self, found: OptimizerClass, kinds: dict[str, Kind], state: str, turned: bool) -> list[Statement]:
         """`init`, which makes the state for all parameters at once."""
         first = []
         if found.counter is not None:
             first.append(f"{found.counter.key}=jnp.zeros([], jnp.int32)")
         for entry in found.entries:
-            first.append(f"{entry.key}={self._started(found, kinds, entry)}")
+            first.append(f"{entry.key}={self._started(found, kinds, entry, turned)}")
         made = f"{state}({', '.join(first)})" if first else "optax.EmptyState()"
         return nodes.statements(f"def init(params):\n    return {made}\n")
 
-    def _started(self, found: OptimizerClass, kinds: dict[str, Kind], entry: Entry) -> str:
+    def _started(self, found: OptimizerClass, kinds: dict[str, Kind], entry: Entry, turned: bool) -> str:
         inner = self._of_arrays(f"{found.name}.init", kinds, [found.weight])
-        written = nodes.substituted(entry.first, {})
-        refuse_axes(inner, found.name, [cst.SimpleStatementLine([cst.Expr(written)])], found.hyperparameters)
-        value = nodes.code(layouts.first(inner.expr(written)))
+        value = nodes.code(layouts.first(inner.expr(entry.first)))
+        if turned:
+            value = nodes.code(
+                nodes.substituted(nodes.expression(value), {found.weight: nodes.expression(f"{found.weight}.T")})
+            )
         taken = {f"jnp.zeros_like({found.weight})": "jnp.zeros_like", f"jnp.ones_like({found.weight})": "jnp.ones_like"}
         taken[found.weight] = "jnp.copy"  # an array of its own, as the step gives the memory of both away
         return f"jax.tree.map({taken.get(value, f'lambda {found.weight}: {value}')}, params)"
@@ -173,7 +203,7 @@ def _apart(statements: list[Statement]) -> list[Statement]:
     return [statements[0].with_changes(leading_lines=[suites.BLANK]), *statements[1:]]
 
 
-def _entry(found: OptimizerClass) -> OptimizerEntry:
+def _entry(found: OptimizerClass, ordered: str) -> OptimizerEntry:
     """What is told of torch's own optimizers, of this one."""
     params = [*found.params.params, *found.params.kwonly_params]
     text = ", ".join(["params", *(nodes.code(_bare(each)) for each in params)])
@@ -184,7 +214,14 @@ def _entry(found: OptimizerClass) -> OptimizerEntry:
         plain = number == 0 and name == "lr"
         holes.append(f"{{{name}}}" if plain else f"{name}={{{name}{default if '{' not in default else ''}}}")
     return OptimizerEntry(
-        found.name, text, f"{found.name}({', '.join(holes)})", decay="own", flags=(), options=found.options
+        found.name,
+        text,
+        f"{found.name}({', '.join(holes)})",
+        decay="own",
+        flags=(),
+        options=found.options,
+        ordered=ordered,
+        fills=found.fills,
     )
 
 

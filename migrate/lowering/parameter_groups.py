@@ -13,6 +13,7 @@ from migrate.kinds import Items, Leaf, Place
 from migrate.lowering.foreign_models import note_trained
 from migrate.lowering.labels import FROZEN, labels_of, mask_of
 from migrate.lowering.selections import Selections, leaves_of, still_of
+from migrate.manifest import Leaf as WeightLeaf
 from migrate.nodes import Expr
 from migrate.weight_kinds import Group, Selection
 
@@ -20,12 +21,13 @@ from migrate.weight_kinds import Group, Selection
 @dataclass(frozen=True)
 class Grouped:
     """The groups of one optimizer: the models, and unless all of their parameters are one group, what groups there are
-    by label, and the labels of the parameters."""
+    by label, and the labels of the parameters. `trained`: the weights."""
 
     models: tuple[Place, ...]
     options: Mapping[str, Mapping[str, Expr]]
     labels: Expr | None = None
     masks: Mapping[str, Expr] = field(default_factory=dict)  # of two groups of one model: which parameters are one's
+    trained: tuple[WeightLeaf, ...] = ()
 
 
 class ParameterGroups(Selections):
@@ -75,8 +77,9 @@ class ParameterGroups(Selections):
             if self.script.switched.get(root) == {False} and root in self.trained_roots():
                 raise Unsupported("MIG401", f"{place.name} is frozen in the course of the script, and trained")
         used = {name for _, labels in trees for name in labels.values()}
+        trained = tuple(leaf for leaves, labels in trees for leaf in leaves if labels[leaf.flax] != FROZEN)
         if len(groups) == 1 and used <= set(names):
-            return Grouped(models, {"": options[names[0]]})
+            return Grouped(models, {"": options[names[0]]}, trained=trained)
         if FROZEN in used:
             options[FROZEN] = {}
         kept = {name: found for name, found in options.items() if name in used}
@@ -85,7 +88,7 @@ class ParameterGroups(Selections):
         if len(trees) == 1 and len(kept) == 2 and FROZEN not in kept:
             ((leaves, labels),) = trees
             masks = {name: mask_of(leaves, {leaf: labels[leaf] == name for leaf in labels}, by_rank) for name in kept}
-        return Grouped(models, kept, labels_of(trees, by_rank), masks)
+        return Grouped(models, kept, labels_of(trees, by_rank), masks, trained)
 
     def tensors_in(self, node: Expr) -> list[Leaf]:
         """The tensors made with requires_grad=True in a list; empty where it holds something else."""

@@ -327,7 +327,14 @@ def _fingerprint(script: Script, written: frozenset[int]) -> str:
     ]
     parts += [
         repr(sorted(map(repr, script.proportional.items()))),
-        repr((sorted(script.own_optimizers), sorted(script.written_out), sorted(map(repr, script.injecting.items())))),
+        repr(
+            (
+                sorted(script.own_optimizers),
+                sorted(script.written_out),
+                sorted(map(repr, script.optimizer_axes.items())),
+                sorted(map(repr, script.injecting.items())),
+            )
+        ),
     ]
     parts += [
         repr(sorted(map(repr, group)))

@@ -298,6 +298,71 @@ class RAdam(Optimizer):
 
 """
 
+MUON = """
+
+def zeropower_via_newtonschulz5(G, steps: int):
+    assert G.ndim >= 2
+    a, b, c = (3.4445, -4.7750, 2.0315)
+    X = G.CAST()
+    if G.size(-2) > G.size(-1):
+        X = X.mT
+    # Ensure spectral norm is at most 1
+    X = X / (X.norm(dim=(-2, -1), keepdim=True) + 1e-7)
+    # Perform the NS iterations
+    for _ in range(steps):
+        A = X @ X.mT
+        B = b * A + c * A @ A
+        X = a * X + B @ X
+    if G.size(-2) > G.size(-1):
+        X = X.mT
+    return X
+
+
+def muon_update(grad, momentum, beta=0.95, ns_steps=5, nesterov=True):
+    momentum.lerp_(grad, 1 - beta)
+    update = grad.lerp_(momentum, beta) if nesterov else momentum
+    if update.ndim == 4:  # for the case of conv filters
+        update = update.view(len(update), -1)
+    update = zeropower_via_newtonschulz5(update, steps=ns_steps)
+    update *= max(1, grad.size(-2) / grad.size(-1)) ** 0.5
+    return update
+
+
+class SingleDeviceMuon(torch.optim.Optimizer):
+    def __init__(self, params, lr=0.02, weight_decay=0, momentum=0.95):
+        defaults = dict(lr=lr, weight_decay=weight_decay, momentum=momentum)
+        super().__init__(params, defaults)
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is None:
+                    # continue
+                    p.grad = torch.zeros_like(p)  # Force synchronization
+                state = self.state[p]
+                if len(state) == 0:
+                    state["momentum_buffer"] = torch.zeros_like(p)
+                update = muon_update(p.grad, state["momentum_buffer"], beta=group["momentum"])
+                p.mul_(1 - group["lr"] * group["weight_decay"])
+                p.add_(update.reshape(p.shape), alpha=-group["lr"])
+        return loss
+
+
+""".replace("CAST", "clone")
+MATRICES = """matrices = [p for p in model.parameters() if p.ndim == 2]
+others = [p for p in model.parameters() if p.ndim < 2]
+optimizer = SingleDeviceMuon(matrices, lr=0.01, weight_decay=0.1)
+second = optim.AdamW(others, lr=0.01)
+"""
+BOTH = LOOP.replace("optimizer.step()", "optimizer.step()\n    second.step()").replace(
+    "optimizer.zero_grad()", "optimizer.zero_grad()\n    second.zero_grad()"
+)
+
 GROUPS = """optimizer = CLASS([
     {"params": model.features.parameters(), "lr": 0.02},
     {"params": [*model.norm.parameters(), *model.head.parameters()]},
@@ -336,6 +401,7 @@ FORMS = {
     "methods of two groups": IMPORTS + METHODS + GROUPS.replace("CLASS", "Belief") + LOOP,
     "a step that depends on how many there were": of("RAdam", RADAM, "lr=0.05, betas=(0.9, 0.9)"),
     "the same with a scheduler": of("RAdam", RADAM, "lr=0.05, betas=(0.9, 0.9)", SCHEDULED),
+    "matrices": IMPORTS + MUON + MATRICES + BOTH,
     "norms": of("LARS", LARS, "lr=0.3"),
 }
 
@@ -353,8 +419,6 @@ STATELESS = PLAIN.replace("param.sub_(", "CHANGED\n                param.sub_(")
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (STATELESS.replace("CHANGED", "param.mul_(param.sum(dim=0, keepdim=True))"), "depends on the axes"),
-        (STATELESS.replace("CHANGED", "param.view(-1)[0] = 0"), "depends on the axes"),
         (STATELESS.replace("CHANGED", "self.steps.append(param)"), "does more than change one parameter"),
         (STATELESS.replace("CHANGED", "if self.clip > 3: continue"), "leaves the loop"),
         (STATELESS.replace("CHANGED", "self.state[param]['n'] = self.state[param]['n'] * 2"), "does more than"),
@@ -377,3 +441,20 @@ def test_options_of_groups_that_a_step_does_not_read() -> None:
     groups = GROUPS.replace("CLASS", "Lion").replace('"lr": 0.02', '"eps": 0.02')
     made = convert(parse("x.py", HEAD + IMPORTS + LION + groups))
     assert "eps of a parameter group" in made.report.diagnostics[0].message
+
+
+@pytest.mark.parametrize(
+    ("net", "said"),
+    [
+        ("nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Conv2d(4, 2, 3))", "which Flax has otherwise"),
+        ("nn.Sequential(nn.Embedding(9, 4), nn.Linear(4, 4))", "in several orders"),
+    ],
+)
+def test_a_step_that_works_on_axes(net: str, said: str) -> None:
+    made = convert(parse("x.py", f"{HEAD}{IMPORTS}{MUON}net = {net}\nopt = SingleDeviceMuon(net.parameters())\n"))
+    assert said in made.report.as_text()
+
+
+def test_a_step_that_works_on_axes_of_nothing_known() -> None:
+    made = convert(parse("x.py", HEAD + IMPORTS + MUON))
+    assert "axes of parameters that are not known here" in made.report.as_text()
