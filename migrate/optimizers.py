@@ -60,7 +60,6 @@ OPTIMIZERS: dict[str, OptimizerEntry] = {
                     "optax.scale_by_learning_rate({lr}))",
                 ),
             ),
-            flags=("maximize", "nesterov"),
         ),
         OptimizerEntry(
             "torch.optim.Adam",

@@ -74,6 +74,7 @@ class StateAccess(Detached, ChosenModels):
     def read(self, state: State) -> Expr:
         """Notes that this scope needs the state; returns the expression that holds it. In a loss function all state has
         plain names: the step function around it takes them as arguments."""
+        state = self.as_given(state)
         if state.what == MODE:
             return self.read_mode(state)
         if state.what == PARAMS and self.script.weightless(self.script.places.get(self.root(state.place), "")):
@@ -104,6 +105,16 @@ class StateAccess(Detached, ChosenModels):
             raise Unsupported("MIG402", f"{state.place.name} has its weights from a file in some runs alone")
         self._note(state, write=False)
         return self.state_expr(state)
+
+    def as_given(self, state: State) -> State:
+        """The state by the name of this function's parameter, where the model that an object has is the one that the
+        function is given as well: `train(model, ScheduledOptim(Adam(model.parameters())))`."""
+        place = state.place
+        if self.facts is None or place.of_self or place.scope in (self.scope, self.unit.scope):
+            return state
+        given = [Place(self.scope, name) for name in self.facts.parameter_names]
+        same = [one for one in given if one in self.script.parameters_of and self.roots(one) == {self.root(place)}]
+        return State(state.what, same[0]) if len(same) == 1 else state
 
     def held_by_object(self, state: State) -> Expr | None:
         """`trainer.params`: the weights of a model that one object has taken over, for what runs after that in the
@@ -182,6 +193,7 @@ class StateAccess(Detached, ChosenModels):
 
     def write(self, state: State) -> Expr:
         """Notes that this scope changes the state; returns the expression that holds it."""
+        state = self.as_given(state)
         if self.region is not None:
             self.region.write(state)
             return nodes.name(self.state_name(state))

@@ -108,6 +108,10 @@ class TorchCalls(Losses, PretrainedTables, ChosenOptimizers, Distributed, DataLo
             self.unit.report(Unsupported("MIG506", f"`{nodes.code(node)}` {shape}"), node)
         return self.apply_rule(RULES[name], name, node)
 
+    def torch_sparse_FloatTensor(self, node: cst.Call) -> Value:
+        """The old name of a constructor."""
+        return self.apply_rule(RULES["torch.sparse_coo_tensor"], "torch.sparse_coo_tensor", node)
+
     def wrapped(self, name: str, node: cst.Call) -> Value:
         """`torch.compile(model)`, `DataParallel(model)`: the model or the function itself."""
         value = self.expr(node.args[0].value) if node.args else Value(node)

@@ -95,6 +95,7 @@ OPTIMIZER_CASES = optimizers(
     "SGD: 0.1",
     "SGD: lr=0.1, momentum=0.9",
     "SGD: lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.05",
+    "SGD: lr=0.1, momentum=0.9, nesterov=len(x) > 1",
     "Adam",
     "Adam: lr=0.01, betas=(0.5, 0.9), eps=1e-3",
     "Adam: 0.02, weight_decay=0.1",

@@ -36,3 +36,8 @@ def test_data_of_torch_stay_torch_where_no_weights_are_kept() -> None:
     script = "import torch\nrows = torch.load('rows.pt')\nprint(torch.from_numpy(rows[:, 0]).sum())\n"
     assert "rows = torch.load('rows.pt')\nprint(jnp.asarray(rows[:, 0]).sum())" in converted(script)
     assert "serialization.msgpack_restore" in converted(script + "torch.save({'rows': torch.ones(3)}, 'kept.pt')\n")
+
+
+def test_an_old_name_of_a_sparse_tensor() -> None:
+    text = "import torch\n\ny = torch.arange(3)\nx = torch.sparse.FloatTensor(y[None], y.float(), torch.Size([3]))\n"
+    assert ".at[tuple(y[None])]" in converted(text)
