@@ -66,6 +66,8 @@ def emit(source: SourceFile, lowered: Lowered) -> str:
     body, snippets = _with_snippets(body, lowered.snippets)
     body = _with_imports(body, lowered.wanted, lowered.rebound)
     inserted = {id(statement) for helper in lowered.helpers for statement in helper.code} | set(map(id, snippets))
+    own = {one.name.value for one in source.module.body if isinstance(one, cst.FunctionDef)}
+    inserted |= {id(one) for one in body if isinstance(one, cst.FunctionDef) and one.name.value not in own}
     module = source.module.with_changes(body=_spaced(body, inserted))
     written = map(snippet_files.text, snippet_files.with_needs(tuple(lowered.snippets.values())))
     return folded(parenthesised(module).code, source, written)

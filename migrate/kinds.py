@@ -260,8 +260,8 @@ class Module(Kind):
 
 @dataclass(frozen=True)
 class Makers(Kind):
-    """What makes a module when it is called, given as a value: one of several torch layers (a `TorchName`) and module
-    classes of the user's (a `ModuleClass`)."""
+    """What makes a module when it is called, given as a value: one of several torch layers (a `TorchName`), and module
+    classes (a `ModuleClass`) and functions of the user's."""
 
     options: tuple[Kind, ...]
 
@@ -438,7 +438,8 @@ def join(a: Kind, b: Kind) -> Kind:
     if isinstance(a, Module) and isinstance(b, Module):
         options = a.options + tuple(option for option in b.options if option not in a.options)
         return Module(options)
-    if isinstance(a, Makers | ModuleClass) and isinstance(b, Makers | ModuleClass):
+    making = [isinstance(kind, Makers | ModuleClass) for kind in (a, b)]
+    if any(making) and all(known or isinstance(kind, Function) for known, kind in zip(making, (a, b), strict=True)):
         left, right = (kind.options if isinstance(kind, Makers) else (kind,) for kind in (a, b))
         return Makers(left + tuple(option for option in right if option not in left))
     if isinstance(a, Operation) and isinstance(b, Operation):

@@ -14,7 +14,7 @@ import libcst as cst
 from migrate import nodes, suites
 from migrate.diagnostics import Unsupported
 from migrate.facts import merge
-from migrate.kinds import UNKNOWN, Kind, Makers, Model, Module, ModuleClass, Never, TorchName, join
+from migrate.kinds import UNKNOWN, Function, Kind, Makers, Model, Module, ModuleClass, Never, TorchName, join
 from migrate.layers.table import TABLE
 from migrate.lowering.arguments import argument_names
 from migrate.lowering.layers import Layers
@@ -111,6 +111,9 @@ class MakerValues(Layers):
                 made = self.construct_user(node, callee, option)
                 self.script.classes[option.cls].made_by_value = True
                 self.script.classes[option.cls].own_trains |= trains
+            elif isinstance(option, Function):
+                made = self.user_call(node, callee, option)
+                self.script.functions[option.name].takes_mode |= trains
             else:
                 assert isinstance(option, TorchName)
                 made = self.made_layer(option.name, node)
@@ -163,6 +166,8 @@ class MakerValues(Layers):
         """Whether what a maker makes behaves differently in train mode."""
         if isinstance(option, ModuleClass):
             return self.script.trains(option.cls)
+        if isinstance(option, Function):
+            return self.script.functions[option.name].takes_mode
         return isinstance(option, TorchName) and TABLE[option.name].trains
 
     def made_layer(self, name: str, node: cst.Call) -> Value:

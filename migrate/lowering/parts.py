@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import libcst as cst
 
 from migrate.facts import ClassFacts, FunctionFacts
-from migrate.kinds import Kind, Module, Place
+from migrate.kinds import Function, Kind, Module, Place
 from migrate.lowering.region import MicroBatches, Region
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
@@ -39,6 +39,10 @@ class Parts:
 
     def loaded_model(self, target: Expr, value: Expr) -> list[Statement] | None:
         """Lowers `model = torch.load(path)` of a model that was saved as a whole; None for other assignments."""
+        raise NotImplementedError
+
+    def user_call(self, node: cst.Call, callee: Value, kind: Function, statement: bool = False) -> Value:
+        """Lowers a call of a function of the user's."""
         raise NotImplementedError
 
     def suite(self, body: Sequence[cst.CSTNode], cyclic: bool = False) -> list[Statement]:

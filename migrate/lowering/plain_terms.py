@@ -79,6 +79,8 @@ class PlainTerms(Precision, MemberLoops, ClearedByHand):
             return self.plain_block(statement) if inner is None else [p for each in inner for p in self.plain(each)]
         if isinstance(statement, cst.If):
             return self.plain_branch(statement)
+        if isinstance(statement, cst.SimpleStatementLine) and self.names_builder(statement):
+            return [self.named_builder(statement)]
         if not isinstance(statement, cst.SimpleStatementLine) or _is_plain(statement):
             return [statement]
         pieces = taken_apart(self.unit, statement)
@@ -112,6 +114,35 @@ class PlainTerms(Precision, MemberLoops, ClearedByHand):
             self.unit.stands_for(known, statement)
             self.unit.plain[statement] = known
         return [known]
+
+    def names_builder(self, statement: cst.SimpleStatementLine) -> bool:
+        """Whether a statement is `nets = lambda: nn.Sequential(...)`: what makes parts of modules is told the mode."""
+        small = statement.body[0]
+        if (
+            self.cls
+            or self.context not in HOST_CONTEXTS
+            or not isinstance(small, cst.Assign)
+            or len(statement.body) > 1
+        ):
+            return False
+        made = small.value.body if isinstance(small.value, cst.Lambda) else None
+        named = len(small.targets) == 1 and isinstance(small.targets[0].target, cst.Name)
+        return named and isinstance(made, cst.Call) and self.constructs(made)
+
+    def named_builder(self, statement: cst.SimpleStatementLine) -> Statement:
+        """The function that such a statement makes."""
+        if statement not in self.unit.plain:
+            small = cst.ensure_type(statement.body[0], cst.Assign)
+            made = cst.ensure_type(small.value, cst.Lambda)
+            name = cst.ensure_type(small.targets[0].target, cst.Name)
+            body = [nodes.statement("return {made}", made=made.body)]
+            function = suites.function(name.value, [], body)
+            lines = [suites.BLANK, *suites.comments(statement)]
+            if self.facts is not None:
+                function = function.with_changes(body=function.body.with_changes(footer=[suites.BLANK]))
+            self.unit.plain[statement] = function.with_changes(params=made.params, leading_lines=lines)
+            self.unit.stands_for(self.unit.plain[statement], statement)
+        return self.unit.plain[statement]
 
     def closure_first(
         self, statement: cst.SimpleStatementLine, small: cst.BaseSmallStatement

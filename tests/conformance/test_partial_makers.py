@@ -1,4 +1,4 @@
-"""Norms that a function chooses with their settings, as pix2pix does: the same outputs and statistics."""
+"""Norms that a function chooses with their settings, or makes itself, as pix2pix does."""
 
 from __future__ import annotations
 
@@ -20,8 +20,13 @@ from torch import nn
 def get_norm_layer(norm_type="instance"):
     if norm_type == "batch":
         norm_layer = functools.partial(nn.BatchNorm2d, affine=True, track_running_stats=True)
-    else:
+    elif norm_type == "instance":
         norm_layer = functools.partial(nn.InstanceNorm2d, affine=False, track_running_stats=False)
+    elif norm_type == "group":
+        norm_layer = lambda width: nn.GroupNorm(2, width)
+    else:
+        def norm_layer(width):
+            return nn.Identity()
     return norm_layer
 
 
@@ -49,8 +54,8 @@ print(net(torch.ones(2, 3, 8, 8)))
 """
 
 
-@pytest.mark.parametrize("norm", ["batch", "instance"])
-def test_partial_norms_give_the_same(norm: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("norm", ["batch", "instance", "group", "none"])
+def test_partial_norms_give_the_same(norm: str) -> None:
     made = rewritten.clean(SOURCE)
     theirs = rewritten.executed(SOURCE)["make"](norm)
     ours = rewritten.executed(made.text)["make"](norm).clone(training=True)
@@ -62,3 +67,36 @@ def test_partial_norms_give_the_same(norm: str, capsys: pytest.CaptureFixture[st
     wanted = port_state_dict(numpy_state(theirs), rewritten.model_weights(made)).get("batch_stats", {})
     for path, value in leaves(wanted).items():
         np.testing.assert_allclose(leaves(after["batch_stats"])[path], value, rtol=1e-5, atol=1e-6)
+
+
+LAMBDAS = """import torch
+from torch import nn
+
+# what the blocks are made of
+block = lambda width, p=0.5: nn.Sequential(nn.Linear(width, width), nn.BatchNorm1d(width), nn.Tanh(), nn.Dropout(p))
+
+
+class M(nn.Module):
+    def __init__(self, block=block):
+        super().__init__()
+        self.blocks = nn.ModuleList([block(4) for _ in range(2)])
+
+    def forward(self, x):
+        for each in self.blocks:
+            x = each(x)
+        return x
+
+
+net = M(block)
+print(net(torch.ones(3, 4)))
+"""
+
+
+def test_a_lambda_that_makes_layers_is_a_function(float64: None) -> None:
+    made = rewritten.clean(LAMBDAS)
+    assert "\n\n\n# what the blocks are made of\ndef block(width, p=0.5, training=False):\n" in made.text
+    theirs = rewritten.executed(LAMBDAS)["M"]().double().eval()
+    variables = port_state_dict(numpy_state(theirs), rewritten.model_weights(made))
+    x = np.linspace(-1, 1, 12).reshape(3, 4)
+    given = rewritten.executed(made.text)["M"]().apply(variables, x)
+    np.testing.assert_allclose(given, theirs(torch.from_numpy(x)).detach().numpy(), rtol=1e-10, atol=1e-12)
