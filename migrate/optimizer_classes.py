@@ -20,6 +20,7 @@ from migrate.optimizer_names import named
 from migrate.walking import every
 
 _OF_TORCH = ("zero_grad", "state_dict", "load_state_dict", "add_param_group", "param_groups", "state")
+_REQUIRED = "required"
 _OWN = ("init", "update", "params", "grads", "state")  # names of the output's own
 
 
@@ -80,7 +81,7 @@ class _Constructor:
             raise refused(name, "its constructor takes other than plain parameters")
         self.name = name
         self.weights = plain_ones[1].name.value
-        self.params = params.with_changes(params=plain_ones[2:])
+        self.params = params.with_changes(params=[_without_required(each) for each in plain_ones[2:]])
         self.names = frozenset(p.name.value for p in (*self.params.params, *params.kwonly_params))
         self.groups: dict[str, Expr] = {}
         self.attributes: dict[str, Expr] = {}
@@ -105,6 +106,8 @@ class _Constructor:
             written = _dict_of(assigned[1]) if assigned is not None else None
             if assigned is not None and written is not None:
                 named, defaults = nodes.dotted(assigned[0]), written
+            elif _REQUIRED in usage.loads(statement):
+                continue  # Python asks for what has no default
             elif not handed and not self._attribute(statement):
                 if self.weights in usage.loads(statement):
                     raise refused(name, f"its constructor works on the parameters: {first_line(statement)}")
@@ -150,6 +153,8 @@ def _as_function(node: cst.ClassDef, constructor: _Constructor, loop: Loop) -> O
     clash = hyperparameters & {step.weight, step.grad, *step.entries.values(), *_OWN}
     if clash:
         raise refused(name, f"its hyperparameter {min(clash)} has the name of something else")
+    if nodes.dotted(constructor.groups.get("lr", nodes.name("None"))) != "lr":
+        raise refused(name, "it has no learning rate called lr")
     _refuse_left(name, step.body, loop)
     found = [Entry(key, step.entries[key], first) for key, first in step.first.items()]
     counters = [entry for entry in found if is_number(entry.first)]
@@ -211,6 +216,13 @@ def _refuse_left(name: str, body: Sequence[Statement], loop: Loop) -> None:
         raise refused(name, f"its step does more than change one parameter: {first_line(found)}")
     for each in every(cst.Module(list(body)), (cst.Continue, cst.Break, cst.Return, cst.Yield)):
         raise refused(name, f"its step leaves the loop: {nodes.code(each)}")
+
+
+def _without_required(parameter: cst.Param) -> cst.Param:
+    """A parameter whose default is torch's mark for those that must be given."""
+    if parameter.default is None or nodes.dotted(parameter.default) != _REQUIRED:
+        return parameter
+    return parameter.with_changes(default=None, equal=cst.MaybeSentinel.DEFAULT)
 
 
 def _handed_to_torch(statement: Statement) -> list[Expr] | None:

@@ -21,7 +21,8 @@ class OptimizerEntry:
     "chosen" where `decoupled_weight_decay` tells. `variants`: templates for where an argument is given, first come
     first served; `flags` are arguments that must be literals. `options`, of an optimizer of the user's own: arguments
     that parameter groups may have of their own; empty for torch's, which have all. `ordered`: the name of such a class
-    where the order of the axes matters to its step. `fills`: it takes zeros for a gradient that is not there."""
+    where the order of the axes matters to its step. `fills`: it takes zeros for a gradient that is not there.
+    `spoils`: it changes gradients in place, which a later backward pass would add to."""
 
     torch: str
     signature: str
@@ -33,6 +34,7 @@ class OptimizerEntry:
     options: frozenset[str] = frozenset()
     ordered: str = ""
     fills: bool = False
+    spoils: bool = False
 
     @property
     def evaluates(self) -> bool:

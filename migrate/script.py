@@ -68,6 +68,7 @@ class Script:
     switched: dict[Place, set[bool]] = field(default_factory=dict)  # models frozen or not while the script runs
     updated: set[tuple[str, Place]] = field(default_factory=set)  # scopes, and models that they have trained by now
     finished: set[tuple[str, Place]] = field(default_factory=set)  # those of which all weights were frozen after that
+    spoiling: set[Place] = field(default_factory=set)  # optimizers that change gradients in place
     own_optimizers: dict[str, OptimizerEntry] = field(default_factory=dict)  # optimizer classes of the script's own
     optimizer_axes: dict[str, set[str]] = field(default_factory=dict)  # of these: how the axes of what they train are
     written_out: set[str] = field(

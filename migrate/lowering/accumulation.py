@@ -114,6 +114,8 @@ class Accumulation(Clipping, Binding, GradientFlow):
         clip, self.pending_clip = self.pending_clip, None
         norm, self.pending_norm = self.pending_norm, None
         self.cleared_by_step = self.cleared_next(kind)
+        if self.root(kind.place) in self.script.spoiling and not self.cleared_by_step:
+            raise Unsupported("MIG401", f"{nodes.code(node)} changes gradients that are not cleared at once")
         if clip is not None:
             self.unit.use_snippet(clip.snippet)
             values: list[Expr] = []

@@ -134,11 +134,11 @@ class OwnOptimizers(Functions):
         if found.counter is not None:
             inner.env.kinds[found.counter.name] = Tensor("int", 0)
         traced = {name for name, kind in inner.env.kinds.items() if isinstance(kind, Tensor)}
-        return _as_change(
-            inner.suite(on_arrays(without_last_change(found.body, found.grad), traced)),
-            found.weight,
-            self.unit.own("change"),
-        )
+        body = inner.suite(on_arrays(without_last_change(found.body, found.grad), traced))
+        facts = inner.facts
+        if facts is not None and (facts.found_reads or facts.found_needs_key or facts.found_draws):
+            raise refused(found.name, "its step draws random numbers, or uses a model")
+        return _as_change(body, found.weight, self.unit.own("change"))
 
     def _start(self, found: OptimizerClass, kinds: dict[str, Kind], state: str, turned: bool) -> list[Statement]:
         """`init`, which makes the state for all parameters at once."""
@@ -222,7 +222,14 @@ def _entry(found: OptimizerClass, ordered: str) -> OptimizerEntry:
         options=found.options,
         ordered=ordered,
         fills=found.fills,
+        spoils=_spoils(found),
     )
+
+
+def _spoils(found: OptimizerClass) -> bool:
+    """Whether a step changes the gradient in place."""
+    augmented = {nodes.dotted(each.target) for line in found.body for each in every(line, cst.AugAssign)}
+    return found.grad in augmented | {name for each in found.body for name in usage.changed_in_place(each)}
 
 
 def _bare(parameter: cst.Param) -> cst.Param:

@@ -9,7 +9,7 @@ from migrate.pipeline import convert
 from migrate.source import parse
 from tests.conformance.test_training_forms import EXACT, HEAD, LOOP, trained
 
-IMPORTS = "import math\nfrom torch.optim.optimizer import Optimizer\n"
+IMPORTS = "import math\nfrom torch.optim.optimizer import Optimizer, required\n"
 
 LION = '''
 
@@ -115,7 +115,9 @@ class AdamW(torch.optim.Optimizer):
 MOMENTUM = """
 
 class Momentum(optim.Optimizer):
-    def __init__(self, params, lr, momentum=0.9, weight_decay=0, nesterov=True):
+    def __init__(self, params, lr=required, momentum=0.9, weight_decay=0, nesterov=True):
+        if lr is not required and lr < 0.0:
+            raise ValueError("Invalid learning rate: {}".format(lr))
         self.nesterov = nesterov
         super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
 
@@ -376,6 +378,64 @@ def of(cls: str, text: str, arguments: str, loop: str = LOOP) -> str:
     return f"{IMPORTS}{text}optimizer = {cls}(model.parameters(), {arguments})\n{loop}"
 
 
+CLOSURE = """for step in range(10):
+    def closure():
+        optimizer.zero_grad()
+        loss = criterion(model(x), y)
+        loss.backward()
+        return loss
+    loss = optimizer.step(closure)
+    losses.append(loss.item())
+"""
+APART = """for step in range(10):
+    loss = criterion(model(x), y) / 2
+    loss.backward()
+    if (step + 1) % 2 == 0:
+        optimizer.step()
+        optimizer.zero_grad()
+    losses.append(loss.item() + step)
+"""
+NOAM = """class NoamOpt:
+    def __init__(self, model_size, factor, warmup, optimizer):
+        self.optimizer = optimizer
+        self._step = 0
+        self.warmup = warmup
+        self.factor = factor
+        self.model_size = model_size
+
+    def step(self):
+        self._step += 1
+        rate = self.rate()
+        for p in self.optimizer.param_groups:
+            p['lr'] = rate
+        self.optimizer.step()
+
+    def zero_grad(self):
+        self.optimizer.zero_grad()
+
+    def rate(self):
+        return self.factor * self.model_size ** (-0.5) * min(self._step ** (-0.5), self._step * self.warmup ** (-1.5))
+
+
+optimizer = NoamOpt(16, 1, 40, AdamW(model.parameters(), lr=0))
+"""
+CHOSEN = """def get(name, params):
+    if name == 'lion':
+        return Lion(params, lr=0.01)
+    return optim.Adam(params, lr=0.01)
+
+
+optimizer = get('lion', model.parameters())
+"""
+CLIPPED = LOOP.replace(
+    "    optimizer.step", "    nn.utils.clip_grad_norm_(model.parameters(), 0.5)\n    optimizer.step"
+)
+CYCLE = SCHEDULED.replace("StepLR(optimizer, 3, gamma=0.5)", "OneCycleLR(optimizer, 0.1, total_steps=10)")
+PLATEAU = SCHEDULED.replace("StepLR(optimizer, 3, gamma=0.5)", "ReduceLROnPlateau(optimizer, patience=1)").replace(
+    "scheduler.step()", "scheduler.step(loss.item())"
+)
+SPOILED = LION.replace("update = exp_avg", "grad.add_(p, alpha=0.1)\n                update = exp_avg")
+
 FORMS = {
     "lion": of("Lion", LION, "lr=0.01, weight_decay=0.1"),
     "lion with other betas": of("Lion", LION, "lr=0.01, betas=(0.5, 0.7)"),
@@ -390,6 +450,13 @@ FORMS = {
         "    optimizer.zero_grad",
         "    for group in optimizer.param_groups:\n        group['lr'] = 0.05 / (step + 1)\n    optimizer.zero_grad",
     ),
+    "a closure": of("Lion", LION, "lr=0.01", CLOSURE),
+    "steps apart from backward": of("Lion", SPOILED, "lr=0.01", APART),
+    "noam": IMPORTS + ADAM + NOAM + LOOP,
+    "one of several": IMPORTS + LION + CHOSEN + LOOP,
+    "clipped": of("Lion", LION, "lr=0.01", CLIPPED),
+    "a cycle": of("Lion", LION, "lr=0.01", CYCLE),
+    "a plateau": of("Lion", LION, "lr=0.2", PLATEAU),
     "momentum": of("Momentum", MOMENTUM, "0.05, weight_decay=0.1"),
     "momentum with a scheduler": of("Momentum", MOMENTUM, "0.05", SCHEDULED),
     "momentum without nesterov": of("Momentum", MOMENTUM, "lr=0.05, nesterov=False"),
@@ -424,6 +491,10 @@ STATELESS = PLAIN.replace("param.sub_(", "CHANGED\n                param.sub_(")
         (STATELESS.replace("CHANGED", "self.state[param]['n'] = self.state[param]['n'] * 2"), "does more than"),
         (MOMENTUM.replace("torch.zeros_like(g)", "g.clone()"), "starts with the first gradient"),
         (ADAM.replace('state["step"] += 1', 'state["step"] *= 2'), "a number that does not count its steps"),
+        (
+            PLAIN.replace("lr=0.1, clip", "rate=0.1, clip").replace('"lr": lr', '"lr": rate'),
+            "no learning rate called lr",
+        ),
         (METHODS.replace("def decay(self", "def zero_grad(self"), "has the method zero_grad"),
         (METHODS.replace("        changed(param", "        x = 1 + changed(param"), "what changes the state inside of"),
         (METHODS.replace("residual = grad - m", "self.get_ms(state, group, grad)"), "calls itself"),
@@ -432,7 +503,7 @@ STATELESS = PLAIN.replace("param.sub_(", "CHANGED\n                param.sub_(")
     ],
 )
 def test_what_is_no_function_of_one_parameter(text: str, said: str) -> None:
-    made = convert(parse("x.py", HEAD + IMPORTS + text))
+    made = convert(parse("x.py", "import random\n" + HEAD + IMPORTS + text))
     findings = [each for each in made.report.diagnostics if each.code == "MIG201"]
     assert [said in each.message for each in findings] == [True], made.report.as_text()
 
@@ -458,3 +529,9 @@ def test_a_step_that_works_on_axes(net: str, said: str) -> None:
 def test_a_step_that_works_on_axes_of_nothing_known() -> None:
     made = convert(parse("x.py", HEAD + IMPORTS + MUON))
     assert "axes of parameters that are not known here" in made.report.as_text()
+
+
+def test_gradients_that_a_step_changes_and_nothing_clears() -> None:
+    loop = LOOP.replace("    optimizer.zero_grad()\n", "")
+    made = convert(parse("x.py", HEAD + of("Lion", SPOILED, "lr=0.01", loop)))
+    assert "changes gradients that are not cleared" in made.report.as_text()
