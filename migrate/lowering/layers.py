@@ -55,6 +55,7 @@ class Layers(UserModules):
         path, self.making = self.making, "" if layer.wraps else self.making
         call = self.bind_call(name, linen.layer_signature(layer), node.args)
         self.making = path
+        self.refuse_perhaps_none(layer, call)
         for parameter, value in call.bound.items():
             self.note_type(value.node, linen.ARGUMENT_TYPES.get(parameter, ""))
         told = self.told_by_input(layer, call)

@@ -3,12 +3,17 @@
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
 from migrate import nodes, usage
+from migrate.diagnostics import Unsupported
+from migrate.layers.layer import Layer
 from migrate.lowering.arguments import Arguments
 from migrate.lowering.constructors import given_once
-from migrate.lowering.settings_given import settings
+from migrate.lowering.settings_given import default_of, settings
+from migrate.rules.rule import Call
 
 _PLACING = ("device", "dtype")  # where and as what torch makes the weights of a layer
 
@@ -62,6 +67,17 @@ class OptionsByName(Arguments):
 
     def _says_nothing(self, arg: cst.Arg) -> bool:
         return arg.keyword is not None and arg.keyword.value in _PLACING and self.is_always_none(arg.value)
+
+    def refuse_perhaps_none(self, layer: Layer, call: Call) -> None:
+        """Declines a layer that has another form where an argument is None, which a field may be."""
+        for name in re.findall(r"(\w+) is None", " ".join(variant.when for variant in layer.variants)):
+            value = call.bound.get(name)
+            field = (nodes.dotted(value.node) or "").removeprefix("self.") if value is not None else ""
+            facts = self.script.classes.get(self.cls) if self.context == "setup" else None
+            if facts is None or field not in facts.fields:
+                continue
+            if None in settings(self.script, self.cls, field) or nodes.is_literal(default_of(facts, field), None):
+                raise Unsupported("MIG203", f"{layer.torch}({name}={field}), which may be None: it must be written out")
 
     def is_always_none(self, node: cst.BaseExpression) -> bool:
         """Whether an argument of the constructor at hand is None in every module that the program makes."""

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 import libcst as cst
 
 from migrate import nodes, usage
+from migrate.facts import ClassFacts
 from migrate.nodes import Expr
 from migrate.script import Script
 
@@ -39,9 +40,7 @@ def settings(script: Script, cls: str, field: str, seen: frozenset[str] = frozen
     facts = script.classes.get(cls)
     if facts is None or not facts.given or facts.made_by_value or script.is_base(cls) or cls in seen:
         return set()
-    init = facts.method("__init__")
-    parameters = [] if init is None else [*init.params.params, *init.params.kwonly_params]
-    default = next((p.default for p in parameters if p.name.value == field), None)
+    default = default_of(facts, field)
     found = set() if default is None else {literal_of(default)}
     for maker, given in facts.given.items():
         for text in given.get(field, ()):
@@ -51,6 +50,13 @@ def settings(script: Script, cls: str, field: str, seen: frozenset[str] = frozen
             else:
                 found.add(literal_of(cst.parse_expression(text)))
     return set() if ... in found else found
+
+
+def default_of(facts: ClassFacts, field: str) -> Expr | None:
+    """The default of an argument of the constructor of a class, as it is written."""
+    init = facts.method("__init__")
+    parameters = [] if init is None else [*init.params.params, *init.params.kwonly_params]
+    return next((p.default for p in parameters if p.name.value == field), None)
 
 
 def literal_of(node: Expr) -> object:

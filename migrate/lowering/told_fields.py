@@ -15,6 +15,7 @@ from migrate.diagnostics import Unsupported
 from migrate.facts import FunctionFacts
 from migrate.lowering.arguments import argument_names
 from migrate.lowering.scope import Scope
+from migrate.lowering.settings_given import default_of
 from migrate.nodes import Expr
 from migrate.qualified import spelled
 
@@ -75,10 +76,7 @@ class ToldFields(Scope):
     def default_of(self, cls: str, field: str) -> Expr | None:
         """The default of a field that is what the constructor is given; None where it has no plain one."""
         facts = self.script.classes[cls]
-        init = facts.method("__init__")
-        parameters = [] if init is None else [*init.params.params, *init.params.kwonly_params]
-        own = field in set(facts.fields) - facts.rebinds
-        default = next((p.default for p in parameters if p.name.value == field), None) if own else None
+        default = default_of(facts, field) if field in set(facts.fields) - facts.rebinds else None
         return default if nodes.literal(default) is not ... else None
 
 

@@ -56,3 +56,30 @@ def test_a_block_inside_one_that_records_nothing() -> None:
     line = "with torch.no_grad():\n            with torch.enable_grad():\n                h = h * 2"
     (found,) = rewritten.conversion(SOURCE.replace("LINE", line).replace("x += 1", "pass")).report.diagnostics
     assert found.code == "MIG302" and "torch.enable_grad() inside a block" in found.message
+
+
+OFTEN_NONE = """import torch
+import torch.nn as nn
+
+
+class Net(nn.Module):
+    def __init__(self, momentum=DEFAULT):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(4, momentum=momentum)
+
+    def forward(self, x):
+        return self.norm(x)
+
+
+net = Net(GIVEN)
+print(net(torch.ones(3, 4)))
+"""
+
+
+@pytest.mark.parametrize(
+    ("default", "given", "codes"),
+    [("0.1", "0.2", []), ("0.1", "", []), ("0.1", "None", ["MIG203"]), ("None", "", ["MIG203"])],
+)
+def test_a_layer_of_another_form_where_an_argument_is_none(default: str, given: str, codes: list[str]) -> None:
+    text = OFTEN_NONE.replace("DEFAULT", default).replace("GIVEN", given)
+    assert [one.code for one in rewritten.conversion(text).report.diagnostics] == codes
