@@ -95,6 +95,8 @@ def _only_loop(name: str, body: Sequence[Statement], closure: Sequence[str]) -> 
 
 def _of_closure(statement: Statement, closure: Sequence[str]) -> bool:
     """Whether a statement evaluates the closure, or returns the loss of it."""
+    if "graph_capture_health_check" in nodes.code(statement):
+        return True  # torch looks whether a CUDA graph is being recorded
     about = {*closure, "loss", "torch", "None"}
     return set(usage.loads(statement)) <= about and set(usage.stores(statement)) <= {"loss"}
 

@@ -149,7 +149,11 @@ class Optimizers(Schedules, ParameterGroups):
 
     def decay_masked(self, entry: OptimizerEntry, call: Call, grouped: Grouped, rate: Expr | None) -> Expr | None:
         """One optimizer for two groups of which one has no weight decay, and that differ in nothing else."""
-        if entry.decay != "own" or any(set(options) - {"weight_decay"} for options in grouped.options.values()):
+        if (
+            entry.decay != "own"
+            or entry.options
+            or any(set(options) - {"weight_decay"} for options in grouped.options.values())
+        ):
             return None
         calls = {name: self.of_group(entry, call, options, rate) for name, options in grouped.options.items()}
         without = [name for name, own in calls.items() if nodes.literal(own.node("weight_decay")) == 0]

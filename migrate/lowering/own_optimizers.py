@@ -8,6 +8,7 @@ spacing of the larger one otherwise.
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -133,12 +134,21 @@ class OwnOptimizers(Functions):
         inner = self._of_arrays(qualname, kinds, names)
         if found.counter is not None:
             inner.env.kinds[found.counter.name] = Tensor("int", 0)
+        self._refuse_unknown_calls(inner, found)
         traced = {name for name, kind in inner.env.kinds.items() if isinstance(kind, Tensor)}
         body = inner.suite(on_arrays(without_last_change(found.body, found.grad), traced))
         facts = inner.facts
         if facts is not None and (facts.found_reads or facts.found_needs_key or facts.found_draws):
             raise refused(found.name, "its step draws random numbers, or uses a model")
         return _as_change(body, found.weight, self.unit.own("change"))
+
+    def _refuse_unknown_calls(self, inner: Functions, found: OptimizerClass) -> None:
+        """Declines calls of which nothing tells what they do: `backends[backend](grad)`."""
+        for call in [call for each in found.body for call in usage.calls(each)]:
+            name = nodes.dotted(call.func)
+            known = name is not None and (hasattr(builtins, name) or inner.kind_of(call.func) != UNKNOWN)
+            if not isinstance(call.func, cst.Attribute) and not known:
+                raise refused(found.name, f"its step calls {nodes.code(call.func)}, of which nothing is known")
 
     def _start(self, found: OptimizerClass, kinds: dict[str, Kind], state: str, turned: bool) -> list[Statement]:
         """`init`, which makes the state for all parameters at once."""

@@ -460,6 +460,8 @@ FORMS = {
     "momentum": of("Momentum", MOMENTUM, "0.05, weight_decay=0.1"),
     "momentum with a scheduler": of("Momentum", MOMENTUM, "0.05", SCHEDULED),
     "momentum without nesterov": of("Momentum", MOMENTUM, "lr=0.05, nesterov=False"),
+    "no state, of some": of("Descent", PLAIN, "lr=0.3").replace("model.parameters(),", "model.features.parameters(),"),
+    "no weight decay, of two groups": IMPORTS + PLAIN + GROUPS.replace("CLASS", "Descent") + LOOP,
     "no state": of("Descent", PLAIN, "lr=0.3"),
     "no state with a scheduler": of("Descent", PLAIN, "lr=0.3", SCHEDULED),
     "methods": of("Belief", METHODS, "lr=0.05"),
