@@ -50,6 +50,7 @@ class Optimizers(Schedules, ParameterGroups):
         if not isinstance(kind, OwnOptimizer):
             return None
         entry = self.script.own_optimizers[kind.cls]
+        entry = replace(entry, template=nodes.code(node.func) + entry.template.removeprefix(entry.torch))
         made = self.optimizer_of_entry(entry, node)
         if made.injected:
             changing = {_INJECTED.get(name, name) for name in made.injected}

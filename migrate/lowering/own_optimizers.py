@@ -9,7 +9,7 @@ spacing of the larger one otherwise.
 from __future__ import annotations
 
 import builtins
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
@@ -25,7 +25,7 @@ from migrate.optimizer_inlining import changes_parameters
 from migrate.optimizer_loops import refused
 from migrate.optimizer_numbers import on_arrays, without_last_change
 from migrate.optimizers import TURNED, OptimizerEntry
-from migrate.qualified import inside
+from migrate.qualified import file_of, inside
 from migrate.walking import every
 from migrate.weight_kinds import OwnOptimizer
 
@@ -60,7 +60,8 @@ class OwnOptimizers(Functions):
 
     def own_optimizer(self, node: cst.ClassDef) -> list[Statement]:
         """An optimizer class as its state, and a function that makes the transformation."""
-        found = read(node, self._helpers(node))
+        helpers = self._helpers(node)
+        found = read(node, helpers)
         qualname = inside(self.unit.scope, found.name)
         self.env.kinds[found.name] = OwnOptimizer(qualname)
         ordered = self._works_on_axes(found)
@@ -82,6 +83,7 @@ class OwnOptimizers(Functions):
         kinds = {name: maker.env.kinds.get(name, UNKNOWN) for name in found.hyperparameters}
         step = self._step_of_one(found, kinds, f"{qualname}.step")
         step = step.turned(found) if axes == {TURNED} else step
+        self._note_written_out(helpers)
         state = self.unit.own(f"{found.name}State")
         made: list[Statement] = []
         if found.entries or found.counter is not None:
@@ -104,14 +106,15 @@ class OwnOptimizers(Functions):
     def _helpers(self, node: cst.ClassDef) -> dict[str, cst.FunctionDef]:
         """The functions of the script that a class calls, and that change what they are given."""
         kinds = {name: self.kind_of_name(name) for name in usage.loads(node)}
-        found = {
-            name: self.script.functions[kind.name].node for name, kind in kinds.items() if isinstance(kind, Function)
-        }
-        found = {name: function for name, function in found.items() if changes_parameters(function)}
+        own = {name: kind.name for name, kind in kinds.items() if isinstance(kind, Function)}
+        found = {name: self.script.functions[own[name]].node for name in own if file_of(own[name]) == self.unit.scope}
+        return {name: function for name, function in found.items() if changes_parameters(function)}
+
+    def _note_written_out(self, names: Iterable[str]) -> None:
+        """Notes the functions that nothing but steps of optimizers calls."""
         elsewhere = [each for each in self.unit.source.module.body if not self._is_optimizer(each)]
         read = {*usage.loads(elsewhere), *self.script.wanted_of.get(self.unit.scope, ())}
-        self.script.written_out |= {inside(self.unit.scope, name) for name in set(found) - read}
-        return found
+        self.script.written_out |= {inside(self.unit.scope, name) for name in set(names) - read}
 
     def _is_optimizer(self, node: cst.CSTNode) -> bool:
         return isinstance(node, cst.ClassDef) and any(self.torch_name(arg.value) in OPTIMIZER for arg in node.bases)

@@ -292,3 +292,37 @@ def test_layers_that_two_files_make_are_not_compared(tmp_path: Path) -> None:
         write(tmp_path, {"norms.py": NORMS, "main.py": use.replace("LAYER", layer)})
         found[layer] = [one.code for one in converted(tmp_path, "main.py").report.diagnostics]
     assert found == {"BatchNorm2d": [], "InstanceNorm2d": ["MIG304"]}
+
+
+OPTIMIZER = """import torch
+
+
+class Sign(torch.optim.Optimizer):
+    def __init__(self, params, lr=0.1):
+        super().__init__(params, dict(lr=lr))
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is not None:
+                    p.sub_(p.grad.sign(), alpha=group["lr"])
+"""
+
+
+@pytest.mark.parametrize(
+    ("imported", "called"),
+    [("import own", "own.Sign"), ("from own import Sign", "Sign"), ("from own import Sign as Other", "Other")],
+)
+def test_an_optimizer_class_of_another_file(imported: str, called: str, tmp_path: Path) -> None:
+    train = f"""import torch
+{imported}
+
+model = torch.nn.Linear(2, 1)
+optimizer = {called}(model.parameters(), lr=0.3)
+model(torch.ones(4, 2)).sum().backward()
+optimizer.step()
+"""
+    made = texts(converted(write(tmp_path, {"own.py": OPTIMIZER, "train.py": train}), "train.py"))
+    assert f"optimizer = {called}(0.3)" in made["train.py"]
+    assert "optax.GradientTransformation(init, update)" in made["own.py"]
