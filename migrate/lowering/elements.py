@@ -17,6 +17,7 @@ from migrate.kinds import (
     Items,
     Kind,
     Leaf,
+    Makers,
     Members,
     Model,
     Module,
@@ -51,8 +52,9 @@ def dict_kind(values: Sequence[Kind]) -> Kind:
     if values and all(isinstance(kind, Host) and kind.what in ("loader", "data") for kind in values):
         each = Items(tuple(values)).joined()
         return Plain("dict") if each is UNKNOWN else Items(None, each, DICT)
-    if values and all(isinstance(kind, ModuleClass) for kind in values):
-        return Items(None, Items(tuple(values)).joined(), DICT)
+    making = Items(tuple(values)).joined()
+    if isinstance(making, ModuleClass | Makers):
+        return Items(None, making, DICT)
     if len(values) == 1 and isinstance(values[0], Module):
         return Items(None, values[0], DICT)
     arrays = [kind for kind in values if isinstance(kind, Tensor)]

@@ -23,6 +23,7 @@ from migrate.kinds import (
     Items,
     Kind,
     Loss,
+    Makers,
     Model,
     Module,
     ModuleClass,
@@ -192,6 +193,11 @@ class MethodCalls(ValueCalls):
         if isinstance(kind, Items) and kind.type in (DICT, BY_WEIGHT) and method in ("items", "values"):
             pair = Items((Plain("str") if kind.type == DICT else WEIGHT_NAME, kind.joined()), type="tuple")
             return Value(node, Items(None, pair if method == "items" else kind.joined()))
+        if isinstance(kind, Items) and isinstance(kind.joined(), ModuleClass | Makers) and method == "get":
+            values = [self.expr(arg.value) for arg in node.args]
+            made = func.with_changes(value=base.node)
+            found = Items((kind.joined(), *(value.kind for value in values[1:]))).joined()
+            return Value(node.with_changes(func=made, args=placed(node.args, values)), found)
         held = self.script.attributes.get(kind.cls, {}).get(f"self.{method}") if isinstance(kind, Instance) else None
         if isinstance(held, Model):
             told = (

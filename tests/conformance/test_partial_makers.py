@@ -100,3 +100,40 @@ def test_a_lambda_that_makes_layers_is_a_function(float64: None) -> None:
     x = np.linspace(-1, 1, 12).reshape(3, 4)
     given = rewritten.executed(made.text)["M"]().apply(variables, x)
     np.testing.assert_allclose(given, theirs(torch.from_numpy(x)).detach().numpy(), rtol=1e-10, atol=1e-12)
+
+
+TABLES = """import torch
+from torch import nn
+
+ACTS = {"relu": nn.ReLU, "tanh": nn.Tanh}
+NORMS = {"batch": nn.BatchNorm1d, "layer": nn.LayerNorm, "none": None}
+
+
+class M(nn.Module):
+    def __init__(self, act="tanh", norm="batch"):
+        super().__init__()
+        layers = [nn.Linear(4, 4)]
+        norm = NORMS[norm]
+        if norm is not None:
+            layers.append(norm(4))
+        layers.append(ACTS.get(act, nn.ReLU)())
+        self.net = nn.Sequential(*layers)
+
+    def forward(self, x):
+        return self.net(x)
+
+
+net = M()
+print(net(torch.ones(3, 4)))
+"""
+
+
+@pytest.mark.parametrize("norm", ["batch", "layer", "none"])
+def test_layers_are_looked_up_in_a_dict(norm: str, float64: None) -> None:
+    made = rewritten.clean(TABLES)
+    theirs = rewritten.executed(TABLES)["M"](norm=norm).double()
+    variables = port_state_dict(numpy_state(theirs), rewritten.model_weights(made))
+    x = np.linspace(-1, 1, 12).reshape(3, 4) ** 2
+    ours = rewritten.executed(made.text)["M"](norm=norm).clone(training=True)
+    given, _ = ours.apply(variables, x, mutable=["batch_stats"])
+    np.testing.assert_allclose(given, theirs(torch.from_numpy(x)).detach().numpy(), rtol=1e-8, atol=1e-10)
