@@ -10,6 +10,7 @@ import libcst as cst
 from migrate import nodes, suites, usage
 from migrate.constructed import BoundWeight, Node
 from migrate.kinds import UNKNOWN, Host, Items, Kind, Never, Place, join
+from migrate.nodes import Expr, Statement
 from migrate.states import BATCH_STATS, COUNT, CYCLE, GRADS, KEY, MODE, OPT_STATE, PARAMS, State
 
 
@@ -38,6 +39,36 @@ class SteppedUnder:
 
     test: cst.BaseExpression | None
     follows: bool
+
+
+@dataclass(frozen=True, eq=False)
+class KeptSite:
+    """A statement `saved.append(log_prob)`.
+
+    function: the function that it stands in, "" for the file itself. models: those that gradients flow to. given: those
+    of the names that it is made of which are models of the function's own. forward: the statements that compute what is
+    kept from `inputs`, in order; `arrays`: those
+    that are tensors. drawing: the one among them that draws. mode: that of the
+    models, where it matters. problem: why it cannot be computed again.
+    """
+
+    file: str
+    function: str
+    holder: str
+    call: cst.Call
+    models: frozenset[Place]
+    forward: tuple[Statement, ...] = ()
+    inputs: tuple[str, ...] = ()
+    arrays: frozenset[str] = frozenset()
+    given: tuple[str, ...] = ()
+    drawing: Statement | None = None
+    mode: str = ""
+    problem: str = ""
+
+    @property
+    def value(self) -> Expr:
+        """What is kept."""
+        return self.call.args[0].value
 
 
 @dataclass

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from migrate.constructed import ChoiceNode, ClassNode, LayerNode, ListNode, Node
-from migrate.facts import Averaged, ClassFacts, Example, FunctionFacts, SteppedUnder
+from migrate.facts import Averaged, ClassFacts, Example, FunctionFacts, KeptSite, SteppedUnder
 from migrate.kinds import Kind, Place
 from migrate.optimizers import OptimizerEntry
 from migrate.qualified import is_chosen, options
@@ -98,6 +98,11 @@ class Script:
     stepped_under: dict[Place, SteppedUnder] = field(default_factory=dict)  # scheduler -> when it is stepped
     # lists, dicts and attributes -> the models that gradients of what they hold flow to
     kept_outputs: dict[Place, set[Place]] = field(default_factory=dict)
+    kept_sites: dict[int, KeptSite] = field(default_factory=dict)  # where that is, as this round finds them
+    computed_again: frozenset[str] = frozenset()  # functions that compute for a loss what was kept while acting
+    kept_problems: dict[str, str] = field(default_factory=dict)  # what holds them -> why it is no list of inputs
+    # statements that draw on the host, and how often
+    drawing: dict[int, int] = field(default_factory=lambda: defaultdict(int))
     accumulated: set[Place] = field(default_factory=set)  # optimizers that step apart from backward
     # class and layer, where that is called with an input whose channels are not last already, as the round before found
     called_first: set[tuple[str, str]] = field(default_factory=set)

@@ -153,6 +153,12 @@ def stores(nodes: cst.CSTNode | Iterable[cst.CSTNode]) -> list[str]:
     return [name for node in _several(nodes) for name in _names_of(node)[1]]
 
 
+def loads_from_before(node: cst.CSTNode) -> set[str]:
+    """The plain names read in a statement, without those that a loop has bound itself by then."""
+    names = set(loads(node))
+    return {name for name in names if first_access([node], name) == "load"} if isinstance(node, cst.For) else names
+
+
 def changes(node: cst.CSTNode) -> list[str]:
     """The plain names that a piece of code binds, and those of what it changes in place."""
     return [*stores(node), *changed_in_place(node)]
@@ -168,6 +174,16 @@ def changed_in_place(node: cst.CSTNode) -> tuple[str, ...]:
         elif isinstance(one.func, cst.Attribute) and is_in_place(one.func.attr.value):
             roots.append(nodes.root(one.func.value))
     return tuple(each.value for each in roots if isinstance(each, cst.Name))
+
+
+def filled(node: cst.CSTNode) -> list[str]:
+    """The plain names of lists that a piece of code puts something into other than at their end, where messages go."""
+    methods = [call.func for call in calls(node) if isinstance(call.func, cst.Attribute)]
+    named = [(method.attr.value, method.value) for method in methods]
+    return [to.value for method, to in named if method in _FILLING and isinstance(to, cst.Name)]
+
+
+_FILLING = ("insert", "extend", "appendleft", "extendleft")
 
 
 def is_in_place(method: str) -> bool:

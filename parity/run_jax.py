@@ -31,7 +31,7 @@ from parity.names import instances, weights_for
 from parity.oracle import Undecided, Unknown, evaluated
 from parity.record import GRADIENT_STEPS, STATE_STEPS, Recording, RunConfig, Stop, wanted
 from parity.retyped_jax import Retyped
-from parity.scans_jax import Scans
+from parity.scans_jax import Scans, of_first_turn
 
 
 def _flat(tree: Any) -> dict[str, Any]:
@@ -335,7 +335,7 @@ class Watcher:
         recorder = self.scans.next_call(path, functools.partial(self._output, self._fixed, self._passes))
         leaves = [leaf for leaf in jax.tree.leaves(result) if jnp.issubdtype(jnp.result_type(leaf), jnp.floating)]
         for i, leaf in enumerate(leaves):
-            jax.debug.callback(recorder(i), leaf)
+            jax.debug.callback(recorder(i), of_first_turn(leaf))
         return result
 
     def _output(self, fixed: bool, number: int, name: str, value: Any) -> None:

@@ -106,3 +106,9 @@ class Scans:
     def _restart(self, occurrence: dict[str, int]) -> None:
         self.occurrence.clear()
         self.occurrence.update(occurrence)
+
+
+def of_first_turn(value: Any) -> Any:
+    """What a value under `jax.vmap` is of the first element: those of all would arrive in any order."""
+    axis = getattr(value, "batch_dim", None)
+    return value if axis is None else jax.lax.index_in_dim(value.val, 0, axis, keepdims=False)

@@ -19,6 +19,9 @@ from libcst.metadata import CodeRange
 from migrate import nodes, suites, usage
 from migrate.diagnostics import Diagnostic
 from migrate.facts import CallSite, FunctionFacts
+from migrate.lowering.computed_again import with_inputs_kept, with_reasons
+from migrate.lowering.copied_input import Placing
+from migrate.lowering.lists_on_models import with_lists_apart
 from migrate.lowering.rounds import Input, Lowered, lower_project
 from migrate.nodes import Statement
 from migrate.qualified import file_of, snake_case, spelled
@@ -71,12 +74,18 @@ def lower_by_class(
         lowered = lower_project(current, submodules, found, data_parallel)
         plan = _plan(current, lowered) if lowered and depth < _DEEPEST and not found else _Plan()
         if not plan:
-            break
+            going_on = lowered and depth < _DEEPEST and not found
+            again = (with_lists_apart(current, lowered) or with_inputs_kept(current, lowered)) if going_on else None
+            if again is None:
+                break
+            current = again
+            continue
         originals |= {copy.name: originals.get(copy.original, copy.original) for copy in plan.copies}
         script = lowered[0].script
         current = [replace(one, source=_with_copies(one.source, one.scope, plan, script)) for one in current]
     if broken is not None:
         broken |= found
+    lowered = with_reasons(lowered)
     return _alike_joined(lowered, originals) if originals else lowered
 
 
@@ -174,28 +183,14 @@ def _with_copies(source: SourceFile, scope: str, plan: _Plan, script: Script) ->
     return replace(source, module=source.module.visit(made), positions=made.positions)
 
 
-class _Placing(cst.CSTTransformer):
-    """Keeps the places of what it makes anew."""
-
-    def __init__(self, positions: dict[cst.CSTNode, CodeRange]) -> None:
-        super().__init__()
-        self.positions = positions
-
-    def on_leave(self, original_node: Any, updated_node: Any) -> Any:
-        made = super().on_leave(original_node, updated_node)
-        if isinstance(made, cst.CSTNode) and original_node in self.positions:
-            self.positions[made] = self.positions[original_node]
-        return made
-
-
-class _Anew(_Placing):
+class _Anew(Placing):
     """Makes the names anew as well; see `_site`."""
 
     def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.Name:
         return updated_node.with_changes(value=updated_node.value[:1] + updated_node.value[1:])
 
 
-class _Copying(_Placing):
+class _Copying(Placing):
     """Puts copies in, and calls them."""
 
     def __init__(self, scope: str, plan: _Plan, script: Script, positions: dict[cst.CSTNode, CodeRange]) -> None:

@@ -20,6 +20,7 @@ from migrate.layers.table import TABLE
 from migrate.lowering.averaging import Averaging
 from migrate.lowering.calls import Calls
 from migrate.lowering.checkpoints import Checkpoints
+from migrate.lowering.computed_in_loss import KEPT_KEY
 from migrate.lowering.elements import KEY_OF_ITS_OWN
 from migrate.lowering.initializing_functions import initializer_of, outputs_first
 from migrate.lowering.kept_outputs import note_filled
@@ -117,6 +118,8 @@ class ExpressionStatements(Averaging, Setup, Calls, Checkpoints, Leaves, Optimiz
         """A call of a torch function that is made for its effect; None where it is a call like any other."""
         if name in NO_OPS:
             return []
+        if name == f"torch.{KEPT_KEY}":
+            return self.kept_key(node)
         if name == "torch.multiprocessing.spawn":
             return self.small_Expr(line, cst.Expr(self.spawned(node)))
         if name == "torch.manual_seed":

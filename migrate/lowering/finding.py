@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import libcst as cst
 
 from migrate import nodes, suites, usage
-from migrate.kinds import Optimizer, Place, Scheduler
+from migrate.kinds import Device, Optimizer, Place, Scheduler, TorchName
 from migrate.lowering.gradient_flow import first_line
 from migrate.lowering.kept_outputs import problem_of_kept
 from migrate.lowering.region import MicroBatches, Part, Region, call_of, has_host_effects
@@ -54,7 +54,7 @@ class RegionFinding(RegionStatements):
             return None
         loss = self.differentiated(statements[first])
         assert loss is not None
-        sums = index != first and self.starts_sum(statements[index], statements[index + 1 : first])
+        sums = index != first and self.starts_sum(statements[:first], index)
         if index != first and not sums and not self.starts(statements[index]):
             return None
         own = statements[index : first + 1]
@@ -211,7 +211,7 @@ class RegionFinding(RegionStatements):
                 continue
             if number in needed:
                 inside = number in sorting.traced | sorting.weighed
-                inside = inside or self.starts_sum(statement, statements[number + 1 : own[-1] + 1])
+                inside = inside or self.starts_sum(statements[: own[-1] + 1], number)
                 if not inside and sorting.movable(statement):
                     sorting.before.append(statement)
                     continue
@@ -219,6 +219,8 @@ class RegionFinding(RegionStatements):
                     sorting.problem = f"`{first_line(statement)}` leaves the loop, and the loss needs it"
                 if has_host_effects(statement):
                     sorting.problem = "the loss takes values out of JAX, or prints, before backward()"
+                if set(usage.filled(statement)) - set(usage.stores(body)):
+                    sorting.problem = f"`{first_line(statement)}` fills a list that is not the loss's own"
                 body.append(statement)
             elif self.is_event(statement, sorting):
                 if sorting.accumulates and self.zeroed(statement):
@@ -319,6 +321,24 @@ class RegionFinding(RegionStatements):
                 names -= set(usage.stores(statement))
         return found
 
+    def starts_sum(self, statements: Sequence[Statement], number: int) -> bool:
+        """Whether a statement is `loss = 0`, of a name that others then add to: a loss function starts with it."""
+        statement, later = statements[number], statements[number + 1 :]
+        if not isinstance(statement, cst.SimpleStatementLine) or not isinstance(statement.body[0], cst.Assign):
+            return False
+        small = statement.body[0]
+        kinds = [self.kind_of_name(name) for name in usage.loads(small.value) if name not in ("True", "False")]
+        constant = all(isinstance(kind, TorchName | Device) for kind in kinds)
+        summed = constant and bool(set(usage.stores(statement)) & set(usage.stores(later)))
+        return summed and self.worked_on(usage.stores(statement), statements, number)
+
+    def worked_on(self, names: Sequence[str], statements: Sequence[Statement], after: int) -> bool:
+        """Whether what works on outputs or weights of a model binds some names or fills them later on: what it only
+        reads is ready before a loss."""
+        working = [statements[i] for i in sorted(self.traced(statements) | self.weighed(statements)) if i > after]
+        methods = [call.func for one in working for call in usage.calls(one) if isinstance(call.func, cst.Attribute)]
+        return bool(set(names) & {*usage.stores(working), *(nodes.dotted(method.value) for method in methods)})
+
     def mark_accumulated(self, reached: set[Place]) -> None:
         """Notes the models whose gradients wait for a step elsewhere."""
         optimized = self.trained_roots()
@@ -339,12 +359,12 @@ def _slice(statements: Sequence[Statement], needed: set[str]) -> set[int]:
         statement = statements[number]
         call = call_of(statement)
         receiver = nodes.dotted(call.func.value) if call and isinstance(call.func, cst.Attribute) else None
-        changed = set(usage.changes(statement))
+        changed = {*usage.changes(statement), *usage.filled(statement)}
         if changed & needed or (receiver in needed and not has_host_effects(statement)):
             found.add(number)
             if isinstance(statement, cst.SimpleStatementLine):
                 needed -= set(usage.stores(statement)) - set(usage.loads(statement))
-            needed |= set(usage.loads(statement))
+            needed |= usage.loads_from_before(statement)
     return found
 
 

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 import libcst as cst
 
 from migrate import nodes, suites, usage
+from migrate.facts import FunctionFacts
 from migrate.kinds import Function, Kind, Leaf, Model, Optimizer, Place
 from migrate.lowering.region import method_call_of
 from migrate.lowering.scope import Scope
 from migrate.nodes import Expr, Statement
 from migrate.states import PARAMS
+from migrate.walking import every
 from migrate.weight_kinds import Parameters, Selection, Weight
 from migrate.weights import weights_of
 
@@ -37,8 +39,13 @@ class GradientFlow(Scope):
 
     # -- what a piece of code reaches ---------------------------------------------------------------------------------
 
-    def models_called(self, node: cst.CSTNode) -> set[Place]:
-        """The models that code goes through: it calls them, methods of them, or functions that use them."""
+    def models_behind(self, node: cst.CSTNode) -> set[Place]:
+        """The models that gradients flow to from what code calls: not by way of functions that return numbers alone."""
+        return self.models_called(node, numbers=False)
+
+    def models_called(self, node: cst.CSTNode, numbers: bool = True) -> set[Place]:
+        """The models that code goes through: it calls them, methods of them, or functions that use them. `numbers`:
+        those count that return nothing which gradients flow through."""
         found: set[Place] = set()
         for call in usage.calls(node):
             text = nodes.dotted(call.func)
@@ -52,9 +59,17 @@ class GradientFlow(Scope):
                 found.add(self.root(owner.place))
             if isinstance(kind, Function):
                 facts = self.script.functions[kind.name]
+                if not numbers and self.returns_numbers(facts):
+                    continue
                 used = facts.uses | {state.place for state in facts.reads if state.what == PARAMS}
                 found |= {self.root(place) for place in used}
         return found
+
+    def returns_numbers(self, facts: FunctionFacts) -> bool:
+        """Whether all that a function returns is cut off from gradients: `return action.item()`."""
+        values = [one.value for one in usage.returns(facts.node.body) if one.value is not None]
+        read = {name for value in values for name in usage.loads(self.attached(value))}
+        return not read - {"None"} and next(every(facts.node.body, cst.Yield), None) is None
 
     def weights_taken(self, node: cst.CSTNode) -> set[Place]:
         """The models of which code takes weights: `model.parameters()`, a name for them, `model.head.weight`."""
@@ -105,8 +120,8 @@ class GradientFlow(Scope):
         if without or self.makes_leaf(statement) or self.only_fills_weights(statement):
             return Dependency(statement, frozenset(), stores, frozenset())
         attached = self.attached(statement)
-        loads = set(usage.loads(attached))
-        models = self.models_called(attached) | self.leaves_in(loads) | self.weights_taken(attached)
+        loads = usage.loads_from_before(attached)
+        models = self.models_behind(attached) | self.leaves_in(loads) | self.weights_taken(attached)
         return Dependency(statement, frozenset(loads), stores, frozenset(models))
 
     def makes_leaf(self, statement: Statement) -> bool:
@@ -126,7 +141,7 @@ class GradientFlow(Scope):
         """The models that a loss, computed by the statements, takes gradients of."""
         attached = self.attached(loss)
         loads = set(usage.loads(attached))
-        found = self.models_called(attached) | self.leaves_in(loads) | self.weights_taken(attached)
+        found = self.models_behind(attached) | self.leaves_in(loads) | self.weights_taken(attached)
         for dependency in self.dependencies(history, loads)[0]:
             found |= dependency.models
         return found

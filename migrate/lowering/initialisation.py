@@ -9,11 +9,7 @@ import libcst as cst
 
 from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
-from migrate.kinds import (
-    Model,
-    Place,
-    Scheduler,
-)
+from migrate.kinds import Kind, Model, Place, Scheduler, Tensor
 from migrate.lowering.example_shapes import ExampleShapes
 from migrate.lowering.method_examples import MethodExamples
 from migrate.lowering.state import Awaited
@@ -146,7 +142,8 @@ class Initialisation(ExampleShapes, MethodExamples, TakenExamples):
         if not resolved and not zeros and place in self.script.unfed and not is_chosen(cls):
             zeros = self.example_of_tokens(cls) or self.example_of_features(cls, self.made_by(place))
         taken = self.taken_from(resolved)
-        if taken or any(self.draws_inside(argument) or self.draws_on_host(argument) for argument in resolved):
+        better = taken or self.moves_on(resolved) or any(map(self.may_be_unset, resolved))
+        if better or any(self.draws_inside(argument) or self.draws_on_host(argument) for argument in resolved):
             zeros = zeros or ([] if is_chosen(cls) else self.example_of_features(cls, self.made_by(place)))
         if taken and not zeros:
             raise _misses(place, taken)
@@ -168,6 +165,15 @@ class Initialisation(ExampleShapes, MethodExamples, TakenExamples):
         found = None if zeros else example
         given = nodes.arguments(arguments) if found is None else found.as_arguments(arguments)
         return self.made_weights(place, made, key, given)
+
+    def may_be_unset(self, example: Expr) -> bool:
+        """Whether an example goes by what a loop of the file binds, which a constructor may run before."""
+        if not self.scope.endswith(".__init__"):
+            return False
+        file = self.script.finals.get(self.unit.scope, {})
+        own = self.facts.own_names if self.facts is not None else set()
+        read = [name for name in usage.loads(example) if name not in own and type(file.get(name)) in (Kind, Tensor)]
+        return any(name not in self.unit.constants and name not in self.unit.settled for name in read)
 
     def init_by_methods(self, place: Place, early: bool) -> list[Statement] | None:
         """`params = model.init(key, x, method=lambda model, x: model.decode(model.encode(x)))["params"]` for a model

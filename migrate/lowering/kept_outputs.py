@@ -13,9 +13,11 @@ import libcst as cst
 from migrate import nodes, usage
 from migrate.kinds import Place
 from migrate.lowering.gradient_flow import GradientFlow
+from migrate.lowering.kept_sites import kept_site
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.nodes import Statement
 
+ONLY_THERE = "JAX has their gradient only where the loss computes them"
 _FILLING = ("append", "extend", "insert", "appendleft", "add", "setdefault")
 
 
@@ -27,10 +29,12 @@ def note_filled(scope: GradientFlow, node: cst.Call) -> None:
     if scope.context not in HOST_CONTEXTS or scope.under_jit or _without_gradients(scope):
         return
     history, values = scope.history(scope.blocks[-1].index), [arg.value for arg in node.args]
-    models = {model for value in values for model in scope.reached(history, value)}
-    models = models.union(*_kept_behind(scope, values, history).values())
+    direct = {model for value in values for model in scope.reached(history, value)}
+    models = direct.union(*_kept_behind(scope, values, history).values())
     if models:
         scope.script.kept_outputs.setdefault(place, set()).update(models)
+    if direct:
+        scope.script.kept_sites[id(node)] = kept_site(scope, node, history, direct)
 
 
 def _without_gradients(scope: GradientFlow) -> bool:
@@ -51,7 +55,7 @@ def problem_of_kept(
     for path, models in _kept_behind(scope, own, history).items():
         if any(scope.root(model) in trained for model in models):
             told = f"the loss goes through {path}, where earlier forward passes have left their outputs"
-            return f"{told}: JAX has their gradient only where the loss computes them"
+            return f"{told}: {ONLY_THERE}"
     return ""
 
 

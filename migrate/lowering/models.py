@@ -49,6 +49,8 @@ class Models(ToldModes, Precision, HostDraws):
         """Remembers the first call of a model, or of a method that stands for its forward pass: it tells what an
         example input looks like."""
         assert model.place is not None
+        if self.facts is not None and self.facts.node.name.value in self.script.computed_again:
+            return  # what it is given has been given before
         trained = self.context == "region" or (self.facts is not None and self.facts.traced)
         direct = not self.through_model([arg.value for arg in args])
         forwards = self.methods_of(model.cls, "forward")

@@ -113,6 +113,7 @@ class Tracing:
     inside: frozenset[str] = frozenset()  # names that the loss function binds
     constants: set[str] = field(default_factory=set)  # names that jit must know: those that a precision is written with
     draws: list[Draw] = field(default_factory=list)  # what the host draws before the step
+    turn_key: Expr | None = None  # what was drawn with it before, while that is computed again
     cut: dict[str, Value] = field(default_factory=dict)  # inputs cut out of arrays: `x[i : i + n]`
 
     def read(self, state: State) -> None:
@@ -130,6 +131,8 @@ class Tracing:
 
     def fresh_key(self, key: str, keys: str) -> Expr:
         """The key of the next draw: `key` itself, or one of the `keys` that it is split into."""
+        if self.turn_key is not None:
+            return self.turn_key
         if self.replaying:
             raise Unsupported("MIG401", "the gradient goes through random draws of an earlier step")
         self.keys += 1

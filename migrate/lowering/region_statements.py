@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import libcst as cst
 
 from migrate import nodes, suites, usage
-from migrate.kinds import Device, Kind, Leaf, Model, Optimizer, Place, Scheduler, TorchName
+from migrate.kinds import Kind, Leaf, Model, Optimizer, Place, Scheduler
 from migrate.lowering.gradient_flow import GradientFlow
 from migrate.lowering.region import call_of, method_call_of
 from migrate.nodes import Statement
@@ -64,15 +62,6 @@ class RegionStatements(GradientFlow):
         if isinstance(statement, cst.FunctionDef | cst.ClassDef):
             return False
         return bool(self.models_called(statement) or self.weights_taken(statement))
-
-    def starts_sum(self, statement: Statement, later: Sequence[Statement]) -> bool:
-        """Whether a statement is `loss = 0`, of a name that others then add to: a loss function starts with it."""
-        if not isinstance(statement, cst.SimpleStatementLine) or not isinstance(statement.body[0], cst.Assign):
-            return False
-        small = statement.body[0]
-        kinds = [self.kind_of_name(name) for name in usage.loads(small.value) if name not in ("True", "False")]
-        constant = all(isinstance(kind, TorchName | Device) for kind in kinds)
-        return constant and bool(set(usage.stores(statement)) & set(usage.stores(later)))
 
     def calls_on(self, statement: Statement, method: str, kind: type[Kind]) -> bool:
         """Whether a statement is nothing but a call of a method of such an object."""

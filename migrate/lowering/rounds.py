@@ -63,7 +63,8 @@ class Lowered:
 class Input:
     """One file of a project to lower: the name of its module scope, the modules of the project that it imports by their
     scopes, those that it imports and nobody converts, with the reason, the package of the installed library that it is
-    part of, the imports that nothing is used of, and the names of installed packages whose files are converted too."""
+    part of, the imports that nothing is used of, the names of installed packages whose files are converted too, and the
+    functions that were put into it to compute for a loss what was kept while acting."""
 
     source: SourceFile
     scope: str = ""
@@ -72,6 +73,7 @@ class Input:
     library: str = ""
     passed: Mapping[Written, str] = field(default_factory=dict)
     borrowed: Mapping[str, Borrowed] = field(default_factory=dict)
+    computed_again: frozenset[str] = frozenset()
 
 
 def lower_project(
@@ -86,6 +88,7 @@ def lower_project(
     script = Script(parallel=data_parallel)
     script.submodules = {package: dict(names) for package, names in (submodules or {}).items()}
     script.checkpoints = any(_CHECKPOINTS.search(found.source.text) for found in inputs)
+    script.computed_again = frozenset(name for found in inputs for name in found.computed_again)
     script.attributes_read = usage.attributes_read(found.source.text for found in inputs)
     script.attributes_changed = attributes_changed(found.source.module for found in inputs)
     units = [Unit(i.source, script, i.scope, i.links, i.unread, i.library, i.passed, i.borrowed) for i in inputs]
@@ -164,6 +167,8 @@ def _next_round(script: Script) -> None:
     script.called_first, script.found_called_first = script.found_called_first, set()
     script.zeroed_first, script.found_zeroed_first = script.found_zeroed_first, set()
     script.updated.clear()
+    script.kept_sites.clear()
+    script.drawing.clear()
     script.finished.clear()
     script.initialising, script.found_initialising = script.found_initialising, {}
     script.frozen_last, script.frozen = script.frozen, {}

@@ -309,6 +309,12 @@ class StateAccess(Detached, ChosenModels):
             facts.own_draws.add("sample" if self.scope.rpartition(".")[2] in facts.reached else "method")
             return nodes.expression('self.make_rng("sample")')
         self.read(THE_KEY)
+        if self.blocks:
+            several = any("subkey" in usage.stores(statement) for statement in self.before)
+            self.script.drawing[id(self.blocks[-1].statements[self.blocks[-1].index])] = 2 if several else 1
+        if self.given_key is not None:
+            made, self.given_key = self.given_key, None
+            return made
         return self.split_off(self.unit.key)
 
     def split_off(self, key: str) -> Expr:

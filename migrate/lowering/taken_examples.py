@@ -7,10 +7,12 @@ from collections.abc import Sequence
 import libcst as cst
 
 from migrate import nodes, usage
-from migrate.kinds import Function, Instance
+from migrate.kinds import Function, Instance, Kind
 from migrate.lowering.scope import Scope
 from migrate.lowering.unit import Environment
 from migrate.nodes import Expr
+
+_MOVING = ("reset", "step")  # methods of environments: what they give differs from call to call
 
 
 class TakenExamples(Scope):
@@ -43,6 +45,11 @@ class TakenExamples(Scope):
             if facts is not None and _changes_itself(facts.node):
                 return nodes.code(receiver)
         return None
+
+    def moves_on(self, example: Sequence[Expr]) -> bool:
+        """Whether an example would have an environment begin or take a turn."""
+        methods = [call.func for one in example for call in usage.calls(one) if isinstance(call.func, cst.Attribute)]
+        return any(type(self.kind_of(func.value)) is Kind and func.attr.value in _MOVING for func in methods)
 
 
 def _changes_itself(method: cst.FunctionDef) -> bool:

@@ -34,10 +34,10 @@ from migrate.lowering.arguments import placed
 from migrate.lowering.builtin_calls import BuiltinCalls
 from migrate.lowering.called_parts import CalledParts
 from migrate.lowering.changed_inputs import ChangedInputs
+from migrate.lowering.computed_in_loss import ComputedInLoss
 from migrate.lowering.derivatives import Derivatives
 from migrate.lowering.einops_calls import EinopsCalls
 from migrate.lowering.expressions import Expressions
-from migrate.lowering.function_transforms import FunctionTransforms
 from migrate.lowering.makers import MakerValues
 from migrate.lowering.operation_values import OperationValues
 from migrate.lowering.user_calls import UserCalls
@@ -56,7 +56,7 @@ class ValueCalls(
     OperationValues,
     EinopsCalls,
     Expressions,
-    FunctionTransforms,
+    ComputedInLoss,
     UserCalls,
     ChangedInputs,
 ):

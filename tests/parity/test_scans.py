@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from flax.core import axes_scan
 
-from parity.scans_jax import Scans
+from parity.scans_jax import Scans, of_first_turn
 
 
 class Noted(nn.Module):
@@ -64,3 +64,17 @@ def test_as_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     assert loop.keys() == scan.keys()
     for name, value in loop.items():
         np.testing.assert_array_max_ulp(np.asarray(value), np.asarray(scan[name]), 4)
+
+
+def test_of_values_under_vmap_that_of_the_first_turn_is_recorded() -> None:
+    """Callbacks for all of them would arrive in any order."""
+    seen: list[np.ndarray] = []
+
+    def turn(x: jax.Array) -> jax.Array:
+        jax.debug.callback(lambda value: seen.append(np.asarray(value)), of_first_turn(x))
+        return x**2
+
+    rows = jnp.arange(12.0).reshape(4, 3)
+    jax.grad(lambda x: jax.vmap(turn)(x).sum())(rows)
+    jax.effects_barrier()
+    assert [value.tolist() for value in seen] == [[0.0, 1.0, 2.0]]

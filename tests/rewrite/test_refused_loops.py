@@ -48,7 +48,7 @@ LOOPS = {
     "arguments of backward": (STEP.replace("backward()", "backward(inputs=[y])"), "loss.backward(inputs=[y])"),
     "outputs kept in a list": (
         STEP.replace(
-            "    loss = F", "    kept = []\n    for i in range(2):\n        kept.append(model(x + i))\n    loss = F"
+            "    loss = F", "    kept = []\n    for i in range(2):\n        kept.insert(0, model(x + i))\n    loss = F"
         ).replace("model(x), y)", "model(x), y) + sum(kept).mean()"),
         "loss = F.cross_entropy(model(x), y) + sum(kept).mean()",
     ),

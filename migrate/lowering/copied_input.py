@@ -1,0 +1,88 @@
+"""Changed copies of an input, that keep the places of what they are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import libcst as cst
+from libcst.metadata import CodeRange
+
+from migrate import nodes
+from migrate.nodes import Expr, Statement
+from migrate.source import SourceFile
+from migrate.walking import every
+
+
+class Placing(cst.CSTTransformer):
+    """Keeps the places of what it makes anew."""
+
+    def __init__(self, positions: dict[cst.CSTNode, CodeRange]) -> None:
+        super().__init__()
+        self.positions = positions
+
+    def on_leave(self, original_node: Any, updated_node: Any) -> Any:
+        made = super().on_leave(original_node, updated_node)
+        if isinstance(made, cst.CSTNode) and original_node in self.positions:
+            self.positions[made] = self.positions[original_node]
+        return made
+
+
+@dataclass
+class Edits:
+    """What is changed of a file: statements -> those that stand for them, what goes before statements and behind
+    functions, and names, maybe dotted ones, that are others now."""
+
+    instead: dict[Statement, list[Statement]] = field(default_factory=dict)
+    ahead: dict[Statement, list[Statement]] = field(default_factory=dict)
+    behind: dict[Statement, list[Statement]] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def functions(self) -> list[cst.FunctionDef]:
+        """The functions among what goes before and behind others."""
+        groups = [*self.ahead.values(), *self.behind.values()]
+        return [one for group in groups for one in group if isinstance(one, cst.FunctionDef)]
+
+    def copy(self) -> Edits:
+        """A copy to try more on."""
+        return Edits(dict(self.instead), dict(self.ahead), dict(self.behind), dict(self.names))
+
+
+def edited(source: SourceFile, edits: Edits) -> SourceFile:
+    """A file with some edits."""
+    made = _Editing(edits, dict(source.positions))
+    return replace(source, module=source.module.visit(made), positions=made.positions)
+
+
+class _Editing(Placing):
+    """Puts the edits in; what they make stands where what they stand for did."""
+
+    def __init__(self, edits: Edits, positions: dict[cst.CSTNode, CodeRange]) -> None:
+        super().__init__(positions)
+        self.edits = edits
+
+    def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> Expr:
+        name = self.edits.names.get(nodes.dotted(original_node) or "")
+        return updated_node if name is None else nodes.name(name)
+
+    def on_leave(self, original_node: Any, updated_node: Any) -> Any:
+        made = super().on_leave(original_node, updated_node)
+        groups: list[Mapping[Statement, list[Statement]]] = [self.edits.ahead, self.edits.instead, self.edits.behind]
+        if not isinstance(original_node, cst.SimpleStatementLine | cst.BaseCompoundStatement):
+            return made
+        if not any(original_node in group for group in groups):
+            return made
+        ahead, instead, behind = (group.get(original_node, []) for group in groups)
+        stands = instead if original_node in self.edits.instead else [made]
+        whole = [made if one is original_node else one for one in [*ahead, *stands, *behind]]
+        for one in whole:
+            self.place(one, original_node)
+        return cst.FlattenSentinel(whole) if whole else cst.RemoveFromParent()
+
+    def place(self, made: Statement, original: Statement) -> None:
+        """What has no place of its own stands where another statement does."""
+        if original in self.positions:
+            for one in every(made, cst.CSTNode):
+                self.positions.setdefault(one, self.positions[original])

@@ -1,0 +1,93 @@
+"""Outputs that a script keeps while acting: what makes it wrong to compute them again is refused, and says why."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from migrate.pipeline import convert
+from migrate.source import parse
+
+SCRIPT = (Path(__file__).parents[1] / "golden" / "acting_in_place" / "before.py").read_text(encoding="utf-8")
+TERMS, EPS = 16, float(np.finfo(np.float32).eps)  # sums of at most seven numbers, some of the other sign
+MORE = "        policy_loss = sum(-log_prob * G for log_prob, G in zip(log_probs, returns))\n"
+LOOP = (
+    "        policy_loss, weight = 0, 1.0\n"
+    "        for log_prob, G in zip(log_probs, returns):\n"
+    "            policy_loss = policy_loss - log_prob * G * weight\n"
+)
+
+
+def findings(text: str) -> list[str]:
+    """The messages about a script that is changed."""
+    assert text != SCRIPT
+    return [found.message for found in convert(parse("t.py", text)).report.diagnostics]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        (
+            "        G = 0\n",
+            "        aux = policy(torch.ones(4)).sum()\n        optimizer.zero_grad()\n        aux.backward()\n"
+            "        optimizer.step()\n        G = 0\n",
+            "`optimizer.step()` may change its weights before the loss",
+        ),
+        (
+            "            log_probs.append(dist.log_prob(action))\n            entropies.append(dist.entropy())\n"
+            "            state, reward, done = env.step(action.item())\n",
+            "            state, reward, done = env.step(action.item())\n"
+            "            log_probs.append(dist.log_prob(action))\n            entropies.append(dist.entropy())\n",
+            "state, which it is made of, has changed by then",
+        ),
+        (
+            MORE,
+            f"        print(log_probs[0].item())\n{MORE}",
+            "`print(log_probs[0].item())` reads what was kept",
+        ),
+        (MORE, f"{LOOP}            weight = weight * 0.9\n", "weight goes from turn to turn"),
+        (
+            MORE,
+            LOOP.replace("* weight", "* last").replace("weight", "last") + "            last = G\n",
+            "last goes from turn to turn",
+        ),
+        ("        log_probs, rewards = [], []\n", "        rewards = []\n", "log_probs is not empty after the update"),
+        ("        G = 0\n", "        policy.eval()\n        G = 0\n", "runs in another mode than while acting"),
+        ("nn.Dropout(0.3)", "nn.BatchNorm1d(16)", "its model changes its statistics"),
+        ("dist.log_prob(action))", "dist.log_prob(dist.sample()))", "draws, which acting"),
+    ],
+)
+def test_what_would_differ_is_refused(old: str, new: str, reason: str) -> None:
+    text = SCRIPT.replace(old, new)
+    if reason.startswith("log_probs is not empty"):
+        text = text.replace("    for episode", "    log_probs = []\n    for episode")
+    if reason.startswith("runs in"):
+        text = text.replace("        state, done = env", "        policy.train()\n        state, done = env")
+    assert any(reason in message for message in findings(text)), findings(text)
+
+
+def test_what_is_computed_again_is_what_was_computed_while_acting(capsys: pytest.CaptureFixture[str]) -> None:
+    """With the key of its dropout: the loss is minus the sum of what acting has printed."""
+    loss = "        loss = -torch.stack(log_probs).sum()\n"
+    start, end = SCRIPT.index("        G = 0\n"), SCRIPT.index("        optimizer.zero_grad()")
+    told = "def told(dist, action):\n    return dist.log_prob(action).item()\n\n\n"
+    text = f"{SCRIPT[:start]}{loss}{SCRIPT[end:]}".replace("def train(", f"{told}def train(")
+    text = text.replace("            entropies.append(dist.entropy())\n", "            print(told(dist, action))\n")
+    text = text.replace("{loss.item():.4f}", "{loss.item():.7f}")
+    made = convert(parse("t.py", text))
+    assert not made.report.diagnostics
+    names: dict[str, Any] = {"__name__": __name__}  # dataclasses look their module up
+    exec(compile(made.text, "t.py", "exec"), names)
+    total = 0.0
+    compared = 0
+    for line in capsys.readouterr().out.splitlines():
+        if ": " in line:
+            np.testing.assert_allclose(-float(line.partition(": ")[2]), total, rtol=TERMS * EPS)
+            total, compared = 0.0, compared + 1
+        else:
+            total += float(line)
+    assert compared == 6 and re.search(r"rngs=\{\"dropout\": key\}", made.text)
