@@ -46,10 +46,10 @@ class _Step:
     is_turned: bool = False
 
     def turned(self, found: OptimizerClass) -> _Step:
-        """The same of matrices whose axes are the other way round in the output; what is kept of them is as in
-        torch."""
+        """The same of matrices whose axes are the other way round in the output, and of what is kept of them."""
         read = {*usage.loads(self.body), *usage.loads(self.given)}
         names = [name for name in (found.weight, found.grad) if name in read]
+        names += [entry.name for entry in found.entries]
         targets, values = ", ".join(names), ", ".join(f"{name}.T" for name in names)
         head = nodes.statement(f"{targets} = {values}").with_changes(leading_lines=[_AS_IN_TORCH])
         return _Step([head, *self.body], nodes.expression("{x}.T", x=self.given), self.is_change, True)
@@ -166,12 +166,11 @@ class OwnOptimizers(Functions):
     def _started(self, found: OptimizerClass, kinds: dict[str, Kind], entry: Entry, turned: bool) -> str:
         inner = self._of_arrays(f"{found.name}.init", kinds, [found.weight])
         value = nodes.code(layouts.first(inner.expr(entry.first)))
-        if turned:
-            value = nodes.code(
-                nodes.substituted(nodes.expression(value), {found.weight: nodes.expression(f"{found.weight}.T")})
-            )
         taken = {f"jnp.zeros_like({found.weight})": "jnp.zeros_like", f"jnp.ones_like({found.weight})": "jnp.ones_like"}
         taken[found.weight] = "jnp.copy"  # an array of its own, as the step gives the memory of both away
+        if turned and value not in taken:
+            as_in_torch = {found.weight: nodes.expression(f"{found.weight}.T")}
+            value = nodes.code(nodes.expression("{x}.T", x=nodes.substituted(nodes.expression(value), as_in_torch)))
         return f"jax.tree.map({taken.get(value, f'lambda {found.weight}: {value}')}, params)"
 
     def _update_of_all(self, found: OptimizerClass, step: _Step, state: str) -> Statement:
@@ -190,7 +189,9 @@ class OwnOptimizers(Functions):
         if found.weight not in read:
             del trees[found.weight]
         one = self.unit.own("update_param")
-        given = nodes.bare_tuple([step.given, *map(nodes.name, new)])
+        given = nodes.bare_tuple(
+            [step.given, *(nodes.expression(f"{name}.T" if step.is_turned else name) for name in new)]
+        )
         inner = [*step.body, nodes.statement("return {x}", x=given)]
         function = suites.function(one, list(trees), inner)
         body.append(function.with_changes(leading_lines=[suites.BLANK]) if body else function)
