@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from migrate.pipeline import convert
 from migrate.source import parse
 from tests.conformance.test_training_forms import EXACT, HEAD, LOOP, trained
+from weight_port import to_optax
 
 IMPORTS = "import math\nfrom torch.optim.optimizer import Optimizer, required\n"
 
@@ -537,3 +540,28 @@ def test_gradients_that_a_step_changes_and_nothing_clears() -> None:
     loop = LOOP.replace("    optimizer.zero_grad()\n", "")
     made = convert(parse("x.py", HEAD + of("Lion", SPOILED, "lr=0.01", loop)))
     assert "changes gradients that are not cleared" in made.report.as_text()
+
+
+@pytest.mark.parametrize(
+    ("cls", "text", "key"),
+    [("AdamW", ADAM, "exp_avg_sq"), ("Lion", LION, "exp_avg"), ("SingleDeviceMuon", MUON, "momentum_buffer")],
+)
+def test_the_state_of_a_torch_run_is_ported(cls: str, text: str, key: str) -> None:
+    """Square matrices: nothing but their place tells which axis is which."""
+    net = "model = nn.Sequential(nn.Linear(3, 3, bias=False), nn.Linear(3, 3, bias=False))\ncriterion = nn.MSELoss()\n"
+    head = "import torch\nimport torch.nn as nn\nimport torch.optim as optim\n" + IMPORTS
+    made = f"optimizer = {cls}(model.parameters(), lr=0.05)\nx, y, losses = torch.randn(4, 3), torch.randn(4, 3), []\n"
+    source = head + text + net + made + LOOP
+    conversion = convert(parse("x.py", source))
+    theirs: dict[str, Any] = {}
+    ours: dict[str, Any] = {"__name__": "executed"}
+    exec(source, theirs)
+    exec(conversion.text, ours)
+    state = theirs["optimizer"].state_dict()
+    template = ours["optimizer"].init(ours["model_params"])
+    names = [name for name, _ in theirs["model"].named_parameters()]
+    ported = to_optax(state, conversion.manifest.models[0], template, names=names).state
+    for number, layer in enumerate(getattr(ported, key).values()):
+        np.testing.assert_array_equal(layer["kernel"], state["state"][number][key].numpy().T)
+    if "step" in state["state"][0]:
+        assert ported.step == 10
