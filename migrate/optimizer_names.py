@@ -34,6 +34,9 @@ def named(name: str, loop: Loop, options: Mapping[str, str]) -> Named:
         raise refused(name, f"its step binds {loop.weight} again")
     plain = _Plain(loop, options)
     body = [made for each in loop.body for made in _one_by_one(nodes.visited(each, plain))]
+    changed = [each.removeprefix(_OPTION) for each in usage.stores(body) if each.startswith(_OPTION)]
+    if changed:
+        raise refused(name, f"its step changes the hyperparameter {changed[0]}")
     first = {key: nodes.visited(value, plain) for key, value in loop.first.items()}
     final = {_WEIGHT: loop.weight, _GRAD: "grad", **{_STATE + key: key for key in loop.first}}
     for slot in final:
