@@ -62,6 +62,7 @@ def _described(scope: GradientFlow, site: KeptSite, history: Sequence[Statement]
     if changed:
         raise Unsupported("MIG401", f"{changed[0]}, which it is made of, has changed by then")
     _refuse_attributes(scope, parts)
+    _refuse_changing(scope, parts)
     drawing = [s for s in forward if id(s) in scope.script.drawing]
     if len(drawing) > 1 or any(scope.script.drawing[id(one)] > 1 for one in drawing):
         raise Unsupported("MIG401", "it is made of several draws")
@@ -132,6 +133,21 @@ def _own(scope: GradientFlow, name: str) -> bool:
     if isinstance(kind, Plain) and kind.what in ("module", "imported", "self"):
         return False
     return name not in scope.unit.constants or name in scope.unit.changing
+
+
+def _refuse_changing(scope: GradientFlow, parts: Sequence[cst.CSTNode], seen: frozenset[str] = frozenset()) -> None:
+    """Declines what goes through functions that read more than what they are given and what stays as it is."""
+    for call in (call for part in parts for call in usage.calls(part)):
+        kind = scope.kind_of(call.func)
+        if not isinstance(kind, Function) or kind.name in seen:
+            continue
+        facts = scope.script.functions[kind.name]
+        read = set(usage.loads(facts.node.body)) - facts.own_names
+        paths = [path for path in usage.paths(facts.node.body) if path.startswith("self.")]
+        models = [path for path in paths if isinstance(scope.kind_of_name(path), Model | Function)]
+        if any(_own(scope, name) for name in read) or len(models) < len(paths):
+            raise Unsupported("MIG401", f"{facts.node.name.value}(), which computes it, reads what may have changed")
+        _refuse_changing(scope, [facts.node.body], seen | {kind.name})
 
 
 def _refuse_attributes(scope: GradientFlow, parts: Sequence[cst.CSTNode]) -> None:

@@ -57,6 +57,11 @@ def findings(text: str) -> list[str]:
         ),
         ("        log_probs, rewards = [], []\n", "        rewards = []\n", "log_probs is not empty after the update"),
         ("        G = 0\n", "        policy.eval()\n        G = 0\n", "runs in another mode than while acting"),
+        (
+            "dist.log_prob(action))",
+            "scaled(dist.log_prob(action)))\n            scale = scale * 0.9",
+            "scaled(), which computes it, reads what may have changed",
+        ),
         ("nn.Dropout(0.3)", "nn.BatchNorm1d(16)", "its model changes its statistics"),
         ("dist.log_prob(action))", "dist.log_prob(dist.sample()))", "draws, which acting"),
     ],
@@ -65,6 +70,9 @@ def test_what_would_differ_is_refused(old: str, new: str, reason: str) -> None:
     text = SCRIPT.replace(old, new)
     if reason.startswith("log_probs is not empty"):
         text = text.replace("    for episode", "    log_probs = []\n    for episode")
+    if reason.startswith("scaled"):
+        text = text.replace("def train(", "scale = 1.0\n\n\ndef scaled(x):\n    return x * scale\n\n\ndef train(")
+        text = text.replace("    for episode in", "    global scale\n    for episode in")
     if reason.startswith("runs in"):
         text = text.replace("        state, done = env", "        policy.train()\n        state, done = env")
     assert any(reason in message for message in findings(text)), findings(text)
