@@ -105,7 +105,10 @@ def _is_parameters(loop: cst.For, group: str) -> bool:
     """Whether a loop is over `group["params"]`, or over those of them that have a gradient."""
     source: Expr = loop.iter
     if isinstance(source, cst.Call) and nodes.dotted(source.func) == "filter" and len(source.args) == 2:
-        if "grad" not in nodes.code(source.args[0].value):
+        test = source.args[0].value
+        name = test.params.params[0].name.value if isinstance(test, cst.Lambda) and test.params.params else ""
+        asked = (f"{name}.grad is not None", f"exists({name}.grad)")
+        if not isinstance(test, cst.Lambda) or nodes.code(test.body) not in asked:
             return False
         source = source.args[1].value
     elif isinstance(source, cst.ListComp | cst.GeneratorExp):

@@ -494,6 +494,9 @@ STATELESS = PLAIN.replace("param.sub_(", "CHANGED\n                param.sub_(")
         (STATELESS.replace("CHANGED", "self.steps.append(param)"), "does more than change one parameter"),
         (STATELESS.replace("CHANGED", "if self.clip > 3: continue"), "leaves the loop"),
         (STATELESS.replace("CHANGED", "self.state[param]['n'] = self.state[param]['n'] * 2"), "does more than"),
+        (STATELESS.replace("CHANGED", "group['lr'] *= 0.9"), "changes the hyperparameter lr"),
+        (STATELESS.replace("CHANGED", "self.clip = self.clip * 2"), "changes the hyperparameter clip"),
+        (PLAIN.replace("p.grad is not None", "p.grad.sum() > 0"), "no loop over the parameters"),
         (MOMENTUM.replace("torch.zeros_like(g)", "g.clone()"), "starts with the first gradient"),
         (ADAM.replace('state["step"] += 1', 'state["step"] *= 2'), "a number that does not count its steps"),
         (
@@ -565,3 +568,17 @@ def test_the_state_of_a_torch_run_is_ported(cls: str, text: str, key: str) -> No
         np.testing.assert_array_equal(layer["kernel"], state["state"][number][key].numpy().T)
     if "step" in state["state"][0]:
         assert ported.step == 10
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (STATELESS.replace("CHANGED", "param.add_(torch.randn_like(param))"), "draws random numbers"),
+        (STATELESS.replace("CHANGED", "param.data.normal_()"), "draws random numbers"),
+        (STATELESS.replace("CHANGED", "param.mul_(random.random())"), "draws random numbers"),
+        (STATELESS.replace("CHANGED", "change = {'a': max}['a']\n                change(param)"), "nothing is known"),
+    ],
+)
+def test_what_a_step_may_not_call(text: str, said: str) -> None:
+    made = convert(parse("x.py", "import random\n" + HEAD + of("Descent", text, "lr=0.1")))
+    assert [said in each.message for each in made.report.diagnostics if each.code == "MIG201"] == [True]
