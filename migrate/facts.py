@@ -194,6 +194,7 @@ class ClassFacts:
     inline: bool = False  # whether a layer of Flax's stands for the whole model
     extends: str = ""  # the torch layer that it inherits from
     output_name: str = ""  # of a model that is made in place: the class that it is in the output
+    made_as: str = ""  # of such a model: the expression that makes it, where that is the same anywhere
     bases: list[str] = field(default_factory=list)  # user classes that it inherits from
     sets_up: bool = False  # whether it has a setup of its own or of its base
     written: tuple[cst.ClassDef, cst.ClassDef] | None = None  # its base's definition, and its own with that in it

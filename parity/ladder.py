@@ -121,7 +121,7 @@ def models(sides: Sides, recorded: Tensors) -> Iterator[tuple[str, str]]:
     for class_name in dict.fromkeys(key.partition("|")[0] for key in recorded):
         try:
             weights = names.model_weights(sides.manifest, class_name)
-            model = names.torch_model(sides.torch, weights, 0)
+            model = sides.jax.matched.get(class_name) or names.torch_model(sides.torch, weights, 0)
         except ParityError:
             continue
         twins = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -29,10 +29,11 @@ def model_weights(manifest: Manifest, class_name: str) -> ModelWeights:
     raise ParityError("PAR205", f"weights.json does not describe the model {class_name} (it describes: {known})")
 
 
-def torch_model(recording: Recording, weights: ModelWeights, ordinal: int) -> str:
-    """The torch model whose weights the ordinal-th rewritten model of a class gets.
+def torch_model(recording: Recording, weights: ModelWeights, ordinal: int, taken: Collection[str] = ()) -> str:
+    """The torch model whose weights the ordinal-th rewritten model of a class gets. taken: those that others have got.
 
-    By class name; where torch has no such class (a bare nn.Sequential), the only one whose state dict fits.
+    By class name; where torch has no such class (a bare nn.Sequential), the only one whose state dict fits, or of
+    several of one torch class the next in the order of construction.
     """
     same = instances(recording, weights.name)
     if ordinal < len(same):
@@ -40,9 +41,11 @@ def torch_model(recording: Recording, weights: ModelWeights, ordinal: int) -> st
     if same:
         text = f"the rewritten script initialises {ordinal + 1} models {weights.name}, the torch run had {len(same)}"
         raise ParityError("PAR205", text)
-    fitting = [name for name in recording.models if _fits(tensors_of(recording.initial, name), weights)]
-    if len(fitting) == 1:
-        return fitting[0]
+    left = [name for name in recording.models if name not in taken]
+    fitting = [name for name in left if _fits(tensors_of(recording.initial, name), weights)]
+    classes = {name.split("#")[0] for name in fitting}
+    if len(classes) == 1:
+        return next(name for name in instances(recording, classes.pop()) if name in fitting)
     known = ", ".join(recording.models) or "none"
     raise ParityError("PAR205", f"the torch run had no model {weights.name} (it had: {known})")
 
@@ -55,12 +58,16 @@ def _fits(state: Tensors, weights: ModelWeights) -> bool:
     return True
 
 
-def weights_for(manifest: Manifest, recording: Recording, class_name: str, ordinal: int) -> Any:
-    """The torch run's initial weights as the nested variables of a rewritten model. Raises ParityError."""
+def weights_for(
+    manifest: Manifest, recording: Recording, class_name: str, ordinal: int, taken: Collection[str]
+) -> tuple[str, Any]:
+    """The torch model that a rewritten one stands for, and its initial weights as nested variables of Flax's; "" for
+    one without weights. taken: the torch models that others stand for. Raises ParityError."""
     weights = model_weights(manifest, class_name)
     if not weights.leaves:  # torch's side keeps no account of modules without weights
-        return {}
-    return ported(tensors_of(recording.initial, torch_model(recording, weights, ordinal)), weights)
+        return "", {}
+    model = torch_model(recording, weights, ordinal, taken)
+    return model, ported(tensors_of(recording.initial, model), weights)
 
 
 def ported(state: Tensors, weights: ModelWeights) -> Any:

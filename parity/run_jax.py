@@ -64,13 +64,16 @@ class Weights:
         self.manifest = manifests.read(manifest_path)
         self.torch_side = torch_side
         self.count: dict[str, int] = {}
+        self.taken: dict[str, str] = {}  # torch model -> the class of the rewritten one that it stands for
 
     def replace(self, module: nn.Module, variables: Any) -> Any:
         """The variables with every leaf replaced; raises ParityError where one is left over or does not fit."""
         class_name = type(module).__name__
         ordinal = self.count.get(class_name, 0)
         self.count[class_name] = ordinal + 1
-        ported = weights_for(self.manifest, self.torch_side, class_name, ordinal)
+        model, ported = weights_for(self.manifest, self.torch_side, class_name, ordinal, self.taken)
+        if model:
+            self.taken.setdefault(model, class_name)
         here, there = _flat(variables), _flat(ported)
         for leaf in here:
             if leaf not in there:
@@ -387,6 +390,7 @@ def main(config_path: str) -> int:
     except Exception as error:
         watcher.recording.notes.append(f"a callback failed: {error}")
     watcher.tell_fixed()
+    watcher.recording.matched = {name: model for model, name in reversed(watcher.weights.taken.items())}
     watcher.probe.finish()
     watcher.recording.save(Path(config.out))
     sys.stdout.flush()

@@ -148,7 +148,7 @@ class Accumulation(Clipping, Binding, GradientFlow):
         arguments = [*(self.read(params) for params, _ in states), self.read(opt_state)]
         arguments += [*(self.read(grads) for _, grads in states), *clip_arguments]
         if not shared:
-            arguments.insert(0, nodes.expression(kind.place.name))
+            arguments.insert(0, nodes.expression(self.named_here(kind.place)))
         written = [*(self.write(params) for params, _ in states), self.write(opt_state)]
         written += [self.write(grads) for _, grads in states if self.cleared_by_step]
         written += [] if norm is None else [norm]

@@ -14,6 +14,7 @@ from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
 from migrate.states import BATCH_STATS, PARAMS, State
 from migrate.weight_kinds import CHECKPOINT, StateDict
+from migrate.weights import weights_of
 
 FILE = Plain("file")  # an open one
 
@@ -99,13 +100,19 @@ class Checkpoints(StateDicts):
     torch_utils_model_zoo_load_url = torch_hub_load_state_dict_from_url
 
     def live_source(self, source: Expr, kind: Model) -> Place | None:
-        """The model of the same class whose `state_dict()` an expression is."""
+        """The model with the same weights whose `state_dict()` an expression is."""
         if not isinstance(source, cst.Call) or not isinstance(source.func, cst.Attribute):
             return None
         if source.func.attr.value != "state_dict" or source.args:
             return None
         other = self.kind_of(source.func.value)
-        return other.place if isinstance(other, Model) and other.cls == kind.cls else None
+        if not isinstance(other, Model):
+            return None
+        own, others = ({leaf.torch: leaf.flax for leaf in weights_of(self.script, one.cls)} for one in (kind, other))
+        if own != others and own.keys() == others.keys():
+            differ = f"{nodes.code(source)}: both have weights of the same names in torch, but not in the output"
+            raise Unsupported("MIG402", f"{differ}: give both one class")
+        return other.place if other.cls == kind.cls or own == others else None
 
     def weights_of_other(self, own: Place, other: Place, kind: Model) -> list[Statement]:
         """`target.load_state_dict(model.state_dict())`: copies, since steps give the memory of their weights away."""

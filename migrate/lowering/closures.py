@@ -41,7 +41,7 @@ class Closures(UserCalls, Accumulation):
         facts.found_calls.append(CallSite(self.scope, {}, dict(self.env.definitions)))
         self.pass_modes(facts)
         states = [params, State(OPT_STATE, kind.place), grads]
-        made = nodes.call(nodes.expression(f"{kind.place.name}.step"), closure, *map(self.read, states))
+        made = nodes.call(nodes.expression(f"{self.named_here(kind.place)}.step"), closure, *map(self.read, states))
         targets = [*map(self.write, states), bound or nodes.name("_")]
         self.note_training(params)
         if bound is not None:

@@ -32,6 +32,7 @@ from migrate.kinds import (
     Optimizer,
     Plain,
     ProjectModule,
+    Scheduler,
     SelfModule,
     Tensor,
     Tied,
@@ -56,6 +57,7 @@ from migrate.lowering.elements import (
 )
 from migrate.lowering.imports import Imports
 from migrate.lowering.named_parameters import NamedParameters
+from migrate.lowering.objects_at_hand import surely_held
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.shown_outside import is_setting, read_outside
 from migrate.lowering.sown import refuse_sown
@@ -122,6 +124,8 @@ class Expressions(AnyWeights, Submodules, Accelerated, Cropping, NamedParameters
         kind = self.kind_of_name(node.value)
         if isinstance(kind, TorchName):
             return self.torch_value(kind.name, node)
+        if self.region is not None:
+            self.region.variables.add(node.value)
         if self.model_of_dict(self.env.definitions.get(node.value)) is not None:
             self.script.listed.add((self.scope, node.value))
         if isinstance(kind, Selection):
@@ -262,6 +266,8 @@ class Expressions(AnyWeights, Submodules, Accelerated, Cropping, NamedParameters
         user's: where its own methods put a tensor there, or another such object."""
         if isinstance(owner, Instance):
             kind = self.script.attributes.get(owner.cls, {}).get(f"self.{node.attr.value}")
+            if isinstance(kind, Model | Optimizer | Scheduler):
+                return surely_held(self, node)
             return kind if isinstance(kind, Tensor | Instance) else UNKNOWN
         if isinstance(node.value, cst.Name) and node.value.value == "self":
             return self.kind_of_name(f"self.{node.attr.value}")

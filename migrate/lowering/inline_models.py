@@ -28,6 +28,7 @@ from migrate.rules.rule import Value
 from migrate.script import INLINE
 from migrate.states import MODES
 
+_IN_ANY_SCOPE = {"nn", "jnp", "jax", "torch_init"}
 CHAINED = ("to", "cuda", "cpu", "float", "double", "train", "eval", "requires_grad_")
 
 
@@ -85,7 +86,9 @@ class InlineModels(Setup, Binding):
         if isinstance(maker, Function) and isinstance(option, ListNode):  # the name of the function is not the class's
             flax = "Sequential"
         inline = [found for key, found in self.script.classes.items() if INLINE in key and key != name]
-        several = any(found.output_name == flax for found in inline)  # of one class, two could not be told apart
+        facts.made_as = nodes.code(value.node) if set(usage.loads(value.node)) <= _IN_ANY_SCOPE else ""
+        others_of = [found for found in inline if found.output_name == flax]  # of one class: they are described once
+        several = any(not facts.made_as or found.made_as != facts.made_as for found in others_of)
         moved = "last" in (kind.entry, kind.exit)  # its callers have channels where torch has them
         if self.script.trains(name) or moved or several or not flax:
             made = self.own_class(facts, kind, value.node)

@@ -42,6 +42,7 @@ from migrate.kinds import (
 )
 from migrate.lowering.arguments import placed
 from migrate.lowering.elements import DICT, KEY_OF_ITS_OWN, arrays_of_numpy, element_kind, has_key, taken_apart
+from migrate.lowering.objects_at_hand import surely_held
 from migrate.lowering.torch_calls import in_place_rule
 from migrate.lowering.value_calls import FOREIGN, ValueCalls, as_model, which_model
 from migrate.qualified import options
@@ -200,10 +201,7 @@ class MethodCalls(ValueCalls):
             return Value(node.with_changes(func=made, args=placed(node.args, values)), found)
         held = self.script.attributes.get(kind.cls, {}).get(f"self.{method}") if isinstance(kind, Instance) else None
         if isinstance(held, Model):
-            told = (
-                f"{nodes.code(func)} is a model of another object, which has its weights: call it in a method of that"
-            )
-            raise Unsupported("MIG404", told)
+            return self.value_call(node, Value(func, surely_held(self, func)))
         if isinstance(kind, Instance) and f"{kind.cls}.{method}" in self.script.functions:
             return self.user_call(node, Value(func.with_changes(value=base.node)), Function(f"{kind.cls}.{method}"))
         if isinstance(func.value, cst.Name) and func.value.value == "self" and not isinstance(kind, SelfModule):

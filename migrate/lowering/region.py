@@ -112,6 +112,7 @@ class Tracing:
     replaying: bool = False  # what is lowered has been computed before: it must change no state, and draw nothing
     inside: frozenset[str] = frozenset()  # names that the loss function binds
     constants: set[str] = field(default_factory=set)  # names that jit must know: those that a precision is written with
+    variables: set[str] = field(default_factory=set)  # the script's own that it reads, under their names
     draws: list[Draw] = field(default_factory=list)  # what the host draws before the step
     turn_key: Expr | None = None  # what was drawn with it before, while that is computed again
     cut: dict[str, Value] = field(default_factory=dict)  # inputs cut out of arrays: `x[i : i + n]`

@@ -31,6 +31,7 @@ from migrate.kinds import (
     TorchName,
 )
 from migrate.lowering.blocks import Block
+from migrate.lowering.objects_at_hand import held_in_object
 from migrate.lowering.parts import Parts
 from migrate.lowering.region import Clip, Gathering, Tracing, method_call_of
 from migrate.lowering.unit import Environment, Unit, known
@@ -94,6 +95,7 @@ class Scope(Parts):
         self.ready: set[Place] = set()  # models whose parameters are made
         self.rates: dict[Place, Expr] = {}  # optimizer -> its learning rate as written
         self.optimizer_models: dict[Place, tuple[Place, ...]] = {}
+        self.owners: dict[str, str] = {}  # class of the script's own -> how this scope calls the only object of it
         self.opened: list[str] = []  # attributes of a module that this block keeps in variables until its end
         self.changed_modes: set[Place] = set()  # models whose mode this scope sets
         self.conditions: list[Expr] = []  # of the branches around
@@ -234,7 +236,7 @@ class Scope(Parts):
         nothing binds it."""
         kind = self.env.lookup(name)
         if kind is None and "." in name:
-            kind = self.own_method_of(name) or self.path_kind(name)
+            kind = self.own_method_of(name) or self.path_kind(name) or held_in_object(self, name)
         return known(kind)
 
     def path_kind(self, path: str) -> Kind | None:

@@ -61,12 +61,23 @@ class StateAccess(Detached, ChosenModels):
     def state_expr(self, state: State) -> Expr:
         """The expression that holds a piece of state: a variable, or an attribute of the trainer object."""
         text = self.state_name(state)
-        return nodes.expression(f"self.{text}") if self.is_attribute(state) else nodes.name(text)
+        return nodes.expression(f"{self.owner_of(state)}.{text}") if self.is_attribute(state) else nodes.name(text)
+
+    def named_here(self, place: Place) -> str:
+        """How this scope calls an object that has state: `model`, `self.model`, `trainer.model`."""
+        owner = self.owners.get(place.scope)
+        return place.name if owner is None or not place.of_self else f"{owner}.{place.short}"
+
+    def owner_of(self, state: State) -> str:
+        """How this scope calls the object that a piece of state is an attribute of."""
+        return self.owners.get(state.place.scope, "self")
 
     def is_attribute(self, state: State) -> bool:
         """Whether a piece of state is read from the object. To jit that is a constant: a method that it traces is given
         the weights of the object's models."""
         traced = self.facts is not None and self.facts.method and self.facts.traced
+        if state.place.of_self and state.place.scope in self.owners and self.facts is not None and self.facts.traced:
+            raise Unsupported("MIG404", f"{self.owner_of(state)} is constant to jit, and has weights")
         return state.place.of_self and not (traced and state.what in (PARAMS, BATCH_STATS, MODE))
 
     # -- access -------------------------------------------------------------------------------------------------------

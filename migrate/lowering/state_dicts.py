@@ -159,7 +159,8 @@ class StateDicts(ModelMethods, Binding):
         if constants and (stats or not self.constants_are_found(model.cls, weights)):
             raise Unsupported("MIG306", f"{constants[0]} is in a state dict of {weights.name}, and no weight in Flax")
         table = self.table_of_weights(model.cls, rows | dict.fromkeys(constants), weights)
-        return [table, nodes.expression(model.place.name)] if constants and model.place is not None else [table]
+        whole = constants and model.place is not None
+        return [table, nodes.expression(self.named_here(model.place))] if whole else [table]
 
     def from_state_dict(self, model: Model, call: cst.Call, source: Expr) -> Expr:
         """The weights that `model.load_state_dict(...)` takes from a dict with torch's names and axes."""

@@ -139,7 +139,18 @@ class StepFunctions(StepInputs, Clipping):
         # what a tensor of the user's own holds may have another name, too: it is not given away
         donated = [self.state_name(state) for state in outputs if self.root(state.place) not in self.script.leaves]
         return self.step_call(
-            Step(wanted, body, states, names, donated, lifted, tracing.keys > 0, frozenset(tracing.constants)), taken
+            Step(
+                wanted,
+                body,
+                states,
+                names,
+                donated,
+                lifted,
+                tracing.keys > 0,
+                frozenset(tracing.constants),
+                tracing.variables,
+            ),
+            taken,
         )
 
     def value_name(self, traced: TracedLoss, extra: Sequence[str]) -> str:
@@ -254,6 +265,7 @@ def _joined(tracings: Sequence[Tracing]) -> Tracing:
             made.read(state)
         made.cut |= one.cut
         made.constants |= one.constants
+        made.variables |= one.variables
     return made
 
 

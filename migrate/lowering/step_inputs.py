@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 import libcst as cst
@@ -20,6 +21,7 @@ from migrate.kinds import (
     Model,
     Number,
     Optimizer,
+    Place,
     Plain,
     Tensor,
 )
@@ -49,6 +51,7 @@ class Step:
     lifted: dict[str, tuple[Expr, Kind]]  # name -> the attribute that it stands for
     draws: bool
     constants: frozenset[str] = frozenset()  # names that jit must know
+    variables: AbstractSet[str] = frozenset()  # the script's own that the loss reads, under their names
 
 
 class StepInputs(LossFunctions):
@@ -66,8 +69,11 @@ class StepInputs(LossFunctions):
         named = set(usage.loads(step.body))  # a method that knows its object's models has no need of them
         passed = [place for place in objects if not self.is_global(place) and place.short in named]
         for place in passed:
+            if place.of_self and place.short in step.variables and not self.is_model_at(place, place.short):
+                both = f"{self.named_here(place)} and another {place.short}"
+                raise Unsupported("MIG401", f"the loss reads {both}, which its step would call alike: rename one")
             self.script.hashed.update(options(self.script.places.get(self.root(place), "")))
-        statics = {place.short: nodes.expression(place.name) for place in passed}
+        statics = {place.short: nodes.expression(self.named_here(place)) for place in passed}
         inputs: dict[str, Expr] = {}
         bound = (
             set(usage.stores(step.body))
@@ -97,6 +103,11 @@ class StepInputs(LossFunctions):
             elif reads_first(_with_loss_in_place(step.body), name):
                 inputs[name] = self.as_array(Value(nodes.name(name), self.kind_of_name(name))).node
         return statics, inputs
+
+    def is_model_at(self, place: Place, name: str) -> bool:
+        """Whether a variable is another name for the same model."""
+        kind = self.kind_of_name(name)
+        return isinstance(kind, Model) and kind.place is not None and self.root(kind.place) == self.root(place)
 
     def refuse_mixed(self, name: str, kind: Kind) -> None:
         """Declines a dict that a loss reads unless it holds arrays or numbers alone: jit takes no other, and cannot

@@ -121,17 +121,7 @@ criterion = lambda outputs, targets: jnp.square(outputs - targets).mean()
 optimizer = LBFGS(0.8, history_size=10)
 optimizer_state = optimizer.init(model_params)
 model_grads = jax.tree.map(jnp.zeros_like, model_params)
-
-
-class Other(nn.Module):
-    def setup(self):
-        self.layers = nn.Dense(7, **torch_init(fan_in=7))
-
-    def __call__(self, x):
-        return self.layers(x)
-
-
-other = Other()
+other = nn.Dense(7, **torch_init(fan_in=7))
 key, subkey = jax.random.split(key)
 other_params = other.init(subkey, x)["params"]
 other_params = jax.tree.map(lambda x: x.astype(jnp.float64), other_params)

@@ -178,33 +178,16 @@ scheduler_steps = 0
 model_params, optimizer_state, scheduler_steps = train(
     model, model_params, optimizer, optimizer_state, scheduler_steps, scheduler
 )
-
-
-class Second(nn.Module):
-    def setup(self):
-        self.layers = nn.Sequential([
-            nn.Dense(8, **torch_init(fan_in=4)),
-            nn.relu,
-            nn.Dense(1, **torch_init(fan_in=8)),
-        ])
-
-    def __call__(self, x):
-        return self.layers(x)
-
-
-second = Second()
+second = nn.Sequential((
+    nn.Dense(8, **torch_init(fan_in=4)),
+    nn.relu,
+    nn.Dense(1, **torch_init(fan_in=8)),
+))
 key, subkey = jax.random.split(key)
 second_params = second.init(subkey, x)["params"]
 optimizer_2 = optax.multi_transform(
     {"group_0": AdamW(1e-2, betas=(0.8, 0.9), weight_decay=0.0), "group_1": AdamW(1e-3, betas=(0.8, 0.9))},
-    lambda params: jax.tree.map_with_path(
-        lambda path, _: (
-            "group_0"
-            if jax.tree_util.keystr(path, simple=True, separator="/").startswith("layers/layers_0/")
-            else "group_1"
-        ),
-        params,
-    ),
+    lambda params: {name: "group_0" if name == "layers_0" else "group_1" for name in params},
 )
 optimizer_2_state = optimizer_2.init(second_params)
 second_params, optimizer_2_state = train_second(second, second_params, optimizer_2, optimizer_2_state)

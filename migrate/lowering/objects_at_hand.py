@@ -1,0 +1,39 @@
+"""What an object of the script's own has, seen from outside its class: `trainer.model`, `agent.optimizer`.
+
+The state that belongs to it is an attribute of the same object: `trainer.params`. Which object that is, is known where
+the script makes one of the class, and a scope has one name for it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from migrate import nodes
+from migrate.diagnostics import Unsupported
+from migrate.kinds import UNKNOWN, Instance, Kind, Model, Optimizer, Place, Scheduler
+
+if TYPE_CHECKING:
+    from migrate.lowering.scope import Scope
+
+
+def held_in_object(scope: Scope, path: str) -> Kind | None:
+    """The model, optimizer or scheduler at a dotted name that starts with the only object of a class."""
+    owner, _, attribute = path.rpartition(".")
+    kind = scope.kind_of_name(owner)
+    if not isinstance(kind, Instance) or len(scope.script.objects.get(kind.cls, ())) != 1:
+        return None
+    held = scope.script.attributes.get(kind.cls, {}).get(f"self.{attribute}")
+    if not isinstance(held, Model | Optimizer | Scheduler) or held.place != Place(kind.cls, f"self.{attribute}"):
+        return None
+    return held if scope.owners.setdefault(kind.cls, owner) == owner else None
+
+
+def surely_held(scope: Scope, node: cst.Attribute) -> Kind:
+    """The same where an object is known to have one: raises Unsupported where it is not known which object."""
+    kind = scope.kind_of(node)
+    if kind is UNKNOWN:
+        several = "belongs to one of several objects, or to an object of several names"
+        raise Unsupported("MIG404", f"{nodes.code(node)} {several}: use it in a method of its class")
+    return kind

@@ -1,0 +1,114 @@
+"""Objects of the script's own, whose models and optimizers are used from outside their class: both frameworks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from migrate.pipeline import convert
+from migrate.source import parse
+from tests.conformance.test_training_forms import EXACT, trained
+
+HEAD = """import torch
+import torch.nn as nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(3, 4)
+        self.norm = nn.BatchNorm1d(4)
+        self.out = nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.out(torch.tanh(self.norm(self.fc(x))))
+
+
+class Agent:
+    def __init__(self, net):
+        self.net = net
+        self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1, momentum=0.9)
+        self.scheduler = torch.optim.lr_scheduler.StepLR(self.optimizer, 2, 0.5)
+
+    def update(self, x, y):
+        self.optimizer.zero_grad()
+        loss = (self.net(x) - y).square().mean()
+        loss.backward()
+        self.optimizer.step()
+        return loss.item()
+
+
+losses, rates = [], []
+x = torch.linspace(-2, 3, 24).reshape(8, 3)
+y = torch.sin(torch.linspace(0, 5, 16)).reshape(8, 2)
+model = Net()
+agent = Agent(model)
+"""
+FORMS = {
+    "trained by the script": """
+for step in range(6):
+    agent.net.train()
+    agent.optimizer.zero_grad()
+    loss = (agent.net(x) - y).square().mean()
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(agent.net.parameters(), 1.0)
+    agent.optimizer.step()
+    agent.scheduler.step()
+    losses.append(loss.item())
+    rates.append(agent.scheduler.get_last_lr()[0])
+    agent.net.eval()
+    losses.append(agent.net(x).mean().item())
+""",
+    "trained by its methods": """
+for step in range(6):
+    losses.append(agent.update(x, y))
+    rates.append(agent.optimizer.param_groups[0]["lr"])
+    for group in agent.optimizer.param_groups:
+        group["lr"] = 0.05
+agent.net.eval()
+with torch.no_grad():
+    losses.append(agent.net(x).mean().item())
+    losses.append(sum(p.sum().item() for p in agent.net.parameters()))
+""",
+    "given to functions": """
+def fit(worker, x, y):
+    worker.net.train()
+    loss = (worker.net(x) - y).square().mean()
+    worker.optimizer.zero_grad()
+    loss.backward()
+    worker.optimizer.step()
+    return loss.item()
+
+
+def score(network):
+    network.eval()
+    return network(x).sum().item()
+
+
+for step in range(5):
+    losses.append(fit(agent, x, y))
+    losses.append(score(agent.net))
+""",
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_same_losses(form: str, float64: None) -> None:
+    theirs, ours = trained(HEAD + FORMS[form])
+    assert len(ours["losses"]) == len(theirs["losses"]) >= 5
+    np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=EXACT)
+    np.testing.assert_allclose(ours["rates"], theirs["rates"], rtol=1e-6)
+
+
+def codes(text: str) -> list[str]:
+    return [f"{found.code} {found.message}" for found in convert(parse("train.py", text)).report.diagnostics]
+
+
+def test_one_of_several_objects_is_refused() -> None:
+    (found,) = codes(HEAD + "other = Agent(Net())\nprint(agent.optimizer.param_groups)\nother.update(x, y)\n")
+    assert found.startswith("MIG404 agent.optimizer belongs to one of several objects")
+
+
+def test_a_variable_of_the_same_name_in_a_loss_is_refused() -> None:
+    text = HEAD + FORMS["trained by the script"].replace("- y", "- net * y").replace("\nfor", "\nnet = x.mean()\nfor", 1)
+    assert any(found.startswith("MIG401 the loss reads agent.net and another net") for found in codes(text))
