@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 def held_in_object(scope: Scope, path: str) -> Kind | None:
     """The model, optimizer or scheduler at a dotted name that starts with the only object of a class."""
     owner, _, attribute = path.rpartition(".")
+    if owner.count(".") > 1:  # `self.trainer.model` is as far as it goes
+        return None
     kind = scope.kind_of_name(owner)
     if not isinstance(kind, Instance) or len(scope.script.objects.get(kind.cls, ())) != 1:
         return None

@@ -110,5 +110,7 @@ def test_one_of_several_objects_is_refused() -> None:
 
 
 def test_a_variable_of_the_same_name_in_a_loss_is_refused() -> None:
-    text = HEAD + FORMS["trained by the script"].replace("- y", "- net * y").replace("\nfor", "\nnet = x.mean()\nfor", 1)
+    text = HEAD + FORMS["trained by the script"].replace("- y", "- net * y").replace(
+        "\nfor", "\nnet = x.mean()\nfor", 1
+    )
     assert any(found.startswith("MIG401 the loss reads agent.net and another net") for found in codes(text))
