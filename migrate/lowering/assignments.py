@@ -37,6 +37,7 @@ from migrate.lowering.initialisation import Initialisation
 from migrate.lowering.inline_models import InlineModels
 from migrate.lowering.module_lists import bare_lambda
 from migrate.lowering.region_statements import CLIPPING
+from migrate.lowering.schedules import makes_schedulers
 from migrate.lowering.scope import HOST_CONTEXTS, NOWHERE
 from migrate.lowering.sown import Sown
 from migrate.lowering.taken_over import TakenOver
@@ -241,6 +242,8 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
             raise Unsupported("MIG201", f"{nodes.code(targets[0])} is set in a method: a Flax module is frozen there")
         if isinstance(kind, Items) and any(isinstance(p, Optimizer) and p.place == NOWHERE for p in kinds_in(kind)):
             raise Unsupported("MIG401", "an optimizer that has no name of its own")
+        if not isinstance(kind, Scheduler) and makes_schedulers(self, small.value):
+            raise Unsupported("MIG401", "a scheduler that has no name of its own")
         if isinstance(kind, Members) and all(isinstance(target, cst.Name) for target in targets):
             for target in targets:
                 self.bind(target, kind)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from migrate import nodes
+from migrate import nodes, usage
 from migrate.diagnostics import Unsupported
 from migrate.kinds import Items, Kind, Number, Optimizer, Place, Scheduler
 from migrate.lowering.arguments import Arguments
@@ -19,10 +19,18 @@ from migrate.optimizers import CHAINED, COMPOSED, PLATEAU, SCHEDULES, SWA
 from migrate.rules.rule import Call, Value, signature
 from migrate.states import COUNT, OPT_STATE, State
 from migrate.targets.template import fill
+from migrate.walking import every
 from migrate.weight_kinds import OptimizerGroups
 
 # Schedules beside those that only scale that change the rates of all parameter groups alike, if they end at zero.
 _PROPORTIONAL = ("LambdaLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts")
+
+
+def makes_schedulers(scope: Scope, node: Expr) -> bool:
+    """Whether schedulers are made in a list or a dict: `{"linear": LinearLR(opt), "step": StepLR(opt)}[name]`. Torch
+    makes each of them, and those that start at another rate set it."""
+    displays = every(node, (cst.List, cst.Tuple, cst.Dict))
+    return any(scope.torch_name(call.func) in SCHEDULES for display in displays for call in usage.calls(display))
 
 
 class Schedules(Arguments, StateAccess):

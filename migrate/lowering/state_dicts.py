@@ -159,8 +159,9 @@ class StateDicts(ModelMethods, Binding):
         if constants and (stats or not self.constants_are_found(model.cls, weights)):
             raise Unsupported("MIG306", f"{constants[0]} is in a state dict of {weights.name}, and no weight in Flax")
         table = self.table_of_weights(model.cls, rows | dict.fromkeys(constants), weights)
-        whole = constants and model.place is not None
-        return [table, nodes.expression(self.named_here(model.place))] if whole else [table]
+        if not constants or model.place is None:
+            return [table]
+        return [table, nodes.expression(self.named_here(model.place))]
 
     def from_state_dict(self, model: Model, call: cst.Call, source: Expr) -> Expr:
         """The weights that `model.load_state_dict(...)` takes from a dict with torch's names and axes."""

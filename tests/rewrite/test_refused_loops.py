@@ -126,3 +126,12 @@ def test_only_the_loop_is_lost(odd: str) -> None:
     assert re.search(rf'raise NotImplementedError\(\s*"{findings[0].code}', text)
     for converted in ("class Net(nn.Module):\n    def setup(self):", "nn.softmax(x, axis=1)", "optax.sgd(0.1)"):
         assert converted in text
+
+
+def test_schedulers_in_a_dict_are_refused() -> None:
+    """Torch makes each of them, and LinearLR sets the rate as it is made: the one that is taken is not all."""
+    made = "model = nn.Linear(3, 1)\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+    made += "scheduler = {'a': LinearLR(optimizer), 'b': StepLR(optimizer, 2)}['b']\nprint(model(torch.ones(2, 3)))\n"
+    head = "import torch\nfrom torch import nn\nfrom torch.optim.lr_scheduler import LinearLR, StepLR\n\n"
+    found = convert(parse("train.py", head + made)).report.diagnostics
+    assert "a scheduler that has no name of its own" in [one.message for one in found]
