@@ -17,10 +17,12 @@ from migrate.kinds import (
     HostClass,
     Kind,
     Makers,
+    Model,
     ModuleClass,
     Never,
     Number,
     Operation,
+    Optimizer,
     Plain,
     Tensor,
     TorchName,
@@ -47,6 +49,17 @@ from migrate.rules.catalogue import RULES
 from migrate.states import MODE_IS_A_FIELD, MODES
 
 _FOREIGN = Plain("imported")  # of another package, or a class that inherits from one of those
+
+
+def _stands_alone(node: cst.ClassDef) -> bool:
+    """Whether a class inherits from nothing that has methods."""
+    return all(nodes.dotted(arg.value) in ("object", "ABC", "abc.ABC") for arg in node.bases)
+
+
+def _passes(statement: Statement) -> bool:
+    """Whether a statement is `pass`."""
+    small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else statement
+    return isinstance(small, cst.Pass)
 
 
 class Classes(LayerSubclasses, WeightMethods, CustomGradients, OwnOptimizers, RegisteredSettings, KeywordFields):
@@ -80,12 +93,45 @@ class Classes(LayerSubclasses, WeightMethods, CustomGradients, OwnOptimizers, Re
             return [kept(node)]
         if any(isinstance(kind, TorchName) for kind in kinds):
             raise Unsupported("MIG201", f"{node.name.value} inherits from {nodes.code(node.bases[0].value)}")
-        plain = all(nodes.dotted(arg.value) == "object" for arg in node.bases)
+        node, inherits = self.with_inherited(node, kinds)
+        plain = inherits or _stands_alone(node)
         ours = plain and self.may_work_on_tensors(node)
         other = _FOREIGN if _FOREIGN in kinds or Plain(MIXIN) in kinds else Plain("class")
         own = HostClass(inside(self.unit.scope, node.name.value))
         self.env.kinds[node.name.value] = own if ours else other
         return [self.host_class(node)]
+
+    def with_inherited(self, node: cst.ClassDef, bases: Sequence[Kind]) -> tuple[cst.ClassDef, bool]:
+        """A class whose base keeps models, or draws, with that one's methods written out: what they are given differs
+        from class to class. And whether it is such a class."""
+        kept_by = [kind.cls for kind in bases if isinstance(kind, HostClass) and self.keeps_state(kind.cls)]
+        if not kept_by:
+            return node, False
+        classes = [s for s in self.unit.source.module.body if isinstance(s, cst.ClassDef)]
+        base = next((s for s in classes if inside(self.unit.scope, s.name.value) == kept_by[0]), None)
+        if base is None or len(bases) > 1 or not _stands_alone(base) or "super" in usage.loads(node):
+            told = f"{node.name.value} inherits from {spelled(kept_by[0])}, whose objects have models or draw"
+            raise Unsupported("MIG404", f"{told}: write the methods that it inherits into it")
+        body = [s for s in suites.suite_of(node.body.body) if not _passes(s)]
+        own = {s.name.value for s in body if isinstance(s, cst.FunctionDef)}
+        methods = [s for s in suites.suite_of(base.body.body) if isinstance(s, cst.FunctionDef)]
+        inherited = [self.set_apart(s) for s in methods if s.name.value not in own]
+        return node.with_changes(body=suites.block_of(base.body, [*body, *inherited])), True
+
+    def set_apart(self, method: cst.FunctionDef) -> cst.FunctionDef:
+        """A method after a blank line."""
+        if method.leading_lines:
+            return method
+        made = method.with_changes(leading_lines=[suites.BLANK])
+        self.unit.stands_for(made, method)
+        return made
+
+    def keeps_state(self, cls: str) -> bool:
+        """Whether a class of the user's own has methods that are given more than they ask for."""
+        methods = [facts for name, facts in self.script.functions.items() if name.rpartition(".")[0] == cls]
+        return any(facts.states or facts.needs_key for facts in methods) or any(
+            isinstance(kind, Model | Optimizer) for kind in self.script.attributes.get(cls, {}).values()
+        )
 
     def in_a_row(self, node: cst.ClassDef) -> cst.ClassDef:
         """A class that inherits from nn.Sequential as one that has its layers under a name."""

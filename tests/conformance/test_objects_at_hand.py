@@ -70,6 +70,26 @@ with torch.no_grad():
     losses.append(agent.net(x).mean().item())
     losses.append(sum(p.sum().item() for p in agent.net.parameters()))
 """,
+    "of a class that inherits from another": """
+class Robust(Agent):
+    def update(self, x, y):
+        self.optimizer.zero_grad()
+        loss = self.error(x, y)
+        loss.backward()
+        self.optimizer.step()
+        return loss.item()
+
+    def error(self, x, y):
+        return (self.net(x) - y).abs().mean()
+
+
+other = Net()
+robust = Robust(other)
+for step in range(6):
+    losses.append(agent.update(x, y) + robust.update(x, y))
+robust.net.eval()
+losses.append(robust.net(x).sum().item())
+""",
     "given to functions": """
 def fit(worker, x, y):
     worker.net.train()
@@ -107,6 +127,12 @@ def codes(text: str) -> list[str]:
 def test_one_of_several_objects_is_refused() -> None:
     (found,) = codes(HEAD + "other = Agent(Net())\nprint(agent.optimizer.param_groups)\nother.update(x, y)\n")
     assert found.startswith("MIG404 agent.optimizer belongs to one of several objects")
+
+
+def test_what_a_class_calls_of_its_base_is_refused() -> None:
+    text = HEAD + "class Own(Agent):\n    def __init__(self, net):\n        super().__init__(net)\n\n\n"
+    text += "Own(model).update(x, y)\n"
+    assert any(found.startswith("MIG404 Own inherits from Agent, whose objects have models") for found in codes(text))
 
 
 def test_a_variable_of_the_same_name_in_a_loss_is_refused() -> None:
