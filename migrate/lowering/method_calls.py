@@ -139,6 +139,8 @@ class MethodCalls(ValueCalls):
             if seeded is not None:
                 return seeded
         if isinstance(kind, Host):
+            if kind.what in ("tensor", "batch") and self.region is not None and method != "next":
+                return self.method_call(node, func, replace(base, kind=Tensor()))  # an input of the step
             if kind.what in ("tensor", "batch") and any(isinstance(self.expr(a.value).kind, Tensor) for a in node.args):
                 return self.tensor_call(f"Tensor.{method}", node, self.as_array(base))
             self.refuse_foreign(node, kind)

@@ -1,7 +1,7 @@
 """What an object of the script's own has, seen from outside its class: `trainer.model`, `agent.optimizer`.
 
-The state that belongs to it is an attribute of the same object: `trainer.params`. Which object that is, is known where
-the script makes one of the class, and a scope has one name for it.
+The state that belongs to it is an attribute of the same object: `trainer.params`. A scope that knows several objects of
+one class is refused.
 """
 
 from __future__ import annotations
@@ -19,17 +19,23 @@ if TYPE_CHECKING:
 
 
 def held_in_object(scope: Scope, path: str) -> Kind | None:
-    """The model, optimizer or scheduler at a dotted name that starts with the only object of a class."""
+    """The model, optimizer or scheduler at a dotted name that starts with the only object of a class that a scope knows
+    by then."""
     owner, _, attribute = path.rpartition(".")
     if owner.count(".") > 1:  # `self.trainer.model` is as far as it goes
         return None
     kind = scope.kind_of_name(owner)
-    if not isinstance(kind, Instance) or len(scope.script.objects.get(kind.cls, ())) != 1:
+    if not isinstance(kind, Instance) or _names(scope, kind) - {owner}:
         return None
     held = scope.script.attributes.get(kind.cls, {}).get(f"self.{attribute}")
     if not isinstance(held, Model | Optimizer | Scheduler) or held.place != Place(kind.cls, f"self.{attribute}"):
         return None
     return held if scope.owners.setdefault(kind.cls, owner) == owner else None
+
+
+def _names(scope: Scope, kind: Instance) -> set[str]:
+    """What this scope calls objects of a class: of several, which is in which mode would not be told apart."""
+    return {name for name, found in scope.env.kinds.items() if found == kind}
 
 
 def surely_held(scope: Scope, node: cst.Attribute) -> Kind:

@@ -36,6 +36,7 @@ from migrate.walking import every
 
 _STATIC = (Loss, Function, Instance, Plain, Model, Optimizer, Autocast, DType)
 _MADE_BY_STEP = ("updates", "keys", "mutated")
+_MAKERS = ("zeros", "ones", "full", "empty", "eye", "arange")
 _SHAPE_FUNCTIONS = ("reshape", "range", "arange", "zeros", "ones", "split", "broadcast_to", "tile")
 
 
@@ -86,6 +87,7 @@ class StepInputs(LossFunctions):
             if name in step.lifted:
                 node, kind = step.lifted[name]
                 static = isinstance(kind, Loss | Function | Model) or name in step.constants
+                static = static or _is_known(kind, step.body, name)
                 (statics if static else inputs)[name] = node
             elif self.reachable(name):
                 continue
@@ -93,8 +95,8 @@ class StepInputs(LossFunctions):
                 kind = self.kind_of_name(name)
                 self.refuse_mixed(name, kind)
                 static = (isinstance(kind, _STATIC) and kind != Plain("dict")) or name in step.constants
-                told = _makes_shapes(step.body, name) or _decides(step.body, name)
-                if static or (isinstance(kind, Number) and told):
+                decides = isinstance(kind, Number) and _decides(step.body, name)
+                if static or decides or _is_known(kind, step.body, name):
                     statics[name] = nodes.name(name)
                 elif isinstance(kind, Host) and kind.what == "batch" and self.taken_apart(step.body, name):
                     inputs[name] = nodes.call("jax.tree.map", self.taken_in(nodes.name(name)).func, nodes.name(name))
@@ -152,10 +154,29 @@ class StepInputs(LossFunctions):
         return own
 
 
+def _is_known(kind: Kind, body: Sequence[Statement], name: str) -> bool:
+    """Whether something is a number that jit must know, since it makes shapes."""
+    if isinstance(kind, Number):
+        return _makes_shapes(body, name) or _is_length(body, name)
+    return type(kind) is Kind and _is_length(body, name)
+
+
 def _makes_shapes(body: Sequence[Statement], name: str) -> bool:
     """Whether a number is used where jit needs a constant: in a shape or a range."""
     for call in usage.calls(cst.Module(list(body))):
         if nodes.code(call.func).rpartition(".")[2] in _SHAPE_FUNCTIONS and name in usage.loads(call):
+            return True
+    return False
+
+
+def _is_length(body: Sequence[Statement], name: str) -> bool:
+    """Whether a name surely stands in the shape of an array that is made: `jnp.zeros((n, 3))`, `jax.random.normal(key,
+    (n,))`."""
+    for call in usage.calls(cst.Module(list(body))):
+        package, _, function = (nodes.dotted(call.func) or "").rpartition(".")
+        position = {"jnp": 0, "jax.random": 1}.get(package)
+        made = position == 1 or function in _MAKERS
+        if position is not None and made and len(call.args) > position and name in usage.loads(call.args[position]):
             return True
     return False
 

@@ -90,6 +90,32 @@ for step in range(6):
 robust.net.eval()
 losses.append(robust.net(x).sum().item())
 """,
+    "given batches of a loader, and a number that makes shapes": """
+class Sized:
+    def __init__(self, net, width):
+        self.net = net
+        self.width = width
+        self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
+
+    def update(self, x, y):
+        padded = torch.cat([self.net(x), torch.zeros(x.size(0), self.width)], dim=1)
+        loss = (padded[:, : y.size(1)] - y).square().sum() / x.size(0)
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        return loss.item()
+
+
+def run(worker):
+    data = torch.utils.data.TensorDataset(x, y)
+    for rows, goals in torch.utils.data.DataLoader(data, batch_size=2):
+        losses.append(worker.update(rows, goals))
+
+
+other = Net()
+run(Sized(other, 3))
+losses += losses
+""",
     "given to functions": """
 def fit(worker, x, y):
     worker.net.train()
