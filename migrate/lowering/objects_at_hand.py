@@ -27,6 +27,8 @@ def held_in_object(scope: Scope, path: str) -> Kind | None:
     kind = scope.kind_of_name(owner)
     if not isinstance(kind, Instance) or _names(scope, kind) - {owner}:
         return None
+    if f"{scope.scope}.".startswith(f"{kind.cls}."):  # in a method, where `self` is another one
+        return None
     held = scope.script.attributes.get(kind.cls, {}).get(f"self.{attribute}")
     if not isinstance(held, Model | Optimizer | Scheduler) or held.place != Place(kind.cls, f"self.{attribute}"):
         return None

@@ -155,6 +155,15 @@ def test_one_of_several_objects_is_refused() -> None:
     assert found.startswith("MIG404 agent.optimizer belongs to one of several objects")
 
 
+def test_another_object_of_the_class_in_a_method_is_refused() -> None:
+    text = HEAD.replace(
+        "    def update(",
+        "    def take(self, other):\n        self.net.load_state_dict(other.net.state_dict())\n\n    def update(",
+    )
+    found = codes(text + "second = Agent(Net())\nsecond.take(agent)\nprint(second.update(x, y))\n")
+    assert any(one.startswith(("MIG404 other.net belongs", "MIG306 .state_dict() of other.net")) for one in found)
+
+
 def test_what_a_class_calls_of_its_base_is_refused() -> None:
     text = HEAD + "class Own(Agent):\n    def __init__(self, net):\n        super().__init__(net)\n\n\n"
     text += "Own(model).update(x, y)\n"
