@@ -47,9 +47,8 @@ class KeptSite:
 
     function: the function that it stands in, "" for the file itself. models: those that gradients flow to. given: those
     of the names that it is made of which are models of the function's own. forward: the statements that compute what is
-    kept from `inputs`, in order; `arrays`: those
-    that are tensors. drawing: the one among them that draws. mode: that of the
-    models, where it matters. problem: why it cannot be computed again.
+    kept from `inputs`, in order; `arrays`: those inputs that are tensors. drawing: the statement that draws. mode: that
+    of the models, where it matters. problem: why it cannot be computed again.
     """
 
     file: str

@@ -15,8 +15,9 @@ import libcst as cst
 from migrate import nodes, suites, usage
 from migrate.nodes import Expr, Statement
 from migrate.optimizer_inlining import Inlining
-from migrate.optimizer_loops import Loop, first_line, loop_of, refused
+from migrate.optimizer_loops import Loop, loop_of, refused
 from migrate.optimizer_names import named
+from migrate.suites import first_line
 from migrate.walking import every
 
 _OF_TORCH = ("zero_grad", "state_dict", "load_state_dict", "add_param_group", "param_groups", "state")

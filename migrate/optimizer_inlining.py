@@ -10,7 +10,8 @@ from migrate import nodes, suites, usage
 from migrate.changing import changed_in_place
 from migrate.diagnostics import Unsupported
 from migrate.nodes import Expr, Statement
-from migrate.optimizer_loops import first_line, refused
+from migrate.optimizer_loops import refused
+from migrate.suites import first_line
 from migrate.walking import every
 
 _CONSTANTS = ("None", "True", "False")
@@ -106,7 +107,7 @@ class Inlining:
 
     def _written_out(self, function: cst.FunctionDef, call: cst.Call, target: Expr | None) -> list[Statement]:
         body = suites.suite_of(function.body.body)
-        body = [each for each in body if not suites.is_docstring(each) and not _is_pass(each)]
+        body = [each for each in body if not suites.is_docstring(each) and not suites.is_pass(each)]
         given = self._given(function, call)
         rebound = set(usage.stores(body)) - {
             each.target.value for each in every(function.body, cst.AugAssign) if isinstance(each.target, cst.Name)
@@ -237,7 +238,3 @@ def _is_path(node: Expr) -> bool:
 def _over_parameters(loop: cst.For) -> bool:
     """Whether a loop is over groups or their parameters, each of which has names of its own."""
     return any(each in nodes.code(loop.iter) for each in ("param_groups", '["params"]', "['params']"))
-
-
-def _is_pass(statement: Statement) -> bool:
-    return isinstance(statement, cst.SimpleStatementLine) and isinstance(statement.body[0], cst.Pass)

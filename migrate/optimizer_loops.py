@@ -10,6 +10,7 @@ import libcst as cst
 from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
 from migrate.nodes import Expr, Statement
+from migrate.suites import first_line
 from migrate.walking import every
 
 _GRADIENT_MODES = ("torch.no_grad", "torch.enable_grad", "torch.set_grad_enabled")
@@ -32,11 +33,6 @@ class Loop:
 def refused(name: str, why: str) -> Unsupported:
     """An optimizer class that is no function of gradient, parameter and state."""
     return Unsupported("MIG201", f"{name} inherits from Optimizer, and {why}")
-
-
-def first_line(statement: Statement) -> str:
-    """The first line of a statement, to show it."""
-    return nodes.code(statement.with_changes(leading_lines=[])).strip().partition("\n")[0]
 
 
 def loop_of(name: str, step: cst.FunctionDef) -> Loop:

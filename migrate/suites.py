@@ -166,6 +166,17 @@ class _Without(cst.CSTTransformer):
         return updated_node if kept else cst.RemoveFromParent()
 
 
+def first_line(statement: Statement) -> str:
+    """The first line of a statement, as a message shows it."""
+    return nodes.code(statement.with_changes(leading_lines=[])).strip().partition("\n")[0]
+
+
+def is_pass(statement: cst.CSTNode) -> bool:
+    """Whether a statement is `pass`, on a line of its own or behind a colon."""
+    small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else statement
+    return isinstance(small, cst.Pass)
+
+
 def is_docstring(statement: cst.CSTNode) -> bool:
     """Whether a statement is nothing but a string."""
     return (

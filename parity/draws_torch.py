@@ -21,9 +21,7 @@ from parity import dropout_torch, standin
 from parity.child import patch
 
 _parameters: weakref.WeakSet[Tensor] = weakref.WeakSet()
-
-
-_TRUNCATED = "_no_grad_trunc_normal_"
+_TRUNCATED = "_no_grad_trunc_normal_"  # what `nn.init.trunc_normal_` calls
 
 
 def install() -> None:
@@ -80,9 +78,9 @@ def _is_weight(tensor: Tensor) -> bool:
     return storage != 0 and any(p.untyped_storage().data_ptr() == storage for p in list(_parameters))
 
 
-def _draws_until_it_fits() -> bool:
-    """Called by `nn.init.trunc_normal_`, which draws until all values are within its bounds: the stand-in never gives
-    others. Or by the loader, whose sampler seeds a generator by filling an empty tensor."""
+def _keeps_its_numbers() -> bool:
+    """Called by `nn.init.trunc_normal_`, which draws until all values are within its bounds, and the stand-in never
+    gives others; or by the loader, whose sampler seeds a generator by filling an empty tensor."""
     callers = ((frame, frame.f_globals.get("__name__", "")) for frame in _frames())
     not_ours = ((frame, name) for frame, name in callers if not name.startswith("parity."))  # modes call back
     for depth, (frame, name) in enumerate(not_ours):
@@ -104,7 +102,7 @@ def _unless_constructing(original: Callable[..., Any], draw: Callable[..., Any])
 def _unless_weights(original: Callable[..., Any], fill: Callable[..., np.ndarray]) -> Callable[..., Any]:
     @functools.wraps(original)
     def patched(self: Tensor, *args: Any, generator: Any = None, **kwargs: Any) -> Tensor:
-        if _draws_until_it_fits() or _is_weight(self) or _in_constructor():
+        if _keeps_its_numbers() or _is_weight(self) or _in_constructor():
             return original(self, *args, generator=generator, **kwargs)
         with torch.no_grad():
             return self.copy_(torch.from_numpy(np.ascontiguousarray(fill(self, *args, **kwargs))))

@@ -56,12 +56,6 @@ def _stands_alone(node: cst.ClassDef) -> bool:
     return all(nodes.dotted(arg.value) in ("object", "ABC", "abc.ABC") for arg in node.bases)
 
 
-def _passes(statement: Statement) -> bool:
-    """Whether a statement is `pass`."""
-    small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else statement
-    return isinstance(small, cst.Pass)
-
-
 class Classes(LayerSubclasses, WeightMethods, CustomGradients, OwnOptimizers, RegisteredSettings, KeywordFields):
     """Definitions of classes."""
 
@@ -112,7 +106,7 @@ class Classes(LayerSubclasses, WeightMethods, CustomGradients, OwnOptimizers, Re
         if base is None or len(bases) > 1 or not _stands_alone(base) or "super" in usage.loads(node):
             told = f"{node.name.value} inherits from {spelled(kept_by[0])}, whose objects have models or draw"
             raise Unsupported("MIG404", f"{told}: write the methods that it inherits into it")
-        body = [s for s in suites.suite_of(node.body.body) if not _passes(s)]
+        body = [s for s in suites.suite_of(node.body.body) if not suites.is_pass(s)]
         own = {s.name.value for s in body if isinstance(s, cst.FunctionDef)}
         methods = [s for s in suites.suite_of(base.body.body) if isinstance(s, cst.FunctionDef)]
         inherited = [self.set_apart(s) for s in methods if s.name.value not in own]

@@ -21,7 +21,7 @@ from migrate.facts import KeptSite
 from migrate.kinds import Place
 from migrate.lowering.computed_in_loss import KEPT_DRAWS, KEPT_KEY, KEPT_TOGETHER, KEPT_TURNS
 from migrate.lowering.copied_input import Edits, edited
-from migrate.lowering.kept_mentions import Reading, is_call, mentions, reading, steps
+from migrate.lowering.kept_mentions import Level, Reading, is_call, mentions, reading, steps
 from migrate.lowering.kept_outputs import ONLY_THERE
 from migrate.lowering.region import call_of
 from migrate.lowering.rounds import Input, Lowered
@@ -211,9 +211,9 @@ class _Writing:
         return plain if name in self.site.arrays else nodes.call(f"{self.torch}.tensor", plain)
 
     @staticmethod
-    def class_of(levels: Sequence[object]) -> Statement | None:
+    def class_of(levels: Sequence[Level]) -> Statement | None:
         """The class around."""
-        found = [level.statement for level in levels if isinstance(level.statement, cst.ClassDef)]  # type: ignore[attr-defined]
+        found = [level.statement for level in levels if isinstance(level.statement, cst.ClassDef)]
         return found[-1] if found else None
 
     def learn(self) -> None:
@@ -350,8 +350,8 @@ def _parts(module: cst.Module, value: Expr) -> list[Expr]:
     return [value.deep_clone()]
 
 
-def _is_inside(levels: Sequence[object], kind: type[Statement]) -> bool:
-    return any(isinstance(level.statement, kind) for level in levels)  # type: ignore[attr-defined]
+def _is_inside(levels: Sequence[Level], kind: type[Statement]) -> bool:
+    return any(isinstance(level.statement, kind) for level in levels)
 
 
 def _spaced(function: cst.FunctionDef, lines: int) -> cst.FunctionDef:

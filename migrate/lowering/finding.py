@@ -9,12 +9,12 @@ import libcst as cst
 
 from migrate import nodes, suites, usage
 from migrate.kinds import Device, Optimizer, Place, Scheduler, TorchName
-from migrate.lowering.gradient_flow import first_line
 from migrate.lowering.kept_outputs import problem_of_kept
 from migrate.lowering.region import MicroBatches, Part, Region, call_of, has_host_effects
 from migrate.lowering.region_statements import RegionStatements
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.nodes import Expr, Statement
+from migrate.suites import first_line
 
 
 @dataclass

@@ -14,6 +14,7 @@ from migrate.lowering.region import method_call_of
 from migrate.lowering.scope import Scope
 from migrate.nodes import Expr, Statement
 from migrate.states import PARAMS
+from migrate.suites import first_line
 from migrate.walking import every
 from migrate.weight_kinds import Parameters, Selection, Weight
 from migrate.weights import weights_of
@@ -367,8 +368,3 @@ def asks_for_gradients(node: cst.BaseExpression) -> bool:
     if not isinstance(func, cst.Attribute) or func.attr.value != "requires_grad_":
         return False
     return not node.args or nodes.is_literal(node.args[0].value, True)
-
-
-def first_line(statement: Statement) -> str:
-    """The first line of a statement, as a message shows it."""
-    return cst.Module([statement.with_changes(leading_lines=[])]).code.strip().splitlines()[0]

@@ -156,8 +156,9 @@ def _same_variable(found: Sequence[Mention], site: Mention, path: str) -> list[M
 def _counts(mention: Mention) -> bool:
     """Whether only the length of a list is asked for."""
     call = next((node for node in reversed(mention.around) if isinstance(node, cst.Call)), None)
-    direct = call is not None and [arg.value for arg in call.args] == [mention.node]
-    return direct and nodes.dotted(call.func) == "len"  # type: ignore[union-attr]
+    if call is None or [arg.value for arg in call.args] != [mention.node]:
+        return False
+    return nodes.dotted(call.func) == "len"
 
 
 def _region(mention: Mention) -> tuple[int, int, int] | None:

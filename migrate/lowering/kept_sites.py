@@ -23,8 +23,9 @@ from migrate.kinds import (
     Tensor,
     TorchName,
 )
-from migrate.lowering.gradient_flow import GradientFlow, first_line
+from migrate.lowering.gradient_flow import GradientFlow
 from migrate.nodes import Expr, Statement
+from migrate.suites import first_line
 
 
 def kept_site(scope: GradientFlow, call: cst.Call, history: Sequence[Statement], models: set[Place]) -> KeptSite:

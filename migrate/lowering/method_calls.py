@@ -42,7 +42,6 @@ from migrate.kinds import (
 )
 from migrate.lowering.arguments import placed
 from migrate.lowering.elements import DICT, KEY_OF_ITS_OWN, arrays_of_numpy, element_kind, has_key, taken_apart
-from migrate.lowering.objects_at_hand import surely_held
 from migrate.lowering.torch_calls import in_place_rule
 from migrate.lowering.value_calls import FOREIGN, ValueCalls, as_model, which_model
 from migrate.qualified import options
@@ -201,9 +200,9 @@ class MethodCalls(ValueCalls):
             made = func.with_changes(value=base.node)
             found = Items((kind.joined(), *(value.kind for value in values[1:]))).joined()
             return Value(node.with_changes(func=made, args=placed(node.args, values)), found)
-        held = self.script.attributes.get(kind.cls, {}).get(f"self.{method}") if isinstance(kind, Instance) else None
+        held = self.attribute_kind(func, kind) if isinstance(kind, Instance) else UNKNOWN
         if isinstance(held, Model):
-            return self.value_call(node, Value(func, surely_held(self, func)))
+            return self.value_call(node, Value(func, held))
         if isinstance(kind, Instance) and f"{kind.cls}.{method}" in self.script.functions:
             return self.user_call(node, Value(func.with_changes(value=base.node)), Function(f"{kind.cls}.{method}"))
         if isinstance(func.value, cst.Name) and func.value.value == "self" and not isinstance(kind, SelfModule):
