@@ -22,7 +22,6 @@ DIFFERS: dict[str, str] = {
     "operator __rpow__": "Of integers with negative exponents, of which torch makes 0; and powers beyond 32 bits.",
     "torch.nn.functional.local_response_norm": "Of integers without elements, which torch gives back as they are.",
     "torch.nn.functional.relu6": "Of integers, where the source does not show that they are: they become floats.",
-    "torch.special.polygamma": "Below 0, where JAX's is not exact, and at 0.",
 }
 
 # Why JAX raises an error as it traces some samples of an API, of which the source may show type and axes: what decides

@@ -80,9 +80,12 @@ def i0(call: Call) -> Expr:
 
 def _polygamma(name: str) -> Rule:
     def function(call: Call) -> Expr:
-        return call.make("jax.scipy.special.polygamma({n}, {input})")
+        if call.literal("n") == 0:
+            return nodes.call(call.snippet("digamma"), call.node("input"))
+        return nodes.call(call.snippet("polygamma"), call.node("n"), call.node("input"))
 
-    doc = f"The order comes first.\n\n    >>> {name}(1, x)  # x: pos[2, 3]\n    jax.scipy.special.polygamma(1, x)\n"
+    shown = f"    >>> {name}(1, x)  # x: pos[2, 3]\n    polygamma(1, x)\n"
+    doc = f"The order comes first. Below 0 JAX's is not exact, unless that is told.\n\n{shown}"
     return Rule((name, "torch.polygamma"), signature("n, input"), function, False, "float", doc, "special")
 
 
