@@ -81,6 +81,7 @@ class Containers(ChosenWeights, ParameterGroups, LoopsWrittenOut, Binding):
         made, kinds = [], list[Kind]()
         for element in node.elements:
             value = self.usable(self.expr(element.value))
+            self.refuse_stateful(value.kind)
             kinds.append(value.kind)
             changes = {"value": layouts.first(value)}
             if isinstance(element, cst.DictElement):

@@ -177,6 +177,8 @@ class Operators(Branches):
             placed = "cuda." if any(name.startswith("torch.cuda.") for name in named) else ""
             return Value(node, TorchName(f"torch.{placed}{types[0]}"))
         body, orelse = self.usable(body), self.usable(orelse)
+        for value in (body, orelse):
+            self.refuse_stateful(value.kind)
         asked = self.truth(node.test)
         self.use(node.test, asked)
         test = layouts.first(asked)

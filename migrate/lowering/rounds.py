@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -13,17 +13,17 @@ from migrate import nodes, suites, usage
 from migrate.borrowed import Borrowed
 from migrate.changing import attributes_changed, changing
 from migrate.diagnostics import Diagnostic, our_fault
-from migrate.facts import FunctionFacts
 from migrate.imports import Written
 from migrate.kept import names_of_kept
 from migrate.kinds import (
     Host,
     Plain,
 )
+from migrate.lowering import keys
+from migrate.lowering.keys import Body
 from migrate.lowering.lowering import Lowering
 from migrate.lowering.unit import Environment, Helper, Unit
 from migrate.nodes import Statement
-from migrate.qualified import is_module
 from migrate.script import Script
 from migrate.source import SourceFile
 from migrate.states import STATE_WORDS
@@ -110,7 +110,7 @@ def lower_project(
         return [_lowered(unit, _as_it_is(unit)) for unit in units]
     written = frozenset(id(node) for unit in units for node in unit.source.positions)
     before = ""
-    bodies: list[_Body] = []
+    bodies: list[Body] = []
     for _ in range(ROUNDS):
         _next_round(script)
         bodies = [_survived(unit, broken) for unit in units]
@@ -131,14 +131,13 @@ def lower_project(
 
 _TORCH = re.compile(r"^\s*(import\s(.*,)?|from\s)\s*(torch|einops\.layers\.torch)\b", re.MULTILINE)
 _CHECKPOINTS = re.compile(r"\b(save|load_state_dict)\(")
-_Body = list[tuple[int, tuple[Statement, ...]]]
 
 
-def _as_it_is(unit: Unit) -> _Body:
+def _as_it_is(unit: Unit) -> Body:
     return [(number, (statement,)) for number, statement in enumerate(suites.suite_of(unit.source.module.body))]
 
 
-def _lowered(unit: Unit, body: _Body) -> Lowered:
+def _lowered(unit: Unit, body: Body) -> Lowered:
     return Lowered(
         tuple(body),
         tuple(unit.helpers),
@@ -172,10 +171,10 @@ def _next_round(script: Script) -> None:
     script.finished.clear()
     script.initialising, script.found_initialising = script.found_initialising, {}
     script.frozen_last, script.frozen = script.frozen, {}
-    _own_keys(script)
+    keys.assign(script)
 
 
-def _survived(unit: Unit, broken: dict[str, Diagnostic]) -> _Body:
+def _survived(unit: Unit, broken: dict[str, Diagnostic]) -> Body:
     """A round of one file. What goes wrong in it is reported there, and costs no other file."""
     if unit.scope in broken:
         return []
@@ -187,7 +186,7 @@ def _survived(unit: Unit, broken: dict[str, Diagnostic]) -> _Body:
     return []
 
 
-def _round(unit: Unit) -> _Body:
+def _round(unit: Unit) -> Body:
     """Lowers one file; forgets what the round before found, all but the script."""
     unit.diagnostics, unit.helpers, unit.snippets = [], [], {}
     unit.refused, unit.refused_reads = set(), set()
@@ -197,27 +196,28 @@ def _round(unit: Unit) -> _Body:
     made = _module_suite(lowering, statements)
     lowering.finish_inits()
     script.finals[unit.scope] = dict(env.kinds)
-    if lowering.module_needs_key:
+    drawing = keys.drawing(script, unit.scope)
+    if lowering.module_needs_key or drawing:
         script.module_keys.add(unit.scope)
     else:
         script.module_keys.discard(unit.scope)
     if len(unit.others) > 1:
         script.gone[unit.scope] = _gone(unit, statements, made)
-    if lowering.module_needs_key:
-        _insert_key(unit, made, lowering.ran_key)
+    if lowering.module_needs_key or drawing:
+        keys.insert(unit.key, made, lowering.ran_key, drawing)
     return made
 
 
-def _gone(unit: Unit, before: Sequence[Statement], after: _Body) -> set[str]:
+def _gone(unit: Unit, before: Sequence[Statement], after: Body) -> set[str]:
     """Names that the top level of a file bound and its output does not bind any more. What a refused statement would
     have bound stays: importing it fails there, with its code."""
     kept = set(usage.stores([statement for _, statements in after for statement in statements]))
     return set(usage.stores(before)) - kept - unit.refused
 
 
-def _module_suite(lowering: Lowering, statements: Sequence[Statement]) -> _Body:
+def _module_suite(lowering: Lowering, statements: Sequence[Statement]) -> Body:
     """The statements of the file, each with its position so that helpers know before which statement they go."""
-    made: _Body = []
+    made: Body = []
     dropped: list[cst.EmptyLine] = []
     for index, original, lowered in lowering.lowered_each(statements, anchored=True):
         if lowered:
@@ -226,46 +226,6 @@ def _module_suite(lowering: Lowering, statements: Sequence[Statement]) -> _Body:
             dropped += suites.kept_lines(original)
         made.append((index, tuple(lowered)))
     return made
-
-
-def _insert_key(unit: Unit, made: _Body, seeded: bool) -> None:
-    """Makes the key right before the first statement that uses it, unless a seed has made it by then. `seeded`: one
-    does so for sure, there or later."""
-    for position, (index, statements) in enumerate(made):
-        for number, statement in enumerate(statements):
-            if isinstance(statement, cst.FunctionDef | cst.ClassDef):
-                continue
-            if seeded and usage.first_access([statement], unit.key) == "store":
-                return
-            if unit.key in usage.loads(statement):
-                key = nodes.statement(f"{unit.key} = jax.random.key(0)").with_changes(
-                    leading_lines=statement.leading_lines
-                )
-                rest = statement.with_changes(leading_lines=[])
-                made[position] = (index, (*statements[:number], key, rest, *statements[number + 1 :]))
-                return
-
-
-def _own_keys(script: Script) -> None:
-    """A function that seeds torch, or that the module alone calls, and once, as `main()` is, makes its key itself;
-    others are given one."""
-    seeding = {
-        caller for name, facts in script.functions.items() if facts.seeds for caller in script.callers.get(name, ())
-    }
-    for facts in script.functions.values():
-        facts.local_key = facts.needs_key and (_seeds(facts, seeding) or _runs_once(facts, script))
-
-
-def _seeds(facts: FunctionFacts, seeding: Set[str]) -> bool:
-    """Whether a function seeds torch itself, or calls what does."""
-    return facts.qualname in seeding or (not facts.seeds and "manual_seed" in nodes.code(facts.node))
-
-
-def _runs_once(facts: FunctionFacts, script: Script) -> bool:
-    """Whether one place calls a function, once, at the top level of a file that seeds nothing there."""
-    callers = script.callers.get(facts.qualname, [])
-    alone = bool(callers) and all(is_module(c) and c not in script.module_seeds for c in callers)
-    return alone and len({id(site.node) for site in facts.calls}) == 1 and not facts.calls[0].repeated
 
 
 def _has_loader(script: Script) -> bool:
