@@ -225,6 +225,7 @@ class ClassFacts:
     kept_as: dict[str, str] = field(default_factory=dict)  # field -> the attribute that is just that
     shared: dict[str, str] = field(default_factory=dict)  # path of a module -> the path where it was put first
     ties: dict[str, str] = field(default_factory=dict)  # torch key -> the key that fills the leaf
+    told_ties: set[str] = field(default_factory=set)  # those of them that a field of the class makes or not
     own_trains: bool = False
     holds_parts: bool = False  # whether it is given modules that are made outside of any class
     reached: set[str] = field(default_factory=lambda: {"forward"})  # methods that a forward pass runs

@@ -283,11 +283,15 @@ class Einops(Kind):
 @dataclass(frozen=True)
 class Tied(Kind):
     """A dense layer whose weight is the table of an embedding, as that is written: `self.wte`, `self.parts["wte"]`; or
-    that of another dense layer, `source`. `bias`: the attribute that has its own, "" without one."""
+    that of another dense layer, `source`. `bias`: the attribute that has its own, "" without one. `layer`: what it is
+    where it is not tied, `written`. `told`: the field of its class that says whether it is, "" where it always is."""
 
     embedding: str
     source: str = ""
     bias: str = ""
+    layer: Kind = Kind()
+    written: str = ""
+    told: str = ""
 
 
 @dataclass(frozen=True)

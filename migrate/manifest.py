@@ -85,11 +85,13 @@ class Unused:
 class Tie:
     """``torch`` is the same tensor as ``same_as``, and one leaf holds both.
 
-    In a checkpoint it may be absent, or must be equal bit for bit.
+    In a checkpoint it may be absent, or must be equal bit for bit. ``optional``: an argument of the constructor makes
+    the tie or not. Where a checkpoint has two tensors that differ, ``torch`` fills a leaf of its own.
     """
 
     torch: str
     same_as: str
+    optional: bool = False
 
 
 @dataclass(frozen=True)
@@ -166,9 +168,14 @@ def dumps(manifest: Manifest) -> str:
 def _dump_model(model: ModelWeights) -> str:
     leaves = [_json(_leaf_json(leaf)) for leaf in model.leaves]
     unused = [_json({"torch": entry.torch, "reason": entry.reason}) for entry in model.unused]
-    ties = [_json({"torch": tie.torch, "same_as": tie.same_as}) for tie in model.ties]
+    ties = [_json(_tie_json(tie)) for tie in model.ties]
     parts = [f'"class": {_json(model.name)}', *map(_dump_list, ("leaves", "unused", "ties"), (leaves, unused, ties))]
     return "  {" + ",\n   ".join(parts) + "}"
+
+
+def _tie_json(tie: Tie) -> dict[str, Any]:
+    entry: dict[str, Any] = {"torch": tie.torch, "same_as": tie.same_as}
+    return {**entry, "optional": True} if tie.optional else entry
 
 
 def _dump_list(name: str, lines: list[str]) -> str:
@@ -234,13 +241,16 @@ def _model(data: object, where: str) -> ModelWeights:
         Unused(**_strings(entry, place, ("torch", "reason")))
         for entry, place in _items(fields.get("unused", []), f"{where}.unused")
     ]
-    ties = [
-        Tie(**_strings(entry, place, ("torch", "same_as")))
-        for entry, place in _items(fields.get("ties", []), f"{where}.ties")
-    ]
+    ties = [_tie(entry, place) for entry, place in _items(fields.get("ties", []), f"{where}.ties")]
     for i, tie in enumerate(ties):
         _same_wildcards(tie.torch, tie.same_as, f"{where}.ties[{i}]")
     return ModelWeights(_text(fields["class"], f"{where}.class"), tuple(leaves), tuple(unused), tuple(ties))
+
+
+def _tie(data: object, where: str) -> Tie:
+    fields = _object(data, where, required=("torch", "same_as"), optional=("optional",))
+    torch, same_as = (_text(fields[name], f"{where}.{name}") for name in ("torch", "same_as"))
+    return Tie(torch, same_as, _flag(fields.get("optional", False), f"{where}.optional"))
 
 
 def _leaf(data: object, where: str) -> Leaf:

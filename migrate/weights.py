@@ -107,7 +107,7 @@ class _Collected:
         for buffer, reason in facts.buffers.items():
             self.unused.append(Unused(_join(torch, ".", buffer), reason))
         for key, source in facts.ties.items():
-            self.ties.append(Tie(_join(torch, ".", key), _join(torch, ".", source)))
+            self.ties.append(Tie(_join(torch, ".", key), _join(torch, ".", source), key in facts.told_ties))
         for path, first in facts.shared.items():
             self.share(start, _join(torch, ".", path), _join(torch, ".", first))
 

@@ -272,6 +272,7 @@ def _gradient_row(
 def ported_gradients(sides: Sides, weights: names.ModelWeights, model: str, grads: Tensors) -> Tensors:
     """Torch's gradients in Flax layout. Parameters without a gradient count as zero, as they do in JAX."""
     state = tensors_of(sides.torch.initial, model)
+    weights = names.as_tied(weights, state)
     full = {key: grads.get(key, np.zeros_like(value)) for key, value in state.items()}
     try:
         return names.ported_flat(full, weights, "params/")

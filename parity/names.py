@@ -12,7 +12,7 @@ import numpy as np
 from migrate.manifest import WILDCARD, Manifest, ModelWeights
 from parity.codes import ParityError
 from parity.record import Recording, Tensors, tensors_of
-from weight_port import PortError, port_state_dict
+from weight_port import PortError, port_state_dict, told_ties
 
 
 def instances(recording: Recording, class_name: str) -> list[str]:
@@ -77,8 +77,14 @@ def ported(state: Tensors, weights: ModelWeights) -> Any:
         raise ParityError("PAR212", f"{weights.name}: {error}") from None
 
 
+def as_tied(weights: ModelWeights, state: Tensors) -> ModelWeights:
+    """The weights with the ties that the torch model has."""
+    return told_ties.as_tied(weights, state, state.__getitem__)
+
+
 def ported_flat(state: Tensors, weights: ModelWeights, collection: str = "") -> Tensors:
     """A torch state dict in Flax names and layout, {"params/fc1/kernel": …}; optionally one collection alone."""
+    weights = as_tied(weights, state)
     leaves = tuple(leaf for leaf in weights.leaves if leaf.flax.startswith(collection))
     patterns = [_pattern(leaf.torch) for leaf in leaves]
     kept = {key: value for key, value in state.items() if any(pattern.fullmatch(key) for pattern in patterns)}

@@ -54,7 +54,7 @@ models = st.builds(
     names,
     st.lists(leaves, max_size=3).map(tuple),
     st.lists(st.builds(Unused, names, names), max_size=2).map(tuple),
-    st.lists(st.builds(Tie, names, names), max_size=2).map(tuple),
+    st.lists(st.builds(Tie, names, names, st.booleans()), max_size=2).map(tuple),
 )
 
 

@@ -15,6 +15,7 @@ from weight_port.outputs import Window
 from weight_port.plan import Plan, Source, Step
 from weight_port.planning import plan_port, plan_unport
 from weight_port.regions import TensorInfo
+from weight_port.told_ties import as_kept, as_tied
 from weight_port.views import LARGEST_SLAB, SLAB, Scratch, copy, in_order, moved, same_bits, slabs
 
 Read = Callable[[str], np.ndarray]
@@ -134,6 +135,7 @@ def port_state_dict(state: Mapping[str, np.ndarray], model: ModelWeights) -> dic
 
     Strict both ways: raises PortError (WPT1xx) where a key is not used or a leaf not filled. The arrays are new.
     """
+    model = as_tied(model, state, state.__getitem__)
     plan = plan_port(model, infos(state))
     check_ties(plan, state.__getitem__)
     return nest({step.target: _fresh(run_step(step, state.__getitem__)) for step in plan.steps})
@@ -145,7 +147,7 @@ def unport_tree(tree: Mapping[str, Any], model: ModelWeights) -> dict[str, np.nd
     The arrays are new; a tied key has the same array as its fellow. Keys that the manifest calls unused are absent.
     """
     flat = flatten(tree)
-    plan = plan_unport(model, infos(flat))
+    plan = plan_unport(as_kept(model, flat), infos(flat))
     check_copies(plan, flat.__getitem__)
     state = {step.target: _fresh(run_step(step, flat.__getitem__)) for step in plan.steps}
     return state | {tied: state[same] for tied, same in plan.ties}

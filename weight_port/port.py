@@ -24,6 +24,7 @@ from weight_port.outputs import Outputs, Window
 from weight_port.plan import Plan
 from weight_port.planning import choose_model, plan_port, plan_unport
 from weight_port.report import PortReport
+from weight_port.told_ties import as_kept, as_tied
 from weight_port.verification import Verification
 from weight_port.verification import verify as verify_steps
 from weight_port.views import Scratch
@@ -184,6 +185,7 @@ def plan_files(
     names = [leaf.torch for leaf in model.leaves] + [entry.torch for entry in model.unused]
     checkpoint = open_checkpoint(source, key=key, expected=names, allow_expanded=allow_expanded)
     unused = tuple(Unused(name, "allowed by --allow-unused") for name in checkpoint if _any(name, allow_unused))
+    model = as_tied(model, checkpoint, checkpoint.read)
     plan = plan_port(replace(model, unused=model.unused + unused), checkpoint, opaque=checkpoint.opaque, dtype=dtype)
     check_ties(plan, checkpoint.read)
     notes = checkpoint.notes() + _notes_on_width(plan) + _notes_on_sums(plan)
@@ -216,6 +218,7 @@ def _plan_back(
     left = [name for name in found if _any(name, allow_unused)]
     state = [name for name in found if optimizer and name.startswith(f"{optimizer_files.STATE}/")]
     tensors = {name: info for name, info in found.items() if name not in {*left, *state}}
+    model = as_kept(model, tensors)
     plan = plan_unport(model, tensors, dtype=dtype)
     check_copies(plan, read)
     if left:

@@ -16,6 +16,7 @@ from migrate.lowering.elements import element_kind, only_option
 from migrate.lowering.given_parts import own_given
 from migrate.lowering.layer_weights import LayerWeights
 from migrate.lowering.module_lists import ModuleLists, bare_lambda, taking_last
+from migrate.lowering.module_weights import without_bias
 from migrate.lowering.named_weights import NamedWeights
 from migrate.lowering.parameter_lists import PARAMETERS, ParameterLists
 from migrate.lowering.shared_modules import SharedModules
@@ -41,7 +42,7 @@ class Attributes(NamedWeights, ParameterLists, ModuleLists, LayerWeights, Shared
         path = nodes.dotted(target) or ""
         if self.context == "setup" and path.endswith(".weight") and path.startswith("self.") and path.count(".") > 1:
             started = self.starts_as_parameter(target, value)
-            return self.tie(path, target, value) if started is None else started
+            return self.tie(path, target, value, self.field_behind(self.conditions)) if started is None else started
         freezes = path.startswith("self.") and path.endswith(".weight.requires_grad") and nodes.is_literal(value, False)
         if self.context == "setup" and freezes:
             return self.leave_still(cst.ensure_type(target.value, cst.Attribute))
@@ -119,8 +120,11 @@ class Attributes(NamedWeights, ParameterLists, ModuleLists, LayerWeights, Shared
         flag = nodes.literal(node)
         if isinstance(flag, bool) and name in facts.certain - facts.rebound:
             facts.flags[name] = flag
-        if any(key.split(".")[0] == name and "." in key for key in facts.ties):
+        if any(key.split(".")[0] == name and "." in key for key in facts.ties.keys() - facts.told_ties):
             return self.tied_bias(facts, name, lowered)
+        if f"{name}.weight" in facts.told_ties and isinstance(node, cst.Call):
+            stored = self.stored_attribute(facts, target)
+            return [*suites.assigned(line, stored, without_bias(node)), *self.tied_bias(facts, name, lowered)]
         stored = self.stored_attribute(facts, target)
         return [*suites.assigned(line, stored, node), *self.made_early(facts, name, stored)]
 

@@ -62,6 +62,7 @@ from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.shown_outside import is_setting, read_outside
 from migrate.lowering.sown import refuse_sown
 from migrate.lowering.submodules import Submodules
+from migrate.lowering.tied_layers import TiedLayers
 from migrate.lowering.typed_tensors import tensor_type
 from migrate.lowering.unit import known
 from migrate.nodes import Expr
@@ -93,7 +94,7 @@ _FIELDS = {
 _OF_DICTS = ("keys", "values", "items", "get")
 
 
-class Expressions(AnyWeights, Submodules, Accelerated, Cropping, NamedParameters, Imports):
+class Expressions(AnyWeights, Submodules, Accelerated, Cropping, NamedParameters, TiedLayers, Imports):
     """Expressions, by their type."""
 
     def expr(self, node: Expr) -> Value:
@@ -223,6 +224,8 @@ class Expressions(AnyWeights, Submodules, Accelerated, Cropping, NamedParameters
             return Value(nodes.expression(text, x=base.node), Number())
         if isinstance(base.kind, SelfModule):
             return self.self_attribute(node, base.kind, attribute)
+        if isinstance(base.kind, Tied):
+            return self.of_tied(node, base.kind)
         if isinstance(base.kind, Module) and has_key(base.kind, attribute):
             key = nodes.expression("{x}[{k}]", x=base.node, k=cst.SimpleString(f'"{attribute}"'))
             return Value(key, named_child(base.kind, attribute))
@@ -301,7 +304,7 @@ class Expressions(AnyWeights, Submodules, Accelerated, Cropping, NamedParameters
             node = node.with_changes(attr=cst.Name(renamed))
         if attribute in facts.variables:
             return Value(cst.Attribute(node, cst.Name("value")), kind)
-        return Value(node, kind)
+        return self.tied(kind) if isinstance(kind, Tied) and self.context == "forward" else Value(node, kind)
 
     def settings_of(self, node: Expr) -> Expr:
         """`model` for `model.config` where that holds the arguments of its constructor: its fields, here."""

@@ -66,6 +66,7 @@ class Inheritance(Arguments):
             mine.update(theirs)  # type: ignore[arg-type]
         facts.unnamed = facts.unnamed or base.unnamed
         facts.borrows = facts.borrows or base.borrows
+        facts.told_ties |= base.told_ties
         facts.registers |= base.registers
         facts.own_trains |= base.own_trains
         facts.own_stats |= base.own_stats

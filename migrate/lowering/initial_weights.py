@@ -14,11 +14,11 @@ from migrate import layouts, nodes, suites, usage
 from migrate.constructed import ClassNode, LayerNode, ListNode
 from migrate.diagnostics import Unsupported
 from migrate.facts import ClassFacts
-from migrate.kinds import UNKNOWN, Module, SelfModule, Tensor
+from migrate.kinds import UNKNOWN, Module, SelfModule, Tensor, Tied
 from migrate.lowering.constructors import set_before
 from migrate.lowering.elements import children_of, named_child, only_option
 from migrate.lowering.initializers_handed_down import HandedDown, Way
-from migrate.lowering.initializing_functions import IN_ANY_CLASS, IN_PLACE, initializer_of, of_matrix
+from migrate.lowering.initializing_functions import IN_ANY_CLASS, IN_PLACE, initializer_of, of_matrix, outputs_first
 from migrate.lowering.module_weights import is_still
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.nodes import Expr, Statement
@@ -116,6 +116,8 @@ class InitialWeights(HandedDown):
 
     def note_asked(self, way: Way, path: str, made: Expr, node: cst.CSTNode) -> None:
         """The same, through fields where the class of the weight makes others too, or does not know the names."""
+        if self.is_of_tied(way, path):
+            path = self.asked_of_tied(way, path, made, node)
         made_under = way.owner.askable_if.get(path, [])
         tests = [test for test in self.conditions if not _exists(test) and not any(test is one for one in made_under)]
         switch = self.field_behind(tests)
@@ -126,6 +128,23 @@ class InitialWeights(HandedDown):
             self.hand_down(way, path, made, node)
         else:
             self.note_found(way.owner, path, made, node, switch)
+
+    @staticmethod
+    def is_of_tied(way: Way, path: str) -> bool:
+        """Whether a path is that of the weight of a layer that has another's."""
+        return path.removeprefix("self.") in way.owner.ties and isinstance(way.owner.seen.get(path.split(".")[1]), Tied)
+
+    def asked_of_tied(self, way: Way, path: str, made: Expr, node: cst.CSTNode) -> str:
+        """The path of the weight that a tied one is, which starts as is asked for the one or the other: where they
+        differ, what was asked last counts, and that is known in the constructor itself."""
+        facts, key = way.owner, path.removeprefix("self.")
+        source = f"self.{facts.ties[key]}"
+        known = facts.found_asked.get(source, facts.asked.get(source))
+        now = outputs_first(made) if facts.askable.get(source) else made
+        alike = known is not None and nodes.code(known) == nodes.code(now)
+        if not alike and (key in facts.told_ties or way.through or not self.scope.endswith(".__init__")):
+            raise Unsupported("MIG204", f"`{nodes.code(node)}`: {key} may be {facts.ties[key]}, which starts otherwise")
+        return path if key in facts.told_ties else source
 
     @staticmethod
     def crossed(way: Way) -> list[str]:
@@ -216,7 +235,9 @@ class InitialWeights(HandedDown):
             return self.inside_class(Way(way.owner, way.path, self.kind_of_name(node.value), way.through))
         if isinstance(node, cst.Attribute):
             if isinstance(self.expr(node.value).kind, SelfModule):
-                return self.inside_class(Way(facts, f"self.{node.attr.value}", self.expr(node).kind))
+                kind = self.expr(node).kind
+                own = kind.layer if isinstance(kind, Tied) else kind
+                return self.inside_class(Way(facts, f"self.{node.attr.value}", own))
             return self.part_of_module(self.module_path(node.value), node)
         if isinstance(node, cst.Subscript) and len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index):
             way = self.module_path(node.value)

@@ -33,6 +33,8 @@ _MAKERS = {
 _OF_DENSE = 'nn.initializers.variance_scaling(1 / 3, "fan_out", "uniform")'  # of a table: U(-b, b), b = 1 / sqrt(width)
 
 
+_OF_BIAS = ("use_bias", "bias_init")
+
 CONSTANT = "a constant, made anew in setup"
 UNSAVED = "a constant, made anew in setup, which torch does not save either"
 NEVER_MADE = "not made, as the tests of the constructor stand"
@@ -160,9 +162,9 @@ class ModuleWeights(Arguments, ChangedBuffers):
         facts.buffers[name] = NEVER_MADE if never else CONSTANT if saved else UNSAVED
         return [nodes.statement(f"self.{name} = {{v}}", v=value.node)]
 
-    def tie(self, path: str, target: Expr, value: Expr) -> list[Statement]:
+    def tie(self, path: str, target: Expr, value: Expr, told: str) -> list[Statement]:
         """`self.head.weight = self.emb.weight`: the dense layer becomes `emb.attend`; one with the weight of another
-        dense layer reads that where it is called."""
+        dense layer reads that where it is called. `told`: the field that the conditions around come down to."""
         facts = self.script.classes[self.cls]
         refused = f"{path} = {nodes.code(value)}"
         both = [self.tied_layer(target), self.tied_layer(value)]
@@ -172,20 +174,32 @@ class ModuleWeights(Arguments, ChangedBuffers):
             raise Unsupported("MIG204", f"{refused}: only a Linear with an Embedding or a Linear is tied")
         if dense.path not in facts.children:
             raise Unsupported("MIG204", f"{refused}: the Linear is inside another module")
-        if self.conditions:
+        plain = all(one is not None and "." not in one.path for one in (dense, embedding))
+        if self.conditions and not (told and plain and dense is both[0]):
             raise Unsupported("MIG204", f"{refused} depends on `{nodes.code(self.conditions[-1])}`")
         source = embedding or others[0]
         assert source is not None
         if embedding is not None and embedding is both[0]:
             self.start_as_dense(facts, embedding.path, dense.path, refused)
         facts.ties[f"{dense.path}.weight"] = f"{source.path}.weight"
+        if told:
+            facts.told_ties.add(f"{dense.path}.weight")
         has_bias = any(weight.torch == "bias" for weight in dense.layer.weights)
         written = nodes.code(source.node)
         tied = Tied(
-            written if embedding else "", f"self.{source.path}.weight", f"{dense.path}_bias" if has_bias else ""
+            written if embedding else "",
+            f"self.{source.path}.weight",
+            f"{dense.path}_bias" if has_bias else "",
+            Module((dense.layer,)),
+            nodes.code(dense.node),
+            told,
         )
         facts.attributes[dense.path] = facts.seen[dense.path] = tied
-        del facts.children[dense.path]
+        own = tuple(replace(weight, optional=True) for weight in dense.layer.weights if weight.torch == "weight")
+        if told:
+            facts.children[dense.path] = replace(dense.layer, weights=own)
+        else:
+            del facts.children[dense.path]
         return []
 
     def tied_bias(self, facts: ClassFacts, name: str, made: Value) -> list[Statement]:
@@ -198,8 +212,9 @@ class ModuleWeights(Arguments, ChangedBuffers):
         if bias.optional:
             raise Unsupported("MIG204", f"self.{name} has the weight of another layer, and perhaps a bias")
         features, *args = made.node.args
-        asked = next((arg.value for arg in args if arg.keyword is not None and arg.keyword.value == "bias_init"), None)
         default = next((arg.value for arg in args if arg.star == "**"), None)
+        given = [*args, *(default.args if isinstance(default, cst.Call) else ())]
+        asked = next((arg.value for arg in given if arg.keyword is not None and arg.keyword.value == "bias_init"), None)
         usual = nodes.expression("nn.initializers.zeros")
         if default is not None:
             usual = nodes.expression('{given}["bias_init"]', given=default)
@@ -245,6 +260,12 @@ class _Layer:
     path: str
     node: Expr
     layer: LayerNode
+
+
+def without_bias(made: cst.Call) -> cst.Call:
+    """The constructor of a dense layer whose bias is kept apart."""
+    features, *args = (arg for arg in made.args if arg.keyword is None or arg.keyword.value not in _OF_BIAS)
+    return made.with_changes(args=[*nodes.extended([features], {"use_bias": nodes.name("False")}), *args])
 
 
 def is_still(call: cst.Call) -> bool:

@@ -179,6 +179,9 @@ class StateDicts(ModelMethods, Binding):
 
     def table_of_weights(self, cls: str, rows: _Rows, weights: ModelWeights) -> Expr:
         """The name of the table in the output."""
+        told = next((tie.torch for tie in weights.ties if tie.optional), "")
+        if told:
+            raise Unsupported("MIG306", f"{told} of {weights.name} is one weight or another in Flax")
         rows = {**rows, **{tie.torch: rows[tie.same_as] for tie in weights.ties}}
         order = list(self.script.classes[cls].attributes)
         first = {name: name.partition(".")[0] for name in rows if "." in name}  # a class's own weights come before

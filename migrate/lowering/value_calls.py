@@ -40,6 +40,7 @@ from migrate.lowering.einops_calls import EinopsCalls
 from migrate.lowering.expressions import Expressions
 from migrate.lowering.makers import MakerValues
 from migrate.lowering.operation_values import OperationValues
+from migrate.lowering.tied_layers import TiedLayers
 from migrate.lowering.user_calls import UserCalls
 from migrate.nodes import Expr
 from migrate.rules.rule import Value
@@ -59,6 +60,7 @@ class ValueCalls(
     ComputedInLoss,
     UserCalls,
     ChangedInputs,
+    TiedLayers,
 ):
     """What a call of a value gives."""
 
@@ -73,12 +75,7 @@ class ValueCalls(
         """A call of a dense layer that has the weight of another layer."""
         (argument,) = node.args
         given = self.array(argument.value)
-        if kind.embedding:
-            made: cst.BaseExpression = nodes.call(f"{kind.embedding}.attend", layouts.first(given))
-        else:
-            weight = nodes.transposed(self.node(nodes.expression(kind.source)))
-            made = nodes.expression("{x} @ {w}", x=layouts.first(given), w=weight)
-        made = nodes.expression("{y} + {b}", y=made, b=nodes.expression(f"self.{kind.bias}")) if kind.bias else made
+        made = self.through_tied(kind, layouts.first(given))
         return Value(made, Tensor("float", given.kind.rank if isinstance(given.kind, Tensor) else -1))
 
     def value_call(self, node: cst.Call, callee: Value) -> Value:

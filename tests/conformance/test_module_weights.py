@@ -77,7 +77,10 @@ def test_a_tied_weight_starts_as_in_torch(tie: str) -> None:
 REFUSED = {
     # which of two initialisers is the last to fill a shared weight goes by the order of the layers
     "two initialisers": TIES["the dense layer's"] + "\n        self.apply(self.fill)" + FILL,
-    "a condition": "if shared:\n            self.head.weight = self.table.weight\n",
+    "a condition": "if shared:\n            self.table.weight = self.head.weight\n",
+    "a condition on more than a field": "if shared and x:\n            self.head.weight = self.table.weight\n",
+    "another start": "if shared:\n            self.head.weight = self.table.weight\n"
+    "        nn.init.ones_(self.head.weight)",
     "set before": "nn.init.normal_(self.head.weight)\n        " + TIES["the dense layer's"],
 }
 
@@ -86,6 +89,59 @@ REFUSED = {
 def test_a_tie_that_is_refused(tie: str) -> None:
     report = rewritten.conversion(TIED.format(tie=REFUSED[tie])).report
     assert {found.code for found in report.diagnostics} >= {"MIG204"}, report.as_text()
+
+
+BY_FLAG = TIED.replace("300, bias=False", "300").format(
+    tie="""if shared:
+            if not isinstance(shared, bool):
+                raise ValueError("a flag is needed")
+            self.head.weight = self.table.weight
+        self.fill()
+
+    def fill(self):
+        nn.init.uniform_(self.table.weight, -0.1, 0.1)
+        nn.init.zeros_(self.head.bias)
+        nn.init.uniform_(self.head.weight, -0.1, 0.1)"""
+)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_field_says_whether_a_weight_is_tied(shared: bool) -> None:
+    made = rewritten.clean(BY_FLAG)
+    theirs = rewritten.executed(BY_FLAG)["M"](shared)
+    with torch.no_grad():
+        theirs.head.bias.normal_()
+    weights = rewritten.model_weights(made, "M")
+    variables = port_state_dict(numpy_state(theirs), weights)
+    ours, tokens = rewritten.executed(made.text)["M"](shared), torch.arange(12)
+    first = ours.init(jax.random.key(0), tokens.numpy())
+    assert leaves(first).keys() == leaves(variables).keys()
+    assert "head" in first["params"] or shared
+    np.testing.assert_allclose(ours.apply(variables, tokens.numpy()), theirs(tokens).detach(), rtol=1e-5, atol=1e-6)
+    assert not first["params"]["head_bias"].any()
+    table = np.asarray(first["params"]["table"]["embedding"])
+    assert kolmogorov_smirnov(table, theirs.table.weight.detach().numpy()) <= SAME_DISTRIBUTION
+    found = jax.grad(lambda params: ours.apply({"params": params}, tokens.numpy()).std())(variables["params"])
+    theirs(tokens).std(correction=0).backward()
+    gradients = {name: parameter.grad.numpy() for name, parameter in theirs.named_parameters()}
+    for name, value in leaves(port_state_dict(gradients, weights)).items():
+        np.testing.assert_allclose(leaves({"params": found})[name], value, rtol=1e-4, atol=1e-7)
+
+
+NOT_CALLED = TIED.replace("300, bias=False", "300").replace(
+    "return self.head(self.table(x))",
+    "for layer in (self.table, self.head):\n            x = layer(x)\n        return x + self.head.bias",
+)
+
+
+@pytest.mark.parametrize("flag", ["", "if shared: "])
+def test_a_tied_layer_is_a_function_where_it_is_not_called(flag: str) -> None:
+    text = NOT_CALLED.format(tie=flag + TIES["the table's"])
+    made = rewritten.clean(text)
+    theirs = rewritten.executed(text)["M"]()
+    variables = port_state_dict(numpy_state(theirs), rewritten.model_weights(made, "M"))
+    given = rewritten.executed(made.text)["M"]().apply(variables, np.arange(4))
+    np.testing.assert_allclose(given, theirs(torch.arange(4)).detach(), rtol=1e-5, atol=1e-6)
 
 
 SHAPES = """

@@ -182,6 +182,30 @@ def test_a_tie_fills_one_leaf(keys):
     assert back["head.weight"] is back["wte.weight"] and back["wte.weight"].tobytes() == W.tobytes()
 
 
+BY_FLAG = ModelWeights(
+    "LM",
+    (*TIED.leaves, Leaf("params/head/kernel", "head.weight", (Permute((1, 0)),), (None, None), optional=True)),
+    (),
+    (Tie("head.weight", "wte.weight", optional=True),),
+)
+
+
+@pytest.mark.parametrize("keys", [("wte.weight", "head.weight"), ("wte.weight",), ("head.weight",)])
+def test_a_flag_that_tied(keys):
+    tree = port_state_dict({key: W.copy() for key in keys}, BY_FLAG)
+    assert tree["params"].keys() == {"wte"}
+    back = unport_tree(tree, BY_FLAG)
+    assert back["head.weight"] is back["wte.weight"] and back["wte.weight"].tobytes() == W.tobytes()
+
+
+def test_a_flag_that_did_not_tie():
+    state = {"wte.weight": W, "head.weight": W + 1}
+    tree = port_state_dict(state, BY_FLAG)
+    assert tree["params"]["head"]["kernel"].tobytes() == (W + 1).T.tobytes()
+    back = unport_tree(tree, BY_FLAG)
+    assert {name: value.tobytes() for name, value in back.items()} == {n: v.tobytes() for n, v in state.items()}
+
+
 @pytest.mark.parametrize("dtype", ["float64", "complex128", "int8"])
 def test_a_tie_that_differs(dtype):
     one = np.ones((2, 2), dtype)
