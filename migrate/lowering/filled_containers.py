@@ -43,7 +43,8 @@ class FilledContainers(Fans, LoopsWrittenOut):
     def make_whole(self, block: Block) -> None:
         """Puts the next statement of a block, a loop or a container, in such terms, with those that belong to it."""
         statement = block.statements[block.index]
-        turns = self.turns(statement) if isinstance(statement, cst.For) else self.fans(statement)
+        after = block.statements[block.index + 1 :]
+        turns = self.turns(statement, after) if isinstance(statement, cst.For) else self.fans(statement)
         if turns is not None:
             block.replace(block.index, block.index + 1, turns)
         container = self.container(block.statements[block.index])
@@ -79,7 +80,8 @@ class FilledContainers(Fans, LoopsWrittenOut):
         first, tried = block.index + 1, Block(list(block.statements), list(block.positions), block.index)
         for number in range(len(block.statements) - 1, block.index, -1):
             each = block.statements[number]
-            turns = self.turns(each, container.path) if isinstance(each, cst.For) else None
+            after = block.statements[number + 1 :]
+            turns = self.turns(each, after, container.path) if isinstance(each, cst.For) else None
             if turns is not None:
                 tried.replace(number, number + 1, turns)
         statements = tried.statements

@@ -5,12 +5,13 @@ Flax needs the names of weights before there are any; so does the manifest.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import libcst as cst
 
 from migrate import names_written, nodes, suites, usage
 from migrate.kinds import Members
+from migrate.lowering.checked_lengths import checked_items
 from migrate.lowering.constructors import constant
 from migrate.lowering.elements import display
 from migrate.lowering.scope import Scope
@@ -25,9 +26,9 @@ _NAMING = ("add_module", "register_module", "register_buffer", "register_paramet
 class LoopsWrittenOut(Scope):
     """Loops of constructors and forward passes whose turns are known."""
 
-    def turns(self, loop: cst.For, owner: str = "self") -> list[Statement] | None:
+    def turns(self, loop: cst.For, after: Sequence[Statement], owner: str = "self") -> list[Statement] | None:
         """The statements of all turns of a loop that names attributes of the module, or parts of a container, by its
-        variable; None for other loops."""
+        variable; None for other loops. `after`: what follows it in its block."""
         if self.context not in ("setup", "forward") or loop.orelse is not None or loop.asynchronous is not None:
             return None
         names = usage.target_names(loop.target)
@@ -46,6 +47,7 @@ class LoopsWrittenOut(Scope):
                 copies.append((nodes.visited(nodes.substituted(statement, bound), _Texts()), statement))
         decided = {one for one in suites.suite_of(loop.body.body) if _tests(one) & set(names)}
         made = [left for turn, one in copies for left in (self.branch_of(turn) if one in decided else [turn])]
+        made += self.left_bound(bound_names(loop.target, each[-1]) or {}, after)
         text = "".join(map(nodes.code, made))
         if (loop, text) not in self.unit.whole:
             for turn, original in copies:
@@ -55,6 +57,12 @@ class LoopsWrittenOut(Scope):
                 self.unit.stands_for(made[0], loop)
             self.unit.whole[loop, text] = made
         return self.unit.whole[loop, text]
+
+    @staticmethod
+    def left_bound(last: dict[str, Expr], after: Sequence[Statement]) -> list[Statement]:
+        """The variables of a loop after its last turn, as far as what comes after it in its block reads them."""
+        read = [name for name in last if usage.first_access(after, name) == "load"]
+        return [nodes.statement(f"{name} = {{v}}", v=last[name]) for name in read]
 
     def branch_of(self, statement: Statement) -> list[Statement]:
         """What a branch comes to in one turn of a loop, where that is known; itself elsewhere."""
@@ -102,8 +110,28 @@ class LoopsWrittenOut(Scope):
             return None if entries is None else [key for key, _ in entries]
         if isinstance(node, cst.Call):
             return self.known_result(node)
-        made = self.constant_of(node)
-        return None if made is None else self.known_items(made)
+        if isinstance(node, cst.ListComp):
+            return self.listed_texts(node)
+        insisted = self.insisted_on(node)
+        made = self.constant_of(node) if insisted is None else None
+        return insisted if made is None else self.known_items(made)
+
+    def listed_texts(self, node: cst.ListComp) -> list[Expr] | None:
+        """The constants that a comprehension lists: `[f"stage{i}" for i in (2, 3)]`; None of any other."""
+        loop = node.for_in
+        items = None if loop.ifs or loop.inner_for_in is not None else self.known_items(loop.iter)
+        bound = [bound_names(loop.target, item) for item in items or ()]
+        made = [nodes.visited(nodes.substituted(node.elt, each), _Texts()) for each in bound if each is not None]
+        plain = all(nodes.literal(each) is not ... for each in made)
+        return made if items is not None and plain and len(made) == len(bound) else None
+
+    def insisted_on(self, node: Expr) -> list[Expr] | None:
+        """The items of what a constructor accepts with one length alone; None of any other."""
+        facts = self.script.classes.get(self.cls)
+        init = facts.method("__init__") if facts is not None else None
+        if facts is None or facts.node is None or init is None or self.scope != f"{self.cls}.__init__":
+            return None
+        return checked_items(facts.node, init, set(facts.fields) - facts.rebinds, node)
 
     def constant_of(self, node: Expr) -> Expr | None:
         """What a name or an attribute of the class at hand always is, or a list of models and optimizers; None where

@@ -245,7 +245,28 @@ class M(Base):
     def forward(self, x):
         return self.net(super().forward(x))
 """
+STAGES = """class M(nn.Module):
+    def __init__(self, repeats=(1, 2), widths=(5, 6, 4)):
+        super().__init__()
+        assert len(repeats) == 2
+        if len(widths) != 3:
+            raise ValueError("three widths")
+        self.widths = widths
+        names = [f"stage{i}" for i in [2, 3]]
+        last, before = 4, 0
+        for name, repeat, width in zip(names, repeats, self.widths[1:]):
+            layers = [nn.Linear(last, width)]
+            for i in range(repeat - 1):
+                layers.append(nn.Linear(width, width))
+            setattr(self, name, nn.Sequential(*layers))
+            last = width
+        self.head = nn.Linear(width, repeat)
+
+    def forward(self, x):
+        return self.head(self.stage3(self.stage2(x)))
+"""
 FORMS = {
+    "stages by the items of arguments whose lengths are insisted on": (STAGES, Sample("M((2, 3), (5, 7, 6))", (3, 4))),
     "layers that replace those of a base, and a row of layers twice": (REPLACED, Sample("M()", (3, 4))),
     "rows of layers with names": (NAMED_ROWS, Sample("M()", (3, 4))),
     "layers that a subclass of nn.Sequential adds by name": (ONE_AFTER_ANOTHER, Sample("M()", (2, 3, 5))),
