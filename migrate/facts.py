@@ -117,6 +117,8 @@ class FunctionFacts:
     found_draws: list[Draw] = field(default_factory=list)
     uses: set[Place] = field(default_factory=set)  # of a method: models of its object, as the round before found them
     found_uses: set[Place] = field(default_factory=set)
+    sets: set[State] = field(default_factory=set)  # of a method: what it changes of its object, by the round before
+    found_sets: set[State] = field(default_factory=set)
     keeps: set[Place] = field(default_factory=set)  # parameters whose weights an object that it makes takes and trains
     traced: bool = False  # called from what jit traces
     found_traced: bool = False
@@ -133,6 +135,7 @@ class FunctionFacts:
         self.initializers, self.found_initializers = self.found_initializers, {}
         self.draws, self.found_draws = self.found_draws, []
         self.uses, self.found_uses = self.found_uses, set()
+        self.sets, self.found_sets = self.found_sets, set()
         self.params, self.found_params = self.found_params, {}
         self.given, self.found_given = self.found_given, {}
         self.omitted, self.found_omitted = self.found_omitted, set()
@@ -148,14 +151,20 @@ class FunctionFacts:
         return [parameter.name.value for parameter in self.node.params.params]
 
     @property
+    def keyword_names(self) -> list[str]:
+        """The parameters that are passed by keyword alone."""
+        return [parameter.name.value for parameter in self.node.params.kwonly_params]
+
+    @property
     def own_names(self) -> set[str]:
         """The names that are its own: parameters, and what its body binds."""
-        return {*self.parameter_names, *usage.stores(self.node.body)}
+        return {*self.parameter_names, *self.keyword_names, *usage.stores(self.node.body)}
 
     @property
     def defaults(self) -> dict[str, cst.BaseExpression]:
         """The defaults of those of them that have one."""
-        return {p.name.value: p.default for p in self.node.params.params if p.default is not None}
+        parameters = (*self.node.params.params, *self.node.params.kwonly_params)
+        return {p.name.value: p.default for p in parameters if p.default is not None}
 
     @property
     def decorators(self) -> set[str]:

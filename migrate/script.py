@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from migrate.constructed import ChoiceNode, ClassNode, LayerNode, ListNode, Node
 from migrate.facts import Averaged, ClassFacts, Example, FunctionFacts, KeptSite, SteppedUnder
-from migrate.kinds import Kind, Place
+from migrate.kinds import Kind, Model, Optimizer, Place
 from migrate.optimizers import OptimizerEntry
 from migrate.qualified import is_chosen, options
 from migrate.states import State
@@ -100,6 +100,10 @@ class Script:
     kept_outputs: dict[Place, set[Place]] = field(default_factory=dict)
     kept_sites: dict[int, KeptSite] = field(default_factory=dict)  # where that is, as this round finds them
     computed_again: frozenset[str] = frozenset()  # functions that compute for a loss what was kept while acting
+    # classes that have what they inherit written out -> the methods that they define themselves, in order
+    inheriting: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    # methods that stand in such a class -> the class that they are from, and their name there
+    inherited: dict[str, tuple[str, str]] = field(default_factory=dict)
     kept_problems: dict[str, str] = field(default_factory=dict)  # what holds them -> why it is no list of inputs
     # statements that draw on the host, and how often
     drawing: dict[int, int] = field(default_factory=lambda: defaultdict(int))
@@ -156,6 +160,17 @@ class Script:
         """Whether what contradicts itself now may come right in a later round; then it is no reason to refuse."""
         self.left_open = True
         return not self.settled
+
+    def keeps_state(self, cls: str) -> bool:
+        """Whether a class of the user's own that is no module has methods that are given more than they ask for."""
+        methods = [facts for name, facts in self.functions.items() if name.rpartition(".")[0] == cls]
+        return any(facts.states or facts.needs_key for facts in methods) or any(
+            isinstance(kind, Model | Optimizer) for kind in self.attributes.get(cls, {}).values()
+        )
+
+    def is_constructor(self, method: str) -> bool:
+        """Whether a method is the constructor of its class, or that of a base, which it runs."""
+        return method.endswith(".__init__") or self.inherited.get(method, ("", ""))[1] == "__init__"
 
     def _nodes(self, cls: str) -> list[Node]:
         facts = self.classes.get(cls)

@@ -12,6 +12,8 @@ from migrate import nodes
 from migrate.imports import parsed
 from migrate.walking import every, walk
 
+ROOTS = ("object", "ABC", "abc.ABC")  # bases that have no methods for objects
+
 
 class _Names(cst.CSTVisitor):
     def __init__(self) -> None:
@@ -209,6 +211,15 @@ def returns(node: cst.CSTNode) -> list[cst.Return]:
 def attributes(node: cst.CSTNode) -> list[str]:
     """The names of the attributes that are read in a node, in order."""
     return [found.attr.value for found in every(node, cst.Attribute)]
+
+
+# Methods of models and losses that a class may call without naming torch.
+_OF_MODELS = ("parameters", "named_parameters", "state_dict", "load_state_dict", "zero_grad", "backward")
+
+
+def works_on_models(node: cst.ClassDef) -> bool:
+    """Whether a class works on models or losses that it is given."""
+    return any(isinstance(call.func, cst.Attribute) and call.func.attr.value in _OF_MODELS for call in calls(node))
 
 
 class _Paths(cst.CSTVisitor):

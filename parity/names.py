@@ -16,9 +16,10 @@ from weight_port import PortError, port_state_dict, told_ties
 
 
 def instances(recording: Recording, class_name: str) -> list[str]:
-    """The torch models of one class, in the order of construction: "Net", "Net#1"."""
+    """The torch models of one class, in the order of construction: "Net", "Net#1". Copies of models come last: the
+    rewritten script copies their weights."""
     found = [name for name in recording.models if name.split("#")[0] == class_name]
-    return sorted(found, key=lambda name: int(name.partition("#")[2] or 0))
+    return sorted(found, key=lambda name: (name in recording.copies, int(name.partition("#")[2] or 0)))
 
 
 def model_weights(manifest: Manifest, class_name: str) -> ModelWeights:

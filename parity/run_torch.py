@@ -71,6 +71,7 @@ class Models:
         self._names: dict[int, str] = {}
         self._kept: list[nn.Module] = []
         self._owner: dict[int, nn.Module] = {}
+        self._copied: weakref.WeakSet[nn.Module] = weakref.WeakSet()
         for hook in ("__init__", "__setstate__"):
             self._watch(hook)
 
@@ -80,6 +81,8 @@ class Models:
         def patched(module: nn.Module, *args: Any, **kwargs: Any) -> None:
             original(module, *args, **kwargs)
             self._seen.append(weakref.ref(module))
+            if hook == "__setstate__":
+                self._copied.add(module)
 
         setattr(nn.Module, hook, patched)
 
@@ -92,6 +95,10 @@ class Models:
             for m in alive.values()
             if id(m) not in held and not isinstance(m, _WRAPPERS) and any(True for _ in m.parameters())
         ]
+
+    def is_copy(self, model: nn.Module) -> bool:
+        """Whether a model was made by copying another one."""
+        return model in self._copied
 
     def of(self, module: nn.Module) -> nn.Module | None:
         """The model that a module belongs to."""
@@ -185,8 +192,7 @@ class Watcher:
 
     def _first_use(self, model: nn.Module) -> None:
         name = self.models.name(model)
-        self.recording.models.append(name)
-        self.recording.initial.update(_state(name, model))
+        self._note(name, model)
         self._names[id(model)] = {id(part): path for path, part in model.named_modules()}
         for key, parameter in model.named_parameters(remove_duplicate=False):  # a tied weight has several names
             self._tensor_names.setdefault(id(parameter), []).append(f"{name}|{key}")
@@ -297,9 +303,12 @@ class Watcher:
         self.outputs.finish()
         for model in self.models.all():
             if id(model) not in self._watched:
-                name = self.models.name(model)
-                self.recording.models.append(name)
-                self.recording.initial.update(_state(name, model))
+                self._note(self.models.name(model), model)
+
+    def _note(self, name: str, model: nn.Module) -> None:
+        self.recording.models.append(name)
+        self.recording.copies += [name] if self.models.is_copy(model) else []
+        self.recording.initial.update(_state(name, model))
 
 
 def _not_compiled(model: Any = None, **_: Any) -> Any:

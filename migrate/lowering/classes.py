@@ -17,12 +17,10 @@ from migrate.kinds import (
     HostClass,
     Kind,
     Makers,
-    Model,
     ModuleClass,
     Never,
     Number,
     Operation,
-    Optimizer,
     Plain,
     Tensor,
     TorchName,
@@ -53,7 +51,7 @@ _FOREIGN = Plain("imported")  # of another package, or a class that inherits fro
 
 def _stands_alone(node: cst.ClassDef) -> bool:
     """Whether a class inherits from nothing that has methods."""
-    return all(nodes.dotted(arg.value) in ("object", "ABC", "abc.ABC") for arg in node.bases)
+    return all(nodes.dotted(arg.value) in usage.ROOTS for arg in node.bases)
 
 
 class Classes(LayerSubclasses, WeightMethods, CustomGradients, OwnOptimizers, RegisteredSettings, KeywordFields):
@@ -87,45 +85,16 @@ class Classes(LayerSubclasses, WeightMethods, CustomGradients, OwnOptimizers, Re
             return [kept(node)]
         if any(isinstance(kind, TorchName) for kind in kinds):
             raise Unsupported("MIG201", f"{node.name.value} inherits from {nodes.code(node.bases[0].value)}")
-        node, inherits = self.with_inherited(node, kinds)
-        plain = inherits or _stands_alone(node)
-        ours = plain and self.may_work_on_tensors(node)
-        other = _FOREIGN if _FOREIGN in kinds or Plain(MIXIN) in kinds else Plain("class")
-        own = HostClass(inside(self.unit.scope, node.name.value))
-        self.env.kinds[node.name.value] = own if ours else other
-        return [self.host_class(node)]
-
-    def with_inherited(self, node: cst.ClassDef, bases: Sequence[Kind]) -> tuple[cst.ClassDef, bool]:
-        """A class whose base keeps models, or draws, with that one's methods written out: what they are given differs
-        from class to class. And whether it is such a class."""
-        kept_by = [kind.cls for kind in bases if isinstance(kind, HostClass) and self.keeps_state(kind.cls)]
-        if not kept_by:
-            return node, False
-        classes = [s for s in self.unit.source.module.body if isinstance(s, cst.ClassDef)]
-        base = next((s for s in classes if inside(self.unit.scope, s.name.value) == kept_by[0]), None)
-        if base is None or len(bases) > 1 or not _stands_alone(base) or "super" in usage.loads(node):
+        name = inside(self.unit.scope, node.name.value)
+        complete = name in self.script.inheriting
+        kept_by = [kind.cls for kind in kinds if isinstance(kind, HostClass) and self.script.keeps_state(kind.cls)]
+        if kept_by and not complete:
             told = f"{node.name.value} inherits from {spelled(kept_by[0])}, whose objects have models or draw"
             raise Unsupported("MIG404", f"{told}: write the methods that it inherits into it")
-        body = [s for s in suites.suite_of(node.body.body) if not suites.is_pass(s)]
-        own = {s.name.value for s in body if isinstance(s, cst.FunctionDef)}
-        methods = [s for s in suites.suite_of(base.body.body) if isinstance(s, cst.FunctionDef)]
-        inherited = [self.set_apart(s) for s in methods if s.name.value not in own]
-        return node.with_changes(body=suites.block_of(base.body, [*body, *inherited])), True
-
-    def set_apart(self, method: cst.FunctionDef) -> cst.FunctionDef:
-        """A method after a blank line."""
-        if method.leading_lines:
-            return method
-        made = method.with_changes(leading_lines=[suites.BLANK])
-        self.unit.stands_for(made, method)
-        return made
-
-    def keeps_state(self, cls: str) -> bool:
-        """Whether a class of the user's own has methods that are given more than they ask for."""
-        methods = [facts for name, facts in self.script.functions.items() if name.rpartition(".")[0] == cls]
-        return any(facts.states or facts.needs_key for facts in methods) or any(
-            isinstance(kind, Model | Optimizer) for kind in self.script.attributes.get(cls, {}).values()
-        )
+        ours = (complete or _stands_alone(node)) and self.may_work_on_tensors(node)
+        other = _FOREIGN if _FOREIGN in kinds or Plain(MIXIN) in kinds else Plain("class")
+        self.env.kinds[node.name.value] = HostClass(name) if ours else other
+        return [self.host_class(node)]
 
     def in_a_row(self, node: cst.ClassDef) -> cst.ClassDef:
         """A class that inherits from nn.Sequential as one that has its layers under a name."""
@@ -167,7 +136,7 @@ class Classes(LayerSubclasses, WeightMethods, CustomGradients, OwnOptimizers, Re
         `(a - b).abs()`."""
         methods = [part for part in suites.suite_of(node.body.body) if isinstance(part, cst.FunctionDef)]
         taking = any(len(method.params.params) > 1 for method in methods if method.name.value != "__init__")
-        return self.uses_torch(node) or _touches_models(node) or (taking and self.unit.imports_torch)
+        return self.uses_torch(node) or usage.works_on_models(node) or (taking and self.unit.imports_torch)
 
     def annotates_torch(self, node: cst.ClassDef) -> bool:
         """Whether a class names types of torch's in annotations of its own: the fields of a dataclass."""
@@ -387,14 +356,3 @@ def _fields(name: str, init: cst.FunctionDef) -> list[str]:
     if isinstance(params.star_arg, cst.Param) or (params.star_kwarg is not None and not extras_handed_on(init)):
         raise Unsupported("MIG201", f"{name}.__init__ takes *args or **kwargs, which cannot become fields")
     return [p.name.value for p in [*params.params[1:], *params.kwonly_params]]
-
-
-# Methods of models and losses that a class may call without naming torch.
-_OF_MODELS = ("parameters", "named_parameters", "state_dict", "load_state_dict", "zero_grad", "backward")
-
-
-def _touches_models(node: cst.ClassDef) -> bool:
-    """Whether a class works on models or losses that it is given."""
-    return any(
-        isinstance(call.func, cst.Attribute) and call.func.attr.value in _OF_MODELS for call in usage.calls(node)
-    )

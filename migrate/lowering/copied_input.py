@@ -29,6 +29,13 @@ class Placing(cst.CSTTransformer):
         return made
 
 
+class Anew(Placing):
+    """Makes the names anew as well: the text of the name that a call calls tells it from others of the input."""
+
+    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.Name:
+        return updated_node.with_changes(value=updated_node.value[:1] + updated_node.value[1:])
+
+
 @dataclass
 class Edits:
     """What is changed of a file: statements -> those that stand for them, what goes before statements and behind

@@ -20,8 +20,10 @@ from migrate import nodes, suites, usage
 from migrate.diagnostics import Diagnostic
 from migrate.facts import CallSite, FunctionFacts
 from migrate.lowering.computed_again import with_inputs_kept, with_reasons
-from migrate.lowering.copied_input import Placing
+from migrate.lowering.copied_input import Anew, Placing
+from migrate.lowering.inherited_methods import with_inherited_methods
 from migrate.lowering.lists_on_models import with_lists_apart
+from migrate.lowering.methods_of_bases import with_methods_of_bases
 from migrate.lowering.rounds import Input, Lowered, lower_project
 from migrate.nodes import Statement
 from migrate.qualified import file_of, snake_case, spelled
@@ -75,7 +77,7 @@ def lower_by_class(
         plan = _plan(current, lowered) if lowered and depth < _DEEPEST and not found else _Plan()
         if not plan:
             going_on = lowered and depth < _DEEPEST and not found
-            again = (with_lists_apart(current, lowered) or with_inputs_kept(current, lowered)) if going_on else None
+            again = _taken_otherwise(current, lowered) if going_on else None
             if again is None:
                 break
             current = again
@@ -85,8 +87,14 @@ def lower_by_class(
         current = [replace(one, source=_with_copies(one.source, one.scope, plan, script)) for one in current]
     if broken is not None:
         broken |= found
-    lowered = with_reasons(lowered)
+    lowered = with_methods_of_bases(with_reasons(lowered))
     return _alike_joined(lowered, originals) if originals else lowered
+
+
+def _taken_otherwise(inputs: Sequence[Input], lowered: Sequence[Lowered]) -> list[Input] | None:
+    """The files of a project as they are taken to be written; None where they are taken as they are."""
+    methods = with_inherited_methods(inputs, lowered[0].script)
+    return methods or with_lists_apart(inputs, lowered) or with_inputs_kept(inputs, lowered)
 
 
 # -- what is called with models of several classes --------------------------------------------------------------------
@@ -183,13 +191,6 @@ def _with_copies(source: SourceFile, scope: str, plan: _Plan, script: Script) ->
     return replace(source, module=source.module.visit(made), positions=made.positions)
 
 
-class _Anew(Placing):
-    """Makes the names anew as well; see `_site`."""
-
-    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.Name:
-        return updated_node.with_changes(value=updated_node.value[:1] + updated_node.value[1:])
-
-
 class _Copying(Placing):
     """Puts copies in, and calls them."""
 
@@ -210,7 +211,7 @@ class _Copying(Placing):
         turns = self.loops.get(original_node)
         if turns is None:
             return updated_node
-        return cst.FlattenSentinel([nodes.visited(turn, _Anew(self.positions)) for turn in turns])
+        return cst.FlattenSentinel([nodes.visited(turn, Anew(self.positions)) for turn in turns])
 
     def leave_FunctionDef(self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef) -> Any:
         return self._followed(original_node, updated_node)
@@ -244,7 +245,7 @@ class _Copying(Placing):
         for old, new in zip(every(definition, cst.CSTNode), every(made, cst.CSTNode), strict=True):
             if old in self.positions:
                 self.positions[new] = self.positions[old]
-        made = made.visit(_Anew(self.positions))
+        made = made.visit(Anew(self.positions))
         assert isinstance(made, _Definition)
         copied = made.with_changes(leading_lines=[line for line in made.leading_lines if line.comment is None])
         if made in self.positions:

@@ -140,7 +140,7 @@ class Examples(StateAccess, HostDraws, Binding):
 
     def reads_unset(self, node: Expr) -> bool:
         """Whether an expression reads an attribute that this constructor sets further down."""
-        if self.facts is None or not self.scope.endswith(".__init__"):
+        if self.facts is None or not self.script.is_constructor(self.scope):
             return False
         later = {f"self.{name}" for name in usage.attributes_set(self.facts.node.body)} - {*self.bound_attributes}
         return bool(later & set(usage.paths(node)))

@@ -188,7 +188,9 @@ class Functions(HostInitializers, HandedOver, Initialisation, UserCalls):
 
     def own_returns(self) -> list[Expr]:
         """The state that this function changes and gives back before its own results."""
-        if self.facts is None or self.context in ("forward", "setup", "region") or self.scope.endswith(".__init__"):
+        if self.facts is None or self.context in ("forward", "setup", "region"):
+            return []
+        if self.script.is_constructor(self.scope):
             return []
         return [self.state_expr(state) for state in self.facts.written if state.what != KEY]
 

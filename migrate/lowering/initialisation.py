@@ -168,7 +168,7 @@ class Initialisation(ExampleShapes, MethodExamples, TakenExamples):
 
     def may_be_unset(self, example: Expr) -> bool:
         """Whether an example goes by what a loop of the file binds, which a constructor may run before."""
-        if not self.scope.endswith(".__init__"):
+        if not self.script.is_constructor(self.scope):
             return False
         file = self.script.finals.get(self.unit.scope, {})
         own = self.facts.own_names if self.facts is not None else set()

@@ -5,10 +5,11 @@ from __future__ import annotations
 import libcst as cst
 
 from migrate import nodes, suites, usage
-from migrate.kinds import Kind, Leaf, Model, Optimizer, Place, Scheduler
+from migrate.kinds import Function, Instance, Kind, Leaf, Model, Optimizer, Place, Scheduler
 from migrate.lowering.gradient_flow import GradientFlow
 from migrate.lowering.region import call_of, method_call_of
 from migrate.nodes import Statement
+from migrate.states import GRADS, OPT_STATE, PARAMS
 from migrate.walking import every
 
 CLIPPING = (
@@ -46,9 +47,21 @@ class RegionStatements(GradientFlow):
             return True
         called = {nodes.dotted(call.func) or "" for call in usage.calls(statement)}
         kinds = [self.kind_of_name(name) for name in names | called]
+        if any(self.steers(name) for name in called):
+            return True
         if isinstance(statement, cst.SimpleStatementLine) and self.models_called(statement):
             return False  # a forward pass for a later loss of the same update
         return any(isinstance(kind, Model | Optimizer | Scheduler | Leaf) for kind in kinds)
+
+    def steers(self, name: str) -> bool:
+        """Whether a function of the script's own changes weights, gradients or what an optimizer keeps."""
+        kind, (owner, _, method) = self.kind_of_name(name), name.rpartition(".")
+        of = self.kind_of_name(owner)
+        qualname = kind.name if isinstance(kind, Function) else f"{of.cls}.{method}" if isinstance(of, Instance) else ""
+        facts = self.script.functions.get(qualname)
+        return facts is not None and any(
+            state.what in (PARAMS, OPT_STATE, GRADS) for state in facts.sets | facts.writes
+        )
 
     def optimizers_stepped(self, statement: Statement) -> set[Place]:
         """The optimizer that a statement steps, or whose rate it changes."""

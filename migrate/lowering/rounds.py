@@ -63,8 +63,9 @@ class Lowered:
 class Input:
     """One file of a project to lower: the name of its module scope, the modules of the project that it imports by their
     scopes, those that it imports and nobody converts, with the reason, the package of the installed library that it is
-    part of, the imports that nothing is used of, the names of installed packages whose files are converted too, and the
-    functions that were put into it to compute for a loss what was kept while acting."""
+    part of, the imports that nothing is used of, the names of installed packages whose files are converted too, the
+    functions that were put into it to compute for a loss what was kept while acting, and what was put into classes of
+    the project since they inherit it."""
 
     source: SourceFile
     scope: str = ""
@@ -74,6 +75,8 @@ class Input:
     passed: Mapping[Written, str] = field(default_factory=dict)
     borrowed: Mapping[str, Borrowed] = field(default_factory=dict)
     computed_again: frozenset[str] = frozenset()
+    inherited: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    inheriting: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def lower_project(
@@ -89,6 +92,9 @@ def lower_project(
     script.submodules = {package: dict(names) for package, names in (submodules or {}).items()}
     script.checkpoints = any(_CHECKPOINTS.search(found.source.text) for found in inputs)
     script.computed_again = frozenset(name for found in inputs for name in found.computed_again)
+    for found in inputs:
+        script.inherited |= found.inherited
+        script.inheriting |= found.inheriting
     script.attributes_read = usage.attributes_read(found.source.text for found in inputs)
     script.attributes_changed = attributes_changed(found.source.module for found in inputs)
     units = [Unit(i.source, script, i.scope, i.links, i.unread, i.library, i.passed, i.borrowed) for i in inputs]
@@ -362,5 +368,6 @@ def _fingerprint(script: Script, written: frozenset[int]) -> str:
     parts.append(repr({cls: sorted(inside) for cls, inside in script.found_initialising.items()}))
     for name, facts in script.functions.items():
         parts.append(f"{name} {[(site.scope, sorted(site.bound)) for site in facts.found_calls]}")
-        parts.append(f"{sorted(facts.found_uses)} {sorted(facts.keeps)} {facts.found_traced}")
+        touched = (facts.found_uses, facts.found_sets, facts.keeps)
+        parts.append(f"{[*map(sorted, touched)]} {facts.found_traced}")
     return _ORIGINS.sub("", "\n".join(parts))

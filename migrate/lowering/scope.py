@@ -334,7 +334,7 @@ class Scope(Parts):
         if place in self.script.selves:
             return True
         source, facts = self.script.parameters_of.get(place), self.script.functions.get(place.scope)
-        parameter = facts is not None and place.name in facts.parameter_names
+        parameter = facts is not None and place.name in (*facts.parameter_names, *facts.keyword_names)
         return source is not None and (parameter or source not in self.script.handed)
 
     def is_global(self, place: Place) -> bool:

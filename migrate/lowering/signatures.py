@@ -18,7 +18,8 @@ def parameter_order(facts: FunctionFacts, name_of: Callable[[State], str]) -> li
     a parameter with a default has none itself: it comes before all of those."""
     late = [state for state in facts.states if state.what in (KEY, MODE)]
     optional = facts.defaults.keys()
-    others = [state for state in facts.states if state.what not in (KEY, MODE)]
+    apart = _of_keywords(facts)
+    others = [state for state in facts.states if state.what not in (KEY, MODE) and state not in apart]
     order = facts.parameter_names[:1] if facts.method else []  # self
     own = [state for state in others if state.place.scope == facts.qualname and state.place.name in order]
     keys = [name_of(s) for s in others if s.place.scope == facts.qualname and s.place.name in optional]
@@ -36,11 +37,24 @@ def parameter_order(facts: FunctionFacts, name_of: Callable[[State], str]) -> li
     return [*order, *keys]
 
 
+def _of_keywords(facts: FunctionFacts) -> list[State]:
+    """The state of what is passed by keyword alone: so is it."""
+    names = facts.keyword_names
+    found = [state for state in facts.states if state.place.scope == facts.qualname and state.place.name in names]
+    return [state for state in found if state.what not in (KEY, MODE)]
+
+
 def threaded_parameters(
     facts: FunctionFacts, params: cst.Parameters, name_of: Callable[[State], str]
 ) -> cst.Parameters:
     """The parameters of a function with its state among them; devices disappear."""
     order = parameter_order(facts, name_of)
+    apart = [cst.Param(cst.Name(name_of(state))) for state in _of_keywords(facts)]
+    alone = [each for each in params.kwonly_params if not isinstance(facts.params.get(each.name.value), VANISHING)]
+    if len(alone) < len(params.kwonly_params) or apart:
+        alone = [each.with_changes(comma=cst.MaybeSentinel.DEFAULT) for each in (*alone, *apart)]
+        star = params.star_arg if alone or isinstance(params.star_arg, cst.Param) else cst.MaybeSentinel.DEFAULT
+        params = params.with_changes(kwonly_params=alone, star_arg=star)
     if order == [parameter.name.value for parameter in params.params]:
         return params
     own = {parameter.name.value: parameter for parameter in params.params}

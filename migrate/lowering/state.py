@@ -123,7 +123,7 @@ class StateAccess(Detached, ChosenModels):
         place = state.place
         if self.facts is None or place.of_self or place.scope in (self.scope, self.unit.scope):
             return state
-        given = [Place(self.scope, name) for name in self.facts.parameter_names]
+        given = [Place(self.scope, name) for name in (*self.facts.parameter_names, *self.facts.keyword_names)]
         same = [one for one in given if one in self.script.parameters_of and self.roots(one) == {self.root(place)}]
         return State(state.what, same[0]) if len(same) == 1 else state
 
@@ -229,6 +229,7 @@ class StateAccess(Detached, ChosenModels):
             return
         self.note_use(state)
         if self.is_attribute(state):
+            facts.found_sets |= {state} if write else set()
             return
         local = state.place.scope == self.scope and not self.passed_in(state.place)
         if state.what == KEY:

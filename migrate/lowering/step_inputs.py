@@ -98,7 +98,7 @@ class StepInputs(LossFunctions):
                 decides = isinstance(kind, Number) and _decides(step.body, name)
                 if static or decides or _is_known(kind, step.body, name):
                     statics[name] = nodes.name(name)
-                elif isinstance(kind, Host) and kind.what == "batch" and self.taken_apart(step.body, name):
+                elif isinstance(kind, Host) and kind.what == "batch" and self.taken_apart(step, name):
                     inputs[name] = nodes.call("jax.tree.map", self.taken_in(nodes.name(name)).func, nodes.name(name))
                 else:
                     inputs[name] = self.as_array(Value(nodes.name(name), kind)).node
@@ -122,13 +122,16 @@ class StepInputs(LossFunctions):
         if kind == Plain("dict") and not (numbers and all(numbers)):
             raise Unsupported("MIG401", f"the loss reads {name}, a dict of more than arrays: jit takes no such dict")
 
-    def taken_apart(self, body: Sequence[Statement], name: str) -> bool:
+    def taken_apart(self, step: Step, name: str) -> bool:
         """Whether a batch is more than one array: a step takes parts of it, or hands it on to a function, or
         as it is to a method of a model."""
-        module = cst.Module(list(body))
+        module = cst.Module(list(step.body))
+        methods = {lifted for lifted, (_, kind) in step.lifted.items() if isinstance(kind, Function)}
         given_to = [call for call in usage.calls(module) if any(nodes.dotted(arg.value) == name for arg in call.args)]
         return any(nodes.dotted(found.value) == name for found in every(module, cst.Subscript)) or any(
-            isinstance(self.kind_of(call.func), Function) or nodes.code(call.func).endswith(".apply")
+            isinstance(self.kind_of(call.func), Function)
+            or nodes.dotted(call.func) in methods
+            or nodes.code(call.func).endswith(".apply")
             for call in given_to
         )
 

@@ -52,6 +52,7 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
         facts = self.script.functions[kind.name]
         if self.facts is not None and facts.method:
             self.facts.found_uses |= facts.uses
+            self.facts.found_sets |= facts.sets
         self.lost = {place: call for place, call in self.lost.items() if call is not node}
         bound: dict[str, Expr] = {}
         models: dict[str, str] = {}
@@ -75,10 +76,10 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
             args.append(arg.with_changes(value=layouts.first(value)))
         if args and len(args) < len(node.args):
             args[-1] = args[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
-        for parameter in facts.node.params.params:
-            if parameter.name.value not in bound and parameter.default is not None:
-                merge(facts.found_params, parameter.name.value, self.expr(parameter.default).kind)
-                facts.found_given[parameter.name.value] = False  # the default is one object for all calls
+        for name, default in facts.defaults.items():
+            if name not in bound:
+                merge(facts.found_params, name, self.expr(default).kind)
+                facts.found_given[name] = False  # the default is one object for all calls
         repeated = self.loops > 0 or self.nested or self.under_jit
         facts.found_calls.append(CallSite(self.scope, bound, dict(self.env.definitions), node, repeated, models))
         callers = self.script.callers.setdefault(kind.name, [])
@@ -119,7 +120,7 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
         its identity alone, and keeps what it has seen in it. The weights of its models are arguments."""
         cls = facts.qualname.rpartition(".")[0]
         methods = {name: one for name, one in self.script.functions.items() if name.rpartition(".")[0] == cls}
-        later = [one for name, one in methods.items() if not name.endswith(".__init__")]
+        later = [one for name, one in methods.items() if not self.sets_up(name)]
         changing = self.script.attributes_changed.union(*map(_changed, later))
         for attribute in sorted(_used_of_object(cls, methods, facts.qualname)):
             kind = self.script.attributes.get(cls, {}).get(f"self.{attribute}", UNKNOWN)
@@ -128,6 +129,21 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
                 raise Unsupported("MIG401", f"{text}: jit keeps its first value, unless it is an argument")
         if any(state.place.of_self and state.place.scope != self.scope.rpartition(".")[0] for state in facts.states):
             raise Unsupported("MIG401", f"{spelled(facts.qualname)}, called by a loss outside its class, has models")
+
+    def sets_up(self, method: str) -> bool:
+        """Whether a method only runs while its object is made: the constructor, and what that alone calls."""
+        waiting, seen = [method], set[str]()
+        while waiting:
+            name = waiting.pop()
+            if name in seen or self.script.is_constructor(name):
+                continue
+            seen.add(name)
+            callers = self.script.callers.get(name, [])
+            same = [one for one in callers if one.rpartition(".")[0] == name.rpartition(".")[0]]
+            if not callers or same != callers:
+                return False
+            waiting += callers
+        return True
 
     def construct_host(self, node: cst.Call, callee: Value, kind: HostClass) -> Value:
         """`Trainer(model, ...)`: the object takes the state of the models that it is given, and keeps it."""
@@ -139,7 +155,9 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
         made = self.user_call(node, callee, Function(name))
         for place, source in self.script.parameters_of.items():
             if place.scope == kind.cls and place.of_self:
-                model = self.script.parameters_of.get(source, source)
+                while source.scope.rpartition(".")[0] == kind.cls and source in self.script.parameters_of:
+                    source = self.script.parameters_of[source]  # a constructor hands it on to a base's
+                model = source
                 self.captured[model] = node
                 if self.facts is not None and self.passed_in(model) and self.trained_in(kind.cls, model):
                     self.facts.keeps.add(model)
@@ -273,7 +291,8 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
                 made.append(given[name].with_changes(**plain))
             else:
                 positional = False
-        return made
+        keywords = {name: value for name, value in state_of.items() if name not in order}
+        return nodes.extended([*made, *(arg for name, arg in given.items() if name not in order)], keywords)
 
     def returned_states(self, facts: FunctionFacts, call: cst.Call) -> list[Expr]:
         """The variables of this scope that take what a function returns of its state: none takes the state of a

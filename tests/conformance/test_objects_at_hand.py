@@ -116,6 +116,45 @@ other = Net()
 run(Sized(other, 3))
 losses += losses
 """,
+    "with methods between the gradients and the step": """
+class Slower(Agent):
+    def slow_down(self):
+        for group in self.optimizer.param_groups:
+            group["lr"] *= 0.9
+
+    def update(self, x, y):
+        self.optimizer.zero_grad()
+        loss = (self.net(x) - y).square().mean()
+        loss.backward()
+        self.slow_down()
+        self.optimizer.step()
+        return loss.item()
+
+
+other = Net()
+slower = Slower(other)
+for step in range(5):
+    losses.append(slower.update(x, y))
+""",
+    "given to functions by keyword alone": """
+def fit(*, network, optimizer, x, y, scale=1.0, scheduler=None):
+    network.train()
+    loss = (network(x) - y).square().mean() * scale
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    if scheduler is not None:
+        scheduler.step()
+    return loss.item()
+
+
+other = Net()
+adam = torch.optim.Adam(other.parameters(), 0.1)
+schedule = torch.optim.lr_scheduler.StepLR(adam, 2, 0.5)
+for step in range(3):
+    losses.append(fit(network=other, optimizer=adam, x=x, y=y, scheduler=schedule))
+    losses.append(fit(x=x, y=y, network=other, optimizer=adam, scale=3.0))
+""",
     "given to functions": """
 def fit(worker, x, y):
     worker.net.train()
@@ -164,8 +203,8 @@ def test_another_object_of_the_class_in_a_method_is_refused() -> None:
     assert any(one.startswith(("MIG404 other.net belongs", "MIG306 .state_dict() of other.net")) for one in found)
 
 
-def test_what_a_class_calls_of_its_base_is_refused() -> None:
-    text = HEAD + "class Own(Agent):\n    def __init__(self, net):\n        super().__init__(net)\n\n\n"
+def test_a_class_of_several_bases_is_refused() -> None:
+    text = HEAD + "class Named:\n    name = 'an agent'\n\n\nclass Own(Agent, Named):\n    pass\n\n\n"
     text += "Own(model).update(x, y)\n"
     assert any(found.startswith("MIG404 Own inherits from Agent, whose objects have models") for found in codes(text))
 
