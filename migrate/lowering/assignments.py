@@ -62,6 +62,9 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
             return public
         if len(targets) == 1 and isinstance(targets[0], cst.Subscript):
             return self.item_assignment(line, small, targets[0])
+        chain = self.chained(line, small)
+        if chain is not None:
+            return chain
         if all((self.torch_name(target) or "").startswith(SETTINGS) for target in targets):
             return []
         if self.collects_options(small) or self.names_classes(targets, small.value):

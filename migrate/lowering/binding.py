@@ -21,6 +21,7 @@ from migrate.kinds import (
 )
 from migrate.lowering.elements import part_kind
 from migrate.lowering.masked import MaskedSelections
+from migrate.lowering.other_names import VIEWS, may_be_seen, nothing_sees
 from migrate.lowering.scalars import Scalars
 from migrate.lowering.scope import NOWHERE
 from migrate.nodes import Expr
@@ -75,13 +76,13 @@ class Binding(Scalars, MaskedSelections):
                 for name, one in zip(names, values, strict=True):  # each name has its own
                     self.share([name.value], one.value)
                 return
-        if _may_be_seen(value):
+        if may_be_seen(value):
             self.env.shared |= {name for target in targets for name in usage.target_names(target)}
             self.env.shared |= {name for name in usage.loads(value) if isinstance(self.kind_of_name(name), Tensor)}
 
     def own(self, node: Expr) -> None:
         """Declines to change in place what a caller or another name may see, since rebinding would not reach it."""
-        if isinstance(node, cst.Name) and node.value in self.env.shared:
+        if isinstance(node, cst.Name) and node.value in self.env.shared and not nothing_sees(self, node.value):
             raise Unsupported("MIG303", f"{node.value} is changed in place, and may be seen under another name")
 
     def gives(self, node: Expr) -> bool:
@@ -101,11 +102,11 @@ class Binding(Scalars, MaskedSelections):
         name = self.torch_name(node.func)
         if name is not None:
             short = name.rpartition(".")[2]
-            return short not in _VIEWS and short not in _SHARES and not short.endswith("_")
+            return short not in VIEWS and short not in _SHARES and not short.endswith("_")
         if not isinstance(node.func, cst.Attribute):
             return False
         method = node.func.attr.value
-        if method in _VIEWS or method.endswith("_"):
+        if method in VIEWS or method.endswith("_"):
             return self.fresh(node.func.value)
         return f"Tensor.{method}" in RULES
 
@@ -224,29 +225,7 @@ def _followed(definition: Expr) -> Expr | None:
     return None if len(nodes.code(definition)) > _LONG else definition
 
 
-# Methods that give a view of the same memory in torch.
-_VIEWS = frozenset(
-    [
-        *("view", "reshape", "transpose", "permute", "squeeze", "unsqueeze", "expand", "expand_as", "view_as", "t"),
-        *("detach", "chunk", "split", "flatten", "contiguous", "narrow", "select", "swapaxes", "unbind", "diagonal"),
-        *("to", "float", "cpu", "cuda", "numpy"),  # no copy where nothing changes
-    ]
-)
-
 # Functions whose result may be the memory of their argument.
 _SHARES = frozenset(
     ["as_tensor", "asarray", "from_numpy", "frombuffer", "Variable", "atleast_1d", "atleast_2d", "real"]
 )
-
-
-def _may_be_seen(value: Expr) -> bool:
-    """Whether a value is, in torch, the memory of something that has a name already."""
-    if isinstance(value, cst.Name | cst.Attribute | cst.Subscript):
-        return True
-    if isinstance(value, cst.List | cst.Tuple | cst.Dict):
-        return any(_may_be_seen(element.value) for element in value.elements)
-    if isinstance(value, cst.IfExp):
-        return _may_be_seen(value.body) or _may_be_seen(value.orelse)
-    if isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute):
-        return value.func.attr.value in _VIEWS and _may_be_seen(value.func.value)
-    return False

@@ -7,6 +7,7 @@ import libcst as cst
 from migrate import nodes
 from migrate.diagnostics import Unsupported
 from migrate.kinds import (
+    Function,
     Model,
     Module,
     Plain,
@@ -67,6 +68,9 @@ class Calls(MethodCalls):
             base = self.asked_weight(func.value)
             return self.method_call(node, func, base)
         callee = self.expr(func)
+        filled = self.filled_layer(node, callee.kind) if isinstance(callee.kind, Function) else None
+        if filled is not None:
+            return filled
         return self.value_call(node, callee)
 
     def copied_module(self, node: cst.Call, value: Value) -> Value:

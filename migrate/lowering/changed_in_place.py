@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import libcst as cst
 
-from migrate import layouts, nodes, suites
+from migrate import layouts, nodes, suites, usage
 from migrate.diagnostics import Unsupported
 from migrate.kinds import Items, Number, Plain, Tensor, join
 from migrate.lowering.changed_buffers import ChangedBuffers
@@ -16,6 +17,7 @@ from migrate.lowering.optimizer_statements import OptimizerStatements
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
+from migrate.walking import every
 from migrate.weight_kinds import OptimizerGroups, Weight
 
 
@@ -51,8 +53,35 @@ class ChangedInPlace(Leaves, OptimizerStatements, ChangedBuffers):
         lowered = self.expr(target).node
         assert isinstance(lowered, cst.Subscript)
         place = lowered.with_changes(value=cst.Attribute(layouts.first(base), cst.Name("at")))
+        if self.may_have_an_axis_more(value, small.value):  # torch leaves out leading axes of one element
+            place = place.with_changes(slice=[_NEW_AXIS, *lowered.slice])
         made = nodes.call(cst.Attribute(place, cst.Name("set")), layouts.first(self.as_array(value)))
         return self.bound_again(line, target, made)
+
+    def may_have_an_axis_more(self, value: Value, written: Expr) -> bool:
+        """Whether a value that is set has the axes of the part, as far as they are known, and one of one element before
+        them: something that it is made of was given one (`x.reshape(1, -1)`)."""
+        if not isinstance(value.kind, Tensor) or value.kind.rank >= 0:
+            return False
+        body = self.unit.source.module if self.facts is None else self.facts.node.body
+        made_of = [written, *_made_of(body, usage.loads(written))]
+        return any(_adds_an_axis(call) for each in made_of for call in usage.calls(each))
+
+    def chained(self, line: cst.SimpleStatementLine, small: cst.Assign) -> list[Statement] | None:
+        """`x[i] = y = v`: y is v, then each part is set; None where no part of a tensor is set."""
+        targets = [target.target for target in small.targets]
+        parts = [each for each in targets if isinstance(each, cst.Subscript)]
+        if len(targets) == 1 or not any(isinstance(self.kind_of(part.value), Tensor) for part in parts):
+            return None
+        named = next((each for each in targets if isinstance(each, cst.Name)), None)
+        if named is None or any(named.value in usage.loads(each) for each in targets if each is not named):
+            named = nodes.name(self.unit.own("value"))
+        rest = [each for each in targets if nodes.dotted(each) != named.value]
+        made = [cst.Assign([nodes.target(named)], small.value), *(cst.Assign([nodes.target(t)], named) for t in rest)]
+        lines = [
+            cst.SimpleStatementLine([one], leading_lines=[] if n else line.leading_lines) for n, one in enumerate(made)
+        ]
+        return [lowered for each in lines for lowered in self.statement(each)]
 
     def refuse_frozen(self, target: Expr) -> None:
         """Declines a change of what a module keeps, in a method that Flax runs when the module is frozen."""
@@ -174,6 +203,29 @@ _OPERATORS = {
     "MultiplyAssign": ("*", "multiply"),
     "DivideAssign": ("/", "divide"),
 }
+
+
+_NEW_AXIS = cst.SubscriptElement(
+    cst.Index(cst.Name("None")), comma=cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+)
+
+
+def _made_of(body: cst.CSTNode, names: Sequence[str]) -> Iterator[Expr]:
+    """What names are bound to in a block, and the names in that, and so on."""
+    assigned = list(every(body, cst.Assign))
+    seen, pending = set[str](), set(names)
+    while pending:
+        seen |= pending
+        found = [each for each in assigned if pending & set(usage.stores(each))]
+        pending = {name for each in found for name in usage.loads(each.value)} - seen
+        yield from (each.value for each in found)
+
+
+def _adds_an_axis(call: cst.Call) -> bool:
+    """`x.reshape(1, -1)`, `x.unsqueeze(0)`."""
+    method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+    given = [nodes.literal(arg.value) for arg in call.args]
+    return (method in ("reshape", "view") and given[:1] == [1]) or (method == "unsqueeze" and given == [0])
 
 
 def _indices(target: cst.Subscript) -> list[Expr]:

@@ -41,6 +41,10 @@ class Functions(HostInitializers, HandedOver, Initialisation, UserCalls):
             self.script.functions[qualname].node = node
             self.env.kinds[node.name.value] = Function(qualname)
             return []  # what it does is in the constructors of the layers, or in the steps of optimizers
+        if is_module(self.scope) and self.fills_layers_alone(node):
+            self.script.functions.setdefault(qualname, FunctionFacts(node, qualname, self.scope)).node = node
+            self.env.kinds[node.name.value] = Function(qualname)
+            return []
         if qualname in self.script.host_functions:
             return [self.host_function(node)]
         if self.context == "setup" and self.only_applied(node):

@@ -14,14 +14,14 @@ from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
 from migrate.facts import ClassFacts
 from migrate.kinds import UNKNOWN, Function, Model, SelfModule
-from migrate.lowering.initializers import Initializers
+from migrate.lowering.filled_layers import FilledLayers
 from migrate.nodes import Expr, Statement
 from migrate.qualified import options
 from migrate.script import followed
 from migrate.walking import every
 
 
-class HostInitializers(Initializers):
+class HostInitializers(FilledLayers):
     """Initialisers of whole models."""
 
     def apply_initializer(self, node: cst.Call, kind: Model) -> list[Statement]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 
 import libcst as cst
 
@@ -22,12 +22,17 @@ IN_PLACE = {"normal_", "zero_", "fill_", "uniform_"}
 IN_ANY_CLASS = {"nn", "jnp", "jax", "key", "shape", "dtype"}  # what an initialiser may name in any class
 
 
-def initializers_of(scope: Arguments, function: cst.FunctionDef, layer: str) -> dict[str, Expr]:
+def initializers_of(
+    scope: Arguments, function: cst.FunctionDef, layer: str, given: Mapping[str, Expr] | None = None
+) -> dict[str, Expr]:
     """The initialisers that a function gives a layer of the torch class `layer`: torch weight -> Flax initialiser.
+    `given`: what its other parameters are.
 
     Raises Unsupported where the function does something that was not understood to a layer of that class.
     """
-    return _OfLayer(scope, _module(function), layer).block(suites.suite_of(function.body.body))
+    walk = _OfLayer(scope, _module(function), layer)
+    walk.values |= {name: nodes.parenthesized(value) for name, value in (given or {}).items()}
+    return walk.block(suites.suite_of(function.body.body))
 
 
 def initializers_in(scope: Arguments, function: cst.FunctionDef, facts: ClassFacts) -> dict[str, Expr]:

@@ -23,7 +23,7 @@ from migrate.kinds import (
 from migrate.layers.layer import Layer
 from migrate.layers.table import TABLE
 from migrate.lowering.arguments import argument_names, placed
-from migrate.lowering.initializing_functions import completed
+from migrate.lowering.initializing_functions import completed, outputs_first
 from migrate.lowering.layer_weights import smallest_input
 from migrate.lowering.precision import CASTING
 from migrate.lowering.user_modules import UserModules
@@ -115,6 +115,10 @@ class Layers(UserModules):
         facts = self.script.classes.get(self.cls)
         outside = self.initializers_outside(self.holder, layer) if self.holder else self.built_initializers(layer)
         asked = dict(facts.initializers.get(layer.torch, {}) if facts is not None else outside)
+        for weight in layer.weights:
+            if weight.torch in self.filling:
+                made = self.filling[weight.torch]
+                asked[weight.torch] = made if weight.moves else outputs_first(made)
         for weight in layer.weights:
             if weight.torch in asked and weight.initializer:
                 default = linen.initializer_default(weight.initializer, layer, call)

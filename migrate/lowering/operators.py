@@ -120,6 +120,8 @@ class Operators(Branches):
                 kind = replace(tensor, dtype="bool")
             elif any(isinstance(value.kind, Host) for value in values):
                 kind = Host("tensor")
+            elif any(value.kind == UNKNOWN for value in values):  # arrays of numpy's, perhaps
+                kind = UNKNOWN
         if len(values) > 2 and isinstance(kind, Tensor) and self.under_jit:
             raise stays(node, "a chain of comparisons")
         if any(isinstance(value.kind, Device) for value in values):

@@ -45,6 +45,10 @@ class Parts:
         """Lowers a call of a function of the user's."""
         raise NotImplementedError
 
+    def filled_layer(self, node: cst.Call, function: Function) -> Value | None:
+        """Lowers `layer_init(nn.Linear(4, 64))`, of a function that fills weights; None of other calls."""
+        raise NotImplementedError
+
     def suite(self, body: Sequence[cst.CSTNode], cyclic: bool = False) -> list[Statement]:
         """Lowers the statements of one block. `cyclic`: it is the body of a loop."""
         raise NotImplementedError

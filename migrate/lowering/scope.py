@@ -100,6 +100,7 @@ class Scope(Parts):
         self.changed_modes: set[Place] = set()  # models whose mode this scope sets
         self.conditions: list[Expr] = []  # of the branches around
         self.heads: list[Environment] = []  # what was known where each loop around starts a turn, innermost last
+        self.filling: dict[str, Expr] = {}  # initialisers that a function around it gives the layer that is made next
         self.making = ""  # the path of the module that is being constructed: "self.fc", "self.net.2"
         self.holder = ""  # the class whose constructor is given what is being made outside of any
         self.holding: cst.Call | None = None  # the call of that constructor, where what it is given is written in it

@@ -1,0 +1,149 @@
+"""Other names of a tensor that is changed in place: whether any of them is read before it is bound again."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Iterator, Sequence
+
+import libcst as cst
+
+from migrate import nodes, usage
+from migrate.kinds import Kind, Model, Number, Plain, Tensor
+from migrate.lowering.blocks import NextTurn
+from migrate.lowering.scope import Scope
+from migrate.nodes import Expr
+from migrate.walking import every
+
+# Methods that give a view of the same memory in torch.
+VIEWS = frozenset(
+    [
+        *("view", "reshape", "transpose", "permute", "squeeze", "unsqueeze", "expand", "expand_as", "view_as", "t"),
+        *("detach", "chunk", "split", "flatten", "contiguous", "narrow", "select", "swapaxes", "unbind", "diagonal"),
+        *("to", "float", "cpu", "cuda", "numpy"),  # no copy where nothing changes
+    ]
+)
+
+
+def may_be_seen(value: Expr) -> bool:
+    """Whether a value is, in torch, the memory of something that has a name already."""
+    if isinstance(value, cst.Name | cst.Attribute | cst.Subscript):
+        return True
+    if isinstance(value, cst.List | cst.Tuple | cst.Dict):
+        return any(may_be_seen(element.value) for element in value.elements)
+    if isinstance(value, cst.IfExp):
+        return may_be_seen(value.body) or may_be_seen(value.orelse)
+    if isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute):
+        return value.func.attr.value in VIEWS and may_be_seen(value.func.value)
+    return False
+
+
+def nothing_sees(scope: Scope, name: str) -> bool:
+    """Whether a variable alone shows a tensor from here on: its other names are bound again before they are read, and
+    nothing else keeps it."""
+    body = scope.unit.source.module if scope.facts is None else scope.facts.node.body
+    if scope.region is not None or scope.context in ("forward", "setup") or any(every(body, (cst.Try, cst.Global))):
+        return False
+    others = _names(scope, body, name)
+    if others is None:
+        return False
+    inner = set(usage.loads(every(body, (cst.FunctionDef, cst.Lambda))))
+    given = set(scope.facts.parameter_names) if scope.facts is not None else set()
+    return not others & (inner | given) and not any(_read(scope.following, other) for other in others - {name})
+
+
+def _names(scope: Scope, body: cst.CSTNode, name: str) -> set[str] | None:
+    """All names that may show the memory of a tensor, its own among them; None where something else may."""
+    links = list(_links(every(body, cst.Assign)))
+    found, before = {name}, 0
+    while len(found) > before:
+        before = len(found)
+        for target, value in links:
+            shown = _shown(value)
+            bound = set(usage.target_names(target))
+            if not found & (shown | bound) or not may_be_seen(value):
+                continue
+            if not isinstance(target, cst.Name):
+                root = nodes.root(target)
+                kind = scope.kind_of_name(root.value) if isinstance(root, cst.Name) else None
+                if isinstance(target, cst.Subscript) and isinstance(kind, Tensor):
+                    continue  # its values are copied
+                return None
+            found |= {each for each in shown if not isinstance(scope.kind_of_name(each), Number | Plain)} | bound
+    kept = every(body, (cst.AnnAssign, cst.Yield, cst.ListComp, cst.GeneratorExp, cst.DictComp, cst.SetComp))
+    if any(found & set(usage.loads(each)) for each in kept):
+        return None
+    if any(found & _shown(loop.iter) for loop in every(body, cst.For)):
+        return None
+    for call in every(body, cst.Call):
+        if any(found & _shown(arg.value) for arg in call.args) and not _only_reads(scope, call):
+            return None
+    return found
+
+
+def _links(assignments: Iterator[cst.Assign]) -> Iterator[tuple[cst.CSTNode, Expr]]:
+    """Targets with what they are bound to, those of tuples apart."""
+    for each in assignments:
+        for target in each.targets:
+            yield from _pairs(target.target, each.value)
+
+
+def _pairs(target: cst.BaseExpression, value: Expr) -> Iterator[tuple[cst.CSTNode, Expr]]:
+    if isinstance(target, cst.Tuple) and isinstance(value, cst.Tuple) and len(target.elements) == len(value.elements):
+        for one, other in zip(target.elements, value.elements, strict=True):
+            yield from _pairs(one.value, other.value)
+    else:
+        yield target, value
+
+
+def _shown(value: Expr) -> set[str]:
+    """The names of which a value is the memory, or a part of it."""
+    if isinstance(value, cst.Name):
+        return {value.value}
+    if isinstance(value, cst.Attribute | cst.Subscript):
+        return _shown(value.value)
+    if isinstance(value, cst.List | cst.Tuple | cst.Dict | cst.Set):
+        return {name for element in value.elements for name in _shown(element.value)}
+    if isinstance(value, cst.IfExp):
+        return _shown(value.body) | _shown(value.orelse)
+    if isinstance(value, cst.BooleanOperation):
+        return _shown(value.left) | _shown(value.right)
+    if isinstance(value, cst.NamedExpr):
+        return {*usage.loads(value), *usage.stores(cst.SimpleStatementLine([cst.Expr(value)]))}
+    if isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute) and value.func.attr.value in VIEWS:
+        return _shown(value.func.value)
+    return set()
+
+
+def _only_reads(scope: Scope, call: cst.Call) -> bool:
+    """Whether what is called surely keeps nothing that it is given: torch, numpy, a model, Python itself."""
+    root = nodes.root(call.func)
+    name = root.value if isinstance(root, cst.Name) else ""
+    kind: Kind = scope.kind_of(call.func.value) if isinstance(call.func, cst.Attribute) else scope.kind_of(call.func)
+    known = scope.torch_name(call.func) is not None or name in ("np", "numpy", "math")
+    return known or isinstance(kind, Tensor | Model) or (isinstance(call.func, cst.Name) and hasattr(builtins, name))
+
+
+def _read(following: Sequence[Sequence[cst.CSTNode]], name: str) -> bool:
+    """Whether the value that a name has now may be read by what follows."""
+    left = False  # whether a `break` or `continue` may have skipped some of it
+    for statements in following:
+        for each in statements:
+            access = usage.first_access([each], name)
+            if access == "load":
+                return True
+            if access == "store" and not left and not isinstance(statements, NextTurn):
+                return False
+            if access == "store":
+                break
+            left |= _leaves(each)
+        left &= not isinstance(statements, NextTurn)
+    return False
+
+
+def _leaves(statement: cst.CSTNode) -> bool:
+    """Whether a statement may end the turn of a loop around it."""
+    inner = {id(node) for loop in every(statement, (cst.For, cst.While)) for node in every(loop, _LEAVING)}
+    return any(id(node) not in inner for node in every(statement, _LEAVING))
+
+
+_LEAVING = (cst.Break, cst.Continue)

@@ -1,0 +1,76 @@
+"""Tensors that are changed in place and had other names, which are bound again before anything reads them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.conformance import rewritten
+
+HEAD = "import torch\n\nstore = torch.zeros(2, 3)\nout = []\nkept = []\n"
+
+
+def turns(*lines: str) -> str:
+    return HEAD + "for turn in range(3):\n" + "".join(f"    {line}\n" for line in lines)
+
+
+EQUAL = {
+    "views made anew in each turn": turns(
+        "for step in range(2):",
+        "    store[step] = torch.arange(3.0) + turn + step",
+        "flat = store.view(-1)",
+        "other = flat[1:]",
+        "out.append(float(flat.sum() + other.sum()))",
+    ),
+    "one name after the other": turns(
+        "store[0] = store[1] + turn", "store[1] += 1", "flat = store.reshape(-1)", "out.append(float(flat.sum()))"
+    ),
+    "two targets": turns(
+        "last = 0.0",
+        "for step in reversed(range(2)):",
+        "    store[step] = last = torch.ones(3) * turn + 0.5 * last",
+        "out.append(float(store.sum() + last.sum()))",
+    ),
+    "two parts at once": HEAD + "store[0] = store[1] = torch.arange(3.0)\nout.append(float(store.sum()))\n",
+    "a name in an index": HEAD + "i = 0\nstore[i] = i = torch.tensor(1)\nout.append(float(store.sum() + i))\n",
+    "a value with an axis more": turns(
+        "row = torch.ones(3).reshape(1, -1)",
+        "if turn > 1:",
+        "    row = torch.zeros(3)",
+        "store[turn % 2] = row + turn",
+        "out.append(float(store[0].sum()))",
+    ),
+}
+REFUSED = {
+    "read at the start of a turn that follows another way": turns(
+        "if turn: out.append(float(flat.sum()))",
+        "if turn != 1: flat = store.view(-1)",
+        "store[0] = torch.ones(3) * turn",
+    ),
+    "read in the next turn": turns(
+        "store[0] = torch.ones(3) * turn", "if turn: out.append(float(flat.sum()))", "flat = store.view(-1)"
+    ),
+    "read where a turn ends early": turns(
+        "if turn: out.append(float(flat.sum()))",
+        "store[0] = torch.ones(3) * turn",
+        "if turn == 1: continue",
+        "flat = store.view(-1)",
+    ),
+    "kept in a list": turns("store[0] = torch.ones(3) * turn", "flat = store.view(-1)", "kept.append(flat)"),
+    "read by a function": "import torch\n\nout = []\n\n\ndef show():\n    out.append(float(flat.sum()))\n\n\n"
+    + turns("store[0] = torch.ones(3) * turn", "if turn: show()", "flat = store.view(-1)").removeprefix("import torch"),
+    "given to an object": turns("store[0] = torch.ones(3)", "flat = store.view(-1)", "kept.__iadd__([flat])"),
+}
+
+
+@pytest.mark.parametrize("name", EQUAL)
+def test_what_nothing_else_sees_is_changed(name: str) -> None:
+    made = rewritten.clean(EQUAL[name])
+    theirs, ours = rewritten.executed(EQUAL[name]), rewritten.executed(made.text)
+    np.testing.assert_allclose(ours["out"], theirs["out"], rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_another_name_sees_is_refused(name: str) -> None:
+    found = rewritten.fresh(REFUSED[name]).report.diagnostics
+    assert "MIG303" in {one.code for one in found}
