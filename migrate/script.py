@@ -58,6 +58,7 @@ class Script:
         default_factory=set
     )  # scopes, and lists or dicts of parameters that they do more with
     followed: set[tuple[str, str]] = field(default_factory=set)  # scopes, and names that only sort names of weights
+    mixed_rows: set[tuple[str, str]] = field(default_factory=set)  # scopes, and lists of layers that move channels
     optimizers: dict[Place, tuple[Place, ...]] = field(default_factory=dict)  # -> the models that they train
     # scope and name of what no optimizer can train, since nothing here knows it as a model
     foreign_models: set[tuple[str, str]] = field(default_factory=set)

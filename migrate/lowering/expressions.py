@@ -56,6 +56,7 @@ from migrate.lowering.elements import (
     refuse_elements,
 )
 from migrate.lowering.imports import Imports
+from migrate.lowering.mixed_rows import MixedRows
 from migrate.lowering.named_parameters import NamedParameters
 from migrate.lowering.objects_at_hand import surely_held
 from migrate.lowering.scope import HOST_CONTEXTS
@@ -94,7 +95,7 @@ _FIELDS = {
 _OF_DICTS = ("keys", "values", "items", "get")
 
 
-class Expressions(AnyWeights, Submodules, Accelerated, Cropping, NamedParameters, TiedLayers, Imports):
+class Expressions(AnyWeights, Submodules, Accelerated, Cropping, NamedParameters, TiedLayers, MixedRows, Imports):
     """Expressions, by their type."""
 
     def expr(self, node: Expr) -> Value:
@@ -104,6 +105,7 @@ class Expressions(AnyWeights, Submodules, Accelerated, Cropping, NamedParameters
             value = handler(node)
             if isinstance(value.kind, Host) and self.uses_torch(value.node):
                 value = replace(value, node=kept(value.node))  # data loading stays torch
+            value = self.moving_itself(value) if node in self.unit.moving else value
             return self._parenthesized(node, value)
         if isinstance(node, _NUMBERS):
             return Value(node, Number())

@@ -157,6 +157,7 @@ class ModuleLists(LoopsWrittenOut):
     def moving_once(self, value: Expr, made: Expr) -> tuple[Expr, Passage]:
         """`[*convolutions, nn.Flatten(), nn.Linear(n, 10)]`: the function between layers that want their channels in
         different places moves them itself, so that the layers keep their numbers. Returns the list, and its passage."""
+        self.note_mixed(value)
         elements = value.elements if isinstance(value, cst.List) else []
         if not isinstance(made, cst.List) or len(made.elements) != len(elements):
             raise Unsupported("MIG201", f"{nodes.code(value)} {_MIXED}")

@@ -37,6 +37,10 @@ class Parts:
         """Remembers a layer that has a form of its own for inputs whose channels are not last already."""
         raise NotImplementedError
 
+    def note_mixed(self, row: Expr) -> None:
+        """Remembers a list of layers that want their channels in different places, while it grows."""
+        raise NotImplementedError
+
     def loaded_model(self, target: Expr, value: Expr) -> list[Statement] | None:
         """Lowers `model = torch.load(path)` of a model that was saved as a whole; None for other assignments."""
         raise NotImplementedError

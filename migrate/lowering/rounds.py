@@ -334,7 +334,7 @@ def _fingerprint(script: Script, written: frozenset[int]) -> str:
         repr(sorted((name, sorted(given)) for name, given in script.made_with.items())),
         repr(sorted((name, sorted(files)) for name, files in script.maker_files.items())),
         repr(sorted(script.module_keys)),
-        repr((sorted(script.listed), sorted(script.followed), sorted(script.selves))),
+        repr((sorted(script.listed), sorted(script.followed), sorted(script.mixed_rows), sorted(script.selves))),
         repr(sorted(script.module_seeds)),
         repr(sorted((file, sorted(names)) for file, names in script.gone.items())),
         repr(script.finals) if script.gone else "",

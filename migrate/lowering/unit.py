@@ -15,7 +15,7 @@ from migrate.borrowed import Borrowed
 from migrate.diagnostics import Diagnostic, Unsupported
 from migrate.imports import Written
 from migrate.kinds import UNKNOWN, Kind, Model, Never, Place, join
-from migrate.nodes import Statement
+from migrate.nodes import Expr, Statement
 from migrate.script import Script
 from migrate.snippet_files import with_needs
 from migrate.source import SourceFile
@@ -136,6 +136,7 @@ class Unit:
     refused_reads: set[str] = field(default_factory=set)  # names that they read
     plain: dict[Statement, Statement] = field(default_factory=dict)  # statements in plain terms; kept between rounds
     apart: dict[Statement, list[Statement]] = field(default_factory=dict)  # the same, of what becomes several
+    moving: set[Expr] = field(default_factory=set)  # parts of lists of layers that move their channels themselves
     pieces: dict[Statement, Statement] = field(default_factory=dict)  # parts of a line -> the line
     # containers and loops whose parts have names -> what stands for them and those after them; kept between rounds
     whole: dict[tuple[Statement | str, ...], list[Statement]] = field(default_factory=dict)

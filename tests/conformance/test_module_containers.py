@@ -265,7 +265,41 @@ STAGES = """class M(nn.Module):
     def forward(self, x):
         return self.head(self.stage3(self.stage2(x)))
 """
+MIXED_ROWS = """class Block(nn.Sequential):
+    def __init__(self, c_in, c_out):
+        super().__init__(nn.Conv2d(c_in, c_out, 3, padding=1, bias=False), nn.BatchNorm2d(c_out), nn.ReLU6())
+
+
+class Residual(nn.Module):
+    def __init__(self, width, expand, norm=None):
+        super().__init__()
+        norm = norm or nn.BatchNorm2d
+        layers = []
+        if expand != 1:
+            layers.append(Block(width, width * expand))
+        layers += [nn.Conv2d(width * expand, width, 1), nn.ReLU()]
+        layers.extend([norm(width)])
+        self.conv = nn.Sequential(*layers)
+
+    def forward(self, x):
+        return x + self.conv(x)
+
+
+class M(nn.Module):
+    def __init__(self, expands=(1, 2)):
+        super().__init__()
+        row = [Block(3, 4)]
+        for expand in expands:
+            row.append(Residual(4, expand))
+        row.append(nn.MaxPool2d(2))
+        self.row = nn.Sequential(*row)
+        self.head = nn.Linear(4, 5)
+
+    def forward(self, x):
+        return self.head(self.row(x).mean([2, 3]))
+"""
 FORMS = {
+    "lists of layers that want their channels in different places": (MIXED_ROWS, Sample("M()", (2, 3, 6, 6))),
     "stages by the items of arguments whose lengths are insisted on": (STAGES, Sample("M((2, 3), (5, 7, 6))", (3, 4))),
     "layers that replace those of a base, and a row of layers twice": (REPLACED, Sample("M()", (3, 4))),
     "rows of layers with names": (NAMED_ROWS, Sample("M()", (3, 4))),
