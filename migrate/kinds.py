@@ -442,8 +442,7 @@ def join(a: Kind, b: Kind) -> Kind:
     if isinstance(a, Module) and isinstance(b, Module):
         options = a.options + tuple(option for option in b.options if option not in a.options)
         return Module(options)
-    making = [isinstance(kind, Makers | ModuleClass) for kind in (a, b)]
-    if any(making) and all(known or isinstance(kind, Function) for known, kind in zip(making, (a, b), strict=True)):
+    if all(isinstance(kind, Makers | ModuleClass | Function) for kind in (a, b)):
         left, right = (kind.options if isinstance(kind, Makers) else (kind,) for kind in (a, b))
         return Makers(left + tuple(option for option in right if option not in left))
     if isinstance(a, Operation) and isinstance(b, Operation):

@@ -8,14 +8,14 @@ from dataclasses import replace
 import libcst as cst
 
 from migrate import layouts, nodes, suites, usage
-from migrate.constructed import ChoiceNode, LayerNode, ListNode, Node, Passage
+from migrate.constructed import ChoiceNode, ClassNode, LayerNode, ListNode, Node, Passage
 from migrate.diagnostics import Unsupported
 from migrate.facts import ClassFacts
 from migrate.kinds import Items, Kind, Module, Never, SelfModule, Tied, join
 from migrate.lowering.elements import element_kind, only_option
 from migrate.lowering.given_parts import own_given
 from migrate.lowering.layer_weights import LayerWeights
-from migrate.lowering.module_lists import ModuleLists, bare_lambda, taking_last
+from migrate.lowering.module_lists import ModuleLists, bare_lambda, list_in_lines, taking_last
 from migrate.lowering.module_weights import without_bias
 from migrate.lowering.named_weights import NamedWeights
 from migrate.lowering.parameter_lists import PARAMETERS, ParameterLists
@@ -89,7 +89,8 @@ class Attributes(NamedWeights, ParameterLists, ModuleLists, LayerWeights, Shared
         name = target.attr.value
         if name in facts.sown:
             return []
-        lowered = self.beside_last(facts.children.get(name), lowered)
+        known = facts.children.get(name)
+        lowered = beside_blocks(known, self.beside_last(known, lowered))
         kind = lowered.kind
         if isinstance(kind, Tied):
             self.note_attribute(facts, name, kind)
@@ -249,6 +250,26 @@ class Attributes(NamedWeights, ParameterLists, ModuleLists, LayerWeights, Shared
         if not isinstance(added, Module):
             raise Unsupported("MIG201", f"{nodes.code(node)}: not known to be a module")
         return Items(None, join(kind.joined(), added), "modules")
+
+
+def beside_blocks(known: Node | None, value: Value) -> Value:
+    """Layers in a row that want channels last, where the attribute may also be a module of the script's own, which has
+    them first: they move them themselves."""
+    others = known.children if isinstance(known, ChoiceNode) else ()
+    options = value.kind.options if isinstance(value.kind, Module) else ()
+    row = options[0] if len(options) == 1 else None
+    if not any(isinstance(other, ClassNode) for other in others) or not isinstance(row, ListNode):
+        return value
+    made = value.node.args[0] if isinstance(value.node, cst.Call) and value.node.args else None
+    if made is None or not isinstance(made.value, cst.List):
+        return value
+    if row.dynamic or (row.passage.entry, row.passage.exit) != ("last", "last"):
+        return value
+    x, rank = nodes.name("x"), row.passage.rank
+    moves = [nodes.expression("lambda x: {x}", x=move(x, rank)) for move in (linen.channels_last, linen.channels_first)]
+    layers = [moves[0], *(element.value for element in made.value.elements), moves[1]]
+    tree = replace(row, children=(LayerNode(""), *row.children, LayerNode("")), passage=Passage())
+    return Value(value.node.with_deep_changes(made, value=list_in_lines(layers)), Module((tree,)))
 
 
 def grows_later(facts: ClassFacts, name: str) -> bool:

@@ -13,7 +13,7 @@ import libcst as cst
 from migrate import nodes, usage
 from migrate.diagnostics import Unsupported
 from migrate.facts import FunctionFacts
-from migrate.kinds import Items, Kind, Model, ModuleClass, Place, ProjectModule
+from migrate.kinds import Function, Items, Kind, Makers, Model, ModuleClass, Place, ProjectModule
 from migrate.lowering.scope import HOST_CONTEXTS, Scope
 from migrate.lowering.unit import Environment
 from migrate.qualified import either, is_chosen, options, spelled, spelled_options
@@ -103,6 +103,37 @@ class ChosenModels(Scope):
         if any(isinstance(kind, ModuleClass) for kind in known.values()):
             told = f"{nodes.code(written)} may make a model, of a class that is told as the script runs"
             raise Unsupported("MIG201", told)
+
+    def named_makers(self, node: cst.Call) -> Makers | None:
+        """`resnet.__dict__[args.arch]()`: the classes of models in that file, and its functions that return a model, as
+        far as they can be called like this. None for other calls, and where nothing there can make a model."""
+        file = self.looked_up_in(node.func)
+        if file is None or self.context not in HOST_CONTEXTS:
+            return None
+        known = {**self.script.finals.get(file, {}), **(self.env.kinds if file == self.unit.scope else {})}
+        makers = [kind for kind in known.values() if self.makes_model(kind) and self.can_be_called(kind, node)]
+        return Makers(tuple(dict.fromkeys(makers))) if makers else None
+
+    def makes_model(self, kind: Kind) -> bool:
+        """Whether it is a class of models, or a function that returns one."""
+        if isinstance(kind, Function):
+            return isinstance(self.script.functions[kind.name].result, Model)
+        return isinstance(kind, ModuleClass)
+
+    def can_be_called(self, kind: Kind, node: cst.Call) -> bool:
+        """Whether a class or a function takes as many arguments, under such names, as a call has."""
+        method = isinstance(kind, ModuleClass)
+        facts = self.script.functions.get(f"{kind.cls}.__init__" if method else getattr(kind, "name", ""))
+        if facts is None or any(arg.star for arg in node.args):
+            return False
+        taken = facts.node.params
+        names = [p.name.value for p in (*taken.params[method:], *taken.kwonly_params)]
+        needed = [p.name.value for p in (*taken.params[method:], *taken.kwonly_params) if p.default is None]
+        placed = [name for name, arg in zip(names, node.args, strict=False) if arg.keyword is None]
+        given = {*placed, *(arg.keyword.value for arg in node.args if arg.keyword is not None)}
+        open_ended = taken.star_kwarg is not None or isinstance(taken.star_arg, cst.Param)
+        fits = given <= set(names) and len(given) == len(node.args)
+        return set(needed) <= given and (fits or open_ended)
 
     def looked_up_in(self, node: cst.BaseExpression) -> str | None:
         """The file of which an expression takes something by a name that is told as the script runs."""

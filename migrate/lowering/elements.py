@@ -53,7 +53,8 @@ def dict_kind(values: Sequence[Kind]) -> Kind:
         each = Items(tuple(values)).joined()
         return Plain("dict") if each is UNKNOWN else Items(None, each, DICT)
     making = Items(tuple(values)).joined()
-    if isinstance(making, ModuleClass | Makers):
+    parts = making.items or () if isinstance(making, Items) else (making,)
+    if any(isinstance(part, ModuleClass | Makers) for part in parts):  # `{"resnet18": [resnet18, 512], ...}` as well
         return Items(None, making, DICT)
     if len(values) == 1 and isinstance(values[0], Module):
         return Items(None, values[0], DICT)

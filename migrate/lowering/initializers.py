@@ -39,6 +39,7 @@ class Initializers(Arguments):
         if path.startswith("self.") and own is not None:
             self.initialize_tree(facts, own, switch=switch)
         elif isinstance(named, Function) and named.name in self.script.functions:
+            self.script.initialisers.add(named.name)
             self.initialize_tree(facts, self.script.functions[named.name].node, named.name, switch=switch)
         else:
             raise Unsupported("MIG204", f"apply({path})")

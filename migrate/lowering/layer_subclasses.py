@@ -18,6 +18,7 @@ from migrate.facts import ClassFacts
 from migrate.kinds import Model, Module
 from migrate.layers.layer import Layer, Layout
 from migrate.layers.table import TABLE
+from migrate.lowering.copied_snippets import with_snippets
 from migrate.lowering.setup import Setup
 from migrate.nodes import Expr
 from migrate.qualified import inside
@@ -35,7 +36,7 @@ class LayerSubclasses(Setup):
             raise Unsupported("MIG201", f"{node.name.value} inherits from {nodes.code(node.bases[0].value)}")
         name = inside(self.unit.scope, node.name.value)
         self.script.classes.setdefault(name, ClassFacts(name, node)).extends = layer.torch
-        return self.with_snippets(base, layer.snippets)
+        return with_snippets(self, base, layer.snippets)
 
     def construct_extended(self, node: cst.Call, callee: Value, facts: ClassFacts) -> Value:
         """`LayerNorm(width)`: the arguments of the Flax layer, given to the user's class."""
@@ -45,7 +46,7 @@ class LayerSubclasses(Setup):
         assert isinstance(option, LayerNode)
         base = flax_class_of(TABLE[facts.extends])
         if base is None or nodes.code(made.node.func) != nodes.code(
-            self.with_snippets(base, TABLE[facts.extends].snippets)
+            with_snippets(self, base, TABLE[facts.extends].snippets)
         ):
             raise Unsupported(
                 "MIG203", f"{nodes.code(node)}: with these arguments {facts.extends} is another layer in Flax"

@@ -17,12 +17,12 @@ from migrate.kinds import (
     Module,
     Never,
     Packed,
-    TorchName,
     join,
 )
 from migrate.layers.layer import Layer
 from migrate.layers.table import TABLE
 from migrate.lowering.arguments import argument_names, placed
+from migrate.lowering.copied_snippets import with_snippets
 from migrate.lowering.initializing_functions import completed, outputs_first
 from migrate.lowering.layer_weights import smallest_input
 from migrate.lowering.precision import CASTING
@@ -30,7 +30,6 @@ from migrate.lowering.user_modules import UserModules
 from migrate.nodes import Expr
 from migrate.rules.rule import Call, Parameter, Value
 from migrate.script import layers_in
-from migrate.snippet_files import with_needs
 from migrate.targets import linen
 from migrate.targets.weights import lengths, torch_lengths, wrapped_layer
 
@@ -90,7 +89,7 @@ class Layers(UserModules):
             value = self.in_precision(value)
         if told in usage.loads(value.node):
             value = replace(value, node=nodes.expression(f"Lazy(lambda {told}: {{made}})", made=value.node))
-        return Value(self.with_snippets(value.node, layer.snippets), value.kind)
+        return Value(with_snippets(self, value.node, layer.snippets), value.kind)
 
     def refuse_initial(self, layer: Layer, call: Call) -> None:
         """Declines initial values for a weight that is computed: whether they have an effect goes by torch's form."""
@@ -155,19 +154,6 @@ class Layers(UserModules):
                 reason = "of a pattern, whose copies are used"
                 facts.buffers |= {f"{name}.{weight.torch}": reason for weight in node.weights}
 
-    def with_snippets(self, node: Expr, names: Sequence[str]) -> Expr:
-        """A constructor that uses snippets, which get another name where the script uses theirs for something else."""
-        given: dict[str, Expr] = {}
-        for name in with_needs(tuple(name for name in names if name in usage.loads(node))):
-            clashes = name in self.unit.taken and not isinstance(self.env.lookup(name), TorchName)
-            other = f"Torch{name}" if name[0].isupper() else f"torch_{name}"
-            self.unit.snippets[other if clashes else name] = name
-            if clashes and usage.loads(node).count(name) > 1:
-                raise Unsupported("MIG302", f"the output needs a function called {name}, a name that the script uses")
-            if clashes:
-                given[name] = nodes.name(other)
-        return nodes.substituted(node, given) if given else node
-
     def functional_layer(self, name: str, node: cst.Call) -> Value:
         """Pooling functions: the same entry as their layers, called at once."""
         layer = TABLE[FUNCTIONAL_LAYERS[name]]
@@ -177,7 +163,7 @@ class Layers(UserModules):
         assert isinstance(made.kind, Module) and isinstance(made.node, cst.Call)
         entered = layouts.enter(self.as_array(call.value("input")), made.kind)
         function, *arguments = made.node.args  # partial(function, ...)
-        made_by = self.with_snippets(function.value, layer.snippets)
+        made_by = with_snippets(self, function.value, layer.snippets)
         result = cst.Call(made_by, [cst.Arg(entered.node), *arguments])
         return layouts.leave(made.kind, result, entered)
 

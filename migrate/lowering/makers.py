@@ -17,6 +17,7 @@ from migrate.facts import merge
 from migrate.kinds import UNKNOWN, Function, Kind, Makers, Model, Module, ModuleClass, Never, TorchName, join
 from migrate.layers.table import TABLE
 from migrate.lowering.arguments import argument_names
+from migrate.lowering.copied_snippets import with_snippets
 from migrate.lowering.layers import Layers
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.nodes import Expr, Statement
@@ -44,7 +45,7 @@ class MakerValues(Layers):
         asked = {weight: nodes.name(keyword) for weight, keyword in initial.items()}
         made = linen.construct(layer, call, asked)
         code = nodes.code(made.node).replace("self.training", "training")
-        node = self.with_snippets(cst.parse_expression(code), layer.snippets)
+        node = with_snippets(self, cst.parse_expression(code), layer.snippets)
         written = [
             p.name if p.default is None else f"{p.name}={nodes.code(p.default)}"
             for p in linen.layer_signature(layer)
@@ -140,6 +141,12 @@ class MakerValues(Layers):
         if not isinstance(result, Module):
             raise Unsupported("MIG201", f"{nodes.code(node.func)} makes a model here, of a class that is not known")
         return Value(node.with_changes(func=callee.node, args=args), result)
+
+    def is_making(self, kind: Makers) -> bool:
+        """Whether a value that may be several things makes modules: functions alone may do anything."""
+        functions = [option for option in kind.options if isinstance(option, Function)]
+        results = [self.script.functions[function.name].result for function in functions]
+        return len(functions) < len(kind.options) or any(isinstance(each, Model | Module | Never) for each in results)
 
     def made_initial(self, name: str) -> dict[str, Expr]:
         """The initialisers that are asked for a torch layer made by a value, by the keywords of its function."""

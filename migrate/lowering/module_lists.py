@@ -8,12 +8,14 @@ from dataclasses import replace
 import libcst as cst
 
 from migrate import nodes
-from migrate.constructed import ChoiceNode, LayerNode, ListNode, Node, Passage, passage_of
+from migrate.constructed import ChoiceNode, ClassNode, LayerNode, ListNode, Node, Passage, passage_of
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Items, Module, Never
+from migrate.kinds import Items, Module, ModuleClass, Never
+from migrate.lowering.copied_snippets import with_snippets
 from migrate.lowering.elements import element_kind, is_function
 from migrate.lowering.loops_written_out import LoopsWrittenOut
 from migrate.nodes import Expr
+from migrate.qualified import spelled
 from migrate.rules.rule import Value
 from migrate.script import classes_in
 from migrate.targets import linen
@@ -148,11 +150,22 @@ class ModuleLists(LoopsWrittenOut):
         else:
             tree = ListNode(joined.options, infix, dynamic=True, passage=passage)
         if infix == "/layers_":
+            blocks = self.blocks_among(joined.options)
             if "mixed" in (passage.entry, passage.exit):
-                node, passage = self.moving_once(value, node)
+                node, passage = (node, passage_of(_layers(joined))) if blocks else self.moving_once(value, node)
                 tree = replace(tree, passage=passage)
-            node = self.sequential(nodes.bare(node) if isinstance(node, cst.ListComp | cst.Name) else node)
+            node = self.sequential(nodes.bare(node) if isinstance(node, cst.ListComp | cst.Name) else node, blocks)
         return Value(node, Module((tree,)))
+
+    def blocks_among(self, options: Sequence[Node]) -> list[Expr]:
+        """The classes of the script's own among layers that want channels last and elementwise ones; empty where there
+        are no such layers, or anything else beside them."""
+        classes = [one for one in options if isinstance(one, ClassNode)]
+        layers = [one.passage for one in options if not isinstance(one, ClassNode)]
+        alike = all(one.entry == one.exit and one.entry in ("any", "last") for one in layers)
+        names: list[Expr] = [nodes.name(spelled(one.cls)) for one in classes]
+        known = all(self.kind_of(name) == ModuleClass(one.cls) for name, one in zip(names, classes, strict=True))
+        return names if alike and known and any(one.entry == "last" for one in layers) else []
 
     def moving_once(self, value: Expr, made: Expr) -> tuple[Expr, Passage]:
         """`[*convolutions, nn.Flatten(), nn.Linear(n, 10)]`: the function between layers that want their channels in
@@ -183,11 +196,16 @@ class ModuleLists(LoopsWrittenOut):
             row.append(element)
         return made.with_changes(elements=row), Passage(entry, layout, first_rank or rank)
 
-    def sequential(self, layers: Expr) -> Expr:
-        """`nn.Sequential(layers)`, of a tuple where a function makes whole models of it."""
-        made = nodes.call("nn.Sequential", layers)
+    def sequential(self, layers: Expr, blocks: Sequence[Expr] = ()) -> Expr:
+        """`nn.Sequential(layers)`, of a tuple where a function makes whole models of it. `blocks`: the classes among
+        them that have channels first."""
+        made: Expr = nodes.call("nn.Sequential", layers)
         whole = self.facts is not None and self.facts.makes_models
-        return hashable(made) if whole or self.holder else made
+        made = hashable(made) if whole or self.holder else made
+        if not blocks or not isinstance(made, cst.Call):
+            return made
+        snippet = "SequentialWithBlocks"
+        return with_snippets(self, nodes.call(snippet, made.args[0].value, blocks=nodes.tuple_of(blocks)), [snippet])
 
     def not_given(self, kind: Module) -> None:
         """Modules in a row: what one of them takes may be what the one before it was given itself."""
@@ -234,6 +252,10 @@ class ModuleLists(LoopsWrittenOut):
         return Value(
             lowered.node, Module((ListNode((child,) * len(entries), "_", keys=tuple(key for key, _ in entries)),))
         )
+
+
+def _layers(kind: Module) -> tuple[Node, ...]:
+    return tuple(one for one in kind.options if not isinstance(one, ClassNode))
 
 
 def taking_last(function: Expr, rank: int) -> cst.Call:

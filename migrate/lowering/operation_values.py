@@ -13,6 +13,7 @@ from migrate import nodes
 from migrate.diagnostics import Unsupported
 from migrate.kinds import Kind, Never, Operation, Tensor, TorchName, join
 from migrate.lowering.arguments import argument_names, placed
+from migrate.lowering.copied_snippets import with_snippets
 from migrate.lowering.layers import Layers
 from migrate.nodes import Expr
 from migrate.rules.catalogue import RULES
@@ -41,7 +42,7 @@ class OperationValues(Layers):
         snippets: list[str] = []
         defaults = {parameter.name: parameter.default for parameter in rule.parameters}
         made = rule.function(Call(name, bound, (), defaults, None, snippets.append))
-        node = self.with_snippets(made.node if isinstance(made, Value) else made, snippets)
+        node = with_snippets(self, made.node if isinstance(made, Value) else made, snippets)
         for snippet in snippets:
             self.unit.use_snippet(snippet)
         return Value(_function(node, list(names.values())), Operation((name,)))

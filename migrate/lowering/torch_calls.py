@@ -15,6 +15,7 @@ from migrate.layers.table import TABLE
 from migrate.lowering.arguments import at_first
 from migrate.lowering.binding import Binding
 from migrate.lowering.chosen_optimizers import ChosenOptimizers
+from migrate.lowering.copied_snippets import with_snippets
 from migrate.lowering.data_loading import DataLoading
 from migrate.lowering.distributed import Distributed
 from migrate.lowering.elements import kinds_in
@@ -165,7 +166,7 @@ class TorchCalls(Losses, PretrainedTables, ChosenOptimizers, Distributed, DataLo
         call.use_snippet = snippets.append
         made = self.value_by_rule(rule, call)
         if snippets:
-            made = replace(made, node=self.with_snippets(made.node, snippets))
+            made = replace(made, node=with_snippets(self, made.node, snippets))
         origins = {id(node)} if creation else set()
         for kind in kinds:
             if isinstance(kind, Tensor):

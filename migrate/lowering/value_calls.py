@@ -97,7 +97,7 @@ class ValueCalls(
             return self.operation_call(node, callee, kind)
         if isinstance(kind, Einops):
             return self.einops_call(node, callee, kind)
-        if isinstance(kind, Makers):
+        if isinstance(kind, Makers) and self.is_making(kind):
             return self.construct_made(node, callee, kind)
         if isinstance(kind, HostClass):
             return self.construct_host(node, callee, kind)
@@ -129,6 +129,9 @@ class ValueCalls(
         if isinstance(node.func, cst.Name) and self.env.lookup(node.func.value) is None:
             return self.builtin_call(node, node.func.value)
         if type(kind) is Kind:
+            named = self.named_makers(node)
+            if named is not None:
+                return self.construct_made(node, callee, named)
             self.refuse_named(node.func)
         self.note_value_call(node, kind)
         made = node.with_changes(func=callee.node, args=self.plain_args(node.args))
