@@ -276,6 +276,14 @@ CODES: dict[str, Code] = _codes(
         Severity.NOTE,
     ),
     Code(
+        "MIG510",
+        "an argument of a module has another name",
+        "use the new name where code that was not rewritten makes the module",
+        "Every Flax module has a `name`, a `parent`, a `path` and some more, which torch's modules have not. An "
+        "argument of that name gets an underscore, in the class and in its calls: `Net(name_=...)`.",
+        Severity.NOTE,
+    ),
+    Code(
         "MIG900",
         "internal error",
         "please report it with the file",

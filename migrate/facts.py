@@ -204,6 +204,7 @@ class ClassFacts:
     output_name: str = ""  # of a model that is made in place: the class that it is in the output
     made_as: str = ""  # of such a model: the expression that makes it, where that is the same anywhere
     bases: list[str] = field(default_factory=list)  # user classes that it inherits from
+    inherited: bool = False  # whether a user class inherits from it
     sets_up: bool = False  # whether it has a setup of its own or of its base
     written: tuple[cst.ClassDef, cst.ClassDef] | None = None  # its base's definition, and its own with that in it
     borrows: str = ""  # a base of another package's that is no part of what it computes
@@ -226,6 +227,7 @@ class ClassFacts:
     attributes: dict[str, Kind] = field(default_factory=dict)
     children: dict[str, Node] = field(default_factory=dict)  # attribute -> its modules
     renamed: dict[str, str] = field(default_factory=dict)  # attribute -> name in the output
+    other_names: dict[str, str] = field(default_factory=dict)  # argument with a name of Flax's -> name in the output
     parameters: dict[str, BoundWeight] = field(default_factory=dict)
     buffers: dict[str, str] = field(default_factory=dict)  # name -> reason why no leaf holds it
     changed: set[str] = field(default_factory=set)  # attributes that methods besides the constructor change

@@ -95,24 +95,29 @@ class ChosenModels(Scope):
     def refuse_named(self, func: cst.BaseExpression) -> None:
         """Declines to make what a name tells as the script runs, where the file that it is looked up in has models:
         `getattr(nets, args.arch)()`, `globals()[args.arch]()`."""
-        written = self.env.definitions.get(func.value, func) if isinstance(func, cst.Name) else func
-        file = self.looked_up_in(written)
-        if file is None or self.context not in HOST_CONTEXTS:
-            return
-        known = {**self.script.finals.get(file, {}), **(self.env.kinds if file == self.unit.scope else {})}
-        if any(isinstance(kind, ModuleClass) for kind in known.values()):
-            told = f"{nodes.code(written)} may make a model, of a class that is told as the script runs"
+        if any(isinstance(kind, ModuleClass) for kind in self.kinds_looked_up(func)):
+            told = f"{nodes.code(self.as_written(func))} may make a model, of a class that is told as the script runs"
             raise Unsupported("MIG201", told)
 
     def named_makers(self, node: cst.Call) -> Makers | None:
         """`resnet.__dict__[args.arch]()`: the classes of models in that file, and its functions that return a model, as
         far as they can be called like this. None for other calls, and where nothing there can make a model."""
-        file = self.looked_up_in(node.func)
-        if file is None or self.context not in HOST_CONTEXTS:
-            return None
-        known = {**self.script.finals.get(file, {}), **(self.env.kinds if file == self.unit.scope else {})}
-        makers = [kind for kind in known.values() if self.makes_model(kind) and self.can_be_called(kind, node)]
+        known = self.kinds_looked_up(node.func)
+        makers = [kind for kind in known if self.makes_model(kind) and self.can_be_called(kind, node)]
         return Makers(tuple(dict.fromkeys(makers))) if makers else None
+
+    def as_written(self, func: cst.BaseExpression) -> cst.BaseExpression:
+        """An expression, or what a name was given."""
+        return self.env.definitions.get(func.value, func) if isinstance(func, cst.Name) else func
+
+    def kinds_looked_up(self, func: cst.BaseExpression) -> list[Kind]:
+        """What all the names of the file are that an expression looks a name up in; none for other expressions."""
+        file = self.looked_up_in(self.as_written(func))
+        if file is None or self.context not in HOST_CONTEXTS:
+            return []
+        return list(
+            {**self.script.finals.get(file, {}), **(self.env.kinds if file == self.unit.scope else {})}.values()
+        )
 
     def makes_model(self, kind: Kind) -> bool:
         """Whether it is a class of models, or a function that returns one."""
@@ -122,13 +127,16 @@ class ChosenModels(Scope):
 
     def can_be_called(self, kind: Kind, node: cst.Call) -> bool:
         """Whether a class or a function takes as many arguments, under such names, as a call has."""
-        method = isinstance(kind, ModuleClass)
-        facts = self.script.functions.get(f"{kind.cls}.__init__" if method else getattr(kind, "name", ""))
-        if facts is None or any(arg.star for arg in node.args):
-            return False
-        taken = facts.node.params
-        names = [p.name.value for p in (*taken.params[method:], *taken.kwonly_params)]
-        needed = [p.name.value for p in (*taken.params[method:], *taken.kwonly_params) if p.default is None]
+        if any(arg.star for arg in node.args):
+            return True
+        made = isinstance(kind, ModuleClass)
+        called = self.script.classes[kind.cls].method("__init__") if made else None
+        called = self.script.functions[kind.name].node if isinstance(kind, Function) else called
+        if called is None:
+            return not node.args
+        taken = called.params
+        names = [p.name.value for p in (*taken.params[made:], *taken.kwonly_params)]
+        needed = [p.name.value for p in (*taken.params[made:], *taken.kwonly_params) if p.default is None]
         placed = [name for name, arg in zip(names, node.args, strict=False) if arg.keyword is None]
         given = {*placed, *(arg.keyword.value for arg in node.args if arg.keyword is not None)}
         open_ended = taken.star_kwarg is not None or isinstance(taken.star_arg, cst.Param)

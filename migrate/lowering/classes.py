@@ -34,7 +34,7 @@ from migrate.lowering.custom_gradients import AUTOGRAD_FUNCTION, CustomGradients
 from migrate.lowering.inheritance import FRAMEWORK
 from migrate.lowering.keyword_fields import KeywordFields
 from migrate.lowering.layer_subclasses import LayerSubclasses
-from migrate.lowering.names_of_flax import refuse_names_of_flax
+from migrate.lowering.names_of_flax import other_names, refuse_names_of_flax, with_other_names
 from migrate.lowering.own_optimizers import OPTIMIZER, OwnOptimizers
 from migrate.lowering.registered_settings import RegisteredSettings
 from migrate.lowering.sequential_subclasses import SEQUENTIAL, as_module
@@ -143,12 +143,31 @@ class Classes(LayerSubclasses, WeightMethods, CustomGradients, OwnOptimizers, Re
         lines = [s.body[0] for s in suites.suite_of(node.body.body) if isinstance(s, cst.SimpleStatementLine)]
         return any(isinstance(small, cst.AnnAssign) and self.mentions_torch(small.annotation) for small in lines)
 
+    def without_names_of_flax(self, facts: ClassFacts, node: cst.ClassDef) -> cst.ClassDef:
+        """A class whose arguments have no names that every Flax module has, where they can have others."""
+        facts.other_names = other_names(node)
+        if not facts.other_names:
+            return node
+        known = facts.spelled_out.get((node, "names"))
+        if known is None:
+            known = facts.spelled_out[node, "names"] = with_other_names(node, facts.other_names)
+            for one, written in zip(suites.suite_of(known.body.body), suites.suite_of(node.body.body), strict=True):
+                self.unit.stands_for(one, written)
+            self.unit.stands_for(known, node)
+        told = ", ".join(f"`{name}` is `{other}`" for name, other in facts.other_names.items())
+        self.unit.report(Unsupported("MIG510", f"of {spelled(facts.name)}: {told}"), node)
+        return known
+
     def module_class(self, node: cst.ClassDef, base: ClassFacts | None, layer: Expr | None = None) -> cst.ClassDef:
         """A module class in Flax linen. `base`: the user's module class that it inherits from; `layer`: Flax's."""
         name = inside(self.unit.scope, node.name.value)
         facts = self.script.classes.setdefault(name, ClassFacts(name, node))
         mixed = self.note_borrowed(facts, node)
         node = self.with_keywords(facts, node)
+        if base is None and not layer and not facts.inherited:
+            node = self.without_names_of_flax(facts, node)
+        if base is not None:
+            base.inherited = True
         written = self.written_out(node, base) if base is not None else None
         if written is not None:
             node, base = written, self.module_base(written)

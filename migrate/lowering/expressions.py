@@ -329,6 +329,8 @@ class Expressions(AnyWeights, Submodules, Accelerated, Cropping, NamedParameters
         for facts in found if is_setting(kind) else ():
             if facts is not None:
                 read_outside(self.script, facts, attribute, node)
+        if any(facts is not None and attribute in facts.other_names for facts in found):
+            node = node.with_changes(attr=cst.Name(f"{attribute}_"))
         if kind is UNKNOWN and borrows:
             raise Unsupported("MIG201", f".{attribute} may be what {borrows[0]} adds, which is not known")
         if isinstance(kind, Module | Tied | Tensor) and self.context in HOST_CONTEXTS:

@@ -19,9 +19,10 @@ from migrate.layers.table import TABLE
 from migrate.lowering.arguments import argument_names
 from migrate.lowering.copied_snippets import with_snippets
 from migrate.lowering.layers import Layers
+from migrate.lowering.names_of_flax import called_so
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.nodes import Expr, Statement
-from migrate.qualified import snake_case
+from migrate.qualified import snake_case, spelled
 from migrate.rules.rule import Call, Value
 from migrate.targets import linen
 
@@ -109,6 +110,7 @@ class MakerValues(Layers):
         own: dict[str, Expr] = {}
         for option in kind.options:
             if isinstance(option, ModuleClass):
+                self.refuse_other_names(node, option)
                 made = self.construct_user(node, callee, option)
                 self.script.classes[option.cls].made_by_value = True
                 self.script.classes[option.cls].own_trains |= trains
@@ -141,6 +143,11 @@ class MakerValues(Layers):
         if not isinstance(result, Module):
             raise Unsupported("MIG201", f"{nodes.code(node.func)} makes a model here, of a class that is not known")
         return Value(node.with_changes(func=callee.node, args=args), result)
+
+    def refuse_other_names(self, node: cst.Call, cls: ModuleClass) -> None:
+        """Declines arguments that one of the classes takes by another name."""
+        if called_so(node, self.script.classes[cls.cls].other_names) is not node:
+            raise Unsupported("MIG201", f"{nodes.code(node)}: {spelled(cls.cls)} takes that by another name in Flax")
 
     def is_making(self, kind: Makers) -> bool:
         """Whether a value that may be several things makes modules: functions alone may do anything."""
@@ -196,6 +203,8 @@ class MakerValues(Layers):
         if any(arg.keyword is None for arg in node.args[1:]):
             raise Unsupported("MIG302", f"{nodes.code(node)}: give the arguments by keyword")
         for option in options:
+            if isinstance(option, ModuleClass):
+                self.refuse_other_names(node, option)
             for arg, value in zip(node.args[1:], args[1:], strict=True):
                 assert arg.keyword is not None
                 if isinstance(option, ModuleClass):

@@ -353,7 +353,7 @@ def _fingerprint(script: Script, written: frozenset[int]) -> str:
     for name, facts in script.classes.items():
         parts.append(
             f"{name} {facts.attributes} {facts.children} {facts.renamed} {facts.ties} {facts.shared} {facts.own_trains}"
-            f" {facts.holds_parts} {sorted(facts.read_outside)} {sorted(facts.shown)}"
+            f" {facts.other_names} {facts.holds_parts} {sorted(facts.read_outside)} {sorted(facts.shown)}"
         )
         parts.append(f"{sorted(facts.own_draws)} {facts.field_types} {facts.own_stats} {facts.field_kinds}")
         parts.append(f"{sorted(facts.buffers)} {facts.bases} {facts.sets_up} {facts.reports} {sorted(facts.emptied)}")

@@ -25,6 +25,7 @@ from migrate.kinds import (
 from migrate.lowering.arguments import argument_names, placed
 from migrate.lowering.builders import Builders
 from migrate.lowering.layer_weights import LayerWeights
+from migrate.lowering.names_of_flax import called_so
 from migrate.lowering.options_by_name import OptionsByName
 from migrate.nodes import Expr
 from migrate.qualified import spelled
@@ -81,6 +82,7 @@ class UserModules(OptionsByName, Builders, LayerWeights):
         facts = self.script.classes[kind.cls]
         if facts.extends:
             return self.construct_extended(node, callee, facts)
+        node = called_so(node, facts.other_names)
         args = []
         for arg, name in zip(node.args, argument_names(node.args, facts.fields[: facts.positional]), strict=True):
             if self.says_nothing(facts, arg, name):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.conformance.rewritten import clean, conversion
+from tests.conformance.rewritten import clean, conversion, executed
 
 HEAD = """import sys
 
@@ -95,10 +95,20 @@ def test_a_call_that_not_each_class_takes_is_refused() -> None:
     assert conversion(with_state + BRANCH + calls).report.exit_code == 1
 
 
-def test_classes_looked_up_by_name_are_refused() -> None:
-    for made in ("globals()[kind]", "eval(kind)", "getattr(sys.modules[__name__], kind)", "vars()[kind]"):
+def test_classes_looked_up_by_name_are_called_alike() -> None:
+    for made in ("globals()[kind]", "eval(kind)", "vars()[kind]"):
         for calls in (f"model = {made}()\n", f"cls = {made}\nmodel = cls()\n"):
-            assert conversion(HEAD + calls + "print(model(x))\n").report.exit_code == 1
+            text = HEAD.replace("sys.argv[1]", '"B"') + calls + "y = model(x)\n"
+            ours = executed(clean(text).text)
+            assert ours["y"].shape == (16, 3)
+            assert "norm" in ours["batch_stats"]
+    clean(HEAD + "model = getattr(sys.modules[__name__], kind)()\nprint(model(x))\n")
+
+
+def test_a_class_that_takes_more_is_not_meant() -> None:
+    wider = HEAD.replace("class B(nn.Module):\n    def __init__(self)", "class B(nn.Module):\n    def __init__(self, n)")
+    made = clean(wider + "model = globals()[kind]()\n" + TRAINING)
+    assert "batch_stats" not in made.text.partition("kind = ")[2]
 
 
 def test_models_without_a_class_are_no_choice() -> None:
