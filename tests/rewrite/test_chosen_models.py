@@ -106,7 +106,8 @@ def test_classes_looked_up_by_name_are_called_alike() -> None:
 
 
 def test_a_class_that_takes_more_is_not_meant() -> None:
-    wider = HEAD.replace("class B(nn.Module):\n    def __init__(self)", "class B(nn.Module):\n    def __init__(self, n)")
+    start = "class B(nn.Module):\n    def __init__(self"
+    wider = HEAD.replace(f"{start})", f"{start}, n)")
     made = clean(wider + "model = globals()[kind]()\n" + TRAINING)
     assert "batch_stats" not in made.text.partition("kind = ")[2]
 
