@@ -161,13 +161,23 @@ def _randperm(n: int, *, dtype: Any = None, device: Any = None, requires_grad: b
     return _tensor(standin.permutation(int(n)), dtype or torch.int64, device, requires_grad)
 
 
-def _normal(mean: Any, std: Any = 1.0, size: Any = None, *, dtype: Any = None, device: Any = None, **_: Any) -> Tensor:
+def _normal(
+    mean: Any,
+    std: Any = 1.0,
+    size: Any = None,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    **_: Any,
+) -> Tensor:
     if size is None:
         mean, std = torch.as_tensor(mean), torch.as_tensor(std)
         size = torch.broadcast_shapes(mean.shape, std.shape)
         dtype = dtype or torch.result_type(mean, std)
     noise = _tensor(standin.normal(_size((size,))), dtype or torch.get_default_dtype(), device, False)
-    return mean + std * noise
+    made = mean + std * noise
+    return made.detach().requires_grad_() if requires_grad else made
 
 
 def _bernoulli(input: Tensor, p: Any = None, **_: Any) -> Tensor:

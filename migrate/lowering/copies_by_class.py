@@ -23,6 +23,7 @@ from migrate.lowering.computed_again import with_inputs_kept, with_reasons
 from migrate.lowering.copied_input import Anew, Placing
 from migrate.lowering.inherited_methods import with_inherited_methods
 from migrate.lowering.lists_on_models import with_lists_apart
+from migrate.lowering.loops_over_leaves import with_steps_in_place
 from migrate.lowering.methods_of_bases import with_methods_of_bases
 from migrate.lowering.rounds import Input, Lowered, lower_project
 from migrate.nodes import Statement
@@ -93,7 +94,7 @@ def lower_by_class(
 
 def _taken_otherwise(inputs: Sequence[Input], lowered: Sequence[Lowered]) -> list[Input] | None:
     """The files of a project as they are taken to be written; None where they are taken as they are."""
-    methods = with_inherited_methods(inputs, lowered[0].script)
+    methods = with_inherited_methods(inputs, lowered[0].script) or with_steps_in_place(inputs, lowered)
     return methods or with_lists_apart(inputs, lowered) or with_inputs_kept(inputs, lowered)
 
 

@@ -89,7 +89,11 @@ def randint_like(call: Call) -> Value:
     return Value(drawn, Tensor(kind, call.rank("input")))
 
 
-@rule("torch.normal", signature="mean, std=1, size=None, *, generator=None, dtype=None, device=None", draws=True)
+@rule(
+    "torch.normal",
+    signature="mean, std=1, size=None, *, generator=None, dtype=None, device=None, requires_grad=False",
+    draws=True,
+)
 def normal(call: Call) -> Value:
     """Numbers with a size, or tensors that broadcast.
 

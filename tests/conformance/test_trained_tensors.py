@@ -56,6 +56,24 @@ total = float(sum((p.detach() ** 2).sum() for p in [W1, b1, W2, b2]))
 NONE, STEP = "pass", "optimizer.step(); optimizer.zero_grad()"
 DESCENT = """for p in parameters:
         p.data += -0.05 * p.grad"""
+DESCEND = """
+def descend(params, lr, size=1):
+    \"\"\"A step.\"\"\"
+    with torch.no_grad():
+        for param in params:
+            param -= lr * param.grad / size
+            param.grad.zero_()
+
+"""
+CLEAR = """
+@torch.no_grad()
+def descend(params, lr, size):
+    for p in params:
+        p.sub_(lr * p.grad / size)
+    for p in params:
+        p.grad = None
+
+"""
 FILLED = """
 W1, b1 = torch.empty(3, 4, requires_grad=True), torch.zeros(4, requires_grad=True)
 W2 = torch.empty((4, 2), requires_grad=True)
@@ -109,6 +127,16 @@ def reset():
             p -= 0.05 * p.grad
             p.grad.zero_()""",
     ),
+    "descent by a function": (
+        DESCEND + MAKE + "parameters = [W1, b1, W2, b2]\nrate, param = 0.1, 3.0",
+        NONE,
+        "descend([W1, b1], rate / 2)\n    descend((W2, b2), rate, size=len(parameters))\n    losses.append(param)",
+    ),
+    "descent by a function with a context of its own": (
+        CLEAR + MAKE + "parameters = [W1, b1, W2, b2]",
+        NONE,
+        "descend(parameters, lr=0.05, size=1.0)",
+    ),
     "asked for gradients in turn": (PLAIN, "for p in parameters:\n        p.grad = None", DESCENT),
 }
 
@@ -122,6 +150,12 @@ def test_same_losses(name: str, float64: None) -> None:
         np.testing.assert_allclose(ours[what], theirs[what], rtol=1e-9)
     assert ours.get("count") == theirs.get("count")
     assert len(set(theirs["losses"])) > 1
+
+
+@pytest.mark.parametrize("use", ["kept = descend", "descend([W1, b1], float(x.sum()))", "print(descend([W1], 0.1))"])
+def test_a_function_that_is_used_otherwise_stays(use: str) -> None:
+    text = HEAD + DESCEND + MAKE + LOOP.format(before="descend([W1, b1, W2, b2], 0.1)", after=use)
+    assert convert(parse("train.py", text)).report.diagnostics
 
 
 def test_a_list_keeps_the_tensor_that_a_name_had() -> None:
