@@ -48,6 +48,9 @@ def loop_of(name: str, step: cst.FunctionDef) -> Loop:
         raise refused(name, f"its step has no loop over the parameters of a group: {first_line(inner)}")
     weight = inner.target.value
     turn = suites.suite_of(inner.body.body)
+    carried = _carried(statements[:-1], turn)
+    if carried:
+        raise refused(name, f"its {carried} goes on from one parameter to the next")
     filling = [each for each in turn if _fills(each, weight)]
     turn = [each for each in turn if each not in filling]
     body = [*statements[:-1], *_of_gradients(turn, weight)]
@@ -56,6 +59,13 @@ def loop_of(name: str, step: cst.FunctionDef) -> Loop:
     first: dict[str, Expr] = {}
     left = [part for each in body for part in _without_start(name, each, state, weight, first)]
     return Loop(group, weight, state, first, tuple(left), bool(filling))
+
+
+def _carried(before: Sequence[Statement], turn: Sequence[Statement]) -> str:
+    """A variable of a group that a parameter leaves to the next one, `i += 1`; "" where there is none."""
+    bound = set(usage.stores(before))
+    changed = [name for each in turn for name in usage.changes(each) if name in bound]
+    return next((name for name in changed if usage.first_access(turn, name) == "load"), "")
 
 
 def key_of(node: cst.CSTNode, state: str, weight: str) -> str | None:

@@ -161,6 +161,7 @@ class ParameterLoops(Accumulation, SetByName):
 
     def changes(self, looped: Sequence[_Looped], body: Sequence[Statement], own: set[str]) -> list[Statement]:
         """One `jax.tree.map` for the parameters, or the gradients, of each model that changes."""
+        self.refuse_carried(body, own)
         names: dict[str, Kind] = dict.fromkeys(own, Tensor("float"))
         inner = self.inner(names)
         values: dict[str, Expr] = {}
@@ -181,6 +182,13 @@ class ParameterLoops(Accumulation, SetByName):
         both = nodes.tuple_of(targets, parentheses=False) if len(targets) > 1 else targets[0]
         value = nodes.tuple_of(made, parentheses=False) if len(made) > 1 else made[0]
         return [nodes.statement("{t} = {v}", t=both, v=value)]
+
+    def refuse_carried(self, body: Sequence[Statement], own: set[str]) -> None:
+        """Declines `offset += p.numel()`: what a turn leaves to the next one, or to what follows the loop."""
+        changed = dict.fromkeys(name for statement in body for name in usage.changes(statement))
+        for name in (name for name in changed if name not in own):
+            if usage.first_access(body, name) == "load" or self.next_access(name) == "load":
+                raise Unsupported("MIG401", f"{name} goes on from one parameter to the next")
 
     def fold(self, inner: ParameterLoops, statement: Statement, values: dict[str, Expr]) -> None:
         """Adds a statement to what names stand for after it, in terms of what they were before the loop."""

@@ -516,6 +516,26 @@ def test_what_is_no_function_of_one_parameter(text: str, said: str) -> None:
     assert [said in each.message for each in findings] == [True], made.report.as_text()
 
 
+@pytest.mark.parametrize(
+    ("before", "turn"),
+    [
+        ("lr = group['lr']", "lr *= 0.5"),
+        ("count = 0", "count += 1"),
+        ("total = torch.zeros(1)", "total.add_(p.grad.norm())"),
+        ("rate = 1.0", "rate = rate * 0.5 if p.dim() > 1 else rate"),
+    ],
+)
+def test_what_goes_on_from_one_parameter_to_the_next(before: str, turn: str) -> None:
+    """Each would start anew for every parameter."""
+    step = f"            {before}\n            for p in group['params']:\n                {turn}\n"
+    step += "                p.add_(p.grad, alpha=-group['lr'])\n"
+    text = "class Mine(optim.Optimizer):\n    def __init__(self, params, lr=0.1):\n"
+    text += "        super().__init__(params, dict(lr=lr))\n\n    def step(self):\n"
+    text += f"        for group in self.param_groups:\n{step}"
+    made = convert(parse("x.py", HEAD + text))
+    assert "goes on from one parameter to the next" in made.report.as_text()
+
+
 def test_options_of_groups_that_a_step_does_not_read() -> None:
     groups = GROUPS.replace("CLASS", "Lion").replace('"lr": 0.02', '"eps": 0.02')
     made = convert(parse("x.py", HEAD + IMPORTS + LION + groups))

@@ -218,6 +218,22 @@ def test_an_initialiser_that_assigns_is_not_ignored() -> None:
     assert diagnostics(LOOP.replace("model = Net()\n", start + "model = Net()\nmodel.apply(start)\n"))
 
 
+@pytest.mark.parametrize(
+    ("before", "turn", "after"),
+    [
+        ("offset = 0", "p.grad.mul_(offset)\n        offset += p.numel()", ""),
+        ("total = torch.zeros(1)", "total += p.grad.norm()\n        p.grad.clamp_(-1, 1)", "print(total)"),
+        ("", "norm = p.grad.norm()\n        p.grad.div_(norm)", "print(norm)"),
+        ("offset = 0", "p.data.fill_(offset)\n        offset += 1", ""),
+    ],
+)
+def test_what_goes_on_from_one_parameter_to_the_next(before: str, turn: str, after: str) -> None:
+    """The loop is a map over all parameters: what a turn leaves behind would be lost without a word."""
+    loop = f"    {before}\n    for p in model.parameters():\n        {turn}\n    {after}\n    optimizer.step()"
+    found = diagnostics(LOOP.replace("    optimizer.step()", loop))
+    assert ["goes on from one parameter to the next" in one.message for one in found] == [True]
+
+
 def test_weights_changed_by_hand() -> None:
     assert diagnostics(LOOP.replace("for step", "model.fc.weight.data *= 2\nfor step"))
 
