@@ -130,6 +130,8 @@ class Script:
     # model -> the variables that hold an object which has taken its weights over, and the attributes of that
     holders: dict[Place, set[tuple[Place, Place]]] = field(default_factory=dict)
     objects: dict[str, set[Place]] = field(default_factory=dict)  # class that is no module -> variables with one of it
+    # classes of which a scope has several objects, whose models and optimizers it uses
+    told_apart: set[str] = field(default_factory=set)
     hashed: set[str] = field(default_factory=set)  # module classes whose models are static arguments of jit
     by_value: set[str] = field(default_factory=set)  # functions that need state, and are used as values
     value_calls: set[tuple[Kind, ...]] = field(

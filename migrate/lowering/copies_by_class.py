@@ -121,6 +121,8 @@ def _plan(inputs: Sequence[Input], lowered: Sequence[Lowered]) -> _Plan:
             wanted = _named_for(definition, label)
             copies.append(_Copy(file_of(name), definition, usage.unused_name(wanted, taken), calls))
             taken.add(copies[-1].name)
+    if not copies:
+        copies = _objects_apart(files, lowered[0].script, taken)
     loops = {
         statement: tuple(turns)
         for one in lowered
@@ -130,6 +132,46 @@ def _plan(inputs: Sequence[Input], lowered: Sequence[Lowered]) -> _Plan:
         and any(_site(call) in repeated for call in usage.calls(statement))
     }
     return _Plan((), loops) if loops else _Plan(tuple(copies))
+
+
+def _objects_apart(files: Mapping[str, SourceFile], script: Script, taken: set[str]) -> list[_Copy]:
+    """A copy of its class for each object that a scope tells from another one of the class by its name alone."""
+    copies: list[_Copy] = []
+    for cls in sorted(script.told_apart):
+        name = f"{cls}.__init__"
+        definition = _definition(files, name, script.functions[name]) if name in script.functions else None
+        module = files[file_of(cls)].module
+        lines = every(module, cst.SimpleStatementLine)
+        objects = [made for line in lines if (made := _made(line, spelled(cls))) is not None]
+        mentions = sum(each.value == spelled(cls) for one in files.values() for each in every(one.module, cst.Name))
+        if (
+            definition is None
+            or mentions != len(objects) + 1
+            or not all(_is_only_asked(each.value, module) for each, _ in objects)
+        ):
+            continue
+        for each, call in objects[1:]:
+            wanted = spelled(cls) + each.value.title().replace("_", "")
+            copies.append(_Copy(file_of(cls), definition, usage.unused_name(wanted, taken), frozenset({_site(call)})))
+            taken.add(copies[-1].name)
+    return copies
+
+
+def _made(line: cst.SimpleStatementLine, cls: str) -> tuple[cst.Name, cst.Call] | None:
+    """The name and the call of `a = Agent(...)`; None for other statements."""
+    small = line.body[0]
+    if not isinstance(small, cst.Assign) or len(small.targets) != 1:
+        return None
+    name, call = small.targets[0].target, small.value
+    if not isinstance(name, cst.Name) or not isinstance(call, cst.Call) or nodes.dotted(call.func) != cls:
+        return None
+    return name, call
+
+
+def _is_only_asked(name: str, module: cst.Module) -> bool:
+    """Whether a name that is given an object is used for nothing but its attributes, and given nothing else."""
+    asked = sum(nodes.dotted(each.value) == name for each in every(module, cst.Attribute))
+    return sum(each.value == name for each in every(module, cst.Name)) == asked + 1
 
 
 def _by_class(facts: FunctionFacts) -> dict[tuple[str, ...], list[CallSite]]:

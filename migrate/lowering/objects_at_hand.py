@@ -1,7 +1,8 @@
 """What an object of the script's own has, seen from outside its class: `trainer.model`, `agent.optimizer`.
 
-The state that belongs to it is an attribute of the same object: `trainer.params`. A scope that knows several objects of
-one class is refused.
+The state that belongs to it is an attribute of the same object: `trainer.params`. Of several objects that a scope knows
+each is taken as if it had a class of its own (`copies_by_class.py`), where it is only asked for its attributes; else
+they are refused.
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ def surely_held(scope: Scope, node: cst.Attribute) -> Kind:
     """The same where an object is known to have one: raises Unsupported where it is not known which object."""
     kind = scope.kind_of(node)
     if kind is UNKNOWN:
+        owner = scope.kind_of(node.value)
+        scope.script.told_apart |= {owner.cls} if isinstance(owner, Instance) else set()
         several = "belongs to one of several objects, or to an object of several names"
         raise Unsupported("MIG404", f"{nodes.code(node)} {several}: use it in a method of its class")
     return kind

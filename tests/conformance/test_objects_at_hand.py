@@ -136,6 +136,17 @@ slower = Slower(other)
 for step in range(5):
     losses.append(slower.update(x, y))
 """,
+    "of two objects of a class": """
+other = Net()
+second = Agent(other)
+for step in range(5):
+    losses.append(agent.update(x, y) + 2 * second.update(y.new_ones(8, 3) * x, y))
+    second.net.eval()
+    with torch.no_grad():
+        losses.append((agent.net(x) - second.net(x)).abs().sum().item())
+    second.net.train()
+    agent.scheduler.step()
+""",
     "given to functions by keyword alone": """
 def fit(*, network, optimizer, x, y, scale=1.0, scheduler=None):
     network.train()
@@ -190,7 +201,8 @@ def codes(text: str) -> list[str]:
 
 
 def test_one_of_several_objects_is_refused() -> None:
-    (found,) = codes(HEAD + "other = Agent(Net())\nprint(agent.optimizer.param_groups)\nother.update(x, y)\n")
+    text = HEAD + "other = Agent(Net())\nprint(agent.optimizer.param_groups)\n"
+    (found,) = codes(text + "for each in (agent, other):\n    each.update(x, y)\n")
     assert found.startswith("MIG404 agent.optimizer belongs to one of several objects")
 
 
