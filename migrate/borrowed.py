@@ -16,6 +16,7 @@ from pathlib import Path
 from migrate.imports import SUFFIX, Written, parsed
 
 PACKAGES = ("torchvision.models",)
+LAYERS = "torchvision.ops."  # modules of a package known otherwise of which its own models are made
 ANY = "*"  # in the place of a name that is only known as the program runs
 
 

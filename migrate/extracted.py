@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from migrate.imports import SUFFIX, parsed
+from migrate.machine import NO_OPS
 
 MOST_LINES = 400  # what needs more of its package is a library of its own
 
@@ -110,7 +111,7 @@ class Extraction:
     def _take_imported(self, module: Module, node: ast.Import | ast.ImportFrom, name: str, known_as: str) -> None:
         alias = next(one for one in node.names if (one.asname or one.name.partition(".")[0]) == name)
         source = module.absolute(node) if isinstance(node, ast.ImportFrom) else alias.name
-        if source.partition(".")[0] != self.root:
+        if source.partition(".")[0] != self.root or f"{source}.{alias.name}" in NO_OPS:
             line = _import(node, source, alias, known_as)
             bound = f"{source}.{alias.name}" if isinstance(node, ast.ImportFrom) else alias.name
             if self.imports.setdefault(known_as, (bound, line))[0] != bound:

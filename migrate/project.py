@@ -243,17 +243,24 @@ def extracted_parts(found: Mapping[Path, Found]) -> dict[tuple[str, str], Borrow
     is now."""
     wanted = {pair for file in found.values() if file.torch for pair in file.foreign}
     named = {word for file in found.values() for word in re.findall(r"\w+", file.text)}
+    own = {file.library.partition(".")[0]: file for file in found.values() if file.library}
     made: dict[tuple[str, str], Borrowed] = {}
-    for root in sorted({module.partition(".")[0] for module, _ in wanted} - sys.stdlib_module_names - KNOWN):
+    for root in sorted({m.partition(".")[0] for m, _ in wanted} - sys.stdlib_module_names - (KNOWN - own.keys())):
         pairs = {
             (module, name) for module, name in wanted if module.partition(".")[0] == root and not role(f"{root}.{name}")
         }
-        parts = next((p for folder in installed(root) if (p := extracted(root, Path(folder), pairs, named))), None)
+        folders = [_folder_of(own[root])] if root in own else installed(root)
+        parts = next((p for folder in folders if (p := extracted(root, Path(folder), pairs, named))), None)
         if parts is not None:
             module = f"{root}_modules"
             path = Path(f"{module}{SUFFIX}")
             made |= {pair: Borrowed(path, root, module, pair[1], parts.text) for pair in parts.names}
     return made
+
+
+def _folder_of(file: Found) -> Path:
+    """The folder of the library that a file is part of."""
+    return file.path.parents[file.library.count(".")]
 
 
 def _run_by_name(found: Mapping[Path, Found], root: Path) -> list[Member]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from migrate.borrowed import Borrowed, borrowed_names
+from migrate.borrowed import LAYERS, Borrowed, borrowed_names
 from migrate.diagnostics import Diagnostic, Fatal
 from migrate.imports import SUFFIX, Written, library_of, named_files, package_of, reached, search_path, written_imports
 from migrate.notebook import Notebook
@@ -121,6 +121,8 @@ def _read(path: Path, scripts: Sequence[Path], added: Sequence[Path], alone: boo
         library = library_of(path) if path in scripts else None
         if library is not None:  # it imports from the library as any script would
             made.library = package_of(path, library)
+            taken = [(absolute_module(w, made.library), w.names) for w in written_imports(text) if w.dots]
+            made.foreign = {(module, name) for module, names in taken for name in names if module.startswith(LAYERS)}
             return made
         added = [*added, *search_path(text, path)]
         for written in written_imports(text):
@@ -133,6 +135,12 @@ def _read(path: Path, scripts: Sequence[Path], added: Sequence[Path], alone: boo
     except (SyntaxError, ValueError, RecursionError):
         pass  # LibCST says where
     return made
+
+
+def absolute_module(written: Written, package: str) -> str:
+    """The module that a relative import in a file of a package takes from."""
+    parts = package.split(".")
+    return ".".join([*parts[: len(parts) - written.dots + 1], *([written.module] if written.module else [])])
 
 
 def _search_path(script: Path) -> list[Path]:

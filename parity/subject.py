@@ -141,6 +141,9 @@ def rewritten_model(file: Path, folder: Path) -> str:
     if made.alone:
         rewriting.write(made, folder / f"{file.stem}_jax.py", manifest)
         return f"{file.stem}_jax.py"
+    if library_of(file.resolve()) is not None:  # it imports from the library as any script would
+        rewriting.write(made, folder, manifest)
+        return made.script.member.place
     top = made.project.root
     while (top / "__init__.py").is_file():
         top = top.parent

@@ -7,7 +7,7 @@ written out: the constructor and the methods of the base stand in it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import libcst as cst
 
@@ -135,7 +135,9 @@ class Inheritance(Arguments):
                 "MIG201", f"{node.name.value} passes arguments to the constructor of a class in another file"
             )
         theirs = _methods(base.node)
+        own_class = {id(one) for one in suites.suite_of(theirs["__init__"].body.body) if _asks_for(one, base.node)}
         body = self.constructor_in_place(init, call, theirs["__init__"], node.name.value)
+        body = [one for one in body if id(one) not in own_class]
         again = {name for name in own if name in theirs and name != "__init__" and _calls_super(own[name], name)}
         made: list[Statement] = []
         for statement in suites.suite_of(node.body.body):
@@ -155,7 +157,7 @@ class Inheritance(Arguments):
                 made.insert(0, statement)
         result = node.with_changes(bases=base.node.bases, body=suites.block_of(node.body, made))
         self.unit.stands_for(result, node)
-        facts.written = (base.node, result)
+        facts.written, facts.unnamed = (base.node, result), base.unnamed
         return result
 
     def constructor_in_place(
@@ -171,6 +173,8 @@ class Inheritance(Arguments):
         given.update({name: arg.value for name, arg in zip(names, call.args, strict=True)})
         mine = {p.name.value for p in [*init.params.params, *init.params.kwonly_params]} | set(usage.stores(init.body))
         bound: list[Statement] = []
+        torchs = {name for name, value in given.items() if self.torch_name(value) is not None}
+        layers = {name: given.pop(name) for name in torchs - set(usage.stores(theirs.body)) - mine}
         for name, value in given.items():
             if nodes.dotted(value) == name:
                 continue
@@ -184,8 +188,23 @@ class Inheritance(Arguments):
             if not is_super_init(statement):
                 made.append(statement)
                 continue
-            made += suites.with_comments([*bound, *suites.suite_of(theirs.body.body)], statement)
+            inherited = [self.with_layers(one, layers) for one in suites.suite_of(theirs.body.body)]
+            made += suites.with_comments([*bound, *inherited], statement)
         return made
+
+    def with_layers(self, statement: Statement, layers: Mapping[str, Expr]) -> Statement:
+        """A statement of a base with the layers of torch's that it is given under names."""
+        made = nodes.substituted(statement, layers)
+        if made is not statement:
+            self.unit.stands_for(made, statement)
+        return made
+
+
+def _asks_for(statement: Statement, cls: cst.ClassDef) -> bool:
+    """Whether a statement is for objects of a class alone, not of those that inherit: `if type(self) is Base: ...`."""
+    test = statement.test if isinstance(statement, cst.If) and statement.orelse is None else None
+    own = [f"{left} {same} {cls.name.value}" for left in ("self.__class__", "type(self)") for same in ("==", "is")]
+    return test is not None and nodes.code(test) in own
 
 
 class _OfBase(cst.CSTTransformer):

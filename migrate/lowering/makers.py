@@ -198,6 +198,9 @@ class MakerValues(Layers):
         options = made.options if isinstance(made, Makers) else (made,)
         if not all(isinstance(option, TorchName | ModuleClass) for option in options):
             return None
+        other = next((one.name for one in options if isinstance(one, TorchName) and one.name not in TABLE), "")
+        if other:
+            raise Unsupported("MIG304", f"{other} is used as a value")
         node = nodes.with_some(node, [arg for arg in node.args if not _goes_without_saying(arg, options)])
         args = [self.expr(arg.value) for arg in node.args]
         if any(arg.keyword is None for arg in node.args[1:]):

@@ -11,11 +11,14 @@ from migrate import nodes, usage
 from migrate.diagnostics import Unsupported
 from migrate.layers.layer import Layer
 from migrate.lowering.arguments import Arguments
-from migrate.lowering.constructors import given_once
 from migrate.lowering.settings_given import default_of, settings
 from migrate.rules.rule import Call
+from migrate.walking import every
 
 _PLACING = ("device", "dtype")  # where and as what torch makes the weights of a layer
+
+
+_WITHOUT_EFFECT = {"inplace"}  # on what a layer computes
 
 
 class OptionsByName(Arguments):
@@ -33,7 +36,7 @@ class OptionsByName(Arguments):
 
     def collects_options(self, small: cst.Assign) -> bool:
         """Whether an assignment makes a dict that every call has written out."""
-        if self.context != "setup" or not isinstance(small.value, cst.Dict):
+        if self.context != "setup" or not isinstance(small.value, cst.Dict | cst.IfExp):
             return False
         return self.collected_options(nodes.dotted(small.targets[0].target) or "") is not None
 
@@ -48,7 +51,8 @@ class OptionsByName(Arguments):
         given = [arg for call in calls for arg in call.args if arg.star == "**" and nodes.dotted(arg.value) == name]
         if stored.count(name) != 1 or usage.loads(method.body).count(name) != len(given):
             return None
-        found = given_once(method, name)
+        assigned = [each for each in every(method, cst.Assign) if nodes.dotted(each.targets[0].target) == name]
+        found = _without_choice(assigned[0].value) if len(assigned) == 1 else None
         if not isinstance(found, cst.Dict):
             return None
         options: dict[str, cst.BaseExpression] = {}
@@ -86,3 +90,14 @@ class OptionsByName(Arguments):
             return False
         open_yet = not facts.given and self.script.still_open()
         return open_yet or settings(self.script, self.cls, field) == {None}
+
+
+def _without_choice(made: cst.BaseExpression | None) -> cst.BaseExpression | None:
+    """The dict that is given or not, `{} if inplace is None else {"inplace": inplace}`, where that makes no difference;
+    anything else as it is."""
+    if not isinstance(made, cst.IfExp):
+        return made
+    filled = [side for side in (made.body, made.orelse) if isinstance(side, cst.Dict) and side.elements]
+    empty = [side for side in (made.body, made.orelse) if isinstance(side, cst.Dict) and not side.elements]
+    keys = {nodes.literal(e.key) for side in filled for e in side.elements if isinstance(e, cst.DictElement)}
+    return filled[0] if len(filled) == len(empty) == 1 and keys <= _WITHOUT_EFFECT else made

@@ -298,7 +298,38 @@ class M(nn.Module):
     def forward(self, x):
         return self.head(self.row(x).mean([2, 3]))
 """
+GIVEN_LAYERS = """class Normed(nn.Sequential):
+    def __init__(self, c_in, c_out, size=3, norm=nn.BatchNorm2d, act=nn.ReLU, inplace=True, bias=None, conv=nn.Conv2d):
+        if bias is None:
+            bias = norm is None
+        layers = [conv(c_in, c_out, size, padding=size // 2, bias=bias)]
+        if norm is not None:
+            layers.append(norm(c_out))
+        if act is not None:
+            params = {} if inplace is None else {"inplace": inplace}
+            layers.append(act(**params))
+        super().__init__(*layers)
+        self.width = c_out
+        if self.__class__ == Normed:
+            raise TypeError("this is a base")
+
+
+class Normed2d(Normed):
+    def __init__(self, c_in, c_out, size=3, norm=nn.BatchNorm2d, act=nn.ReLU, inplace=True, bias=None):
+        super().__init__(c_in, c_out, size, norm, act, inplace, bias, nn.Conv2d)
+
+
+class M(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = Normed2d(3, 4)
+        self.rest = nn.Sequential(Normed2d(4, 4, 1, act=nn.ReLU6), Normed2d(4, 5, norm=None), Normed2d(5, 4, act=None))
+
+    def forward(self, x):
+        return self.rest(self.first(x))
+"""
 FORMS = {
+    "rows whose base is given the classes of their layers": (GIVEN_LAYERS, Sample("M()", (2, 3, 6, 6))),
     "lists of layers that want their channels in different places": (MIXED_ROWS, Sample("M()", (2, 3, 6, 6))),
     "stages by the items of arguments whose lengths are insisted on": (STAGES, Sample("M((2, 3), (5, 7, 6))", (3, 4))),
     "layers that replace those of a base, and a row of layers twice": (REPLACED, Sample("M()", (3, 4))),

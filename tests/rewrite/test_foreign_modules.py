@@ -172,3 +172,10 @@ class Steps(ConfigMixin):
     text = _converted("", steps).text
     assert "\nfrom diffusers import ConfigMixin\nfrom diffusers.configuration_utils import register_to_config\n" in text
     assert "class Net(nn.Module):\n" in text and "class Steps(ConfigMixin):\n    @register_to_config\n" in text
+
+
+def test_a_partial_of_a_module_of_torchvision_is_refused() -> None:
+    text = "import torch\nfrom functools import partial\nfrom torchvision.ops.misc import SqueezeExcitation\n\n"
+    text += "scaled = partial(SqueezeExcitation, activation=torch.nn.SiLU)\n"
+    (found,) = convert(parse("net.py", text)).report.diagnostics
+    assert (found.code, found.message) == ("MIG304", "torchvision.ops.misc.SqueezeExcitation is used as a value")

@@ -70,3 +70,50 @@ def test_a_package_of_the_users_own_is_rewritten_as_a_whole(library: Path) -> No
     assert {output.member.place for output in outputs} >= {
         f"shapes/{place}" for place in ("nets/net.py", "nets/blocks.py", "tools.py")
     }
+
+
+LAYERS = """import torch
+
+from ..tools import logged, _log_api_usage_once
+
+
+class Scaled(torch.nn.Module):
+    def __init__(self, factor):
+        super().__init__()
+        _log_api_usage_once(self)
+        self.factor = factor
+
+    def forward(self, x):
+        return x * self.factor
+"""
+SCALED = """from torch import nn
+
+from ..ops.scaled import Scaled
+from ..tools import logged
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(3, 2)
+        self.scaled = Scaled(2.0)
+
+    def forward(self, x):
+        return self.scaled(self.fc(x))
+"""
+
+
+def test_the_layers_of_torchvision_are_cut_out_of_it_for_its_models(tmp_path: Path) -> None:
+    log = "def _log_api_usage_once(obj):\n    pass\n\n\nlogged = print\n"
+    files = {"ops/scaled.py": LAYERS.replace("..tools import logged,", "..utils import"), "models/net.py": SCALED}
+    files |= {"utils.py": log, "tools.py": log} | {f"{folder}__init__.py": "" for folder in ("", "ops/", "models/")}
+    for name, text in files.items():
+        (tmp_path / "torchvision" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "torchvision" / name).write_text(text)
+    (tmp_path / "torchvision-1.2.dist-info").mkdir()
+    layers, net = convert_project(read_project([tmp_path / "torchvision/models/net.py"])).outputs
+    assert layers.member.place == "torchvision_modules.py"
+    assert "class Scaled(nn.Module):" in (layers.text or "") and "_log_api" not in (layers.text or "")
+    text = net.text or ""
+    assert "from torchvision_modules import Scaled\n" in text and "from torchvision.tools import logged\n" in text
+    assert [found.code for output in (layers, net) for found in output.diagnostics] == ["MIG103"]
