@@ -48,7 +48,7 @@ def loop_of(name: str, step: cst.FunctionDef) -> Loop:
         raise refused(name, f"its step has no loop over the parameters of a group: {first_line(inner)}")
     weight = inner.target.value
     turn = suites.suite_of(inner.body.body)
-    carried = _carried(statements[:-1], turn)
+    carried = _carried(statements[:-1], turn, weight)
     if carried:
         raise refused(name, f"its {carried} goes on from one parameter to the next")
     filling = [each for each in turn if _fills(each, weight)]
@@ -61,9 +61,9 @@ def loop_of(name: str, step: cst.FunctionDef) -> Loop:
     return Loop(group, weight, state, first, tuple(left), bool(filling))
 
 
-def _carried(before: Sequence[Statement], turn: Sequence[Statement]) -> str:
+def _carried(before: Sequence[Statement], turn: Sequence[Statement], weight: str) -> str:
     """A variable of a group that a parameter leaves to the next one, `i += 1`; "" where there is none."""
-    bound = set(usage.stores(before))
+    bound = set(usage.stores(before)) - {weight}
     changed = [name for each in turn for name in usage.changes(each) if name in bound]
     return next((name for name in changed if usage.first_access(turn, name) == "load"), "")
 

@@ -17,6 +17,7 @@ from migrate.lowering.chosen_weights import ChosenWeights
 from migrate.lowering.data_loading import DataLoading
 from migrate.lowering.elements import loop_kind, taken_apart
 from migrate.lowering.optimizer_statements import OptimizerStatements
+from migrate.lowering.order_of_parameters import refuse_order
 from migrate.lowering.precision import Precision
 from migrate.lowering.scanned_loops import ScannedLoops
 from migrate.lowering.scope import HOST_CONTEXTS
@@ -25,6 +26,7 @@ from migrate.lowering.unit import Environment, stays
 from migrate.machine import OUT_OF_MEMORY
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
+from migrate.weight_kinds import Parameters
 
 _TRIALS = 2  # how many loops, one in another, may be lowered for what they make known
 
@@ -190,6 +192,8 @@ class ControlFlow(ChosenWeights, Branches, ToldModes, Precision, DataLoading, Op
         scan = self.scan_of(node) if some is None else None
         with self.unit.discarding() if scan is not None else contextlib.nullcontext():
             iterated = some or taken_apart(self.expr(node.iter), self.context)
+        if isinstance(iterated.kind, Parameters):
+            refuse_order(suites.suite_of(node.body.body))
         element = loop_kind(iterated.kind, id(node))
 
         def bind() -> list[Statement]:

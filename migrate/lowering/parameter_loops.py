@@ -16,6 +16,7 @@ from migrate.diagnostics import Unsupported
 from migrate.kinds import Kind, Model, Place, Tensor
 from migrate.lowering.accumulation import Accumulation
 from migrate.lowering.model_methods import named_leaves
+from migrate.lowering.order_of_parameters import refuse_order
 from migrate.lowering.scope import NOWHERE
 from migrate.lowering.selections import names_of_pair
 from migrate.lowering.set_by_name import SetByName
@@ -210,6 +211,7 @@ class ParameterLoops(Accumulation, SetByName):
         self, node: cst.For, looped: Sequence[_Looped], body: Sequence[Statement], gradients: set[str]
     ) -> list[Statement]:
         """A loop over the leaves of the parameters, of the gradients, or of both."""
+        refuse_order(body)
         trees = {one.name: (one, PARAMS) for one in looped} | {one.gradient: (one, GRADS) for one in looped}
         read = set(usage.loads(cst.Module(list(body))))
         used = [name for name in trees if name in read]
@@ -237,6 +239,7 @@ class ParameterLoops(Accumulation, SetByName):
             return self.weights_set(node, body) or self.without_tests(node, one)
         if changed & {parameter, one.gradient}:
             return None
+        refuse_order(body)
         iterated, gradients = named_leaves(self.tree(one, PARAMS)), self.tree(one, GRADS)
         found = nodes.expression('flatten_dict({g}, sep=".")[{n}]', g=gradients, n=nodes.name(name))
         self.env.kinds |= {name: WEIGHT_NAME, parameter: Weight(live=True), one.gradient: Weight()}
