@@ -114,6 +114,9 @@ class Extraction:
         if source.partition(".")[0] != self.root or f"{source}.{alias.name}" in NO_OPS:
             line = _import(node, source, alias, known_as)
             bound = f"{source}.{alias.name}" if isinstance(node, ast.ImportFrom) else alias.name
+            if isinstance(node, ast.Import) and known_as != alias.name and not alias.asname:
+                self.imports.setdefault(alias.name, (bound, line))  # `import a.b` binds a, as `import a` does
+                bound, line = known_as, f"import {known_as}"
             if self.imports.setdefault(known_as, (bound, line))[0] != bound:
                 raise TooMuch
             return

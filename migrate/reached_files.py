@@ -121,8 +121,9 @@ def _read(path: Path, scripts: Sequence[Path], added: Sequence[Path], alone: boo
         library = library_of(path) if path in scripts else None
         if library is not None:  # it imports from the library as any script would
             made.library = package_of(path, library)
-            taken = [(absolute_module(w, made.library), w.names) for w in written_imports(text) if w.dots]
-            made.foreign = {(module, name) for module, names in taken for name in names if module.startswith(LAYERS)}
+            taken = [(absolute_module(w, made.library), w.names) for w in written_imports(text)]
+            taken = [(module, names) for module, names in taken if f"{module}.".startswith(LAYERS)]
+            made.foreign = {(module, name) for module, names in taken for name in names}
             return made
         added = [*added, *search_path(text, path)]
         for written in written_imports(text):
@@ -138,7 +139,9 @@ def _read(path: Path, scripts: Sequence[Path], added: Sequence[Path], alone: boo
 
 
 def absolute_module(written: Written, package: str) -> str:
-    """The module that a relative import in a file of a package takes from."""
+    """The module that an import in a file of a package takes from."""
+    if not written.dots:
+        return written.module
     parts = package.split(".")
     return ".".join([*parts[: len(parts) - written.dots + 1], *([written.module] if written.module else [])])
 

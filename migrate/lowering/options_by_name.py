@@ -93,11 +93,12 @@ class OptionsByName(Arguments):
 
 
 def _without_choice(made: cst.BaseExpression | None) -> cst.BaseExpression | None:
-    """The dict that is given or not, `{} if inplace is None else {"inplace": inplace}`, where that makes no difference;
-    anything else as it is."""
+    """No arguments for those that are given or not, `{} if inplace is None else {"inplace": inplace}`, where that makes
+    no difference; anything else as it is."""
     if not isinstance(made, cst.IfExp):
         return made
     filled = [side for side in (made.body, made.orelse) if isinstance(side, cst.Dict) and side.elements]
     empty = [side for side in (made.body, made.orelse) if isinstance(side, cst.Dict) and not side.elements]
     keys = {nodes.literal(e.key) for side in filled for e in side.elements if isinstance(e, cst.DictElement)}
-    return filled[0] if len(filled) == len(empty) == 1 and keys <= _WITHOUT_EFFECT else made
+    known = any(nodes.is_literal(e.value, True) for side in filled for e in side.elements)  # it changes its input
+    return empty[0] if len(filled) == len(empty) == 1 and keys <= _WITHOUT_EFFECT and not known else made

@@ -73,6 +73,7 @@ def test_a_package_of_the_users_own_is_rewritten_as_a_whole(library: Path) -> No
 
 
 LAYERS = """import torch
+import torch.fx
 
 from ..tools import logged, _log_api_usage_once
 
@@ -85,10 +86,19 @@ class Scaled(torch.nn.Module):
 
     def forward(self, x):
         return x * self.factor
+
+
+torch.fx.wrap("logged")
+
+
+class Shifted(torch.nn.Module):
+    def forward(self, x):
+        return x + 1
 """
 SCALED = """from torch import nn
 
 from ..ops.scaled import Scaled
+from torchvision.ops import Shifted
 from ..tools import logged
 
 
@@ -97,9 +107,10 @@ class Net(nn.Module):
         super().__init__()
         self.fc = nn.Linear(3, 2)
         self.scaled = Scaled(2.0)
+        self.shifted = Shifted()
 
     def forward(self, x):
-        return self.scaled(self.fc(x))
+        return self.shifted(self.scaled(self.fc(x)))
 """
 
 
@@ -110,10 +121,14 @@ def test_the_layers_of_torchvision_are_cut_out_of_it_for_its_models(tmp_path: Pa
     for name, text in files.items():
         (tmp_path / "torchvision" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "torchvision" / name).write_text(text)
+    (tmp_path / "torchvision/ops/__init__.py").write_text("from .scaled import Shifted\n")
     (tmp_path / "torchvision-1.2.dist-info").mkdir()
     layers, net = convert_project(read_project([tmp_path / "torchvision/models/net.py"])).outputs
     assert layers.member.place == "torchvision_modules.py"
     assert "class Scaled(nn.Module):" in (layers.text or "") and "_log_api" not in (layers.text or "")
     text = net.text or ""
-    assert "from torchvision_modules import Scaled\n" in text and "from torchvision.tools import logged\n" in text
+    assert (
+        "from torchvision_modules import Scaled\nfrom torchvision_modules import Shifted\n" in text
+        and "from torchvision.tools import logged\n" in text
+    )
     assert [found.code for output in (layers, net) for found in output.diagnostics] == ["MIG103"]
