@@ -56,6 +56,7 @@ print(net(torch.ones(2, 3, 8, 8)))
 
 @pytest.mark.parametrize("norm", ["batch", "instance", "group", "none"])
 def test_partial_norms_give_the_same(norm: str) -> None:
+    torch.manual_seed(0)  # where a channel hardly varies, its norm is noise
     made = rewritten.clean(SOURCE)
     theirs = rewritten.executed(SOURCE)["make"](norm)
     ours = rewritten.executed(made.text)["make"](norm).clone(training=True)
