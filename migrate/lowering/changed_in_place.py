@@ -28,6 +28,7 @@ class ChangedInPlace(Leaves, OptimizerStatements, ChangedBuffers):
         self, line: cst.SimpleStatementLine, small: cst.Assign, target: cst.Subscript
     ) -> list[Statement]:
         """`x[i] = v`: a new array under the same name."""
+        target = self.at_once(target)
         base = self.expr(target.value)
         if isinstance(base.kind, OptimizerGroups) and base.kind.one:
             return self.set_hyperparameter(target, base.kind, self.node(small.value))
@@ -57,6 +58,21 @@ class ChangedInPlace(Leaves, OptimizerStatements, ChangedBuffers):
             place = place.with_changes(slice=[_NEW_AXIS, *lowered.slice])
         made = nodes.call(cst.Attribute(place, cst.Name("set")), layouts.first(self.as_array(value)))
         return self.bound_again(line, target, made)
+
+    def at_once(self, target: cst.Subscript) -> cst.Subscript:
+        """`x[i, j]` for `x[i][j]`, the same part of a tensor where all that comes before the last index are numbers and
+        that has no slices: those would tell where the axes of an array beside them go."""
+        inner = target.value
+        if not isinstance(inner, cst.Subscript) or any(not isinstance(e.slice, cst.Index) for e in target.slice):
+            return target
+        inner = self.at_once(inner)
+        numbers = [self.expr(index).kind for index in _indices(inner)]
+        if len(numbers) < len(inner.slice) or not all(isinstance(kind, Number) for kind in numbers):
+            return target
+        if not isinstance(self.expr(inner.value).kind, Tensor):
+            return target
+        before = [each.with_changes(comma=cst.MaybeSentinel.DEFAULT) for each in inner.slice]
+        return target.with_changes(value=inner.value, slice=[*before, *target.slice])
 
     def may_have_an_axis_more(self, value: Value, written: Expr) -> bool:
         """Whether a value that is set has the axes of the part, as far as they are known, and one of one element before
@@ -119,6 +135,7 @@ class ChangedInPlace(Leaves, OptimizerStatements, ChangedBuffers):
         self, line: cst.SimpleStatementLine, small: cst.AugAssign, target: cst.Subscript
     ) -> list[Statement] | None:
         """`x[i] += v`: a new array under the same name; None where x is no tensor."""
+        target = self.at_once(target)
         base = self.expr(target.value)
         if not isinstance(base.kind, Tensor):
             return None
