@@ -136,11 +136,13 @@ def placed(args: Sequence[cst.Arg], values: Sequence[Value]) -> list[cst.Arg]:
 def argument_names(args: Sequence[cst.Arg], parameters: Sequence[str]) -> list[str]:
     """The parameter that each argument is for; "" where a star hides it or there is none."""
     found = []
+    hidden = False  # after `*args` it is not known which comes next
     for number, arg in enumerate(args):
+        hidden = hidden or arg.star == "*"
         if arg.keyword is not None:
             found.append(arg.keyword.value)
         else:
-            found.append(parameters[number] if number < len(parameters) and not arg.star else "")
+            found.append(parameters[number] if number < len(parameters) and not (hidden or arg.star) else "")
     return found
 
 

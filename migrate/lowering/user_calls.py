@@ -37,6 +37,7 @@ from migrate.lowering.elements import kinds_in, without_names
 from migrate.lowering.host_draws import HostDraws
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.signatures import parameter_order
+from migrate.lowering.starred_calls import spread, with_state
 from migrate.nodes import Expr, Statement
 from migrate.qualified import spelled
 from migrate.rules.rule import Value
@@ -59,8 +60,12 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
         args: list[cst.Arg] = []
         followed: list[str] = []
         names = facts.parameter_names[1:] if facts.method else facts.parameter_names
-        for arg, name in zip(node.args, argument_names(node.args, names), strict=True):
+        for number, (arg, name) in enumerate(zip(node.args, argument_names(node.args, names), strict=True)):
             value = self.usable(self.expr(arg.value))
+            for hidden, (part, kind_there) in spread(node.args, number, value.kind, names).items():
+                bound[hidden] = part
+                self.pass_kind(facts, hidden, kind_there)
+                facts.found_given[hidden] = False
             if name:
                 bound[name] = arg.value
                 if isinstance(value.kind, Model | OneOfModels):
@@ -274,7 +279,8 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
         if not state_of:
             return args
         if "" in followed:
-            return nodes.extended(args, state_of)
+            order = parameter_order(facts, self.state_name)
+            return with_state(args, followed, state_of, order[1:] if facts.method else order)
         made: list[cst.Arg] = []
         positional = True
         order = parameter_order(facts, self.state_name)
