@@ -60,7 +60,7 @@ def _transposed(dimensions: int, samples: tuple[Sample, ...]) -> Layer:
             Variant(
                 "groups != 1",
                 f"GroupedConvTranspose({{out_channels}}, {{kernel_size:tuple{dimensions}}}, "
-                f"{{stride:tuple{dimensions}}}, {{padding:transpose_padding{dimensions}}}, "
+                f"{{stride:tuple{dimensions}}}, {{padding:transpose_pairs{dimensions}}}, "
                 f"{{dilation:tuple{dimensions}}}, {{groups}}, use_bias={{bias?True}})",
             ),
         ),

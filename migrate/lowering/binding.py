@@ -193,12 +193,13 @@ class Binding(Scalars, MaskedSelections):
         """Whether everything that an expression reads is bound by now."""
         return all(self.available_name(name) for name in usage.loads(node))
 
-    def available_name(self, name: str) -> bool:
-        """Whether a name is bound by now: here, further out, by Python, or by what the output imports."""
+    def available_name(self, name: str, before: bool = False) -> bool:
+        """Whether a name is bound by now: here, further out, by Python, or by what the output imports. `before`: by the
+        statement at hand, not in it."""
         if name in _GENERATED:
             return True
         if name in self.env.kinds:
-            return not self.heads or name in self.heads[0].kinds or self.bound_in_this_turn(name)
+            return not self.heads or name in self.heads[0].kinds or self.bound_in_this_turn(name, before)
         if self.facts is not None and name in usage.stores(self.facts.node.body):
             return False  # a variable of this function, which is bound further down
         outer = self.env.outer
@@ -209,14 +210,17 @@ class Binding(Scalars, MaskedSelections):
         looped = outer.outer is None and name not in self.unit.settled
         return not (looped and isinstance(outer.kinds[name], Tensor | Host))
 
-    def bound_in_this_turn(self, name: str) -> bool:
+    def bound_in_this_turn(self, name: str, before: bool) -> bool:
         """Whether a name that no statement before the loops binds is bound by now in their first turn as well."""
         bound: set[str] = set()
         for block in self.blocks:
+            bound |= set(usage.stores(block.statements[: block.index]))
             around = block.statements[block.index]
-            if isinstance(around, cst.For | cst.With) and block is not self.blocks[-1]:
-                around = around.with_changes(body=cst.SimpleStatementSuite([cst.Pass()]))
-            bound |= set(usage.stores([*block.statements[: block.index], around]))
+            if block is not self.blocks[-1]:
+                if isinstance(around, cst.For | cst.With):  # what its head binds
+                    bound |= set(usage.stores(around.with_changes(body=cst.SimpleStatementSuite([cst.Pass()]))))
+            elif not before:
+                bound |= set(usage.stores(around))
         return name in bound
 
 

@@ -160,8 +160,13 @@ class LossFunctions(Models):
         assigned = set(usage.stores(traced.body))
         names = [self.state_name(state) for state in [*traced.trained, *traced.stats]]
         loads = dict.fromkeys(usage.loads(traced.body))
-        carried = [name for name in loads if name in assigned and reads_first(traced.body, name)]
+        carried = [name for name in loads if name in assigned and self.carried_in(traced.body, name)]
         return [*names, *(name for name in carried if name not in names)]
+
+    def carried_in(self, body: Sequence[cst.CSTNode], name: str) -> bool:
+        """Whether statements may need the value that a name had before them. What nothing binds until then is bound in
+        the first turn of a loop, or not at all, as in torch."""
+        return reads_first(body, name) and self.available_name(name, before=True)
 
     def loss_and_gradient(
         self, traced: TracedLoss, loss_name: str, extra: Sequence[str], grads: str, first: bool

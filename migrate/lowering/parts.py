@@ -21,6 +21,10 @@ class Parts:
         """Lowers any expression."""
         raise NotImplementedError
 
+    def available_name(self, name: str, before: bool = False) -> bool:
+        """Whether a name is bound by now."""
+        raise NotImplementedError
+
     def asked_weight(self, node: Expr) -> Value:
         """Lowers an expression that may be any weight of a model."""
         raise NotImplementedError

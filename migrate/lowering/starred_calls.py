@@ -26,8 +26,8 @@ def with_state(
     args: Sequence[cst.Arg], names: Sequence[str], state: Mapping[str, Expr], order: Sequence[str]
 ) -> list[cst.Arg]:
     """Arguments of which a star hides some, with the state: what the callee has before the hidden ones stands there,
-    the rest has keywords. `names`: the parameters of the arguments, "" where they are hidden; `order`: the callee's. Raises
-    Unsupported where state comes between parameters that a star may fill."""
+    the rest has keywords. `names`: the parameters of the arguments, "" where they are hidden; `order`: the callee's.
+    Raises Unsupported where state comes between parameters that a star may fill."""
     plain = {"comma": cst.MaybeSentinel.DEFAULT, "whitespace_after_arg": cst.SimpleWhitespace("")}
     given = {name: arg for name, arg in zip(names, args, strict=True) if name and arg.keyword is None}
     front: list[cst.Arg] = []

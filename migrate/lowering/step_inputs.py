@@ -25,7 +25,7 @@ from migrate.kinds import (
     Plain,
     Tensor,
 )
-from migrate.lowering.loss_function import LossFunctions, reads_first
+from migrate.lowering.loss_function import LossFunctions
 from migrate.lowering.micro_scan import ACCUMULATE, MICRO_BATCHES
 from migrate.lowering.region import Gathering
 from migrate.nodes import Expr, Statement
@@ -102,7 +102,7 @@ class StepInputs(LossFunctions):
                     inputs[name] = nodes.call("jax.tree.map", self.taken_in(nodes.name(name)).func, nodes.name(name))
                 else:
                     inputs[name] = self.as_array(Value(nodes.name(name), kind)).node
-            elif reads_first(_with_loss_in_place(step.body), name):
+            elif self.carried_in(_with_loss_in_place(step.body), name):
                 inputs[name] = self.as_array(Value(nodes.name(name), self.kind_of_name(name))).node
         return statics, inputs
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import libcst as cst
 
-from migrate import nodes
+from migrate import nodes, usage
 from migrate.diagnostics import Unsupported
-from migrate.kinds import SIZES, Items, Module, TorchName
+from migrate.kinds import SIZES, Items, Module, Number, TorchName
 from migrate.nodes import Expr
 from migrate.rules.rule import Call
 
@@ -89,21 +89,52 @@ def _item(call: Call, name: str, count: int) -> Expr:
 
 
 def _transpose_padding(call: Call, name: str, count: int) -> Expr:
-    """What Flax calls the padding of a transposed convolution: dilation * (kernel - 1) - padding on either side."""
-    kernel, dilation, padding, more = (
-        _numbers(call, argument, count) for argument in ("kernel_size", "dilation", name, "output_padding")
-    )
-    low = [d * (k - 1) - p for k, d, p in zip(kernel, dilation, padding, strict=True)]
-    pairs = [(side, side + extra) for side, extra in zip(low, more, strict=True)]
-    return nodes.tuple_of([nodes.expression(f"({one}, {other})") for one, other in pairs])
+    """What Flax calls the padding of a transposed convolution, as one number where it is the same on all sides."""
+    pairs = _transpose_sides(call, name, count)
+    alike = {nodes.code(side) for pair in pairs for side in pair}
+    return pairs[0][0] if len(alike) == 1 else _in_pairs(pairs)
 
 
-def _numbers(call: Call, name: str, count: int) -> list[int]:
-    value = nodes.literal(call.node(name))
-    values = [value] * count if isinstance(value, int) else value
-    if isinstance(values, tuple | list) and len(values) == count and all(isinstance(number, int) for number in values):
-        return list(values)
-    raise Unsupported("MIG203", f"{call.api}: {name}={nodes.code(call.node(name))} must be written out in numbers here")
+def _transpose_pairs(call: Call, name: str, count: int) -> Expr:
+    return _in_pairs(_transpose_sides(call, name, count))
+
+
+def _in_pairs(pairs: list[tuple[Expr, Expr]]) -> Expr:
+    return nodes.tuple_of([nodes.tuple_of(pair) for pair in pairs])
+
+
+def _transpose_sides(call: Call, name: str, count: int) -> list[tuple[Expr, Expr]]:
+    """On either side of each axis dilation * (kernel - 1) - padding, and the output padding behind."""
+    sides: list[tuple[Expr, Expr]] = []
+    given = (_numbers(call, argument, count) for argument in ("kernel_size", "dilation", name, "output_padding"))
+    for kernel, dilation, padding, more in zip(*given, strict=True):
+        before = nodes.expression("{kernel} - 1", kernel=kernel)
+        if not nodes.is_literal(dilation, 1):
+            before = nodes.expression("{dilation} * {x}", dilation=dilation, x=before)
+        before = before if nodes.is_literal(padding, 0) else _and_then(before, cst.Subtract(), padding)
+        behind = before if nodes.is_literal(more, 0) else _and_then(before, cst.Add(), more)
+        sides.append((_worked_out(before), _worked_out(behind)))
+    return sides
+
+
+def _and_then(a: Expr, operator: cst.BaseBinaryOp, b: Expr) -> Expr:
+    """`a + b`, where a is a sum or a product itself, and needs no parentheses."""
+    return cst.BinaryOperation(a, operator, nodes.parenthesized(b))
+
+
+def _worked_out(node: Expr) -> Expr:
+    """The number that an expression of numbers alone is."""
+    return node if usage.loads(node) else nodes.expression(str(eval(nodes.code(node), {"__builtins__": {}})))
+
+
+def _numbers(call: Call, name: str, count: int) -> list[Expr]:
+    """A number for each axis. Raises Unsupported where it is not known that there is one."""
+    value = call.value(name)
+    if isinstance(value.kind, Number) or isinstance(nodes.literal(value.node), int):
+        return [value.node] * count
+    if isinstance(value.node, cst.Tuple | cst.List) and len(value.node.elements) == count:
+        return [element.value for element in value.node.elements]
+    raise Unsupported("MIG203", f"{call.api}: {name}={nodes.code(value.node)} must be written out in numbers here")
 
 
 def _fan_in_transposed(call: Call, name: str, count: int) -> Expr:
@@ -217,6 +248,7 @@ CONVERTERS: dict[str, Callable[[Call, str, int], Expr]] = {
     "trailing_axes": _trailing_axes,
     "item": _item,
     "transpose_padding": _transpose_padding,
+    "transpose_pairs": _transpose_pairs,
     "fan_in_transposed": _fan_in_transposed,
     "pad_pairs": _pad_pairs,
     "epsilon": _epsilon,

@@ -82,7 +82,26 @@ class M(nn.Module):
     def forward(self, x):
         return self.part(x)
 """
+DECONVOLVED = """def deconv(inputs, outputs, kernel_size, stride=2, padding=1, norm=True):
+    layers = [nn.ConvTranspose2d(inputs, outputs, kernel_size, stride, padding, bias=False)]
+    if norm:
+        layers.append(nn.BatchNorm2d(outputs))
+    return nn.Sequential(*layers)
+
+
+class M(nn.Module):
+    def __init__(self, k=4, more=1):
+        super().__init__()
+        self.first = deconv(3, 4, 4)
+        self.second = deconv(4, 4, 3, norm=False)
+        self.third = nn.ConvTranspose2d(4, 3, k, 2, 1, output_padding=more, dilation=2)
+        self.last = nn.ConvTranspose2d(3, 3, (3, k - 1), 1, (1, 0))
+
+    def forward(self, x):
+        return self.last(torch.tanh(self.third(self.second(self.first(x)))))
+"""
 FORMS = {
+    "transposed convolutions of sizes that the class is told": (DECONVOLVED, Sample("M()", (2, 3, 3, 2))),
     "in one row": (IN_ONE_ROW, Sample("M()", (2, 3, 4, 5))),
     "in one row that begins with one": (BEGINNING_WITH_A_BLOCK, Sample("M()", (2, 3, 4, 5))),
     "in one attribute": (IN_ONE_ATTRIBUTE, Sample("M()", (2, 3, 4, 5))),

@@ -69,6 +69,53 @@ for step in range(10):
 STEERED = "weights that a draw leaves out"  # of the momentum, and of the decay: they have no gradient
 
 FORMS = {
+    "what a loop in a loss bound last": SGD
+    + """def train(xs, ys):
+    optimizer.zero_grad()
+    for i in range(len(xs)):
+        output = model(xs[i:i + 1]) * i
+    loss = criterion(output, ys[-1:])
+    loss.backward()
+    optimizer.step()
+    return output, loss.item()
+
+
+for step in range(10):
+    output, loss = train(x[: 3 + step % 2], y[: 3 + step % 2])
+    losses.append(loss + output.sum().item())
+for step in range(3):
+    optimizer.zero_grad()
+    for i in range(len(x)):
+        last = model(x[i:i + 1]) * i
+    loss = criterion(last, y[-1:])
+    loss.backward()
+    optimizer.step()
+    losses.append(loss.item())
+""",
+    "what a function returns is given as arguments": SGD
+    + """import random
+
+random.seed(4)
+
+
+def pair(count):
+    start = random.randint(0, len(x) - count)
+    return x[start:start + count], y[start:start + count]
+
+
+def train(net, xs, ys, factor=1.0):
+    optimizer.zero_grad()
+    loss = 0
+    for i in range(xs.size()[0]):
+        loss += criterion(net(xs[i:i + 1]), ys[i:i + 1]) * factor
+    loss.backward()
+    optimizer.step()
+    return loss.item()
+
+
+for step in range(10):
+    losses.append(train(model, *pair(3)) + train(model, *(*pair(2), 0.5)))
+""",
     "batches that are moved where there is a device": SGD + "data = torch.utils.data.TensorDataset(x, y)\n"
     "for xs, ys in torch.utils.data.DataLoader(data, batch_size=1):\n    if len(losses) > 100:\n"
     "        xs, ys = xs.cuda(), ys.cuda()\n    optimizer.zero_grad()\n    loss = criterion(model(xs), ys)\n"

@@ -155,7 +155,7 @@ class Up(nn.Module):
                 self.width,
                 (2, 2),
                 strides=(2, 2),
-                padding=((1, 1), (1, 1)),
+                padding=1,
                 transpose_kernel=True,
                 **torch_init(fan_in=self.width * 2 * 2)
             )
