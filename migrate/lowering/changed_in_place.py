@@ -28,7 +28,7 @@ class ChangedInPlace(Leaves, OptimizerStatements, ChangedBuffers):
         self, line: cst.SimpleStatementLine, small: cst.Assign, target: cst.Subscript
     ) -> list[Statement]:
         """`x[i] = v`: a new array under the same name."""
-        target = self.at_once(target)
+        target = self.in_one_subscript(target)
         base = self.expr(target.value)
         if isinstance(base.kind, OptimizerGroups) and base.kind.one:
             return self.set_hyperparameter(target, base.kind, self.node(small.value))
@@ -59,13 +59,13 @@ class ChangedInPlace(Leaves, OptimizerStatements, ChangedBuffers):
         made = nodes.call(cst.Attribute(place, cst.Name("set")), layouts.first(self.as_array(value)))
         return self.bound_again(line, target, made)
 
-    def at_once(self, target: cst.Subscript) -> cst.Subscript:
+    def in_one_subscript(self, target: cst.Subscript) -> cst.Subscript:
         """`x[i, j]` for `x[i][j]`, the same part of a tensor where all that comes before the last index are numbers and
         that has no slices: those would tell where the axes of an array beside them go."""
         inner = target.value
         if not isinstance(inner, cst.Subscript) or any(not isinstance(e.slice, cst.Index) for e in target.slice):
             return target
-        inner = self.at_once(inner)
+        inner = self.in_one_subscript(inner)
         numbers = [self.expr(index).kind for index in _indices(inner)]
         if len(numbers) < len(inner.slice) or not all(isinstance(kind, Number) for kind in numbers):
             return target
@@ -135,7 +135,7 @@ class ChangedInPlace(Leaves, OptimizerStatements, ChangedBuffers):
         self, line: cst.SimpleStatementLine, small: cst.AugAssign, target: cst.Subscript
     ) -> list[Statement] | None:
         """`x[i] += v`: a new array under the same name; None where x is no tensor."""
-        target = self.at_once(target)
+        target = self.in_one_subscript(target)
         base = self.expr(target.value)
         if not isinstance(base.kind, Tensor):
             return None

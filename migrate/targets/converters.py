@@ -106,7 +106,7 @@ def _in_pairs(pairs: list[tuple[Expr, Expr]]) -> Expr:
 def _transpose_sides(call: Call, name: str, count: int) -> list[tuple[Expr, Expr]]:
     """On either side of each axis dilation * (kernel - 1) - padding, and the output padding behind."""
     sides: list[tuple[Expr, Expr]] = []
-    given = (_numbers(call, argument, count) for argument in ("kernel_size", "dilation", name, "output_padding"))
+    given = (_for_each_axis(call, argument, count) for argument in ("kernel_size", "dilation", name, "output_padding"))
     for kernel, dilation, padding, more in zip(*given, strict=True):
         before = nodes.expression("{kernel} - 1", kernel=kernel)
         if not nodes.is_literal(dilation, 1):
@@ -127,14 +127,27 @@ def _worked_out(node: Expr) -> Expr:
     return node if usage.loads(node) else nodes.expression(str(eval(nodes.code(node), {"__builtins__": {}})))
 
 
-def _numbers(call: Call, name: str, count: int) -> list[Expr]:
-    """A number for each axis. Raises Unsupported where it is not known that there is one."""
+def _for_each_axis(call: Call, name: str, count: int) -> list[Expr]:
+    """A number for each axis, which may have a name. Raises Unsupported where it is not known that there is one."""
     value = call.value(name)
     if isinstance(value.kind, Number) or isinstance(nodes.literal(value.node), int):
         return [value.node] * count
     if isinstance(value.node, cst.Tuple | cst.List) and len(value.node.elements) == count:
         return [element.value for element in value.node.elements]
-    raise Unsupported("MIG203", f"{call.api}: {name}={nodes.code(value.node)} must be written out in numbers here")
+    raise _not_in_numbers(call, name)
+
+
+def _numbers(call: Call, name: str, count: int) -> list[int]:
+    value = nodes.literal(call.node(name))
+    values = [value] * count if isinstance(value, int) else value
+    if isinstance(values, tuple | list) and len(values) == count and all(isinstance(number, int) for number in values):
+        return list(values)
+    raise _not_in_numbers(call, name)
+
+
+def _not_in_numbers(call: Call, name: str) -> Unsupported:
+    told = f"{call.api}: {name}={nodes.code(call.node(name))} must be written out in numbers here"
+    return Unsupported("MIG203", told)
 
 
 def _fan_in_transposed(call: Call, name: str, count: int) -> Expr:
