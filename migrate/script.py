@@ -175,6 +175,20 @@ class Script:
         """Whether a method is the constructor of its class, or that of a base, which it runs."""
         return method.endswith(".__init__") or self.inherited.get(method, ("", ""))[1] == "__init__"
 
+    def sets_up(self, method: str) -> bool:
+        """Whether a method only runs while its object is made: the constructor, and what that alone calls."""
+        waiting, seen = [method], set[str]()
+        while waiting:
+            name = waiting.pop()
+            if name in seen or self.is_constructor(name):
+                continue
+            seen.add(name)
+            callers = self.callers.get(name, [])
+            if not callers or any(one.rpartition(".")[0] != name.rpartition(".")[0] for one in callers):
+                return False
+            waiting += callers
+        return True
+
     def _nodes(self, cls: str) -> list[Node]:
         facts = self.classes.get(cls)
         return list(facts.children.values()) if facts else []

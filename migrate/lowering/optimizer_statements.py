@@ -148,7 +148,9 @@ class OptimizerStatements(Closures, ParameterLoops, Freezing, Binding):
 
     def refuse_second(self, place: Place, kind: Scheduler) -> None:
         """Declines a scheduler in the place of one that was stepped: torch's goes on from the rate which that has left,
-        unless the optimizer was made anew as well."""
+        unless the optimizer was made anew as well. An object that is being made has none yet."""
+        if place.of_self and self.script.sets_up(self.scope):
+            return
         before, root = self.kind_of_name(place.name), self.root(kind.optimizer)
         same = isinstance(before, Scheduler) and not before.mixed and self.root(before.optimizer) == root
         if same and self.root(place) in self.script.stepped.get(root, set()):

@@ -125,7 +125,7 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
         its identity alone, and keeps what it has seen in it. The weights of its models are arguments."""
         cls = facts.qualname.rpartition(".")[0]
         methods = {name: one for name, one in self.script.functions.items() if name.rpartition(".")[0] == cls}
-        later = [one for name, one in methods.items() if not self.sets_up(name)]
+        later = [one for name, one in methods.items() if not self.script.sets_up(name)]
         changing = self.script.attributes_changed.union(*map(_changed, later))
         for attribute in sorted(_used_of_object(cls, methods, facts.qualname)):
             kind = self.script.attributes.get(cls, {}).get(f"self.{attribute}", UNKNOWN)
@@ -134,21 +134,6 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
                 raise Unsupported("MIG401", f"{text}: jit keeps its first value, unless it is an argument")
         if any(state.place.of_self and state.place.scope != self.scope.rpartition(".")[0] for state in facts.states):
             raise Unsupported("MIG401", f"{spelled(facts.qualname)}, called by a loss outside its class, has models")
-
-    def sets_up(self, method: str) -> bool:
-        """Whether a method only runs while its object is made: the constructor, and what that alone calls."""
-        waiting, seen = [method], set[str]()
-        while waiting:
-            name = waiting.pop()
-            if name in seen or self.script.is_constructor(name):
-                continue
-            seen.add(name)
-            callers = self.script.callers.get(name, [])
-            same = [one for one in callers if one.rpartition(".")[0] == name.rpartition(".")[0]]
-            if not callers or same != callers:
-                return False
-            waiting += callers
-        return True
 
     def construct_host(self, node: cst.Call, callee: Value, kind: HostClass) -> Value:
         """`Trainer(model, ...)`: the object takes the state of the models that it is given, and keeps it."""

@@ -124,6 +124,39 @@ losses.append(smooth.update(x, y))
 losses.append(smooth.score(x, y))
 """
     + RUN.format("Squared(model)"),
+    "parts that methods make, and subclasses add to": """
+class Prepared(Base):
+    def __init__(self, net):
+        super().__init__(net)
+        self.prepare()
+
+    def prepare(self):
+        self.optimizer = torch.optim.Adam(self.net.parameters(), lr=0.1)
+
+    def error(self, x, y):
+        return (self.net(x) - y).square().mean()
+
+    def score(self, x, y):
+        return self.optimizer.param_groups[0]["lr"]
+
+
+class Scheduled(Prepared):
+    def prepare(self):
+        super().prepare()
+        self.scheduler = torch.optim.lr_scheduler.StepLR(self.optimizer, 2, 0.5)
+
+    def update(self, x, y):
+        loss = super().update(x, y)
+        self.scheduler.step()
+        return loss
+
+
+other = Net()
+plain = Prepared(other)
+for step in range(2):
+    losses.append(plain.update(x, y))
+"""
+    + RUN.format("Scheduled(model)"),
     "two that differ in what their losses need": SQUARED
     + """
 class Drawn(Base):
