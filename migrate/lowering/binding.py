@@ -21,7 +21,7 @@ from migrate.kinds import (
 )
 from migrate.lowering.elements import part_kind
 from migrate.lowering.masked import MaskedSelections
-from migrate.lowering.other_names import VIEWS, may_be_seen, nothing_sees
+from migrate.lowering.other_names import SHARES, VIEWS, may_be_seen, nothing_sees
 from migrate.lowering.scalars import Scalars
 from migrate.lowering.scope import NOWHERE
 from migrate.nodes import Expr
@@ -102,7 +102,7 @@ class Binding(Scalars, MaskedSelections):
         name = self.torch_name(node.func)
         if name is not None:
             short = name.rpartition(".")[2]
-            return short not in VIEWS and short not in _SHARES and not short.endswith("_")
+            return short not in VIEWS and short not in SHARES and not short.endswith("_")
         if not isinstance(node.func, cst.Attribute):
             return False
         method = node.func.attr.value
@@ -227,9 +227,3 @@ class Binding(Scalars, MaskedSelections):
 def _followed(definition: Expr) -> Expr | None:
     """The definition, or None where it has grown too long to follow: substituted again and again, it would explode."""
     return None if len(nodes.code(definition)) > _LONG else definition
-
-
-# Functions whose result may be the memory of their argument.
-_SHARES = frozenset(
-    ["as_tensor", "asarray", "from_numpy", "frombuffer", "Variable", "atleast_1d", "atleast_2d", "real"]
-)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import builtins
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import libcst as cst
 
@@ -23,6 +23,15 @@ VIEWS = frozenset(
     ]
 )
 
+# Functions whose result may be the memory of their argument.
+SHARES = frozenset(["as_tensor", "asarray", "from_numpy", "frombuffer", "Variable", "atleast_1d", "atleast_2d", "real"])
+
+_CONTAINERS = frozenset(["list", "tuple", "dict", "max", "min"])
+_MODULES = ("torch", "np", "numpy", "torch.autograd")
+_READING = (
+    frozenset(["print", "len", "float", "int", "bool", "str", "repr", "isinstance", "abs", "round"]) | _CONTAINERS
+)
+
 
 def may_be_seen(value: Expr) -> bool:
     """Whether a value is, in torch, the memory of something that has a name already."""
@@ -32,6 +41,8 @@ def may_be_seen(value: Expr) -> bool:
         return any(may_be_seen(element.value) for element in value.elements)
     if isinstance(value, cst.IfExp):
         return may_be_seen(value.body) or may_be_seen(value.orelse)
+    if isinstance(value, cst.Call) and nodes.dotted(value.func) == "dict":
+        return any(may_be_seen(arg.value) for arg in value.args)
     if isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute):
         return value.func.attr.value in VIEWS and may_be_seen(value.func.value)
     return False
@@ -51,16 +62,20 @@ def nothing_sees(scope: Scope, name: str) -> bool:
     return not others & (inner | given) and not any(_read(scope.following, other) for other in others - {name})
 
 
+_SCOPES = (cst.FunctionDef, cst.ClassDef)
+
+
 def _names(scope: Scope, body: cst.CSTNode, name: str) -> set[str] | None:
     """All names that may show the memory of a tensor, its own among them; None where something else may."""
-    links = list(_links(every(body, cst.Assign)))
+    own = partial(every, body, closed=_SCOPES)
+    links = list(_links(own(cst.Assign)))
     found, before = {name}, 0
     while len(found) > before:
         before = len(found)
         for target, value in links:
             shown = _shown(value)
             bound = set(usage.target_names(target))
-            if not found & (shown | bound) or not may_be_seen(value):
+            if not shown or not found & (shown | bound):
                 continue
             if not isinstance(target, cst.Name):
                 root = nodes.root(target)
@@ -69,12 +84,14 @@ def _names(scope: Scope, body: cst.CSTNode, name: str) -> set[str] | None:
                     continue  # its values are copied
                 return None
             found |= {each for each in shown if not isinstance(scope.kind_of_name(each), Number | Plain)} | bound
-    kept = every(body, (cst.AnnAssign, cst.Yield, cst.ListComp, cst.GeneratorExp, cst.DictComp, cst.SetComp))
+    if any(found & _shown(each.value) for each in own(cst.AugAssign) if isinstance(each.value, cst.List)):
+        return None
+    kept = own((cst.AnnAssign, cst.Yield, cst.ListComp, cst.GeneratorExp, cst.DictComp, cst.SetComp))
     if any(found & set(usage.loads(each)) for each in kept):
         return None
-    if any(found & _shown(loop.iter) for loop in every(body, cst.For)):
+    if any(found & _shown(loop.iter) for loop in own(cst.For)):
         return None
-    for call in every(body, cst.Call):
+    for call in own(cst.Call):
         if any(found & _shown(arg.value) for arg in call.args) and not _only_reads(scope, call):
             return None
     return found
@@ -109,8 +126,13 @@ def _shown(value: Expr) -> set[str]:
         return _shown(value.left) | _shown(value.right)
     if isinstance(value, cst.NamedExpr):
         return {*usage.loads(value), *usage.stores(cst.SimpleStatementLine([cst.Expr(value)]))}
-    if isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute) and value.func.attr.value in VIEWS:
-        return _shown(value.func.value)
+    if isinstance(value, cst.Call):
+        module, _, name = (nodes.dotted(value.func) or "").rpartition(".")
+        if module in ("", *_MODULES):
+            taken = value.args if name in VIEWS | SHARES | _CONTAINERS else ()
+            return set[str]().union(*(_shown(arg.value) for arg in taken))
+        if isinstance(value.func, cst.Attribute) and value.func.attr.value in VIEWS:
+            return _shown(value.func.value)
     return set()
 
 
@@ -119,8 +141,10 @@ def _only_reads(scope: Scope, call: cst.Call) -> bool:
     root = nodes.root(call.func)
     name = root.value if isinstance(root, cst.Name) else ""
     kind: Kind = scope.kind_of(call.func.value) if isinstance(call.func, cst.Attribute) else scope.kind_of(call.func)
-    known = scope.torch_name(call.func) is not None or name in ("np", "numpy", "math")
-    return known or isinstance(kind, Tensor | Model) or (isinstance(call.func, cst.Name) and hasattr(builtins, name))
+    path = scope.torch_name(call.func) or ""
+    function = path.startswith("torch.nn.functional.") or (path.count(".") == 1 and path[6:7].islower())
+    known = function or name in ("np", "numpy", "math") or (isinstance(call.func, cst.Name) and name in _READING)
+    return known or isinstance(kind, Tensor | Model)
 
 
 def _read(following: Sequence[Sequence[cst.CSTNode]], name: str) -> bool:

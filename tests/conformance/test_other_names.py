@@ -59,6 +59,13 @@ REFUSED = {
     "kept in a list": turns("store[0] = torch.ones(3) * turn", "flat = store.view(-1)", "kept.append(flat)"),
     "read by a function": "import torch\n\nout = []\n\n\ndef show():\n    out.append(float(flat.sum()))\n\n\n"
     + turns("store[0] = torch.ones(3) * turn", "if turn: show()", "flat = store.view(-1)").removeprefix("import torch"),
+    "added to a list": turns("store[0] = torch.ones(3) * turn", "flat = store.view(-1)", "kept += [flat]"),
+    "in a container": turns(
+        "store[0] = torch.ones(3) * turn", "if turn: out.append(float(kept['a'].sum()))", "kept = dict(a=store)"
+    ),
+    "a view by a function": turns(
+        "store[0] = torch.ones(3) * turn", "if turn: out.append(float(flat.sum()))", "flat = torch.flatten(store)"
+    ),
     "given to an object": turns("store[0] = torch.ones(3)", "flat = store.view(-1)", "kept.__iadd__([flat])"),
 }
 
