@@ -249,7 +249,7 @@ class ControlFlow(ChosenWeights, Branches, ToldModes, Precision, DataLoading, Op
                 self.bind(item.asname.name, value.kind if value.kind in (Plain("file"), Host("writer")) else UNKNOWN)
             items.append(item.with_changes(item=layouts.first(value), comma=cst.MaybeSentinel.DEFAULT))
         nothing = self.records_nothing([item.item for item in node.items])
-        with self.under(precision), self.recording_nothing(nothing):
+        with self.under(precision), self.recording_nothing(nothing), self.as_often(not items):
             body = self.suite(node.body.body)
         if nothing:
             body = self.stopped(body)

@@ -92,8 +92,8 @@ class HostDraws(Scope):
             return False
         if self.region is not None:
             return True
-        block = self.blocks[-1]
-        return self.facts is not None and not any(map(suites.may_leave, block.statements[: block.index]))
+        before = [statement for block in self.blocks for statement in block.statements[: block.index]]
+        return self.facts is not None and not any(map(suites.may_leave, before))
 
     def in_terms_of_parameters(self, facts: FunctionFacts, node: Expr) -> Expr:
         """An expression as the caller can write it, but for the parameters themselves."""

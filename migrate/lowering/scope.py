@@ -210,6 +210,16 @@ class Scope(Parts):
             self.conditional = before
 
     @contextlib.contextmanager
+    def as_often(self, surely: bool) -> Iterator[None]:
+        """The block that is lowered inside runs as often as the statement at hand, where that is sure."""
+        before, inside = self.top, surely and len(self.blocks) == self.top
+        self.top += inside
+        try:
+            yield
+        finally:
+            self.top = before
+
+    @contextlib.contextmanager
     def then(self, statements: Sequence[cst.CSTNode]) -> Iterator[None]:
         """What is lowered inside is followed by these statements."""
         self.following.insert(0, statements)

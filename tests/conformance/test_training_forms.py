@@ -116,6 +116,20 @@ def train(net, xs, ys, factor=1.0):
 for step in range(10):
     losses.append(train(model, *pair(3)) + train(model, *(*pair(2), 0.5)))
 """,
+    "a draw of numpy's where nothing is recorded": "import numpy as np\n\nnp.random.seed(2)\n"
+    + SGD
+    + """for step in range(10):
+    optimizer.zero_grad()
+    loss = criterion(model(x), y)
+    with torch.no_grad():
+        z = np.random.uniform(-1, 1, size=(8, 3))
+        z = torch.from_numpy(z)
+        far = model(z)
+    loss = loss + criterion(model(x + 1), far)
+    loss.backward()
+    optimizer.step()
+    losses.append(loss.item())
+""",
     "batches that are moved where there is a device": SGD + "data = torch.utils.data.TensorDataset(x, y)\n"
     "for xs, ys in torch.utils.data.DataLoader(data, batch_size=1):\n    if len(losses) > 100:\n"
     "        xs, ys = xs.cuda(), ys.cuda()\n    optimizer.zero_grad()\n    loss = criterion(model(xs), ys)\n"
