@@ -83,6 +83,11 @@ class Binding(Scalars, MaskedSelections):
     def own(self, node: Expr) -> None:
         """Declines to change in place what a caller or another name may see, since rebinding would not reach it."""
         if isinstance(node, cst.Name) and node.value in self.env.shared and not nothing_sees(self, node.value):
+            self.refuse_shared(node)
+
+    def refuse_shared(self, node: Expr) -> None:
+        """Declines what a caller may see, or another name, wherever that is read."""
+        if isinstance(node, cst.Name) and node.value in self.env.shared:
             raise Unsupported("MIG303", f"{node.value} is changed in place, and may be seen under another name")
 
     def gives(self, node: Expr) -> bool:

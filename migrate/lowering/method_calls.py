@@ -269,6 +269,7 @@ class MethodCalls(ValueCalls):
         """`x.mul_(2)` inside an expression: x is bound again before the statement."""
         if self.nested or self.conditional:
             raise Unsupported("MIG303", f"Tensor.{func.attr.value} inside an expression")
+        self.refuse_shared(func.value)  # the rest of the statement may read another name
         outer, self.before = self.before, []
         made = self.statement(cst.SimpleStatementLine([cst.Expr(node)]))
         self.before = [*outer, *self.before, *made]

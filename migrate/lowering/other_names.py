@@ -54,8 +54,8 @@ def nothing_sees(scope: Scope, name: str) -> bool:
     body = scope.unit.source.module if scope.facts is None else scope.facts.node.body
     if scope.region is not None or scope.context in ("forward", "setup") or any(every(body, (cst.Try, cst.Global))):
         return False
-    others = _names(scope, body, name)
-    if others is None:
+    others = _names(scope, body, name) if name in scope.reads else None  # not in the head of a block
+    if others is None or (others - {name}) & set(scope.reads):
         return False
     inner = set(usage.loads(every(body, (cst.FunctionDef, cst.Lambda))))
     given = set(scope.facts.parameter_names) if scope.facts is not None else set()

@@ -66,6 +66,9 @@ REFUSED = {
     "a view by a function": turns(
         "store[0] = torch.ones(3) * turn", "if turn: out.append(float(flat.sum()))", "flat = torch.flatten(store)"
     ),
+    "read by the same statement": HEAD + "flat = store.view(-1)\nprint(store.add_(1), flat)\n",
+    "read in a block": HEAD + "flat = store.view(-1)\nif store.add_(1).sum() > 0:\n    print(flat)\n",
+    "on one line": HEAD + "flat = store.view(-1)\nstore.add_(1); print(flat)\n",
     "given to an object": turns("store[0] = torch.ones(3)", "flat = store.view(-1)", "kept.__iadd__([flat])"),
 }
 
