@@ -421,6 +421,8 @@ def join(a: Kind, b: Kind) -> Kind:
             and isinstance(other, Module | Makers | ModuleClass | Operation | Model | Optimizer | Scheduler)
         ):
             return other
+        if isinstance(one, Plain) and one.what == "None" and isinstance(other, Host) and other.what == "loader":
+            return other
         if isinstance(one, Plain) and one.what == "None" and isinstance(other, Items):
             return other  # a state that starts as None
         if one == Plain("dict") and isinstance(other, Items) and other.type == BY_WEIGHT:

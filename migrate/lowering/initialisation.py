@@ -152,8 +152,9 @@ class Initialisation(ExampleShapes, MethodExamples, TakenExamples):
         outer, self.before = self.before, []
         try:
             prepared, arguments = ([], zeros) if zeros else self.example_arguments(resolved)
-            if arguments is None and early and not is_chosen(cls):
-                zeros = self.example_of_tokens(cls) or self.example_of_features(cls, self.made_by(place))
+            if arguments is None and (early or self.ends_constructor()) and not is_chosen(cls):
+                zeros = self.example_of_zeros(cls, self.made_by(place))
+                zeros = zeros or self.example_of_tokens(cls) or self.example_of_features(cls, self.made_by(place))
                 prepared, arguments = [], zeros or None
             if arguments is None:
                 self.waiting.add(place)
@@ -165,6 +166,12 @@ class Initialisation(ExampleShapes, MethodExamples, TakenExamples):
         found = None if zeros else example
         given = nodes.arguments(arguments) if found is None else found.as_arguments(arguments)
         return self.made_weights(place, made, key, given)
+
+    def ends_constructor(self) -> bool:
+        """Whether this is the last statement of a constructor: what an example lacks now, it never has."""
+        block = self.blocks[0] if len(self.blocks) == 1 else None
+        last = block is not None and block.index == len(block.statements) - 1
+        return last and self.script.is_constructor(self.scope)
 
     def may_be_unset(self, example: Expr) -> bool:
         """Whether an example goes by what a loop of the file binds, which a constructor may run before."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.conformance import rewritten
 from tests.conformance.rewritten import clean
 
 HEAD = """import torch
@@ -123,3 +124,51 @@ for x, y in loader:
     ).text
     assert "kept.append(eval_step(params, x))" in made
     assert 'cross_entropy(model.apply({"params": params}, x) - kept[0], y)' in made
+
+
+CHOSEN_LOADER = """import torch
+import torch.nn as nn
+from torch.utils.data import DataLoader, TensorDataset
+
+
+def get_loader(n):
+    return DataLoader(TensorDataset(torch.ones(n, 4), torch.zeros(n, 2)), batch_size=4)
+
+
+class Solver:
+    def __init__(self, one, other, which):
+        self.one, self.other, self.which = one, other, which
+        self.net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+        self.opt = torch.optim.SGD(self.net.parameters(), 0.1)
+
+    def train(self, steps):
+        if self.which == "one":
+            loader = self.one
+        elif self.which == "other":
+            loader = self.other
+        batches = iter(loader)
+        for i in range(steps):
+            x, y = next(batches)
+            x, y = x.to("cpu"), y.to("cpu")
+            loss = (self.net(x) - y).pow(2).mean()
+            self.opt.zero_grad()
+            loss.backward()
+            self.opt.step()
+        return loss.item()
+
+
+which = "one"
+one = other = None
+if which in ["one", "both"]:
+    one = get_loader(12)
+if which in ["other", "both"]:
+    other = get_loader(8)
+told = Solver(one, other, which).train(3)
+"""
+
+
+def test_a_loader_that_may_be_none() -> None:
+    """It is one where batches are taken of it; which one is not known where the weights are made."""
+    made = rewritten.clean(CHOSEN_LOADER)
+    assert "self.net.init(key, jnp.zeros((1, 4)))" in made.text
+    assert rewritten.executed(made.text)["told"] > 0
