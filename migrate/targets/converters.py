@@ -130,11 +130,14 @@ def _worked_out(node: Expr) -> Expr:
 def _for_each_axis(call: Call, name: str, count: int) -> list[Expr]:
     """A number for each axis, which may have a name. Raises Unsupported where it is not known that there is one."""
     value = call.value(name)
+    found: list[Expr] = []
     if isinstance(value.kind, Number) or isinstance(nodes.literal(value.node), int):
-        return [value.node] * count
-    if isinstance(value.node, cst.Tuple | cst.List) and len(value.node.elements) == count:
-        return [element.value for element in value.node.elements]
-    raise _not_in_numbers(call, name)
+        found = [value.node] * count
+    elif isinstance(value.node, cst.Tuple | cst.List) and len(value.node.elements) == count:
+        found = [element.value for element in value.node.elements]
+    if not found or any(nodes.literal(one) is not ... and not isinstance(nodes.literal(one), int) for one in found):
+        raise _not_in_numbers(call, name)
+    return found
 
 
 def _numbers(call: Call, name: str, count: int) -> list[int]:

@@ -170,5 +170,5 @@ told = Solver(one, other, which).train(3)
 def test_a_loader_that_may_be_none() -> None:
     """It is one where batches are taken of it; which one is not known where the weights are made."""
     made = rewritten.clean(CHOSEN_LOADER)
-    assert "self.net.init(key, jnp.zeros((1, 4)))" in made.text
+    assert "self.net.init(subkey, jnp.zeros((1, 4)))" in made.text
     assert rewritten.executed(made.text)["told"] > 0
