@@ -60,7 +60,7 @@ THIRD_PARTY = {
 
 def emit(source: SourceFile, lowered: Lowered) -> str:
     """The text of the rewritten file; the input's own text where nothing was rewritten."""
-    if _unchanged(source, lowered) and source.module.code == source.text:
+    if _unchanged(source, lowered) and not source.edited:
         return source.text
     body = _with_helpers(lowered.body, lowered.helpers)
     body, snippets = _with_snippets(body, lowered.snippets)

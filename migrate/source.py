@@ -32,6 +32,7 @@ class SourceFile:
     module: cst.Module
     positions: dict[cst.CSTNode, CodeRange]
     notebook: Notebook | None = None
+    edited: bool = False  # whether `module` is another one than the text reads
 
     def place(self, node: cst.CSTNode) -> tuple[int, int]:
         """Line and column (from 1) of a node of the input; (0, 0) for a node that a pass made."""

@@ -9,8 +9,9 @@ import libcst as cst
 
 from migrate import layouts, nodes, suites, usage
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Items, Number, Plain, Tensor, join
+from migrate.kinds import Host, Items, Number, Plain, Tensor, join
 from migrate.lowering.changed_buffers import ChangedBuffers
+from migrate.lowering.data_loading import for_torch
 from migrate.lowering.leaves import Leaves
 from migrate.lowering.masked import is_scalar
 from migrate.lowering.optimizer_statements import OptimizerStatements
@@ -38,6 +39,11 @@ class ChangedInPlace(Leaves, OptimizerStatements, ChangedBuffers):
             value = replace(value, node=nodes.name(str(bool(nodes.literal(value.node)))))
         if not isinstance(base.kind, Tensor):
             self.refuse_frozen(target.value)
+            if (
+                isinstance(base.kind, Host) and base.kind.what == "tensor"
+            ):  # it feeds a loader, and so does what it holds
+                self.sink(value.kind)
+                value = Value(for_torch(value), base.kind)
             self.share([], small.value)
             self.note_entry(target, value.kind)
             lowered = self.expr(target)

@@ -60,7 +60,7 @@ class Edits:
 def edited(source: SourceFile, edits: Edits) -> SourceFile:
     """A file with some edits."""
     made = _Editing(edits, dict(source.positions))
-    return replace(source, module=source.module.visit(made), positions=made.positions)
+    return replace(source, module=source.module.visit(made), positions=made.positions, edited=True)
 
 
 class _Editing(Placing):

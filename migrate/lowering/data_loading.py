@@ -30,7 +30,7 @@ from migrate.rules.rule import Value
 from migrate.weight_kinds import Weight
 
 
-def _for_torch(value: Value) -> Expr:
+def for_torch(value: Value) -> Expr:
     """A value as torch code takes it: what is computed in JAX is copied to a tensor."""
     node = layouts.first(value)
     return nodes.call(_FROM_NUMPY, nodes.call("np.array", node)) if isinstance(value.kind, Tensor) else node
@@ -52,7 +52,7 @@ class DataLoading(Generators):
             value = self.expr(arg.value)
             self.sink(value.kind)
             self.keep(arg.value)
-            args.append(arg.with_changes(value=_for_torch(value)))
+            args.append(arg.with_changes(value=for_torch(value)))
         what = "loader" if name.endswith("DataLoader") else "data"
         if name.startswith("torchvision.utils"):
             what = "tensor"

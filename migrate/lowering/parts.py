@@ -21,6 +21,10 @@ class Parts:
         """Lowers any expression."""
         raise NotImplementedError
 
+    def sink(self, kind: Kind) -> None:
+        """Tensors that feed data loading stay torch, from the places that made them on."""
+        raise NotImplementedError
+
     def available_name(self, name: str, before: bool = False) -> bool:
         """Whether a name is bound by now."""
         raise NotImplementedError

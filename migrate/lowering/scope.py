@@ -18,6 +18,7 @@ from migrate.kinds import (
     Device,
     Function,
     Host,
+    Instance,
     Kind,
     Model,
     ModuleClass,
@@ -298,7 +299,8 @@ class Scope(Parts):
         if receiver is None:
             return None
         own = "backward" in self.unit.own_methods
-        return None if own and type(self.kind_of(receiver.value)) is Kind else receiver.value
+        kind = self.kind_of(receiver.value)
+        return None if own and (type(kind) is Kind or isinstance(kind, Instance)) else receiver.value
 
     def stops_gradients(self, context: Expr) -> bool:
         """Whether a context, or a decorator, surely records no gradients: `torch.no_grad()`."""

@@ -178,6 +178,32 @@ def test_a_batch_in_an_order_that_is_drawn(float64: None) -> None:
     assert ours["hits"] == theirs["hits"] > 0
 
 
+STORED = """
+
+net = Net(argparse.Namespace(width=2, scale=0.5))
+store = torch.zeros(6, 3)
+with torch.no_grad():
+    for i in range(6):
+        store[i] = torch.ones(3) * i / 6
+    store[0] = net(x[:1]).sum()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.05)
+for a, b in torch.utils.data.DataLoader(torch.utils.data.TensorDataset(store, torch.zeros(6, 2)), batch_size=2):
+    loss = F.mse_loss(net(a), b)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    losses.append(loss.item())
+"""
+
+
+def test_data_that_are_set_after_they_were_made(float64: None) -> None:
+    """What feeds a loader is torch's, and so is what it is set to."""
+    made = rewritten.clean(HEAD + STORED).text
+    assert "store[i] = torch.ones(3) * i / 6" in made
+    theirs, ours = rewritten.executed(HEAD + STORED), rewritten.executed(made)
+    np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=FLOAT32)
+
+
 ENDLESS = """
 
 class Endless:
