@@ -193,7 +193,7 @@ class ControlFlow(ChosenWeights, Branches, ToldModes, Precision, DataLoading, Op
         with self.unit.discarding() if scan is not None else contextlib.nullcontext():
             iterated = some or taken_apart(self.expr(node.iter), self.context)
         if isinstance(iterated.kind, Parameters):
-            refuse_order(suites.suite_of(node.body.body))
+            refuse_order(node, suites.suite_of(node.body.body))
         element = loop_kind(iterated.kind, id(node))
 
         def bind() -> list[Statement]:

@@ -211,7 +211,7 @@ class ParameterLoops(Accumulation, SetByName):
         self, node: cst.For, looped: Sequence[_Looped], body: Sequence[Statement], gradients: set[str]
     ) -> list[Statement]:
         """A loop over the leaves of the parameters, of the gradients, or of both."""
-        refuse_order(body)
+        refuse_order(node, body)
         trees = {one.name: (one, PARAMS) for one in looped} | {one.gradient: (one, GRADS) for one in looped}
         read = set(usage.loads(cst.Module(list(body))))
         used = [name for name in trees if name in read]
@@ -239,7 +239,7 @@ class ParameterLoops(Accumulation, SetByName):
             return self.weights_set(node, body) or self.without_tests(node, one)
         if changed & {parameter, one.gradient}:
             return None
-        refuse_order(body)
+        refuse_order(node, body)
         iterated, gradients = named_leaves(self.tree(one, PARAMS)), self.tree(one, GRADS)
         found = nodes.expression('flatten_dict({g}, sep=".")[{n}]', g=gradients, n=nodes.name(name))
         self.env.kinds |= {name: WEIGHT_NAME, parameter: Weight(live=True), one.gradient: Weight()}

@@ -34,6 +34,7 @@ def test_what_depends_on_the_order_is_refused(start: str, turn: tuple[str, ...])
         ("n = 0", ("n += p.numel()", "print(n, name)")),
         ("total = 0.0", ("total = p.norm() ** 2 + total",)),
         ("best = 0.0", ("best = max(best, p.abs().max())",)),
+        ("", ("name = name.replace('.', '/')", "kept[name] = p")),
         ("best = 0.0", ("if p.abs().max() > best:", "    best = p.abs().max()")),
         ("flat, n = torch.ones(8), 0", ("kept[name] = flat[n : n + p.numel()]", "n += p.numel()")),
     ],
