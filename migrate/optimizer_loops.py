@@ -65,7 +65,7 @@ def _carried(before: Sequence[Statement], turn: Sequence[Statement], weight: str
     """A variable of a group that a parameter leaves to the next one, `i += 1`; "" where there is none."""
     bound = set(usage.stores(before)) - {weight}
     changed = [name for each in turn for name in usage.changes(each) if name in bound]
-    return next((name for name in changed if usage.first_access(turn, name) == "load"), "")
+    return next((name for name in changed if usage.reads_first(turn, name)), "")
 
 
 def key_of(node: cst.CSTNode, state: str, weight: str) -> str | None:

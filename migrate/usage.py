@@ -158,7 +158,7 @@ def stores(nodes: cst.CSTNode | Iterable[cst.CSTNode]) -> list[str]:
 def loads_from_before(node: cst.CSTNode) -> set[str]:
     """The plain names read in a statement, without those that a loop has bound itself by then."""
     names = set(loads(node))
-    return {name for name in names if first_access([node], name) == "load"} if isinstance(node, cst.For) else names
+    return {name for name in names if reads_first([node], name)} if isinstance(node, cst.For) else names
 
 
 def changes(node: cst.CSTNode) -> list[str]:
@@ -284,6 +284,11 @@ def target_names(target: cst.CSTNode) -> list[str]:
     if isinstance(target, cst.Tuple | cst.List):
         return [name for element in target.elements for name in target_names(element.value)]
     return []
+
+
+def reads_first(statements: Sequence[cst.CSTNode], name: str) -> bool:
+    """Whether statements may read the value that a name had before them."""
+    return first_access(statements, name) == "load"
 
 
 def first_access(statements: Sequence[cst.CSTNode], name: str) -> str:

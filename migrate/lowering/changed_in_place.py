@@ -39,10 +39,8 @@ class ChangedInPlace(Leaves, OptimizerStatements, ChangedBuffers):
             value = replace(value, node=nodes.name(str(bool(nodes.literal(value.node)))))
         if not isinstance(base.kind, Tensor):
             self.refuse_frozen(target.value)
-            if (
-                isinstance(base.kind, Host) and base.kind.what == "tensor"
-            ):  # it feeds a loader, and so does what it holds
-                self.sink(value.kind)
+            if isinstance(base.kind, Host) and base.kind.what == "tensor":
+                self.sink(value.kind)  # it feeds a loader, and so does what it holds
                 value = Value(for_torch(value), base.kind)
             self.share([], small.value)
             self.note_entry(target, value.kind)

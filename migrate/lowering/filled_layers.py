@@ -7,6 +7,7 @@ import libcst as cst
 from migrate import nodes, suites, usage
 from migrate.kinds import Function
 from migrate.layers.table import TABLE
+from migrate.lowering.arguments import argument_names
 from migrate.lowering.initializers import Initializers
 from migrate.lowering.initializing_functions import initializers_of
 from migrate.nodes import Expr
@@ -75,6 +76,5 @@ def _given(call: cst.Call, function: cst.FunctionDef) -> dict[str, Expr] | None:
     if not plain or any(arg.star for arg in call.args) or len(call.args) > len(names):
         return None
     found = {each.name.value: each.default for each in params.params if each.default is not None}
-    for name, arg in zip(names, call.args, strict=False):
-        found[arg.keyword.value if arg.keyword is not None else name] = arg.value
+    found |= dict(zip(argument_names(call.args, names), (arg.value for arg in call.args), strict=True))
     return found if found.keys() == set(names) else None

@@ -141,7 +141,7 @@ class Functions(HostInitializers, HandedOver, Initialisation, UserCalls):
     def _body(inner: Functions, facts: FunctionFacts) -> list[Statement]:
         body = inner.suite(facts.node.body.body, cyclic=True)
         inner.finish_inits()
-        early = usage.first_access(body, inner.unit.key) == "load"  # before the seed
+        early = usage.reads_first(body, inner.unit.key)  # before the seed
         if facts.local_key and (early or not inner.ran_key):
             made = nodes.statement(f"{inner.unit.key} = jax.random.key({inner.own_seed(facts)})")
             body = suites.after_docstring(body, [made])

@@ -15,8 +15,9 @@ from migrate.lowering.checked_lengths import checked_items
 from migrate.lowering.constructors import constant
 from migrate.lowering.elements import display
 from migrate.lowering.scope import Scope
-from migrate.lowering.settings_given import literal_of, reckoned, settings
+from migrate.lowering.settings_given import literal_of, settings
 from migrate.nodes import Expr, Statement
+from migrate.reckoning import reckoned
 from migrate.walking import every
 
 _MOST = 64  # turns that are written out
@@ -61,7 +62,7 @@ class LoopsWrittenOut(Scope):
     @staticmethod
     def left_bound(last: dict[str, Expr], after: Sequence[Statement]) -> list[Statement]:
         """The variables of a loop after its last turn, as far as what comes after it in its block reads them."""
-        read = [name for name in last if usage.first_access(after, name) == "load"]
+        read = [name for name in last if usage.reads_first(after, name)]
         return [nodes.statement(f"{name} = {{v}}", v=last[name]) for name in read]
 
     def branch_of(self, statement: Statement) -> list[Statement]:

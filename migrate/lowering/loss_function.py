@@ -166,7 +166,7 @@ class LossFunctions(Models):
     def carried_in(self, body: Sequence[cst.CSTNode], name: str) -> bool:
         """Whether statements may need the value that a name had before them. What nothing binds until then is bound in
         the first turn of a loop, or not at all, as in torch."""
-        return reads_first(body, name) and self.available_name(name, before=True)
+        return usage.reads_first(body, name) and self.available_name(name, before=True)
 
     def loss_and_gradient(
         self, traced: TracedLoss, loss_name: str, extra: Sequence[str], grads: str, first: bool
@@ -219,11 +219,6 @@ class _Lift(cst.CSTTransformer):
         name = text.rpartition(".")[2]
         self.found[name] = (original_node, self.scope.kind_of_name(text))
         return nodes.name(name)
-
-
-def reads_first(body: Sequence[cst.CSTNode], name: str) -> bool:
-    """Whether a function reads a name before it binds it: the name must then be its parameter."""
-    return usage.first_access(body, name) == "load"
 
 
 def _rank(kind: Kind | None) -> int:

@@ -112,7 +112,7 @@ class MicroBatchFinding(RegionFinding):
         """Whether all turns can be fetched first, then differentiated, then read: nothing goes from one of these to an
         earlier one, and what is stacked keeps its shape."""
         stored = {name for one in turn.traced for name in usage.changes(one)}
-        if any(usage.first_access(turn.traced, name) == "load" for name in stored):
+        if any(usage.reads_first(turn.traced, name) for name in stored):
             return False  # carried from one turn to the next
         stored.discard("_")  # which nobody reads
         fetched = targets - {"_"} | {name for one in turn.fetching for name in usage.changes(one)}

@@ -15,9 +15,9 @@ from migrate.walking import every
 def refuse_order(loop: cst.For, body: Sequence[cst.CSTNode]) -> None:
     """Declines a turn that computes with how many came before it, or with what they left. Sums and extremes are the
     same in any order, and so is what offsets take from one array of all parameters and put into another."""
-    own = usage.stores(loop.with_changes(body=cst.SimpleStatementSuite([cst.Pass()])))
+    own = usage.target_names(loop.target)
     for name in dict.fromkeys(usage.stores(body)):
-        if name in own or usage.first_access(body, name) != "load":
+        if name in own or not usage.reads_first(body, name):
             continue
         anywhere = sum(_in_any_order(one, name) for each in body for one in every(each, _STEPS))
         shown = [part for each in body for one in every(each, (cst.Subscript, cst.Call)) for part in _shown(one)]

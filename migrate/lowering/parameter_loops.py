@@ -188,7 +188,7 @@ class ParameterLoops(Accumulation, SetByName):
         """Declines `offset += p.numel()`: what a turn leaves to the next one, or to what follows the loop."""
         changed = dict.fromkeys(name for statement in body for name in usage.changes(statement))
         for name in (name for name in changed if name not in own):
-            if usage.first_access(body, name) == "load" or self.next_access(name) == "load":
+            if usage.reads_first(body, name) or self.next_access(name) == "load":
                 raise Unsupported("MIG401", f"{name} goes on from one parameter to the next")
 
     def fold(self, inner: ParameterLoops, statement: Statement, values: dict[str, Expr]) -> None:

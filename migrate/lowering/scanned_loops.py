@@ -58,7 +58,7 @@ class ScannedLoops(Arguments):
         if self.script.classes[self.cls].own_stats:  # its setup runs inside once more, where only parameters are lifted
             return None
         stored = list(dict.fromkeys(usage.stores(steps)))
-        carried = tuple(name for name in stored if usage.first_access(steps, name) == "load")
+        carried = tuple(name for name in stored if usage.reads_first(steps, name))
         own = [name for name in (*stored, node.target.value) if name not in carried]
         left = tuple(name for name in own if self.live(name))
         touched = {*usage.loads(steps), *stored}

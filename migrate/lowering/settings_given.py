@@ -3,7 +3,6 @@ them takes is never reached."""
 
 from __future__ import annotations
 
-import ast
 import itertools
 from collections.abc import Mapping, Sequence
 
@@ -12,13 +11,10 @@ import libcst as cst
 from migrate import nodes, usage
 from migrate.facts import ClassFacts
 from migrate.nodes import Expr
+from migrate.reckoning import is_reckoned, reckoned
 from migrate.script import Script
 
 _MOST = 32  # combinations of settings to try
-_NAMES_AND_CONSTANTS = (ast.Expression, ast.Name, ast.expr_context, ast.Constant, ast.Tuple)
-_TESTS = (ast.BoolOp, ast.boolop, ast.UnaryOp, ast.unaryop, ast.Compare, ast.cmpop)
-_SUMS = (ast.BinOp, ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod)
-_TERMS = (*_NAMES_AND_CONSTANTS, *_TESTS, *_SUMS)
 
 
 def never_taken(script: Script, cls: str, conditions: Sequence[Expr]) -> bool:
@@ -26,7 +22,7 @@ def never_taken(script: Script, cls: str, conditions: Sequence[Expr]) -> bool:
     facts = script.classes[cls]
     for test in conditions:
         names = sorted(set(usage.loads(test)))
-        if not names or not set(names) <= set(facts.fields) - facts.rebinds or not _plain(test):
+        if not names or not set(names) <= set(facts.fields) - facts.rebinds or not is_reckoned(test):
             continue
         values = [settings(script, cls, name) for name in names]
         cases = list(itertools.islice(itertools.product(*values), _MOST + 1))
@@ -68,21 +64,6 @@ def literal_of(node: Expr) -> object:
     except TypeError:
         return ...
     return value
-
-
-def reckoned(node: Expr, values: Mapping[str, object]) -> object:
-    """What names and constants come to, compared and added up; `...` of any other expression."""
-    if not _plain(node) or not set(usage.loads(node)) <= values.keys():
-        return ...
-    try:
-        return eval(nodes.code(node), {"__builtins__": {}}, dict(values))
-    except (TypeError, ArithmeticError):  # the program would end here
-        return ...
-
-
-def _plain(test: Expr) -> bool:
-    """Whether a test is nothing but comparisons and sums of names and constants."""
-    return all(isinstance(part, _TERMS) for part in ast.walk(ast.parse(nodes.code(test).strip(), mode="eval")))
 
 
 def _holds(test: Expr, values: Mapping[str, object]) -> bool:

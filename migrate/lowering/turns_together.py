@@ -79,7 +79,7 @@ class Together:
         for name in dict.fromkeys(usage.stores(body)):
             using = [one for one in body if name in usage.loads(one)]
             sums = len(using) == 1 and name in usage.stores(using[0]) and usage.loads(using).count(name) == 1
-            if usage.first_access(body, name) == "load" and not sums:
+            if usage.reads_first(body, name) and not sums:
                 raise Unsupported("MIG401", f"{name} goes from turn to turn of a loop over what was kept")
         for call in (call for one in body for call in usage.calls(one)):
             if nodes.code(call.func).rpartition(".")[2] in ("pop", "popleft", "next", "get"):

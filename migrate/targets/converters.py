@@ -8,10 +8,11 @@ from dataclasses import replace
 
 import libcst as cst
 
-from migrate import nodes, usage
+from migrate import nodes
 from migrate.diagnostics import Unsupported
 from migrate.kinds import SIZES, Items, Module, Number, TorchName
 from migrate.nodes import Expr
+from migrate.reckoning import reckoned
 from migrate.rules.rule import Call
 
 
@@ -113,7 +114,7 @@ def _transpose_sides(call: Call, name: str, count: int) -> list[tuple[Expr, Expr
             before = nodes.expression("{dilation} * {x}", dilation=dilation, x=before)
         before = before if nodes.is_literal(padding, 0) else _and_then(before, cst.Subtract(), padding)
         behind = before if nodes.is_literal(more, 0) else _and_then(before, cst.Add(), more)
-        sides.append((_worked_out(before), _worked_out(behind)))
+        sides.append((_in_numbers(before), _in_numbers(behind)))
     return sides
 
 
@@ -122,9 +123,10 @@ def _and_then(a: Expr, operator: cst.BaseBinaryOp, b: Expr) -> Expr:
     return cst.BinaryOperation(a, operator, nodes.parenthesized(b))
 
 
-def _worked_out(node: Expr) -> Expr:
-    """The number that an expression of numbers alone is."""
-    return node if usage.loads(node) else nodes.expression(str(eval(nodes.code(node), {"__builtins__": {}})))
+def _in_numbers(node: Expr) -> Expr:
+    """The number that an expression of numbers alone is; one with names stays."""
+    number = reckoned(node, {})
+    return node if number is ... else nodes.expression(str(number))
 
 
 def _for_each_axis(call: Call, name: str, count: int) -> list[Expr]:

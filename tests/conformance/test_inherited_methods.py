@@ -10,26 +10,13 @@ import pytest
 from migrate.pipeline import convert
 from migrate.rewriting import rewritten
 from migrate.source import parse
+from tests.conformance.test_objects_at_hand import NET
 from tests.conformance.test_training_forms import EXACT, trained
 
-HEAD = """from abc import ABC, abstractmethod
-
-import torch
-import torch.nn as nn
-
-
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.fc = nn.Linear(3, 4)
-        self.norm = nn.BatchNorm1d(4)
-        self.out = nn.Linear(4, 2)
-
-    def forward(self, x):
-        return self.out(torch.tanh(self.norm(self.fc(x))))
-
-
-class Base(ABC):
+HEAD = (
+    "from abc import ABC, abstractmethod\n\n"
+    + NET
+    + """class Base(ABC):
     \"\"\"What trainers share.\"\"\"
 
     def __init__(self, net, lr=0.1, decay=0.0):
@@ -64,6 +51,7 @@ x = torch.linspace(-2, 3, 24).reshape(8, 3)
 y = torch.sin(torch.linspace(0, 5, 16)).reshape(8, 2)
 model = Net()
 """
+)
 RUN = """
 trainer = {}
 for step in range(5):

@@ -9,7 +9,7 @@ from migrate.pipeline import convert
 from migrate.source import parse
 from tests.conformance.test_training_forms import EXACT, trained
 
-HEAD = """import torch
+NET = """import torch
 import torch.nn as nn
 
 
@@ -24,7 +24,10 @@ class Net(nn.Module):
         return self.out(torch.tanh(self.norm(self.fc(x))))
 
 
-class Agent:
+"""
+HEAD = (
+    NET
+    + """class Agent:
     def __init__(self, net):
         self.net = net
         self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1, momentum=0.9)
@@ -44,6 +47,7 @@ y = torch.sin(torch.linspace(0, 5, 16)).reshape(8, 2)
 model = Net()
 agent = Agent(model)
 """
+)
 FORMS = {
     "trained by the script": """
 for step in range(6):
