@@ -303,7 +303,7 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
             return self.new_scheduler(line, small, targets[0], value)
         if len(targets) == 1 and isinstance(targets[0], cst.Name) and nodes.dotted(node) == targets[0].value:
             kind = self.leaf_at(self.place_of(targets[0]), kind, small.value)
-            self.bind(targets[0], kind, value.layout)
+            self.bind_again(targets[0], kind, value.layout, small.value)
             return self.first_gradients(kind.place) if isinstance(kind, Leaf) else []  # x = x.contiguous()
         if len(targets) == 1 and isinstance(targets[0], cst.Tuple) and _same_names(targets[0], node):
             for number, element in enumerate(targets[0].elements):
@@ -319,13 +319,15 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
             node = layouts.first(value)
         node = bare_lambda(node)
         self.define(targets, small.value)
+        unseen = self.stays_alone(targets, small.value)
         if len(targets) == 1:
             kind = self.leaf_at(self.place_of(targets[0]), kind, small.value)
         for target in targets:
             self.bind(target, kind, layout)
         if self.context == "setup":
             self.note_targets(targets, kind)
-        self.share(targets, small.value)
+        if not unseen:
+            self.share(targets, small.value)
         grows = isinstance(node, cst.Call) and nodes.dotted(node.func) == "jnp.concatenate"
         if self.loops and grows and set(usage.loads(node)) & set(usage.target_names(targets[0])):
             self.unit.report(Unsupported("MIG501", f"{nodes.code(targets[0])} grows at each turn of the loop"), line)

@@ -21,7 +21,7 @@ from migrate.kinds import (
 )
 from migrate.lowering.elements import part_kind
 from migrate.lowering.masked import MaskedSelections
-from migrate.lowering.other_names import SHARES, VIEWS, may_be_seen, nothing_sees
+from migrate.lowering.other_names import SHARES, VIEWS, may_be_seen, nothing_sees, shown
 from migrate.lowering.scalars import Scalars
 from migrate.lowering.scope import NOWHERE
 from migrate.nodes import Expr
@@ -30,6 +30,7 @@ from migrate.walking import every
 
 _GENERATED = {"jnp", "jax", "nn", "optax", "partial", "example", "np", "serialization", "freeze", "Path"}
 
+_MOVING = frozenset(["to", "cuda", "cpu"])  # methods that copy a tensor to another device
 _LONG = 300  # characters beyond which a definition is no longer followed
 
 
@@ -68,6 +69,12 @@ class Binding(Scalars, MaskedSelections):
             self.env.kinds[f"self.{target.attr.value}"] = kind
             merge(self.bound_attributes, f"self.{target.attr.value}", kind)
 
+    def bind_again(self, name: cst.Name, kind: Kind, layout: str, value: Expr) -> None:
+        """Binds a name to what it was, `x = x.contiguous()`: other names of that stay, but of a copy on a device."""
+        seen = name.value in self.env.shared and _MOVING.isdisjoint(usage.attributes(value))
+        self.bind(name, kind, layout)
+        self.env.shared |= {name.value} if seen else set()
+
     def share(self, targets: Sequence[cst.CSTNode], value: Expr) -> None:
         """Notes which names are bound to what something else may see: another name's tensor, or a view of it."""
         if len(targets) == 1 and isinstance(targets[0], cst.Tuple) and isinstance(value, cst.Tuple):
@@ -79,6 +86,12 @@ class Binding(Scalars, MaskedSelections):
         if may_be_seen(value):
             self.env.shared |= {name for target in targets for name in usage.target_names(target)}
             self.env.shared |= {name for name in usage.loads(value) if isinstance(self.kind_of_name(name), Tensor)}
+
+    def stays_alone(self, targets: Sequence[cst.CSTNode], value: Expr) -> bool:
+        """Whether a name is bound to a view of a tensor that no other name shows: `x = x.permute(1, 0)`."""
+        name = nodes.dotted(targets[0]) if len(targets) == 1 else None
+        seen = name is None or name in self.env.shared or not isinstance(self.kind_of_name(name), Tensor)
+        return not seen and shown(value) == {name}
 
     def own(self, node: Expr) -> None:
         """Declines to change in place what a caller or another name may see, since rebinding would not reach it."""

@@ -73,9 +73,9 @@ def _names(scope: Scope, body: cst.CSTNode, name: str) -> set[str] | None:
     while len(found) > before:
         before = len(found)
         for target, value in links:
-            shown = _shown(value)
+            memory = shown(value)
             bound = set(usage.target_names(target))
-            if not shown or not found & (shown | bound):
+            if not memory or not found & (memory | bound):
                 continue
             if not isinstance(target, cst.Name):
                 root = nodes.root(target)
@@ -83,16 +83,16 @@ def _names(scope: Scope, body: cst.CSTNode, name: str) -> set[str] | None:
                 if isinstance(target, cst.Subscript) and isinstance(kind, Tensor):
                     continue  # its values are copied
                 return None
-            found |= {each for each in shown if not isinstance(scope.kind_of_name(each), Number | Plain)} | bound
-    if any(found & _shown(each.value) for each in own(cst.AugAssign) if isinstance(each.value, cst.List)):
+            found |= {each for each in memory if not isinstance(scope.kind_of_name(each), Number | Plain)} | bound
+    if any(found & shown(each.value) for each in own(cst.AugAssign) if isinstance(each.value, cst.List)):
         return None
     kept = own((cst.AnnAssign, cst.Yield, cst.ListComp, cst.GeneratorExp, cst.DictComp, cst.SetComp))
     if any(found & set(usage.loads(each)) for each in kept):
         return None
-    if any(found & _shown(loop.iter) for loop in own(cst.For)):
+    if any(found & shown(loop.iter) for loop in own(cst.For)):
         return None
     for call in own(cst.Call):
-        if any(found & _shown(arg.value) for arg in call.args) and not _only_reads(scope, call):
+        if any(found & shown(arg.value) for arg in call.args) and not _only_reads(scope, call):
             return None
     return found
 
@@ -112,27 +112,28 @@ def _pairs(target: cst.BaseExpression, value: Expr) -> Iterator[tuple[cst.CSTNod
         yield target, value
 
 
-def _shown(value: Expr) -> set[str]:
+def shown(value: Expr) -> set[str]:
     """The names of which a value is the memory, or a part of it."""
     if isinstance(value, cst.Name):
         return {value.value}
     if isinstance(value, cst.Attribute | cst.Subscript):
-        return _shown(value.value)
+        return shown(value.value)
     if isinstance(value, cst.List | cst.Tuple | cst.Dict | cst.Set):
-        return {name for element in value.elements for name in _shown(element.value)}
+        return {name for element in value.elements for name in shown(element.value)}
     if isinstance(value, cst.IfExp):
-        return _shown(value.body) | _shown(value.orelse)
+        return shown(value.body) | shown(value.orelse)
     if isinstance(value, cst.BooleanOperation):
-        return _shown(value.left) | _shown(value.right)
+        return shown(value.left) | shown(value.right)
     if isinstance(value, cst.NamedExpr):
         return {*usage.loads(value), *usage.stores(cst.SimpleStatementLine([cst.Expr(value)]))}
     if isinstance(value, cst.Call):
-        module, _, name = (nodes.dotted(value.func) or "").rpartition(".")
-        if module in ("", *_MODULES):
+        path = nodes.dotted(value.func)  # none of a method of what a call gives: `x.view(-1).contiguous()`
+        module, _, name = (path or "").rpartition(".")
+        if path is not None and module in ("", *_MODULES):
             taken = value.args if name in VIEWS | SHARES | _CONTAINERS else ()
-            return set[str]().union(*(_shown(arg.value) for arg in taken))
+            return set[str]().union(*(shown(arg.value) for arg in taken))
         if isinstance(value.func, cst.Attribute) and value.func.attr.value in VIEWS:
-            return _shown(value.func.value)
+            return shown(value.func.value)
     return set()
 
 

@@ -25,6 +25,16 @@ EQUAL = {
     "one name after the other": turns(
         "store[0] = store[1] + turn", "store[1] += 1", "flat = store.reshape(-1)", "out.append(float(flat.sum()))"
     ),
+    "a view of itself alone": turns(
+        "table = torch.arange(3.0)[:, None] - torch.arange(2.0)[None]",
+        "table = table.t().contiguous().unsqueeze(0)",
+        "table[:, :, 0] += turn",
+        "table[0, 1] *= 2",
+        "table = table.view(-1)",
+        "table[1] -= 4",
+        "table *= 3",
+        "out.append(float((table * torch.arange(6.0)).sum()))",
+    ),
     "two targets": turns(
         "last = 0.0",
         "for step in reversed(range(2)):",
@@ -42,6 +52,15 @@ EQUAL = {
     ),
 }
 REFUSED = {
+    "seen by another name before": turns(
+        "row = torch.arange(3.0) + turn", "other = row", "row = row.contiguous()", "row[0] += 5", "out.append(other)"
+    ),
+    "read by the name of a view of a view": turns(
+        "store[0] = torch.ones(3) * turn", "if turn: out.append(float(flat.sum()))", "flat = store.view(-1).detach()"
+    ),
+    "a view of itself and another": turns(
+        "row = torch.arange(3.0) + turn", "flat = row.view(-1)", "row = row[None]", "row[0, 0] = 5", "out.append(flat)"
+    ),
     "read at the start of a turn that follows another way": turns(
         "if turn: out.append(float(flat.sum()))",
         "if turn != 1: flat = store.view(-1)",

@@ -1,0 +1,45 @@
+"""What models of torchvision and its like are built with: outputs, gradients and state, in both frameworks."""
+
+from __future__ import annotations
+
+import pytest
+
+from migrate.layers.layer import Sample
+from tests.conformance.run_layer import assert_same
+
+HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n\n\n"
+RELATIVE_PLACES = """class M(nn.Module):
+    def __init__(self, window_size=(2, 3), heads=2):
+        super().__init__()
+        self.window_size, self.heads = window_size, heads
+        self.qkv = nn.Linear(4, 12)
+        self.table = nn.Parameter(torch.randn((2 * window_size[0] - 1) * (2 * window_size[1] - 1), heads))
+        self.define_index()
+
+    def define_index(self):
+        rows = torch.arange(self.window_size[0])
+        columns = torch.arange(self.window_size[1])
+        places = torch.flatten(torch.stack(torch.meshgrid(rows, columns, indexing="ij")), 1)
+        relative = places[:, :, None] - places[:, None, :]
+        relative = relative.permute(1, 2, 0).contiguous()
+        relative[:, :, 0] += self.window_size[0] - 1
+        relative[:, :, 1] += self.window_size[1] - 1
+        relative[:, :, 0] *= 2 * self.window_size[1] - 1
+        self.register_buffer("index", relative.sum(-1).flatten())
+
+    def forward(self, x):
+        n = self.window_size[0] * self.window_size[1]
+        bias = self.table[self.index].view(n, n, -1).permute(2, 0, 1).contiguous().unsqueeze(0)
+        qkv = self.qkv(x).reshape(x.size(0), x.size(1), 3, self.heads, 2).permute(2, 0, 3, 1, 4)
+        attention = (qkv[0] @ qkv[1].transpose(-2, -1) + bias).softmax(-1)
+        return (attention @ qkv[2]).transpose(1, 2).flatten(2)
+"""
+FORMS = {
+    "tables of relative positions": (RELATIVE_PLACES, Sample("M()", (3, 6, 4))),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_the_same_from_the_same_weights(name: str, float64: None) -> None:
+    text, sample = FORMS[name]
+    assert_same(HEAD + text, sample)
