@@ -54,18 +54,19 @@ class FilledContainers(Fans, LoopsWrittenOut):
     def container(self, statement: Statement) -> _Container | None:
         """The container that a statement makes, empty or of what is written out; None for other statements."""
         small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
-        if not isinstance(statement, cst.SimpleStatementLine) or not isinstance(small, cst.Assign):
+        if not isinstance(statement, cst.SimpleStatementLine) or not isinstance(small, cst.Assign | cst.AnnAssign):
             return None
-        call, path = small.value, nodes.dotted(small.targets[0].target)
-        if path is None or len(small.targets) > 1:
+        targets = [small.target] if isinstance(small, cst.AnnAssign) else [each.target for each in small.targets]
+        call, path = small.value, nodes.dotted(targets[0])
+        if path is None or len(targets) > 1:
             return None
-        if isinstance(call, cst.List) and not call.elements and isinstance(small.targets[0].target, cst.Name):
+        if isinstance(call, cst.List) and not call.elements and isinstance(targets[0], cst.Name):
             return _Container(statement, path, nodes.call(_ORDERED), _PAIRS, [])
         if not isinstance(call, cst.Call):
             return None
         kind = self.torch_name(call.func) or ""
         entries: Entries | None = None
-        if isinstance(small.targets[0].target, cst.Name) and not call.args and _is_ordered(call):
+        if isinstance(targets[0], cst.Name) and not call.args and _is_ordered(call):
             return _Container(statement, path, call, _ORDERED, [])
         if kind == _ROW and not any(arg.star or arg.keyword for arg in call.args):
             entries = [(str(number), arg.value) for number, arg in enumerate(call.args)]
@@ -159,8 +160,7 @@ class FilledContainers(Fans, LoopsWrittenOut):
 
     def made_of(self, container: _Container, value: Expr, lines: Sequence[cst.EmptyLine]) -> Statement:
         """The statement that makes the container of something else."""
-        small = cst.ensure_type(container.line.body[0], cst.Assign)
-        made = cst.SimpleStatementLine([small.with_changes(value=value)], leading_lines=lines)
+        made = cst.SimpleStatementLine([container.line.body[0].with_changes(value=value)], leading_lines=lines)
         self.unit.stands_for(made, container.line)
         return made
 

@@ -34,7 +34,28 @@ RELATIVE_PLACES = """class M(nn.Module):
         attention = (qkv[0] @ qkv[1].transpose(-2, -1) + bias).softmax(-1)
         return (attention @ qkv[2]).transpose(1, 2).flatten(2)
 """
+ANNOTATED_ROWS = """from collections import OrderedDict
+
+
+class M(nn.Module):
+    def __init__(self, width=4, depth=2):
+        super().__init__()
+        layers: "OrderedDict[str, nn.Module]" = OrderedDict()
+        layers["inner"] = nn.Conv2d(3, width, 3, padding=1)
+        # normalised before it is cut off
+        layers["norm"] = nn.BatchNorm2d(width)
+        layers["act"] = nn.ReLU()
+        self.layers = nn.Sequential(layers)
+        heads: list[nn.Module] = []
+        for _ in range(depth):
+            heads.append(nn.Conv2d(width, width, 1))
+        self.heads = nn.Sequential(*heads)
+
+    def forward(self, x):
+        return self.heads(self.layers(x))
+"""
 FORMS = {
+    "rows with annotations": (ANNOTATED_ROWS, Sample("M()", (3, 3, 4, 4))),
     "tables of relative positions": (RELATIVE_PLACES, Sample("M()", (3, 6, 4))),
 }
 
