@@ -74,17 +74,22 @@ class ClassNode:
         return -1
 
 
+MOVED = ("",)  # the keys of a row that is one layer in torch, with moves of its channels before and after
+
+
 @dataclass(frozen=True)
 class ListNode:
     """Modules by number: a ModuleList ("_") or a Sequential ("/layers_"). `dynamic` where the length is not known: then
     `children` are the possible elements. `keys` where the elements have names in torch: a ModuleDict has them in Flax
-    as well, a Sequential of an OrderedDict has not."""
+    as well, a Sequential of an OrderedDict has not, unless it is `named`: then {} stands for a number in a key, and
+    there may be any number of those."""
 
     children: tuple[Node, ...]
     infix: str
     dynamic: bool = False
     keys: tuple[str, ...] = ()
     passage: Passage = Passage()
+    named: bool = False
 
     def rank_after(self, rank: int) -> int:
         """That of the last of those in a row. Where their number is not known, each must keep it."""

@@ -16,6 +16,12 @@ _TERMS = (*_PARTS, ast.BinOp, ast.Add, ast.Sub, ast.Mod, ast.Call, ast.Attribute
 
 def pattern(name: Expr) -> str | None:
     """The name of numbered attributes, with {} for the number; None for any other."""
+    found = numbered(name) or ""
+    return found if found.count("{}") == 1 and found.replace("{}", "0").isidentifier() else None
+
+
+def numbered(name: Expr) -> str | None:
+    """A name that is put together of texts and numbers, with {} for each of those; None for any other."""
     if isinstance(name, cst.FormattedString):
         parts = [part.value if isinstance(part, cst.FormattedStringText) else "{}" for part in name.parts]
         found = "".join(parts)
@@ -31,7 +37,7 @@ def pattern(name: Expr) -> str | None:
         found = re.sub(r"\{0?\}", "{}", left) if isinstance(left, str) and len(name.args) == 1 else ""
     else:
         found = ""
-    return found if found.count("{}") == 1 and found.replace("{}", "0").isidentifier() else None
+    return found if "{}" in found and "." not in found else None
 
 
 def text(name: Expr) -> str | None:

@@ -139,6 +139,8 @@ class _Collected:
         elif isinstance(node, ChoiceNode):
             for child in node.children:
                 self.node(child, torch, flax, depth, True)
+        elif node.named:
+            self.named(node, torch, flax, depth)
         elif node.dynamic:
             index = f"{{{depth}}}"
             optional = optional or len(node.children) > 1  # of several sorts, none need be there
@@ -147,6 +149,12 @@ class _Collected:
                 self.node(child, _join(torch, ".", index), path, depth + 1, optional)
         else:
             self.numbered(node, torch, flax, depth, optional)
+
+    def named(self, node: ListNode, torch: str, flax: str, depth: int) -> None:
+        for key, child in zip(node.keys, node.children, strict=True):
+            count = key.count("{}")
+            name = key.format(*(f"{{{depth + number}}}" for number in range(count)))
+            self.node(child, _join(torch, ".", name), f"{flax}{node.infix}{name}".lstrip("/"), depth + count, True)
 
     def numbered(self, node: ListNode, torch: str, flax: str, depth: int, optional: bool) -> None:
         number = 0  # a layout move in a Sequential has a place in Flax's list but none in torch's

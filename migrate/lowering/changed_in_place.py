@@ -14,6 +14,7 @@ from migrate.lowering.changed_buffers import ChangedBuffers
 from migrate.lowering.data_loading import for_torch
 from migrate.lowering.leaves import Leaves
 from migrate.lowering.masked import is_scalar
+from migrate.lowering.named_rows import NamedRows
 from migrate.lowering.optimizer_statements import OptimizerStatements
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.nodes import Expr, Statement
@@ -22,13 +23,16 @@ from migrate.walking import every
 from migrate.weight_kinds import OptimizerGroups, Weight
 
 
-class ChangedInPlace(Leaves, OptimizerStatements, ChangedBuffers):
+class ChangedInPlace(Leaves, OptimizerStatements, ChangedBuffers, NamedRows):
     """`x[i] = v`, `x[mask] = v`, `x[i] += v`, `x += v`."""
 
     def item_assignment(
         self, line: cst.SimpleStatementLine, small: cst.Assign, target: cst.Subscript
     ) -> list[Statement]:
         """`x[i] = v`: a new array under the same name."""
+        entry = self.row_entry(target, small.value)
+        if entry is not None:
+            return entry
         target = self.in_one_subscript(target)
         base = self.expr(target.value)
         if isinstance(base.kind, OptimizerGroups) and base.kind.one:

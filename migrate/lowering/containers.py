@@ -37,6 +37,7 @@ from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.traced_effects import refuse_formatted
 from migrate.lowering.weight_dicts import dict_of_weights, refuse_key
 from migrate.nodes import Expr
+from migrate.row_kinds import NamedRow
 from migrate.rules.rule import Value
 from migrate.weight_kinds import OptimizerGroups
 
@@ -75,6 +76,8 @@ class Containers(ChosenWeights, ParameterGroups, LoopsWrittenOut, Binding):
         return Value(node.with_changes(elements=self._elements(node.elements, "set")[0]), Plain())
 
     def expr_Dict(self, node: cst.Dict) -> Value:
+        if node in self.unit.rows:
+            return Value(node, NamedRow())
         group = self.written_group(node) if self.context in HOST_CONTEXTS else None
         if group is not None:
             return Value(node, group)

@@ -152,8 +152,13 @@ def taken_apart(value: Value, context: str) -> Value:
     if not children or any(isinstance(child, LayerNode) and not child.torch for child in children):
         moved = "has moves of channels between its layers in Flax" if children else "has no layers"
         raise Unsupported("MIG201", f"{nodes.code(value.node)} is taken apart, and {moved}")
-    layers = cst.Attribute(nodes.parenthesized(value.node), cst.Name("layers"))
-    return Value(layers, Module(tuple(replace(one, infix="_") for one in lists)))
+    layers: Expr = cst.Attribute(nodes.parenthesized(value.node), cst.Name("layers"))
+    named = [one.named for one in lists]
+    if any(named) and not all(named):
+        raise Unsupported("MIG201", f"{nodes.code(value.node)} is taken apart, and may be one row of layers or another")
+    if any(named):
+        layers = nodes.expression("tuple({layers}.values())", layers=layers)
+    return Value(layers, Module(tuple(replace(one, infix="_", keys=(), named=False) for one in lists)))
 
 
 def repeated(node: cst.BinaryOperation, kind: Kind) -> Kind | None:

@@ -14,6 +14,7 @@ import libcst as cst
 from migrate import names_written, nodes, usage
 from migrate.lowering.blocks import Block
 from migrate.lowering.fans import Fans
+from migrate.lowering.filling_by_name import filled_by_name
 from migrate.lowering.loops_written_out import LoopsWrittenOut, written_entries
 from migrate.nodes import Expr, Statement
 from migrate.walking import every
@@ -68,7 +69,9 @@ class FilledContainers(Fans, LoopsWrittenOut):
         entries: Entries | None = None
         if isinstance(targets[0], cst.Name) and not call.args and _is_ordered(call):
             return _Container(statement, path, call, _ORDERED, [])
-        if kind == _ROW and not any(arg.star or arg.keyword for arg in call.args):
+        if kind == _ROW and len(call.args) == 1 and _is_ordered(call.args[0].value):
+            entries = _of_pairs(call.args[0].value)
+        elif kind == _ROW and not any(arg.star or arg.keyword for arg in call.args):
             entries = [(str(number), arg.value) for number, arg in enumerate(call.args)]
         elif kind in _DICTS and not call.args:
             entries = []
@@ -101,6 +104,7 @@ class FilledContainers(Fans, LoopsWrittenOut):
         known = self.unit.whole.get((container.line, *between))
         if known is None:
             known = self.at_once(container, between, others) or self.as_filled_list(container, between)
+            known = known or self.as_filled_dict(container, between)
         if known is not None:
             self.unit.whole[container.line, *between] = known
             tried.replace(block.index, last + 1, known)
@@ -157,6 +161,32 @@ class FilledContainers(Fans, LoopsWrittenOut):
         self.unit.stands_for(started, container.line)
         row = container.call.with_changes(args=[cst.Arg(nodes.name(name), star="*")])
         return [started, *changed, self.made_of(container, row, ())]
+
+    def as_filled_dict(self, container: _Container, between: Sequence[Statement]) -> list[Statement] | None:
+        """The statements with a dict filled in the place of a row of layers, where they have numbers in their names."""
+        if self.context != "setup" or container.kind in _DICTS:
+            return None
+        local = container.kind != _ROW
+        taken = {*self.unit.taken, *usage.stores(self.blocks[0].statements)}
+        name = container.path if local else usage.unused_name(container.path.rpartition(".")[2], taken)
+        changed = filled_by_name(between, container.path, name)
+        if changed is None:
+            return None
+        for made, original in zip(changed, between, strict=True):
+            self.all_stand_for(made, original)
+        empty = cst.Dict([])
+        self.unit.rows.add(empty)
+        started = [cst.SimpleStatementLine([cst.Assign([nodes.target(nodes.name(name))], empty)])]
+        started += [
+            nodes.statement(
+                "{row}[{key}] = {layer}", row=nodes.name(name), key=cst.SimpleString(f'"{key}"'), layer=value
+            )
+            for key, value in container.entries
+        ]
+        for one in started:
+            self.unit.stands_for(one, container.line)
+        row = container.call.with_changes(args=[cst.Arg(nodes.name(name))])
+        return [*started, *changed, *([] if local else [self.made_of(container, row, ())])]
 
     def made_of(self, container: _Container, value: Expr, lines: Sequence[cst.EmptyLine]) -> Statement:
         """The statement that makes the container of something else."""
@@ -217,6 +247,18 @@ def _of_dict(node: cst.Dict) -> Entries | None:
     return found if len(found) == len(node.elements) else None
 
 
+def _of_pairs(call: Expr) -> Entries | None:
+    """The same of `OrderedDict([("conv", layer), ...])`."""
+    given = call.args[0].value if isinstance(call, cst.Call) and len(call.args) == 1 else None
+    if isinstance(given, cst.Dict):
+        return _of_dict(given)
+    parts = nodes.elements(given) if isinstance(given, cst.List | cst.Tuple) else []
+    pairs = [nodes.elements(part) for part in parts if isinstance(part, cst.List | cst.Tuple)]
+    found = [(nodes.literal(pair[0]), pair[1]) for pair in pairs if len(pair) == 2]
+    plain = [(key, value) for key, value in found if isinstance(key, str)]
+    return plain if plain and len(plain) == len(parts) else None
+
+
 def _arguments(kind: str, entries: Entries) -> list[cst.Arg]:
     """The arguments of a container that holds some parts from the start; of those with one key, the last counts."""
     parts = dict(entries)
@@ -229,9 +271,9 @@ def _arguments(kind: str, entries: Entries) -> list[cst.Arg]:
     return [cst.Arg(named if kind in (_ORDERED, _PAIRS) else nodes.call("OrderedDict", named))]
 
 
-def _is_ordered(call: cst.Call) -> bool:
-    """Whether a call makes a dict."""
-    return (nodes.dotted(call.func) or "").rpartition(".")[2] in ("OrderedDict", "dict")
+def _is_ordered(call: Expr) -> bool:
+    """Whether an expression is a call that makes a dict."""
+    return isinstance(call, cst.Call) and (nodes.dotted(call.func) or "").rpartition(".")[2] in ("OrderedDict", "dict")
 
 
 class _Listing(cst.CSTTransformer):

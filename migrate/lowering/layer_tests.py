@@ -8,10 +8,11 @@ from __future__ import annotations
 import libcst as cst
 
 from migrate import nodes
-from migrate.constructed import ClassNode, LayerNode, ListNode, Node
+from migrate.constructed import MOVED, ClassNode, LayerNode, ListNode, Node
 from migrate.diagnostics import Unsupported
 from migrate.kinds import Module, ModuleClass, Number
 from migrate.layers.table import TABLE
+from migrate.lowering.elements import children_of
 from migrate.lowering.layer_subclasses import flax_class_of
 from migrate.lowering.scope import Scope
 from migrate.nodes import Expr
@@ -84,8 +85,10 @@ class LayerTests(Scope):
 
     def is_of(self, option: Node, name: str) -> bool:
         """Whether a module is of a class."""
+        if isinstance(option, ListNode) and option.keys == MOVED:
+            return any(self.is_of(child, name) for child in children_of(option))
         if isinstance(option, ListNode):
-            return _LISTS.get(name) == option.infix and not option.keys
+            return _LISTS.get(name) == option.infix and (option.infix.startswith("/") or not option.keys)
         if isinstance(option, LayerNode):
             return name in (option.torch, _INHERITING.get(option.torch), option.torch.replace(".Lazy", "."))
         facts = self.script.classes.get(option.cls) if isinstance(option, ClassNode) else None
@@ -95,6 +98,10 @@ class LayerTests(Scope):
 
     def class_in_flax(self, option: Node, node: cst.Call) -> Expr:
         """What a module is an instance of in the output."""
+        if isinstance(option, ListNode) and option.keys == MOVED:
+            raise Unsupported("MIG304", f"{nodes.code(node)}: the layer is one of several in a row in Flax")
+        if isinstance(option, ListNode) and option.named:
+            return nodes.name("NamedSequential")
         if isinstance(option, ListNode):
             return nodes.expression("nn.Sequential" if option.infix.startswith("/") else "(list, tuple)")
         if isinstance(option, ClassNode):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import libcst as cst
 
 from migrate import nodes, usage
-from migrate.constructed import ChoiceNode, LayerNode, ListNode, Passage
+from migrate.constructed import MOVED, ChoiceNode, LayerNode, ListNode, Passage
 from migrate.kinds import Module
 from migrate.lowering.scope import Scope
 from migrate.nodes import Expr
@@ -48,7 +48,7 @@ class MixedRows(Scope):
             children.append(LayerNode(""))
         made = nodes.call("nn.Sequential", cst.List([cst.Element(part) for part in row]))
         # torch has no row here: the layer is under the name of the row itself
-        tree = ListNode(tuple(children), "/layers_", keys=("",), passage=Passage("first", "first", rank))
+        tree = ListNode(tuple(children), "/layers_", keys=MOVED, passage=Passage("first", "first", rank))
         return Value(made, Module((tree,)))
 
 

@@ -16,6 +16,7 @@ from migrate.lowering.elements import element_kind, is_function
 from migrate.lowering.loops_written_out import LoopsWrittenOut
 from migrate.nodes import Expr
 from migrate.qualified import spelled
+from migrate.row_kinds import NamedRow
 from migrate.rules.rule import Value
 from migrate.script import classes_in
 from migrate.targets import linen
@@ -34,6 +35,10 @@ class ModuleLists(LoopsWrittenOut):
             )
         if len(node.args) == 1 and node.args[0].star == "*":
             return self.dynamic_list(node.args[0].value, "/layers_")
+        row = self.expr(node.args[0].value) if isinstance(node.args[0].value, cst.Name) else None
+        if row is not None and isinstance(row.kind, NamedRow) and len(node.args) == 1:
+            made = nodes.call("NamedSequential", row.node)
+            return Value(with_snippets(self, made, ["NamedSequential"]), row.kind.module)
         if len(node.args) == 1:
             named = self.named_values(node.args[0].value)
             if named is not None:

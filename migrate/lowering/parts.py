@@ -49,6 +49,10 @@ class Parts:
         """Remembers a list of layers that want their channels in different places, while it grows."""
         raise NotImplementedError
 
+    def moving_itself(self, value: Value) -> Value:
+        """A layer that moves its channels last and back, where it wants them there."""
+        raise NotImplementedError
+
     def loaded_model(self, target: Expr, value: Expr) -> list[Statement] | None:
         """Lowers `model = torch.load(path)` of a model that was saved as a whole; None for other assignments."""
         raise NotImplementedError

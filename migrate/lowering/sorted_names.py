@@ -201,8 +201,9 @@ def _parts(script: Script, node: Node, path: str, depth: int) -> Iterator[_Part]
     elif isinstance(node, ListNode):
         yield _Part(path, "torch.nn.ModuleList")
         for number, child in enumerate(node.children):
-            key = f"{{{depth}}}" if node.dynamic else node.keys[number] if node.keys else str(number)
-            yield from _parts(script, child, f"{path}.{key}".lstrip("."), depth + node.dynamic)
+            numbered = node.dynamic and not node.keys
+            key = f"{{{depth}}}" if numbered else node.keys[number] if node.keys else str(number)
+            yield from _parts(script, child, f"{path}.{key}".lstrip("."), depth + numbered)
     elif node.cls in script.classes:
         yield _Part(path, node.cls)
         for name, child in script.classes[node.cls].children.items():

@@ -137,6 +137,7 @@ class Unit:
     plain: dict[Statement, Statement] = field(default_factory=dict)  # statements in plain terms; kept between rounds
     apart: dict[Statement, list[Statement]] = field(default_factory=dict)  # the same, of what becomes several
     moving: set[Expr] = field(default_factory=set)  # parts of lists of layers that move their channels themselves
+    rows: set[Expr] = field(default_factory=set)  # empty dicts that become rows of layers under names of their own
     pieces: dict[Statement, Statement] = field(default_factory=dict)  # parts of a line -> the line
     # containers and loops whose parts have names -> what stands for them and those after them; kept between rounds
     whole: dict[tuple[Statement | str, ...], list[Statement]] = field(default_factory=dict)

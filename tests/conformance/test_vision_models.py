@@ -54,7 +54,60 @@ class M(nn.Module):
     def forward(self, x):
         return self.heads(self.layers(x))
 """
+ROWS_BY_NAME = """from collections import OrderedDict
+
+
+def told(number):
+    return number
+
+
+class Block(nn.Module):
+    def __init__(self, width, drop=0.0):
+        super().__init__()
+        self.conv = nn.Conv2d(width, width, 1)
+        self.drop = nn.Dropout(drop)
+
+    def forward(self, x):
+        return x.tanh() + self.drop(self.conv(x)) / 4
+
+
+class M(nn.Module):
+    def __init__(self, depth=2, sizes=(1, 2, 1), width=4, wide=True):
+        super().__init__()
+        layers: OrderedDict[str, nn.Module] = OrderedDict()
+        for i in range(told(depth)):
+            layers[f"z_layer_{i}"] = Block(width)
+        layers["head"] = Block(width)
+        if wide:
+            layers["act"] = nn.Tanh()
+        self.layers = nn.Sequential(layers)
+        self.features = nn.Sequential(OrderedDict([("conv0", nn.Conv2d(3, width, 1)), ("act0", nn.Tanh())]))
+        for i, size in enumerate(told(sizes)):
+            block = nn.Sequential(*[Block(width) for _ in range(size)])
+            self.features.add_module("stage%d" % (i + 1), block)
+            if i != len(sizes) - 1:
+                self.features.add_module("between%d" % (i + 1), nn.Conv2d(width, width, 1))
+        self.features.add_module("norm5", nn.GroupNorm(2, width))
+        blocks = []
+        for i in range(told(depth)):
+            blocks.append((f"block{i + 1}", Block(width)))
+        self.trunk = nn.Sequential(OrderedDict(blocks))
+        stem = nn.Sequential()
+        for i in range(told(depth)):
+            stem.add_module(f"conv_{i}", nn.Conv2d(width, width, 3, padding=1, bias=False))
+            stem.add_module(f"norm_{i}", nn.BatchNorm2d(width))
+            stem.add_module(f"act_{i}", nn.ReLU())
+        stem.add_module("last", nn.Conv2d(width, 2, 1))
+        self.stem = stem
+
+    def forward(self, x):
+        x = self.trunk(self.layers(self.features(x)))
+        for layer in self.layers:
+            x = layer(x)
+        return self.stem(x)
+"""
 FORMS = {
+    "rows that are filled by name": (ROWS_BY_NAME, Sample("M()", (3, 3, 4, 4))),
     "rows with annotations": (ANNOTATED_ROWS, Sample("M()", (3, 3, 4, 4))),
     "tables of relative positions": (RELATIVE_PLACES, Sample("M()", (3, 6, 4))),
 }

@@ -1,0 +1,77 @@
+"""A row of layers that is filled under names with numbers in them, as if a dict were filled in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import libcst as cst
+
+from migrate import names_written, nodes, usage
+from migrate.nodes import Expr, Statement
+
+_ADDING = ("add_module", "register_module")
+
+
+class _FillingByName(cst.CSTTransformer):
+    """`row[name] = layer` for `net.add_module(name, layer)`, `pairs.append((name, layer))` and `d[name] = layer`; the
+    dict is what nn.Sequential is given."""
+
+    def __init__(self, path: str, name: str) -> None:
+        super().__init__()
+        self.path, self.name = path, name
+
+    def leave_SimpleStatementLine(
+        self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
+    ) -> cst.SimpleStatementLine:
+        entry = _entry(updated_node, self.path)
+        if entry is None or not (names_written.text(entry[0]) or names_written.numbered(entry[0])):
+            return updated_node
+        made = nodes.statement("{row}[{key}] = {layer}", row=nodes.name(self.name), key=entry[0], layer=entry[1])
+        return updated_node.with_changes(body=made.body)
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
+        """`nn.Sequential(OrderedDict(pairs))`, `nn.Sequential(layers)`."""
+        given = updated_node.args[0].value if len(updated_node.args) == 1 else None
+        kind = (nodes.dotted(updated_node.func) or "").rpartition(".")[2]
+        if given is None or kind != "Sequential":
+            return updated_node
+        if nodes.dotted(given) == self.path or (isinstance(given, cst.Call) and _is_dict_of(given, self.path)):
+            return updated_node.with_changes(args=[cst.Arg(nodes.name(self.name))])
+        return updated_node
+
+
+def filled_by_name(statements: Sequence[Statement], path: str, name: str) -> list[Statement] | None:
+    """Statements that fill a row at a path, with a dict under a name in its place; None where they do more with it than
+    to fill it and to give it to nn.Sequential."""
+    marked = usage.unused_name(name, set(usage.loads(statements)) | set(usage.stores(statements)) | {path})
+    filling = _FillingByName(path, marked)
+    made = [nodes.visited(one.deep_clone(), filling) for one in statements]
+    if any(path in usage.paths(one) for one in made):
+        return None
+    return [nodes.substituted(one, {marked: nodes.name(name)}) for one in made]
+
+
+def _entry(line: cst.SimpleStatementLine, path: str) -> tuple[Expr, Expr] | None:
+    """The name and the layer that a statement puts into a row; None for other statements."""
+    small = line.body[0]
+    if len(line.body) > 1:
+        return None
+    if isinstance(small, cst.Assign) and len(small.targets) == 1:
+        target = small.targets[0].target
+        index = target.slice[0].slice if isinstance(target, cst.Subscript) and len(target.slice) == 1 else None
+        own = isinstance(target, cst.Subscript) and nodes.dotted(target.value) == path
+        return (index.value, small.value) if own and isinstance(index, cst.Index) else None
+    call = small.value if isinstance(small, cst.Expr) else None
+    if not isinstance(call, cst.Call) or any(arg.star or arg.keyword for arg in call.args):
+        return None
+    method, given = (nodes.dotted(call.func) or "").removeprefix(f"{path}."), [arg.value for arg in call.args]
+    if method == "append" and len(given) == 1 and isinstance(given[0], cst.Tuple):
+        given = nodes.elements(given[0])
+    elif method not in _ADDING:
+        return None
+    return (given[0], given[1]) if len(given) == 2 else None
+
+
+def _is_dict_of(call: cst.Call, path: str) -> bool:
+    name = (nodes.dotted(call.func) or "").rpartition(".")[2]
+    return name in ("OrderedDict", "dict") and [nodes.dotted(arg.value) for arg in call.args] == [path]
