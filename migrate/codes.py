@@ -260,11 +260,11 @@ CODES: dict[str, Code] = _codes(
     ),
     Code(
         "MIG508",
-        "not converted, and not reached as the program makes its modules",
-        "write the line by hand before a module is made with these settings",
+        "not converted, and not reached as the program makes its modules and calls its functions",
+        "write the line by hand before a module is made, or a function called, with these arguments",
         "A line of a constructor could not be converted, in a branch that none of the modules takes which the program "
-        "makes: the arguments that decide it are written out where they are made. With other arguments the output "
-        "raises NotImplementedError there.",
+        "makes: the arguments that decide it are written out where they are made. Or a line of a function, in a branch "
+        "for an argument that is None in every call, or never is. With others the output raises an error there.",
         Severity.NOTE,
     ),
     Code(
@@ -281,6 +281,15 @@ CODES: dict[str, Code] = _codes(
         "use the new name where code that was not rewritten makes the module",
         "Every Flax module has a `name`, a `parent`, a `path` and some more, which torch's modules have not. An "
         "argument of that name gets an underscore, in the class and in its calls: `Net(name_=...)`.",
+        Severity.NOTE,
+    ),
+    Code(
+        "MIG511",
+        "a definition that the program does not use is not converted",
+        "name its file along with the script, or a script that uses it, to see what is left to do",
+        "A file that the script imports defines a function, a class or a method that the script does not name, nor "
+        "anything that it uses, and that could not be converted: nothing tells what it would be given. It raises "
+        "NotImplementedError in the output.",
         Severity.NOTE,
     ),
     Code(

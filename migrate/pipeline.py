@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from migrate import checks, nodes
 from migrate.deep import deeply
 from migrate.diagnostics import Diagnostic, Fatal, Report, Severity, our_fault
 from migrate.emit import THIRD_PARTY, emit
-from migrate.lowering import Lowered, lower_by_class
+from migrate.lowering import Input, Lowered, lower_by_class
 from migrate.manifest import Manifest
 from migrate.memory import seldom_searched
 from migrate.notebook import Notebook
 from migrate.project import Member, Project, single
+from migrate.script import Script
 from migrate.source import SourceFile
+from migrate.unused_definitions import Stub, stubs, unused_definitions, with_stubs
 from migrate.weights import manifest_of
 
 
@@ -112,14 +115,42 @@ def _converted(project: Project, data_parallel: bool) -> ProjectConversion:
 
 
 def convert_part(part: Project, name: str, data_parallel: bool = False) -> tuple[list[Output], Manifest]:
-    """Rewrites files that depend on one another."""
-    broken: dict[str, Diagnostic] = {}
+    """Rewrites files that depend on one another. What the scripts have no use for and cannot be converted is a stub."""
     inputs = part.inputs
+    scripts = [member.scope for member in part.members if member.path in part.scripts]
+    left: list[Stub] = []
+    while True:
+        outputs, script = _lowered_files(part, inputs, data_parallel)
+        made = stubs(unused_definitions(inputs, scripts), _errors(outputs), inputs)
+        if not made:
+            break
+        left += made
+        inputs = with_stubs(inputs, made)
+    notes = [stub.note for stub in left]
+    outputs = [_with_notes(output, notes) for output in outputs]
+    return outputs, manifest_of(script, name) if script else Manifest(name, "linen", ())
+
+
+def _lowered_files(part: Project, inputs: Sequence[Input], data_parallel: bool) -> tuple[list[Output], Script | None]:
+    broken: dict[str, Diagnostic] = {}
     lowered = lower_by_class(inputs, part.submodules, broken, data_parallel) if inputs else []
     by_scope = {found.scope: found for found in lowered}
     outputs = [_output(member, by_scope.get(member.scope), broken.get(member.scope)) for member in part.members]
-    script = lowered[0].script if lowered else None
-    return outputs, manifest_of(script, name) if script else Manifest(name, "linen", ())
+    return outputs, lowered[0].script if lowered else None
+
+
+def _errors(outputs: Sequence[Output]) -> dict[str, list[Diagnostic]]:
+    return {
+        output.member.scope: [found for found in output.diagnostics if found.severity is Severity.ERROR]
+        for output in outputs
+        if output.member.source is not None
+    }
+
+
+def _with_notes(output: Output, notes: Sequence[Diagnostic]) -> Output:
+    source = output.member.source
+    own = [note for note in notes if source is not None and note.path == source.path]
+    return replace(output, diagnostics=(*output.diagnostics, *own)) if own else output
 
 
 def _output(member: Member, lowered: Lowered | None, broken: Diagnostic | None) -> Output:

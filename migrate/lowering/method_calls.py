@@ -263,7 +263,8 @@ class MethodCalls(ValueCalls):
             and not own
             and self.unit.imports_torch
         ):
-            self.unit.report(Unsupported("MIG306", f".{method}() of {nodes.code(node.func).rpartition('.')[0]}"), node)
+            told = Unsupported("MIG306", f".{method}() of {nodes.code(node.func).rpartition('.')[0]}")
+            self.unit.report(self.where_reached(told), node)
 
     def changed_before(self, node: cst.Call, func: cst.Attribute) -> Value:
         """`x.mul_(2)` inside an expression: x is bound again before the statement."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import libcst as cst
 
+from migrate.diagnostics import Unsupported
 from migrate.facts import ClassFacts, FunctionFacts
 from migrate.kinds import Function, Kind, Module, Place
 from migrate.lowering.region import MicroBatches, Region
@@ -19,6 +20,10 @@ class Parts:
 
     def expr(self, node: Expr) -> Value:
         """Lowers any expression."""
+        raise NotImplementedError
+
+    def where_reached(self, error: Unsupported) -> Unsupported:
+        """A finding in a branch that no module and no call of the program takes is worth a note alone."""
         raise NotImplementedError
 
     def sink(self, kind: Kind) -> None:

@@ -1,18 +1,20 @@
-"""What the modules of a program are made with, where the program writes it out: a branch of a constructor that none of
-them takes is never reached."""
+"""What the modules of a program are made with, and its functions called with, where the program writes it out: a branch
+that none of them takes is never reached."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import libcst as cst
 
 from migrate import nodes, usage
-from migrate.facts import ClassFacts
+from migrate.facts import ClassFacts, FunctionFacts
+from migrate.kinds import Kind, Model, Optimizer, Plain
 from migrate.nodes import Expr
 from migrate.reckoning import is_reckoned, reckoned
 from migrate.script import Script
+from migrate.walking import every
 
 _MOST = 32  # combinations of settings to try
 
@@ -29,6 +31,51 @@ def never_taken(script: Script, cls: str, conditions: Sequence[Expr]) -> bool:
         if 0 < len(cases) <= _MOST and not any(_holds(test, dict(zip(names, case, strict=True))) for case in cases):
             return True
     return False
+
+
+def never_called_so(facts: FunctionFacts, conditions: Sequence[Expr], files: Iterable[cst.Module]) -> bool:
+    """Whether some test around a place in a function fails since every call gives None, or never does."""
+    bound = set(usage.stores(facts.node.body))
+    kinds = {name: kind for name, kind in facts.params.items() if name not in bound}
+    fails = any(_truth(test, kinds) is False for test in conditions)
+    return fails and all(_only_called(file, facts.node.name.value) for file in files)
+
+
+def _only_called(file: cst.Module, function: str) -> bool:
+    """Whether a file names a function to call it, and for nothing else."""
+    imported = {name for node in every(file, cst.ImportAlias) for name in every(node, cst.Name)}
+    called = {node for call in usage.calls(file) for node in [call.func, getattr(call.func, "attr", None)]}
+    defined = {node.name for node in every(file, cst.FunctionDef)}
+    return all(
+        node in called or node in defined or node in imported
+        for node in every(file, cst.Name)
+        if node.value == function
+    )
+
+
+def _truth(test: Expr, kinds: Mapping[str, Kind]) -> bool | None:
+    """What a test of names for None comes to; None where that is not known."""
+    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+        inner = _truth(test.expression, kinds)
+        return None if inner is None else not inner
+    if isinstance(test, cst.BooleanOperation):
+        sides = {_truth(test.left, kinds), _truth(test.right, kinds)}
+        decides = isinstance(test.operator, cst.Or)
+        return decides if decides in sides else (None if None in sides else not decides)
+    if isinstance(test, cst.Name):
+        return False if kinds.get(test.value) == _NONE else None
+    match test:
+        case cst.Comparison(
+            left=cst.Name(value=name),
+            comparisons=[cst.ComparisonTarget(operator=cst.Is() | cst.IsNot() as operator, comparator=other)],
+        ) if nodes.dotted(other) == "None":
+            kind = kinds.get(name)
+            absent = True if kind == _NONE else False if isinstance(kind, Model | Optimizer) else None
+            return absent if absent is None or isinstance(operator, cst.Is) else not absent
+    return None
+
+
+_NONE = Plain("None")
 
 
 def settings(script: Script, cls: str, field: str, seen: frozenset[str] = frozenset()) -> set[object]:

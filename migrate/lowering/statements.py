@@ -27,7 +27,7 @@ from migrate.lowering.one_line import put_back
 from migrate.lowering.region import MicroBatches, Region
 from migrate.lowering.scanned_loops import without_new_lists
 from migrate.lowering.scope import HOST_CONTEXTS
-from migrate.lowering.settings_given import never_taken
+from migrate.lowering.settings_given import never_called_so, never_taken
 from migrate.lowering.training_branches import TrainingBranches
 from migrate.nodes import Statement
 
@@ -148,11 +148,16 @@ class Statements(
         return [cst.With([head], suites.block(made))] if made else made
 
     def where_reached(self, error: Unsupported) -> Unsupported:
-        """A finding in a branch that no module of the program takes is worth a note alone."""
-        if self.context != "setup" or not never_taken(self.script, self.cls, self.conditions):
+        """A finding in a branch that no module and no call of the program takes is worth a note alone."""
+        files = (unit.source.module for unit in self.unit.others.values())
+        if self.context == "setup" and never_taken(self.script, self.cls, self.conditions):
+            what = "no module is made so"
+        elif self.facts is not None and never_called_so(self.facts, self.conditions, files):
+            what = "nothing calls it so"
+        else:
             return error
         test = nodes.code(self.conditions[-1])
-        return Unsupported("MIG508", f"{error.message} ({error.code}), where `{test}`: no module is made so")
+        return Unsupported("MIG508", f"{error.message} ({error.code}), where `{test}`: {what}")
 
     def statement(self, original: Statement) -> list[Statement]:
         """One statement, by its type."""

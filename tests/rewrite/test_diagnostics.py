@@ -170,6 +170,20 @@ def test_a_branch_that_some_module_may_take_needs_a_person() -> None:
     assert "MIG204" in {found.code for found in diagnostics(source.replace("model = Sampled(3, rows=1)\n", ""))}
 
 
+def test_a_branch_of_a_function_that_no_call_takes_needs_nobody() -> None:
+    source = HEAD + (
+        "def show(x, path=None, net=None):\n"
+        "    if path is not None and len(path):\n        torch.jit.wait(path)\n"
+        "    if net is None or path:\n        torch.jit.wait(x)\n"
+        "    print(x)\n\n"
+        "model = Net()\nmodel(torch.ones(2, 3))\nshow(torch.ones(3), None, model)\n"
+    )
+    assert [found.code for found in diagnostics(source)] == ["MIG508", "MIG508"]
+    assert all("nothing calls it so" in found.message for found in diagnostics(source))
+    for call in ("show(torch.ones(3), 'a', model)", "show(torch.ones(3), net=model, path=input())", "f = show"):
+        assert "MIG301" in {found.code for found in diagnostics(source + call + "\n")}
+
+
 def test_a_script_that_is_understood_gets_no_finding() -> None:
     assert diagnostics(LOOP) == ()
 
