@@ -318,10 +318,19 @@ class Function(Kind):
 @dataclass(frozen=True)
 class Transformed(Kind):
     """A function made of another one (`jax.grad(f)`): the user's function in it, "" for a lambda, and what a call
-    gives."""
+    gives. `mapped`: the axes of its arguments that maps over it take away, outermost last: a number, one for each
+    argument, or ... where they are not known."""
 
     function: str
     result: Kind = UNKNOWN
+    mapped: tuple[object, ...] = ()
+
+
+@dataclass(frozen=True)
+class LikeArgument(Kind):
+    """What has the form of an argument of a call: a gradient by it."""
+
+    number: int
 
 
 @dataclass(frozen=True)

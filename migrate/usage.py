@@ -214,7 +214,7 @@ def attributes(node: cst.CSTNode) -> list[str]:
 
 
 # Methods of models and losses that a class may call without naming torch.
-_OF_MODELS = ("parameters", "named_parameters", "state_dict", "load_state_dict", "zero_grad", "backward")
+_OF_MODELS = ("parameters", "eval", "named_parameters", "state_dict", "load_state_dict", "zero_grad", "backward")
 
 
 def works_on_models(node: cst.ClassDef) -> bool:

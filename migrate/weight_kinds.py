@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from migrate.kinds import Kind, Place, Plain
+from migrate.kinds import UNKNOWN, Kind, Place, Plain
 
 CHECKPOINT = Plain("checkpoint")  # what a file of the script's own holds
 
@@ -74,6 +74,22 @@ class Weight(Kind):
         if not isinstance(other, Weight):
             return super().covering(other)
         return Weight(axes=self.axes and other.axes, live=self.live or other.live)
+
+
+@dataclass(frozen=True)
+class WeightTree(Kind):
+    """Values for all weights of a class of models, by name: in JAX a tree like the weights. `what`: which they are
+    like; `listed`: torch has them in a row, without their names; `place`: the model whose own they are."""
+
+    cls: str
+    what: str
+    listed: bool = False
+    place: Place | None = None
+
+    def covering(self, other: Kind) -> Kind:
+        if not isinstance(other, WeightTree) or replace(self, place=other.place) != other:
+            return UNKNOWN
+        return replace(self, place=self.place or other.place)
 
 
 WEIGHT_NAME = Plain("name of a weight")  # as Flax has it: scripts may show it, and no test of theirs knows it

@@ -99,7 +99,8 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
             if unpacked is not None:
                 self.bind(targets[0], Items(unpacked, type="tuple"))
                 return []
-            chosen = None if isinstance(small.value, cst.Name) else self.selection(small.value)
+            as_tree = isinstance(small.value, cst.DictComp) and self.unit.functional
+            chosen = None if isinstance(small.value, cst.Name) or as_tree else self.selection(small.value)
             if chosen is not None and len(targets) == 1 and isinstance(targets[0], cst.Name):
                 return self.named_selection(line, small, targets[0], chosen)
             target = targets[0]

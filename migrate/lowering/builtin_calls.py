@@ -20,6 +20,7 @@ from migrate.lowering.inheritance import FRAMEWORK
 from migrate.lowering.layer_tests import LayerTests
 from migrate.lowering.traced_effects import traced_print
 from migrate.lowering.unit import stays
+from migrate.lowering.weight_trees import of_leaves
 from migrate.rules.catalogue import RULES
 from migrate.rules.rule import Value
 from migrate.weight_kinds import Parameters
@@ -77,6 +78,7 @@ class BuiltinCalls(AttributesByName, LayerTests, Distributed, HostDraws, Binding
             self.use(arg.value, value)
             if name in ("isinstance", "issubclass") and any(isinstance(one, Makers) for one in kinds_in(value.kind)):
                 raise Unsupported("MIG304", f"{nodes.code(arg.value)} in a test of types")
+        values = [of_leaves(value, node) if name not in ("print", "type") else value for value in values]
         first = values[0].kind if values else UNKNOWN
         if name in _OF_SCALARS:
             values = [self.as_scalar(value) for value in values]

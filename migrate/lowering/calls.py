@@ -29,6 +29,9 @@ class Calls(MethodCalls):
         self.refuse_changed_input(node)
         if self.is_contextlib(node):
             return self.torch_contextlib_nullcontext(node)
+        tree = self.tree_value(node)
+        if tree is not None:
+            return tree
         selected = self.of_selection(node)
         if selected is not None:
             return selected

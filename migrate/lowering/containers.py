@@ -36,10 +36,11 @@ from migrate.lowering.scalars import is_indexed_by_numbers
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.traced_effects import refuse_formatted
 from migrate.lowering.weight_dicts import dict_of_weights, refuse_key
+from migrate.lowering.weight_trees import each_of_tree
 from migrate.nodes import Expr
 from migrate.row_kinds import NamedRow
 from migrate.rules.rule import Value
-from migrate.weight_kinds import OptimizerGroups
+from migrate.weight_kinds import OptimizerGroups, WeightTree
 
 
 class Containers(ChosenWeights, ParameterGroups, LoopsWrittenOut, Binding):
@@ -111,6 +112,8 @@ class Containers(ChosenWeights, ParameterGroups, LoopsWrittenOut, Binding):
         base = taken_apart(self.expr(node.value), self.context)
         if isinstance(base.kind, OptimizerGroups):
             return self.group_item(node, base)
+        if isinstance(base.kind, WeightTree):
+            raise Unsupported("MIG302", f"`{nodes.code(node)}`: one of the weights, which Flax has in another order")
         refuse_elements(node, base)
         part = self.numbered_weight(node, base.kind) or self.part_of_tuple(node, base)
         if part is not None:
@@ -198,6 +201,9 @@ class Containers(ChosenWeights, ParameterGroups, LoopsWrittenOut, Binding):
         return layouts.length(base, axis)
 
     def _comprehension(self, node: cst.BaseComp) -> Value:
+        tree = self.tree_value(node)
+        if tree is not None:
+            return tree
         inner = self.inner({})
         made_for = inner.over_chosen_in(node) or inner.comp_for(node.for_in)
         if isinstance(node, cst.ListComp) and self.is_counted(node.for_in):
@@ -267,6 +273,8 @@ class Containers(ChosenWeights, ParameterGroups, LoopsWrittenOut, Binding):
     def comp_for(self, node: cst.CompFor) -> cst.CompFor:
         """The `for` of a comprehension, whose variables are bound in this (inner) scope."""
         iterated = taken_apart(self.expr(node.iter), self.context)
+        if isinstance(iterated.kind, WeightTree):
+            iterated = each_of_tree(iterated)
         self.bind(node.target, loop_kind(iterated.kind, id(node)))
         ifs = [condition.with_changes(test=self.node(condition.test)) for condition in node.ifs]
         inner = self.comp_for(node.inner_for_in) if node.inner_for_in else None

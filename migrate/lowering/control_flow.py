@@ -23,10 +23,11 @@ from migrate.lowering.scanned_loops import ScannedLoops
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.told_modes import ToldModes
 from migrate.lowering.unit import Environment, stays
+from migrate.lowering.weight_trees import each_of_tree
 from migrate.machine import OUT_OF_MEMORY
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
-from migrate.weight_kinds import Parameters
+from migrate.weight_kinds import Parameters, WeightTree
 
 _TRIALS = 2  # how many loops, one in another, may be lowered for what they make known
 
@@ -194,6 +195,9 @@ class ControlFlow(ChosenWeights, Branches, ToldModes, Precision, DataLoading, Op
             iterated = some or taken_apart(self.expr(node.iter), self.context)
         if isinstance(iterated.kind, Parameters):
             refuse_order(node, suites.suite_of(node.body.body))
+        if isinstance(iterated.kind, WeightTree):
+            refuse_order(node, suites.suite_of(node.body.body))
+            iterated = each_of_tree(iterated)
         element = loop_kind(iterated.kind, id(node))
 
         def bind() -> list[Statement]:
@@ -204,10 +208,10 @@ class ControlFlow(ChosenWeights, Branches, ToldModes, Precision, DataLoading, Op
                 self.env.shared |= set(usage.target_names(node.target))
             return self.converted([node.target])
 
-        before, self.before = self.before, []
-        with self.then(NextTurn(node.body.body)):
+        with self.from_turn_to_turn(), self.then(NextTurn(node.body.body)):
+            before, self.before = self.before, []
             body = self.loop_body(node.body, bind)
-        self.before = before
+            self.before = before
         orelse = node.orelse and node.orelse.with_changes(
             body=suites.block_of(node.orelse.body, self.suite(node.orelse.body.body))
         )
@@ -227,7 +231,7 @@ class ControlFlow(ChosenWeights, Branches, ToldModes, Precision, DataLoading, Op
             test = self.expr(node.test)
         if isinstance(test.kind, Tensor) and self.under_jit:
             raise stays(node.test, "a loop of unknown length has no gradient in JAX")
-        with self.then(NextTurn(node.body.body)):
+        with self.from_turn_to_turn(), self.then(NextTurn(node.body.body)):
             body = self.loop_body(node.body, list)
         return [*settled, node.with_changes(test=layouts.first(test), body=suites.block_of(node.body, body))]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import libcst as cst
 
@@ -10,26 +10,28 @@ from migrate import layouts, nodes, usage
 from migrate.diagnostics import Unsupported
 from migrate.kinds import Items, Kind, Leaf, Tensor
 from migrate.lowering.arguments import Arguments
-from migrate.lowering.binding import Binding
+from migrate.lowering.held_values import HeldValues
+from migrate.lowering.weight_trees import WeightTrees
 from migrate.nodes import Expr
 from migrate.rules.rule import Value
+from migrate.weight_kinds import WeightTree
 
 _PARAMETERS = ("outputs", "inputs", "grad_outputs", "retain_graph", "create_graph", "only_inputs")
 _ONES = ("torch.ones", "torch.ones_like")
 
 
-class Derivatives(Arguments, Binding):
+class Derivatives(WeightTrees, Arguments, HeldValues):
     """Gradients of tensors by other tensors."""
 
     def torch_autograd_grad(self, node: cst.Call) -> Value:
         """A tuple of the gradients by each input. The output is written as a function of the inputs, from the
         statements that have computed it."""
         given = self.given_arguments(node)
-        outputs, inputs = given["outputs"], _listed(given["inputs"])
+        outputs, inputs = given["outputs"], self.whole_trees(_listed(given["inputs"]))
         names = [name.value for name in inputs if isinstance(name, cst.Name)]
         bound: dict[str, Kind] = {name: self.kind_of_name(name) for name in names}
         bound = {name: kind.plain if isinstance(kind, Leaf) else kind for name, kind in bound.items()}
-        if len(names) != len(inputs) or not all(type(kind) is Tensor for kind in bound.values()):
+        if len(names) != len(inputs) or not all(type(kind) in (Tensor, WeightTree) for kind in bound.values()):
             raise Unsupported("MIG301", f"torch.autograd.grad by {nodes.code(given['inputs'])}")
         (output,) = _listed(outputs) if len(_listed(outputs)) == 1 else (outputs,)
         computed = self.in_terms_of(output, names)
@@ -54,12 +56,33 @@ class Derivatives(Arguments, Binding):
         gradient = nodes.call("jax.grad", function, **({"argnums": numbers} if len(names) > 1 else {}))
         made: Expr = cst.Call(gradient, nodes.arguments([nodes.name(name) for name in names]))
         traced = self.facts is not None or self.region is not None
-        if traced and not nodes.is_literal(given.get("create_graph"), True):
-            made = nodes.call("jax.lax.stop_gradient", made)
-        kinds: tuple[Kind, ...] = tuple(Tensor("float", getattr(bound[name], "rank", -1)) for name in names)
+        if traced:
+            made = self.in_graph(made, given.get("create_graph"))
+        kinds: tuple[Kind, ...] = tuple(_of_gradient(bound[name]) for name in names)
+        if len(kinds) == 1 and isinstance(kinds[0], WeightTree):
+            return Value(made, kinds[0])
         if len(names) == 1:
             made = nodes.tuple_of([made])
         return Value(made, Items(kinds, type="tuple"))
+
+    def in_graph(self, gradients: Expr, asked: Expr | None) -> Expr:
+        """Gradients through which no others are taken, unless `create_graph` says so, perhaps as the script runs."""
+        if nodes.is_literal(asked, True):
+            return gradients
+        if asked is None or nodes.literal(asked) is not ...:
+            return nodes.call("jax.lax.stop_gradient", gradients)
+        if self.nested or self.conditional:
+            raise Unsupported("MIG302", f"torch.autograd.grad: create_graph={nodes.code(asked)} inside an expression")
+        name, told = self.held(gradients, "gradients"), self.node(asked)
+        text = "{g} if {told} else jax.lax.stop_gradient({g})"
+        return nodes.expression(text, g=name, told=told)
+
+    def whole_trees(self, inputs: list[Expr]) -> list[Expr]:
+        """The inputs, `params` for `params.values()` where that is all."""
+        made = self.weight_tree(inputs[0]) if len(inputs) == 1 else None
+        if made is None or not isinstance(made.kind, WeightTree) or not isinstance(made.node, cst.Name):
+            return inputs
+        return [made.node]
 
     def given_arguments(self, node: cst.Call) -> dict[str, Expr]:
         """The arguments as they are written, by name."""
@@ -78,7 +101,7 @@ class Derivatives(Arguments, Binding):
 
     def in_terms_of(self, output: Expr, inputs: Sequence[str]) -> Expr:
         """What has computed an output, down to the inputs."""
-        made = output
+        made, through = output, set[str](usage.loads(output))
         for _ in range(20):
             steps = {
                 name: definition
@@ -87,11 +110,12 @@ class Derivatives(Arguments, Binding):
             }
             if not steps:
                 break
+            through |= steps.keys()
             made = nodes.substituted(made, {name: nodes.parenthesized(value) for name, value in steps.items()})
         if not set(usage.loads(made)) & set(inputs):
             raise Unsupported("MIG301", f"torch.autograd.grad of {nodes.code(output)}, whose computation is not known")
         for name in inputs:
-            if self.times_bound(name) > 1:
+            if self.times_bound(name) > 1 and not self.bound_after(name, through - {*inputs}):
                 raise Unsupported("MIG301", f"torch.autograd.grad by {name}, which is bound again")
         return made
 
@@ -105,7 +129,7 @@ class Derivatives(Arguments, Binding):
             self.definition_by(other, inputs, seen | {name}) is not None for other in reads if other not in inputs
         ):
             return None
-        if self.times_bound(name) != 1:
+        if self.times_bound(name) != 1 and self.last_bound(name) is None:
             raise Unsupported("MIG301", f"torch.autograd.grad through {name}, which is bound in several places")
         return definition
 
@@ -114,6 +138,19 @@ class Derivatives(Arguments, Binding):
         where = self.facts.node.body if self.facts is not None else self.unit.source.module
         statements = list(where.body)
         return sum(1 for found in usage.stores(statements) if found == name)
+
+    def last_bound(self, name: str) -> int | None:
+        """Which statement of the block at hand has bound a name last, in any case; None where another one may have."""
+        earlier = self.blocks[-1].statements[: self.blocks[-1].index]
+        found = [number for number, statement in enumerate(earlier) if name in usage.stores(statement)]
+        return found[-1] if found and isinstance(earlier[found[-1]], cst.SimpleStatementLine) else None
+
+    def bound_after(self, name: str, others: Iterable[str]) -> bool:
+        """Whether the block at hand has bound all the others since something last bound a name."""
+        earlier = self.blocks[-1].statements[: self.blocks[-1].index]
+        last = max((number for number, statement in enumerate(earlier) if name in usage.stores(statement)), default=-1)
+        bound = [self.last_bound(other) for other in others if self.times_bound(other)]
+        return all(number is not None and number > last for number in bound)
 
     def weighted(self, body: Expr, weights: Expr) -> Expr:
         """The sum of an output times what its gradient is given to start with, which mostly is one."""
@@ -132,6 +169,13 @@ class Derivatives(Arguments, Binding):
             else:
                 break
         return nodes.expression("jnp.sum({x} * {w})", x=nodes.parenthesized(body), w=self.array(weights).node)
+
+
+def _of_gradient(kind: Kind) -> Kind:
+    """The kind of the gradient by an input."""
+    if isinstance(kind, WeightTree):
+        return WeightTree(kind.cls, kind.what, listed=True)
+    return Tensor("float", kind.rank if isinstance(kind, Tensor) else -1)
 
 
 def _listed(node: Expr) -> list[Expr]:

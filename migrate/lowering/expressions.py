@@ -71,7 +71,7 @@ from migrate.qualified import options
 from migrate.rules.creation import DTYPES
 from migrate.rules.rule import Value
 from migrate.states import PARAMS, State
-from migrate.weight_kinds import AnyWeight, OptimizerGroups, Parameters, Selection, StateDict, Weight
+from migrate.weight_kinds import AnyWeight, OptimizerGroups, Parameters, Selection, StateDict, Weight, WeightTree
 
 _NUMBERS = (cst.Integer, cst.Float, cst.Imaginary)
 
@@ -140,7 +140,8 @@ class Expressions(AnyWeights, Submodules, Accelerated, Cropping, NamedParameters
         if anew is not None:
             return anew
         if self.env.is_past(node.value):
-            of = f" of {kind.place.name}" if isinstance(kind, WeightsByName | StateDict) else ""
+            place = kind.place if isinstance(kind, WeightsByName | StateDict | WeightTree) else None
+            of = f" of {place.name}" if place is not None else ""
             raise Unsupported(
                 "MIG401", f"{node.value} has earlier weights{of} than in torch, where it follows the model"
             )

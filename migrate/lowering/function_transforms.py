@@ -9,11 +9,15 @@ import libcst as cst
 
 from migrate import layouts, nodes, usage
 from migrate.diagnostics import Unsupported
-from migrate.kinds import UNKNOWN, Function, Items, Kind, Module, Tensor, Transformed
+from migrate.facts import CallSite
+from migrate.kinds import UNKNOWN, Function, Items, Kind, LikeArgument, Module, Tensor, Transformed
 from migrate.lowering.user_calls import UserCalls
+from migrate.nodes import Expr
 from migrate.rules.rule import Call, Value, signature
+from migrate.weight_kinds import WeightTree
 
 _GRADIENT = "func, argnums=0, has_aux=False"
+_REVERSED = "reversed tuple"  # of what JAX has the other way round
 _CHECKPOINT = ("use_reentrant", "preserve_rng_state", "determinism_check", "debug", "context_fn")
 
 
@@ -23,6 +27,16 @@ class FunctionTransforms(UserCalls):
     def torch_func_grad(self, node: cst.Call) -> Value:
         """`jax.grad`."""
         return self._gradient(node, "torch.func.grad", "jax.grad", _GRADIENT)
+
+    def torch_func_grad_and_value(self, node: cst.Call) -> Value:
+        """`jax.value_and_grad`, which has the value first."""
+        made = self._gradient(node, "torch.func.grad_and_value", "jax.value_and_grad", _GRADIENT)
+        assert isinstance(made.kind, Transformed)
+        gradient, aux = made.kind.result, False
+        if isinstance(gradient, Items) and gradient.items is not None:
+            gradient, aux = gradient.items[0], True
+        value = Items((Tensor("float", 0), UNKNOWN), type="tuple") if aux else Tensor("float", 0)
+        return replace(made, kind=replace(made.kind, result=Items((gradient, value), type=_REVERSED)))
 
     def torch_func_jacrev(self, node: cst.Call) -> Value:
         """`jax.jacrev`."""
@@ -44,7 +58,8 @@ class FunctionTransforms(UserCalls):
         call.only("chunk_size", None)
         call.only("randomness", "error")
         made = nodes.call("jax.vmap", call.node("func"), **call.given(in_dims="in_axes", out_dims="out_axes"))
-        return Value(made, replace(function, result=_mapped(function.result)))
+        axes = nodes.literal(call.node("in_dims"))
+        return Value(made, replace(function, result=_mapped(function.result), mapped=(*function.mapped, axes)))
 
     torch_func_vmap = torch_vmap
 
@@ -92,7 +107,9 @@ class FunctionTransforms(UserCalls):
                 raise Unsupported("MIG302", f"{api}: {name} has no counterpart")
         given = call.given(*(name for name in ("argnums", "has_aux") if name in call.defaults))
         argnums = nodes.literal(call.node("argnums"))
-        result: Kind = Tensor("float") if isinstance(argnums, int) else Items(None, Tensor("float"), "tuple")
+        result: Kind = LikeArgument(argnums) if isinstance(argnums, int) else Items(None, Tensor("float"), "tuple")
+        if target == "jax.hessian":
+            result = Tensor("float")
         if "has_aux" in given:
             result = Items((result, UNKNOWN), type="tuple")
         return Value(nodes.call(target, call.node("func"), **given), replace(function, result=result))
@@ -132,9 +149,42 @@ class FunctionTransforms(UserCalls):
     def transformed_call(self, node: cst.Call, callee: Value, kind: Transformed) -> Value:
         """A call of a function that was made of another one."""
         values = [self.array(arg.value) for arg in node.args]
-        self._pass(kind, [value for value, arg in zip(values, node.args, strict=True) if arg.keyword is None])
+        positional = [value for value, arg in zip(values, node.args, strict=True) if arg.keyword is None]
+        self._pass(kind, positional)
+        self._note_example(kind, [arg.value for arg in node.args[: len(positional)]])
         args = [arg.with_changes(value=layouts.first(value)) for arg, value in zip(node.args, values, strict=True)]
-        return Value(node.with_changes(func=nodes.parenthesized(callee.node), args=args), kind.result)
+        made: Expr = node.with_changes(func=nodes.parenthesized(callee.node), args=args)
+        result = self._like(kind.result, positional)
+        if isinstance(result, Items) and result.type == _REVERSED:
+            made, result = nodes.expression("{x}[::-1]", x=made), replace(result, type="tuple")
+        return Value(made, result)
+
+    def _like(self, kind: Kind, arguments: Sequence[Value]) -> Kind:
+        """What a call gives: a gradient is like the argument that it is by."""
+        if isinstance(kind, Items) and kind.items is not None:
+            return replace(kind, items=tuple(self._like(part, arguments) for part in kind.items))
+        if not isinstance(kind, LikeArgument):
+            if any(isinstance(value.kind, WeightTree) for value in arguments) and isinstance(kind, Items):
+                raise Unsupported("MIG302", "gradients by several arguments, of which one is a dict of weights")
+            return kind
+        given = arguments[kind.number].kind if kind.number < len(arguments) else UNKNOWN
+        return replace(given, place=None) if isinstance(given, WeightTree) else Tensor("float")
+
+    def _note_example(self, kind: Transformed, arguments: Sequence[Expr]) -> None:
+        """Notes what a function is called with, so that a model in it finds an example: of what a map runs over, the
+        first."""
+        bound: list[Expr] = []
+        for number, argument in enumerate(arguments):
+            for axes in reversed(kind.mapped):
+                axis = axes[number] if isinstance(axes, tuple) and number < len(axes) else axes
+                if axis not in (0, None):
+                    return
+                argument = nodes.expression("{x}[0, ...]", x=argument) if axis == 0 else argument
+            bound.append(argument)
+        if kind.function:
+            facts = self.script.functions[kind.function]
+            given = dict(zip(facts.parameter_names, bound, strict=False))
+            facts.found_calls.append(CallSite(self.scope, given, dict(self.env.definitions), repeated=True))
 
     def torch_utils_checkpoint_checkpoint(self, node: cst.Call) -> Value:
         """`nn.remat` in a module, else `jax.checkpoint`: activations are computed again in the backward pass."""

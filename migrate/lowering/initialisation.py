@@ -40,7 +40,7 @@ class Initialisation(ExampleShapes, MethodExamples, TakenExamples):
             del self.script.places[place]  # its callers have it
         self.bind(target, Model(kind.cls, place))
         self.define_target(target, None)
-        self.env.modes[place] = kind.mode or "train"
+        self.set_mode(place, kind.mode or "train")
         made = suites.rebuilt(line, small, small.with_changes(value=value.node))
         if kind.copied is not None:
             counted = [nodes.statement("{n} = 0", n=self.write(State(COUNT, place)))] if self.averages(place) else []

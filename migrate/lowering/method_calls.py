@@ -44,11 +44,12 @@ from migrate.lowering.arguments import placed
 from migrate.lowering.elements import DICT, KEY_OF_ITS_OWN, arrays_of_numpy, element_kind, has_key, taken_apart
 from migrate.lowering.torch_calls import in_place_rule
 from migrate.lowering.value_calls import FOREIGN, ValueCalls, as_model, which_model
+from migrate.lowering.weight_trees import method_of_tree
 from migrate.qualified import options
 from migrate.rules.catalogue import RULES
 from migrate.rules.rule import Value
 from migrate.states import MODE_IS_A_FIELD, MODES
-from migrate.weight_kinds import CHECKPOINT, WEIGHT_NAME, AnyWeight, Weight
+from migrate.weight_kinds import CHECKPOINT, WEIGHT_NAME, AnyWeight, Weight, WeightTree
 
 # Methods of torch's tensors, modules and optimizers that nothing else in common use has.
 _TORCH_ONLY = frozenset(
@@ -156,6 +157,8 @@ class MethodCalls(ValueCalls):
             self.class_attribute(base, method)
         if isinstance(kind, Weight):
             return self.weight_method(node, func, base)
+        if isinstance(kind, WeightTree):
+            return method_of_tree(node, base, method)
         if kind == WEIGHT_NAME and method in _TO_BE_SHOWN:
             made_func = func.with_changes(value=nodes.parenthesized(layouts.first(base)))
             return Value(node.with_changes(func=made_func, args=self.plain_args(node.args)), kind)
@@ -338,10 +341,12 @@ class MethodCalls(ValueCalls):
         attribute = {"numel": "size", "dim": "ndim", "nelement": "size"}.get(method)
         if attribute:
             return Value(cst.Attribute(base.node, cst.Name(attribute)), Number())
-        if method in ("detach", "cpu", "cuda", "contiguous"):
+        if method in ("cpu", "cuda", "contiguous") or (method == "detach" and not self.under_jit):
             return base
         if method == "clone":
             return self.copied_weight(base)
+        if method == "detach":
+            return replace(base, node=nodes.call("jax.lax.stop_gradient", base.node))
         if method.endswith("_") and base.kind.axes and base.kind.place is None:
             raise Unsupported(
                 "MIG303", f"{nodes.code(func.value)} is changed in place, and may be seen under another name"

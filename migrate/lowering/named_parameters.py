@@ -14,7 +14,7 @@ from migrate.lowering.binding import Binding
 from migrate.lowering.selections import names_of_pair
 from migrate.nodes import Expr
 
-_DICTS = ("dict", "OrderedDict", "collections.OrderedDict")
+DICTS = ("dict", "OrderedDict", "collections.OrderedDict")
 
 
 class NamedParameters(Binding):
@@ -22,7 +22,9 @@ class NamedParameters(Binding):
 
     def model_of_dict(self, node: Expr | None) -> Expr | None:
         """The model of `dict(model.named_parameters())`; None for anything else."""
-        if not isinstance(node, cst.Call) or nodes.dotted(node.func) not in _DICTS or len(node.args) != 1:
+        if self.unit.functional or not isinstance(node, cst.Call) or len(node.args) != 1:
+            return None
+        if nodes.dotted(node.func) not in DICTS:
             return None
         return self.model_of_pairs(node.args[0].value)
 

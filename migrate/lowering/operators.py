@@ -30,6 +30,7 @@ from migrate.lowering.scalars import is_indexed_by_numbers
 from migrate.lowering.settings_given import never_taken
 from migrate.lowering.typed_tensors import tensor_type
 from migrate.lowering.unit import stays
+from migrate.lowering.weight_trees import of_leaves
 from migrate.nodes import Expr
 from migrate.optimizers import OPTIMIZERS, RUNNING
 from migrate.rules.rule import Value, signature
@@ -107,6 +108,7 @@ class Operators(Branches):
             left, *_ = values = [self.as_backend(value) for value in values]
         self.use(node.left, left)
         self.refuse_makers_apart(node)
+        values = [of_leaves(value, node) for value in values]
         by_weight = isinstance(values[-1].kind, Items) and values[-1].kind.type == BY_WEIGHT
         if any(value.kind == WEIGHT_NAME for value in values) and not by_weight:
             raise Unsupported("MIG302", f"`{nodes.code(node)}`, a test of the name of a weight, which is Flax's in JAX")

@@ -114,6 +114,10 @@ class Parts:
         """The name of a module that a test tells something of, and what it is where that holds and where not."""
         raise NotImplementedError
 
+    def tree_value(self, node: Expr) -> Value | None:
+        """A dict of weights that another one makes; None for other expressions."""
+        raise NotImplementedError
+
     def usable(self, value: Value) -> Value:
         """A value as the output may hold it."""
         raise NotImplementedError

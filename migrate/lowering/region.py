@@ -115,6 +115,8 @@ class Tracing:
     variables: set[str] = field(default_factory=set)  # the script's own that it reads, under their names
     draws: list[Draw] = field(default_factory=list)  # what the host draws before the step
     turn_key: Expr | None = None  # what was drawn with it before, while that is computed again
+    in_loop: bool = False  # inside a loop of the loss function
+    drawn_in_loop: bool = False  # what that loop draws takes a key from turn to turn
     cut: dict[str, Value] = field(default_factory=dict)  # inputs cut out of arrays: `x[i : i + n]`
 
     def read(self, state: State) -> None:
@@ -132,8 +134,6 @@ class Tracing:
 
     def fresh_key(self, key: str, keys: str) -> Expr:
         """The key of the next draw: `key` itself, or one of the `keys` that it is split into."""
-        if self.turn_key is not None:
-            return self.turn_key
         if self.replaying:
             raise Unsupported("MIG401", "the gradient goes through random draws of an earlier step")
         self.keys += 1

@@ -17,7 +17,7 @@ from migrate.lowering.elements import WeightsByName
 from migrate.nodes import Expr, Statement
 from migrate.qualified import is_module
 from migrate.states import BATCH_STATS, COUNT, CYCLE, GRADS, KEY, MODE, OPT_STATE, PARAMS, THE_KEY, State
-from migrate.weight_kinds import StateDict, Weight
+from migrate.weight_kinds import StateDict, Weight, WeightTree
 
 _KEPT = (PARAMS, BATCH_STATS, OPT_STATE, COUNT, CYCLE)  # what an object takes over with what it is given
 _SELF_CONTEXTS = ("forward", "setup")  # methods of a Flax module, which draws its own keys
@@ -312,10 +312,15 @@ class StateAccess(Detached, ChosenModels):
             number = len(self.turn_keys) + 1
             self.turn_keys.append(nodes.name(self.unit.own(f"subkey{number}" if number > 1 else "subkey")))
             return self.turn_keys[-1]
-        if self.region is not None:
-            return self.region.fresh_key(self.unit.key, self.unit.own("keys"))
+        if self.region is not None and self.region.turn_key is not None:
+            return self.region.turn_key
         if self.nested:
             raise Unsupported("MIG302", "a random draw inside a comprehension or a lambda has no place for its key")
+        if self.region is not None and self.region.in_loop and not self.region.replaying:
+            self.region.drawn_in_loop = True
+            return self.split_again(self.unit.own("loop_key"))
+        if self.region is not None:
+            return self.region.fresh_key(self.unit.key, self.unit.own("keys"))
         if self.context in _SELF_CONTEXTS:
             facts = self.script.classes[self.cls]
             facts.own_draws.add("sample" if self.scope.rpartition(".")[2] in facts.reached else "method")
@@ -329,12 +334,34 @@ class StateAccess(Detached, ChosenModels):
             return made
         return self.split_off(self.unit.key)
 
+    @contextlib.contextmanager
+    def from_turn_to_turn(self) -> Iterator[None]:
+        """Inside, a loop of a loss function is lowered, which runs its draws many times: they split a key that stands
+        before it."""
+        region = self.region
+        if region is None or region.in_loop:
+            yield
+            return
+        region.in_loop, region.drawn_in_loop = True, False
+        before = self.before
+        try:
+            yield
+        finally:
+            region.in_loop = False
+        if region.drawn_in_loop:
+            made = region.fresh_key(self.unit.key, self.unit.own("keys"))
+            before.append(nodes.statement(f"{self.unit.own('loop_key')} = {{k}}", k=made))
+
     def split_off(self, key: str) -> Expr:
         """A key split off another one before the statement."""
         if self.region is not None or self.nested:
             raise Unsupported("MIG302", f"a draw from {key}, a generator of its own, where jit traces")
         if any("subkey" in usage.stores(s) and not nodes.code(s).startswith(f"{key}, ") for s in self.before):
             raise Unsupported("MIG302", f"draws from {key} and from another generator in one statement")
+        return self.split_again(key)
+
+    def split_again(self, key: str) -> Expr:
+        """The same, of a key that goes from draw to draw: all draws of a statement are one split."""
         position = next((i for i, s in enumerate(self.before) if nodes.code(s).startswith(f"{key}, subkey")), None)
         if position is None:
             self.before.append(nodes.statement(f"{key}, subkey = jax.random.split({key})"))
@@ -350,6 +377,8 @@ def _follows(kind: Kind, state: State) -> bool:
     """Whether a value is in torch the memory that a change of this state changes."""
     if isinstance(kind, StateDict):
         return kind.place == state.place
+    if isinstance(kind, WeightTree):
+        return (kind.place, kind.what) == (state.place, state.what)
     if state.what != PARAMS or not isinstance(kind, Items):
         return False
     element = kind.joined()

@@ -34,7 +34,7 @@ class TakenOver(StateAccess, Binding):
             own = replace(own, optimizer=self.held_as(place.scope, own.optimizer))
         self.bind(target, own)
         if isinstance(kind, Model):
-            self.env.modes[place] = self.env.modes.get(kind.place, "train")
+            self.set_mode(place, self.env.modes.get(kind.place, "train"))
         for state in self.state_of(kind):
             kept = self.state_expr(State(state.what, place))
             made.append(nodes.statement("{own} = {given}", own=kept, given=self.read(state)))

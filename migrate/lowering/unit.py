@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -145,6 +146,11 @@ class Unit:
     unrolled: dict[tuple[Statement, Any], list[Statement]] = field(default_factory=dict)
     named: dict[Statement, Statement] = field(default_factory=dict)  # backward() -> what gives its loss its own place
     precisions: dict[Statement, cst.BaseExpression | None] = field(default_factory=dict)  # of autocast around them
+
+    @functools.cached_property
+    def functional(self) -> bool:
+        """Whether the project calls models with weights that it is given."""
+        return any("functional_call" in one.source.text for one in (self, *self.others.values()))
 
     def own(self, wanted: str) -> str:
         """A name for what the output alone has: the wanted one, unless the script uses it."""

@@ -229,7 +229,7 @@ def fit_student(name, model, model_params, loader):
 
 @jax.jit(
     static_argnames=("teacher", "student", "optimizer"),
-    donate_argnames=("student_params", "teacher_batch_stats", "optimizer_state"),
+    donate_argnames=("student_params", "optimizer_state"),
 )
 def train_step_wide(
     teacher,
@@ -240,27 +240,22 @@ def train_step_wide(
     student_params,
     optimizer_state,
     x,
-    key,
 ):
-    def loss_fn(student_params, teacher_batch_stats):
-        output, mutated = teacher.clone(training=True).apply(
-            {"params": teacher_params, "batch_stats": teacher_batch_stats},
-            jnp.asarray(x),
-            rngs={"dropout": key},
-            mutable=["batch_stats"],
+    def loss_fn(student_params):
+        wanted = nn.softmax(
+            teacher.apply(
+                {"params": teacher_params, "batch_stats": teacher_batch_stats}, jnp.asarray(x)
+            ),
+            axis=1,
         )
-        teacher_batch_stats = mutated["batch_stats"]
-        wanted = nn.softmax(output, axis=1)
         array = nn.log_softmax(student.apply({"params": student_params}, jnp.asarray(x)), axis=1)
         loss = kl_div(array, wanted).sum() / array.shape[0]
-        return loss, teacher_batch_stats
+        return loss
 
-    (loss, teacher_batch_stats), grads = jax.value_and_grad(loss_fn, has_aux=True)(
-        student_params, teacher_batch_stats
-    )
+    loss, grads = jax.value_and_grad(loss_fn)(student_params)
     updates, optimizer_state = optimizer.update(grads, optimizer_state, student_params)
     student_params = optax.apply_updates(student_params, updates)
-    return student_params, teacher_batch_stats, optimizer_state, {"loss": loss}
+    return student_params, optimizer_state, {"loss": loss}
 
 
 class Distillation:
@@ -273,19 +268,16 @@ class Distillation:
         self.optimizer = optax.adam(0.01)
         self.optimizer_state = self.optimizer.init(student_params)
 
-    def step(self, x, key):
-        self.student_params, self.teacher_batch_stats, self.optimizer_state, metrics = (
-            train_step_wide(
-                self.teacher,
-                self.student,
-                self.optimizer,
-                self.teacher_params,
-                self.teacher_batch_stats,
-                self.student_params,
-                self.optimizer_state,
-                jnp.asarray(x),
-                key,
-            )
+    def step(self, x):
+        self.student_params, self.optimizer_state, metrics = train_step_wide(
+            self.teacher,
+            self.student,
+            self.optimizer,
+            self.teacher_params,
+            self.teacher_batch_stats,
+            self.student_params,
+            self.optimizer_state,
+            jnp.asarray(x),
         )
         loss = metrics["loss"]
         return loss.item()
@@ -317,5 +309,4 @@ name = "wide"
 wide_params = fit_student(name, wide, wide_params, loader)
 distillation = Distillation(teacher, teacher_params, teacher_batch_stats, wide, wide_params)
 for x, _ in loader:
-    key, subkey = jax.random.split(key)
-    print(distillation.step(x, subkey))
+    print(distillation.step(x))
