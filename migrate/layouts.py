@@ -48,7 +48,8 @@ def enter(value: Value, module: Module) -> Value:
 def leave(module: Module, node: Expr, entered: Value) -> Value:
     """The output of a module as a value."""
     layout = entered.layout if module.exit == "any" else module.exit
-    known = module.rank if module.exit == "last" else rank_after(module.options, rank(entered) or -1)
+    told = module.rank if module.exit == "last" else 0  # 0 where it is not known
+    known = told or rank_after(module.options, rank(entered) or -1)
     return Value(node, Tensor("float", known), "last" if layout == "last" else "first")
 
 

@@ -43,7 +43,7 @@ class Calls(MethodCalls):
             return self.value_call(node, borrowed)
         name = self.torch_name(func)
         if name is not None:
-            return self.torch_call(name, node)
+            return self.own_form(name, node) or self.torch_call(name, node)
         by_name = self.maker_by_name(node) or self.of_own_class(node) or self.chosen_optimizer(node)
         if by_name is not None:
             return by_name

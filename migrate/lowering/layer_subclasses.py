@@ -18,6 +18,7 @@ from migrate.facts import ClassFacts
 from migrate.kinds import Model, Module
 from migrate.layers.layer import Layer, Layout
 from migrate.layers.table import TABLE
+from migrate.lowering.arguments import argument_names
 from migrate.lowering.copied_snippets import with_snippets
 from migrate.lowering.setup import Setup
 from migrate.nodes import Expr
@@ -68,6 +69,26 @@ class LayerSubclasses(Setup):
         passage = Passage(layout, layout, layer.rank if layer.layout is Layout.LAST else 0)
         callee = Value(nodes.expression("super().__call__"))
         return self.layer_call(node, callee, Module((LayerNode(layer.torch, (), (), passage, layer.returns, ()),)))
+
+    def own_form(self, name: str, node: cst.Call) -> Value | None:
+        """`F.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)` in such a class, which is what its
+        layer computes; None for other calls."""
+        facts = self.script.classes.get(self.cls)
+        function, *settings = _OWN_FORMS.get(facts.extends, ("",)) if facts is not None else ("",)
+        if facts is None or function != name or self.context != "forward" or any(arg.star for arg in node.args):
+            return None
+        given = dict(zip(argument_names(node.args, ["input", *settings]), node.args, strict=True))
+        if given.keys() != {"input", *settings} or any(nodes.dotted(given[s].value) != f"self.{s}" for s in settings):
+            return None
+        return self.super_layer(node.with_changes(args=[cst.Arg(given["input"].value)]), facts)
+
+
+# How the function of a layer is called with its own settings and weights.
+_OWN_FORMS = {
+    "torch.nn.LayerNorm": ("torch.nn.functional.layer_norm", "normalized_shape", "weight", "bias", "eps"),
+    "torch.nn.GroupNorm": ("torch.nn.functional.group_norm", "num_groups", "weight", "bias", "eps"),
+    "torch.nn.Linear": ("torch.nn.functional.linear", "weight", "bias"),
+}
 
 
 def flax_class_of(layer: Layer) -> Expr | None:

@@ -58,6 +58,10 @@ class Parts:
         """A layer that moves its channels last and back, where it wants them there."""
         raise NotImplementedError
 
+    def own_form(self, name: str, node: cst.Call) -> Value | None:
+        """Lowers the function of a layer where a class that inherits from that calls it with its own settings."""
+        raise NotImplementedError
+
     def loaded_model(self, target: Expr, value: Expr) -> list[Statement] | None:
         """Lowers `model = torch.load(path)` of a model that was saved as a whole; None for other assignments."""
         raise NotImplementedError

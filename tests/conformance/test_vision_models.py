@@ -106,7 +106,36 @@ class M(nn.Module):
             x = layer(x)
         return self.stem(x)
 """
+LAYERS_BY_THEIR_FUNCTIONS = """class LayerNorm2d(nn.LayerNorm):
+    def forward(self, x):
+        x = x.permute(0, 2, 3, 1)
+        x = F.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
+        return x.permute(0, 3, 1, 2)
+
+
+class Groups(nn.GroupNorm):
+    def forward(self, x):
+        return F.group_norm(x.double(), self.num_groups, self.weight, bias=self.bias, eps=self.eps)
+
+
+class Scaled(nn.Linear):
+    def forward(self, x):
+        return 2 * F.linear(input=x, weight=self.weight, bias=self.bias)
+
+
+class M(nn.Module):
+    def __init__(self, width=4):
+        super().__init__()
+        self.conv = nn.Conv2d(3, width, 1)
+        self.norm = LayerNorm2d(width, eps=1e-4)
+        self.groups = Groups(2, width)
+        self.head = Scaled(width, 2)
+
+    def forward(self, x):
+        return self.head(self.groups(self.norm(self.conv(x))).mean((2, 3)))
+"""
 FORMS = {
+    "layers by their functions": (LAYERS_BY_THEIR_FUNCTIONS, Sample("M()", (3, 3, 4, 4))),
     "rows that are filled by name": (ROWS_BY_NAME, Sample("M()", (3, 3, 4, 4))),
     "rows with annotations": (ANNOTATED_ROWS, Sample("M()", (3, 3, 4, 4))),
     "tables of relative positions": (RELATIVE_PLACES, Sample("M()", (3, 6, 4))),
