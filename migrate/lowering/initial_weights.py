@@ -18,7 +18,14 @@ from migrate.kinds import UNKNOWN, Module, SelfModule, Tensor, Tied
 from migrate.lowering.constructors import set_before
 from migrate.lowering.elements import children_of, named_child, only_option
 from migrate.lowering.initializers_handed_down import HandedDown, Way
-from migrate.lowering.initializing_functions import IN_ANY_CLASS, IN_PLACE, initializer_of, of_matrix, outputs_first
+from migrate.lowering.initializing_functions import (
+    FILLING,
+    IN_ANY_CLASS,
+    IN_PLACE,
+    initializer_of,
+    of_matrix,
+    outputs_first,
+)
 from migrate.lowering.module_weights import is_still
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.nodes import Expr, Statement
@@ -42,7 +49,7 @@ class InitialWeights(HandedDown):
             return None
         if method == "copy_":
             return self.copied(node, _without_data(target))
-        return self.ask({"zero_": "zeros_", "fill_": "constant_"}.get(method, method), node, target)
+        return self.ask(FILLING.get(method, method), node, target)
 
     def ask(self, name: str, call: cst.Call, target: Expr) -> list[Statement]:
         """Notes the initialiser of a weight under its path."""

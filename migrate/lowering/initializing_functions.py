@@ -19,6 +19,7 @@ from migrate.qualified import spelled
 from migrate.rules.rule import Call, signature
 
 IN_PLACE = {"normal_", "zero_", "fill_", "uniform_"}
+FILLING = {"zero_": "zeros_", "fill_": "constant_"}  # methods of tensors -> their functions, of other names
 IN_ANY_CLASS = {"nn", "jnp", "jax", "key", "shape", "dtype"}  # what an initialiser may name in any class
 
 
@@ -183,7 +184,7 @@ class _Walk:
             if name.startswith("torch.nn.init."):
                 return self.initializer(name.rpartition(".")[2], call, call.args[0].value)
             if isinstance(call.func, cst.Attribute) and call.func.attr.value in IN_PLACE:
-                method = {"zero_": "zeros_", "fill_": "constant_"}.get(call.func.attr.value, call.func.attr.value)
+                method = FILLING.get(call.func.attr.value, call.func.attr.value)
                 return self.initializer(method, call, call.func.value)
         raise Unsupported("MIG204", f"`{nodes.code(small)}` in a function given to apply")
 

@@ -14,7 +14,13 @@ from migrate.facts import ClassFacts
 from migrate.kinds import Items, Module, Tensor, Tied
 from migrate.lowering.arguments import Arguments, argument_names
 from migrate.lowering.changed_buffers import ChangedBuffers
-from migrate.lowering.initializing_functions import completed
+from migrate.lowering.initializing_functions import (
+    FILLING,
+    completed,
+    fills_weight,
+    initializer_of,
+    outputs_first,
+)
 from migrate.lowering.typed_tensors import tensor_type
 from migrate.nodes import Expr, Statement
 from migrate.rules.catalogue import RULES
@@ -26,6 +32,7 @@ _MAKERS = {
     "torch.ones": ("nn.initializers.ones", "nn.initializers.constant({s})"),
     "torch.randn": ("nn.initializers.normal(1.0)", "nn.initializers.normal({s})"),
     "torch.rand": ("nn.initializers.uniform(1.0)", "nn.initializers.uniform({s})"),
+    "torch.normal": ("nn.initializers.normal({std})", ""),
     "torch.empty": ("nn.initializers.zeros", ""),
     "torch.full": ("nn.initializers.constant({fill_value})", ""),
 }
@@ -90,6 +97,9 @@ class ModuleWeights(Arguments, ChangedBuffers):
 
     def initial_value(self, value: Expr) -> tuple[Expr, Expr] | None:
         """The initialiser and the shape that a value stands for: `torch.randn(3) * 0.1`; None for any other value."""
+        filled = self.filled_value(value)
+        if filled is not None:
+            return filled
         made, factor = self.scaled(value)
         name = self.torch_name(made.func) if isinstance(made, cst.Call) else None
         if made is value and isinstance(made, cst.Call) and tensor_type(name or "") in ("Tensor", "FloatTensor"):
@@ -104,10 +114,28 @@ class ModuleWeights(Arguments, ChangedBuffers):
         bound = self.bind_call(name, RULES[name].parameters, made.args)
         if bound.has("dtype") and nodes.code(bound.node("dtype")) != "jnp.float32":
             return None
+        if name == "torch.normal" and (nodes.literal(bound.node("mean")) != 0 or not bound.has("size")):
+            return None
         alone = bound.rest[0] if len(bound.rest) == 1 and "size" not in bound.bound else None
         counted = alone is not None and not isinstance(alone.kind, Items)
         shape = nodes.tuple_of([alone.node]) if alone is not None and counted else bound.shape("size")
         return bound.make(template, **({} if factor is None else {"s": factor})), shape
+
+    def filled_value(self, value: Expr) -> tuple[Expr, Expr] | None:
+        """The same of what is filled where it is made: `torch.empty(3).normal_(std=0.02)`,
+        `nn.init.xavier_uniform_(torch.empty(4, 3))`."""
+        if not isinstance(value, cst.Call) or not fills_weight(self, value):
+            return None
+        name = self.torch_name(value.func) or ""
+        if name:
+            name, target = name.rpartition(".")[2], value.args[0].value if value.args else None
+        else:
+            func = cst.ensure_type(value.func, cst.Attribute)
+            name, target = FILLING.get(func.attr.value, func.attr.value), func.value
+        inner = self.initial_value(target) if isinstance(target, cst.Call) else None
+        if inner is None or target is None:
+            return None
+        return outputs_first(initializer_of(self, name, value, target)), inner[1]
 
     def scaled(self, value: Expr) -> tuple[Expr, Expr | None]:
         """A product with numbers as what is multiplied, and the factor; None where there is none."""

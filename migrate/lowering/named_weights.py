@@ -15,7 +15,7 @@ from migrate import nodes, suites, usage
 from migrate.constructed import ChoiceNode, ClassNode, LayerNode, ListNode, Node
 from migrate.diagnostics import Unsupported
 from migrate.lowering.initial_weights import InitialWeights
-from migrate.lowering.initializing_functions import IN_ANY_CLASS, IN_PLACE, initializer_of
+from migrate.lowering.initializing_functions import FILLING, IN_ANY_CLASS, IN_PLACE, initializer_of
 from migrate.lowering.selections import Selections, names_of_pair
 from migrate.nodes import Expr, Statement
 from migrate.qualified import file_of
@@ -127,6 +127,6 @@ def _filled(torch: str, call: cst.Call) -> tuple[str, str]:
     if torch.startswith("torch.nn.init.") and call.args:
         return torch.rpartition(".")[2], (nodes.dotted(call.args[0].value) or "").removesuffix(".data")
     if isinstance(call.func, cst.Attribute) and call.func.attr.value in IN_PLACE:
-        method = {"zero_": "zeros_", "fill_": "constant_"}.get(call.func.attr.value, call.func.attr.value)
+        method = FILLING.get(call.func.attr.value, call.func.attr.value)
         return method, (nodes.dotted(call.func.value) or "").removesuffix(".data")
     return "", ""
