@@ -181,7 +181,7 @@ class ControlFlow(ChosenWeights, Branches, ToldModes, Precision, DataLoading, Op
             return about_weights
         if self.context in HOST_CONTEXTS and self.only_cuts_constants(node):
             return []
-        updates = self.parameter_loop(node) if self.context in HOST_CONTEXTS else None
+        updates = self.state_loop(node) or self.parameter_loop(node) if self.context in HOST_CONTEXTS else None
         if updates is not None:
             return updates
         initialized = self.modules_loop(node)

@@ -13,8 +13,8 @@ from migrate.kinds import Optimizer, Place, Scheduler
 from migrate.lowering.binding import Binding
 from migrate.lowering.closures import Closures
 from migrate.lowering.freezing import Freezing
-from migrate.lowering.parameter_loops import ParameterLoops
 from migrate.lowering.schedules import follow_rate, rate_in_state, refuse_mixed
+from migrate.lowering.state_loops import StateLoops
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value, signature
 from migrate.states import COUNT, CYCLE, OPT_STATE, State
@@ -24,7 +24,7 @@ from migrate.weight_kinds import OptimizerGroups
 _ORDERED = (cst.GreaterThan, cst.GreaterThanEqual, cst.LessThan, cst.LessThanEqual)
 
 
-class OptimizerStatements(Closures, ParameterLoops, Freezing, Binding):
+class OptimizerStatements(Closures, StateLoops, Freezing, Binding):
     """What scripts do with optimizers and schedulers, and loops over their parameter groups."""
 
     def optimizer_statement(self, node: cst.Call, kind: Optimizer, method: str) -> list[Statement] | None:

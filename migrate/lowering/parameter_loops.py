@@ -27,12 +27,14 @@ from migrate.weights import weights_of
 
 
 @dataclass(frozen=True)
-class _Looped:
-    """A variable of such a loop: the model whose parameters it runs through, and what its gradient is called."""
+class Looped:
+    """A variable of such a loop: the model whose parameters it runs through, and what its gradient is called. `what`:
+    what of the model it is, where that are no parameters."""
 
     name: str
     model: Place
     gradient: str
+    what: str = PARAMS
 
 
 class ParameterLoops(Accumulation, SetByName):
@@ -50,16 +52,27 @@ class ParameterLoops(Accumulation, SetByName):
         if looped is None:
             return self.named_readings(node)
         plain = _Plain(looped)
-        body = [plain.visited(statement) for statement in self.flat(suites.suite_of(node.body.body), looped)]
-        body = [part for statement in body for part in _chained(statement)]
-        own = {one.name for one in looped} | {one.gradient for one in looped}
-        body = _without_other_names(body, own)
+        body, own = self.in_plain_terms(plain, suites.suite_of(node.body.body), looped)
         changed = {name for statement in body for name in usage.changes(statement)}
         if not changed & own and not plain.gradients:
             return None
         if changed & own:
             return self.changes(looped, body, own)
         return self.readings(node, looped, body, plain.gradients)
+
+    def in_plain_terms(
+        self, plain: _Plain, statements: Sequence[Statement], looped: Sequence[Looped]
+    ) -> tuple[list[Statement], set[str]]:
+        """The statements of a loop, one for each change of its variables, and the names of these."""
+        body = [plain.visited(statement) for statement in self.flat(statements, looped)]
+        body = [part for statement in body for part in _chained(statement)]
+        own = {one.name for one in looped} | {one.gradient for one in looped}
+        return _without_other_names(body, own), own
+
+    def mapped_over(self, looped: Sequence[Looped], statements: Sequence[Statement]) -> list[Statement]:
+        """The statements of a loop that changes its variables, as maps over their trees."""
+        body, own = self.in_plain_terms(_Plain(looped), statements, looped)
+        return self.changes(looped, body, own)
 
     def buffers_copied(self, node: cst.For) -> list[Statement] | None:
         """`for ours, theirs in zip(average.buffers(), model.buffers()): ours.copy_(theirs)`: the statistics of one
@@ -85,7 +98,7 @@ class ParameterLoops(Accumulation, SetByName):
         read = self.read(source)
         return [nodes.statement("{t} = jax.tree.map(jnp.copy, {s})", t=self.write(changed), s=read)]
 
-    def looped(self, node: cst.For) -> list[_Looped] | None:
+    def looped(self, node: cst.For) -> list[Looped] | None:
         """The variables of a loop over parameters, with their models."""
         paired = isinstance(node.iter, cst.Call) and nodes.dotted(node.iter.func) == "zip"
         if paired and isinstance(node.iter, cst.Call) and isinstance(node.target, cst.Tuple):
@@ -98,13 +111,13 @@ class ParameterLoops(Accumulation, SetByName):
             names, sources = names and names[-1:], [node.iter]
         if names is None or len(names) != len(sources):
             return None
-        found: list[_Looped] = []
+        found: list[Looped] = []
         for name, source in zip(names, sources, strict=True):
             models = self.whole_models(self.selection(source))
             if models is None or len(models) != 1:
                 return None
             gradient = "grad" if len(names) == 1 and "grad" not in usage.loads(node) else f"{name}_grad"
-            found.append(_Looped(name, self.seen_here(models[0]), gradient))
+            found.append(Looped(name, self.seen_here(models[0]), gradient))
         if len({self.script.places.get(self.root(one.model)) for one in found}) > 1:
             return None
         return found
@@ -121,7 +134,7 @@ class ParameterLoops(Accumulation, SetByName):
                 found |= {self.root(loop.model) for loop in looped if loop.name in changed}
         return found
 
-    def flat(self, statements: Sequence[Statement], looped: Sequence[_Looped]) -> list[Statement]:
+    def flat(self, statements: Sequence[Statement], looped: Sequence[Looped]) -> list[Statement]:
         """The statements of a loop without what asks whether there is a gradient, which there always is."""
         made: list[Statement] = []
         for statement in statements:
@@ -140,7 +153,7 @@ class ParameterLoops(Accumulation, SetByName):
                 made.append(statement)
         return made
 
-    def always(self, test: Expr, looped: Sequence[_Looped]) -> bool | None:
+    def always(self, test: Expr, looped: Sequence[Looped]) -> bool | None:
         """Whether a test holds for every parameter, as `p.grad is not None` does; None where that is not known."""
         text = nodes.code(test)
         trains = not any(self.script.frozen_last.get(self.root(one.model)) for one in looped)
@@ -151,7 +164,7 @@ class ParameterLoops(Accumulation, SetByName):
                 return False
         return None
 
-    def tree(self, one: _Looped, what: str) -> Expr:
+    def tree(self, one: Looped, what: str) -> Expr:
         """The parameters or the gradients that a loop runs through."""
         root = self.root(one.model)
         if what == GRADS:
@@ -160,7 +173,7 @@ class ParameterLoops(Accumulation, SetByName):
             return self.gradients(one.model)
         return self.read(State(what, one.model))
 
-    def changes(self, looped: Sequence[_Looped], body: Sequence[Statement], own: set[str]) -> list[Statement]:
+    def changes(self, looped: Sequence[Looped], body: Sequence[Statement], own: set[str]) -> list[Statement]:
         """One `jax.tree.map` for the parameters, or the gradients, of each model that changes."""
         self.refuse_carried(body, own)
         names: dict[str, Kind] = dict.fromkeys(own, Tensor("float"))
@@ -168,7 +181,7 @@ class ParameterLoops(Accumulation, SetByName):
         values: dict[str, Expr] = {}
         for statement in body:
             self.fold(inner, statement, values)
-        trees = {one.name: (one, PARAMS) for one in looped} | {one.gradient: (one, GRADS) for one in looped}
+        trees = {one.name: (one, one.what) for one in looped} | {one.gradient: (one, GRADS) for one in looped}
         targets: list[Expr] = []
         made: list[Expr] = []
         for name in (name for name in trees if name in values):
@@ -205,10 +218,10 @@ class ParameterLoops(Accumulation, SetByName):
                 raise Unsupported("MIG401", f"`{nodes.code(statement).strip()}` in a loop over parameters")
             if nodes.is_literal(value, None):
                 value = nodes.call("jnp.zeros_like", nodes.name(name))
-            values[name] = nodes.parenthesized(nodes.substituted(value, values))
+            values[name] = nodes.parenthesized(_with_bare_product(nodes.substituted(value, values)))
 
     def readings(
-        self, node: cst.For, looped: Sequence[_Looped], body: Sequence[Statement], gradients: set[str]
+        self, node: cst.For, looped: Sequence[Looped], body: Sequence[Statement], gradients: set[str]
     ) -> list[Statement]:
         """A loop over the leaves of the parameters, of the gradients, or of both."""
         refuse_order(node, body)
@@ -231,7 +244,7 @@ class ParameterLoops(Accumulation, SetByName):
         if names is None or len(names) != 2 or models is None or len(models) != 1:
             return None
         name, parameter = names
-        one = _Looped(parameter, self.seen_here(models[0]), f"{parameter}_grad")
+        one = Looped(parameter, self.seen_here(models[0]), f"{parameter}_grad")
         plain = _Plain([one])
         body = [plain.visited(statement) for statement in self.flat(suites.suite_of(node.body.body), [one])]
         changed = {changed for statement in body for changed in usage.changes(statement)}
@@ -247,7 +260,7 @@ class ParameterLoops(Accumulation, SetByName):
         lowered = [*suites.assigned(cst.SimpleStatementLine([]), nodes.name(one.gradient), found), *lowered]
         return [node.with_changes(iter=iterated, body=suites.block_of(node.body, lowered))]
 
-    def without_tests(self, node: cst.For, one: _Looped) -> list[Statement] | None:
+    def without_tests(self, node: cst.For, one: Looped) -> list[Statement] | None:
         """A loop without `if p.requires_grad:`, which holds for every parameter; None where it asks no such thing."""
         inner = suites.suite_of(node.body.body)
         key = (node, (one.name,))
@@ -261,9 +274,9 @@ class ParameterLoops(Accumulation, SetByName):
 
 
 class _Plain(cst.CSTTransformer):
-    """`p.data` is `p`, and `p.grad` has a name of its own."""
+    """`p.data` and `p.detach()` are `p`, and `p.grad` has a name of its own."""
 
-    def __init__(self, looped: Sequence[_Looped]) -> None:
+    def __init__(self, looped: Sequence[Looped]) -> None:
         super().__init__()
         self.names = {one.name: one.gradient for one in looped}
         self.gradients: set[str] = set()
@@ -271,6 +284,12 @@ class _Plain(cst.CSTTransformer):
     def visited(self, statement: Statement) -> Statement:
         """A statement in these terms."""
         return nodes.visited(statement.deep_clone(), self)
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> Expr:
+        func = updated_node.func
+        if not isinstance(func, cst.Attribute) or func.attr.value != "detach":
+            return updated_node
+        return func.value if nodes.dotted(func.value) in self.names else updated_node
 
     def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> Expr:
         owner, attribute = updated_node.value, updated_node.attr.value
@@ -293,6 +312,15 @@ def _augmented(small: cst.AugAssign) -> Expr:
         if isinstance(right, cst.BinaryOperation) and not isinstance(right.operator, sums):
             return value.with_changes(right=right)
     return value
+
+
+def _with_bare_product(value: Expr) -> Expr:
+    """`v * d + w` for `(v * d) + w`."""
+    if not isinstance(value, cst.BinaryOperation) or not isinstance(value.operator, cst.Add | cst.Subtract):
+        return value
+    left = value.left
+    product = isinstance(left, cst.BinaryOperation) and isinstance(left.operator, cst.Multiply | cst.Divide)
+    return value.with_changes(left=nodes.bare(left)) if product else value
 
 
 def _chained(statement: Statement) -> list[Statement]:

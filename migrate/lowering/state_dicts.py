@@ -20,7 +20,9 @@ from migrate.lowering.elements import DICT, WeightsByName
 from migrate.lowering.initialisation import kept_statistics
 from migrate.lowering.model_methods import ModelMethods
 from migrate.lowering.module_weights import CONSTANT, NEVER_MADE, UNSAVED
-from migrate.lowering.scope import HOST_CONTEXTS
+from migrate.lowering.scope import HOST_CONTEXTS, NOWHERE
+from migrate.lowering.state_loops import only_averaged
+from migrate.lowering.weight_dicts import model_of_state
 from migrate.manifest import ModelWeights
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
@@ -47,9 +49,13 @@ class StateDicts(ModelMethods, Binding):
 
     def named_state(self, line: cst.SimpleStatementLine, target: Expr, value: Expr) -> list[Statement] | None:
         """`weights = model.state_dict()` where the script looks into them; None for other assignments."""
-        model = self.model_of_state(value)
+        model = model_of_state(self, value)
         if model is None or not isinstance(target, cst.Name):
             return None
+        if only_averaged(target.value, self.blocks[0].statements):
+            self.bind(target, StateDict(model.place or NOWHERE))
+            self.define_target(target, value)
+            return []
         looks = _looks(target.value, self.blocks[0].statements)
         weights = {leaf.torch for leaf in model_weights(self.script, model.cls).leaves}
         beside = all(isinstance(key, str) and "." not in key and key not in weights for key in looks.added)
@@ -60,15 +66,6 @@ class StateDicts(ModelMethods, Binding):
         self.define_target(target, None)
         return [line.with_changes(body=[cst.Assign([nodes.target(target)], made.node)])]
 
-    def model_of_state(self, node: Expr) -> Model | None:
-        """The model whose `state_dict()` an expression is."""
-        if self.context not in HOST_CONTEXTS or not isinstance(node, cst.Call) or node.args:
-            return None
-        if not isinstance(node.func, cst.Attribute) or node.func.attr.value != "state_dict":
-            return None
-        kind = self.kind_of(node.func.value)
-        return kind if isinstance(kind, Model) and kind.place is not None else None
-
     def by_names(self, model: Model) -> Value:
         """A model's weights as a dict of torch's names."""
         assert model.place is not None
@@ -78,7 +75,7 @@ class StateDicts(ModelMethods, Binding):
 
     def looked_into(self, node: cst.Call, func: cst.Attribute, base: Value) -> tuple[cst.Call, Value]:
         """`model.state_dict().items()` with torch's names in it; other calls as they are."""
-        model = self.model_of_state(func.value) if isinstance(base.kind, StateDict) else None
+        model = model_of_state(self, func.value) if isinstance(base.kind, StateDict) else None
         if model is None or func.attr.value not in _LOOKS:
             return node, base
         named = self.by_names(model)

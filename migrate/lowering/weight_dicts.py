@@ -6,10 +6,11 @@ import libcst as cst
 
 from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import BY_WEIGHT, Items, Kind, Tensor
+from migrate.kinds import BY_WEIGHT, Items, Kind, Model, Tensor
 from migrate.lowering.elements import DICT, WeightsByName
-from migrate.lowering.scope import Scope
+from migrate.lowering.scope import HOST_CONTEXTS, Scope
 from migrate.lowering.selections import names_of_pair
+from migrate.nodes import Expr
 from migrate.weight_kinds import WEIGHT_NAME, StateDict, Weight
 
 
@@ -32,3 +33,13 @@ def refuse_key(node: cst.Subscript, owner: Kind, key: Kind) -> None:
     """Declines to look a weight up by the name that it has in torch, where a dict has Flax's."""
     if isinstance(owner, Items) and owner.type == BY_WEIGHT and key != WEIGHT_NAME:
         raise Unsupported("MIG302", f"`{nodes.code(node)}`: the name of a weight, which is Flax's in JAX")
+
+
+def model_of_state(scope: Scope, node: Expr) -> Model | None:
+    """The model whose `state_dict()` an expression is."""
+    if scope.context not in HOST_CONTEXTS or not isinstance(node, cst.Call) or node.args:
+        return None
+    if not isinstance(node.func, cst.Attribute) or node.func.attr.value != "state_dict":
+        return None
+    kind = scope.kind_of(node.func.value)
+    return kind if isinstance(kind, Model) and kind.place is not None else None

@@ -42,7 +42,7 @@ def test_losses_are_torchs(feature: str) -> None:
     assert len(result.steps) == STEPS.get(feature, 5)
 
 
-@pytest.mark.parametrize("feature", ["kept_weights", "weight_averages"])
+@pytest.mark.parametrize("feature", ["kept_weights", "weight_averages", "averaged_states"])
 def test_what_is_printed_is_torchs(feature: str, tmp_path: Path) -> None:
     """Of scripts that run to their end, in float64: what they evaluate without a gradient is no step of parity's."""
     folder, prelude, runs = GOLDEN / feature, tmp_path / "prelude.py", tmp_path / "runs"
