@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from migrate.apis import public_name
 from migrate.constructed import Node, passage_of
@@ -39,13 +39,14 @@ class Tensor(Kind):
     """A torch tensor that becomes a jax array. `dtype` is "float", "int", "bool" or ""; `rank` -1 where unknown.
 
     `origins` are the places (node identities) that made it: where it turns out to feed torch's data loading, they stay
-    torch.
+    torch. `length` is an axis, and its length as the constructor of a layer writes it.
     """
 
     dtype: str = ""
     rank: int = -1
     optional: bool = False
     origins: frozenset[int] = frozenset()
+    length: tuple[int, str] | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -420,6 +421,7 @@ def join(a: Kind, b: Kind) -> Kind:
             a.rank if a.rank == b.rank else -1,
             a.optional or b.optional,
             a.origins | b.origins,
+            length=a.length if a.length == b.length else None,
         )
     for one, other in ((a, b), (b, a)):
         if isinstance(one, Plain) and one.what == "None" and isinstance(other, Tensor | Scaler):
@@ -441,7 +443,7 @@ def join(a: Kind, b: Kind) -> Kind:
         if one == SIZES and isinstance(other, Items) and other.joined() == Number():
             return SIZES
         if isinstance(one, Number) and isinstance(other, Tensor):
-            return replace(other, rank=-1)  # a running sum that starts at 0
+            return replace(other, rank=-1, length=None)  # a running sum that starts at 0
     if isinstance(a, Scaler) and isinstance(b, Scaler):
         return Scaler(a.optional or b.optional)
     if isinstance(a, Host) and isinstance(b, Host) and a.what == b.what:

@@ -146,22 +146,22 @@ def _agreement_markdown() -> str:
     total = agreement.total()
     lines = [
         "## Agreement on torch's own samples\n",
-        "torch tests its operations on samples of arguments. Each sample is written as a call, rewritten, and executed "
-        "in both frameworks: values, gradients, shapes and types have to agree. Of random draws and of memory that "
-        "nothing has written to, only shapes and types.\n",
+        "torch tests its operations on samples of arguments. Each sample is written as a call with tensors that the "
+        "source makes, rewritten, and executed in both frameworks: values, gradients, shapes and types have to agree. "
+        "Of random draws and of memory that nothing has written to, only shapes and types.\n",
         f"{total} That is {total.agrees / total.samples:.1%}; of those that are not refused, "
-        f"{total.agrees / (total.samples - total.refused):.1%}. Some samples ask for what "
-        "depends on the type or the axes of a tensor: two in three for an axis or a grid of one that has no axes, "
-        "which torch accepts; the others for images without a batch, for integers and booleans of what JAX has of "
-        "floats or numbers alone, and for masks as indices. Where the source shows type and axes, the same call is "
-        "refused by a code or agrees (measured as well), else JAX raises an error as it traces. Of other errors, and "
-        "of what differs, each API says the cause.\n",
-        "| operator | samples | agree | refused by code | refused where shown | error in JAX | differ |",
+        f"{total.agrees / (total.samples - total.refused):.1%}. What is neither, each API gives the reason of.\n",
+        "Each sample is measured a second time with nothing shown of its tensors, as they come from elsewhere into a "
+        "function. None may differ then in silence either; but those that need the type or the axes of a tensor are "
+        "not refused by a code there: JAX raises an error as it traces. Most ask for an axis of a tensor that has "
+        "none, which torch accepts; the others for images without a batch, for integers and booleans of what JAX has "
+        "of floats or numbers alone, and for masks as indices.\n",
+        "| operator | samples | agree | refused by code | error in JAX | differ | to be shown |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     for name, found in agreement.measured().items():
         if name.startswith("operator "):
-            counts = (found.samples, found.agrees, found.refused, found.loud, found.raises, found.differs)
+            counts = (found.samples, found.agrees, found.refused, found.raises, found.differs, found.unshown)
             lines.append(f"| `{name.removeprefix('operator ')}` | {' | '.join(map(str, counts))} |")
     return "\n".join(lines) + "\n"
 

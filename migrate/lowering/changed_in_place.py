@@ -18,7 +18,7 @@ from migrate.lowering.named_rows import NamedRows
 from migrate.lowering.optimizer_statements import OptimizerStatements
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.nodes import Expr, Statement
-from migrate.rules.rule import Value
+from migrate.rules.rule import Value, power_of_integers
 from migrate.walking import every
 from migrate.weight_kinds import OptimizerGroups, Weight
 
@@ -195,6 +195,9 @@ class ChangedInPlace(Leaves, OptimizerStatements, ChangedBuffers, NamedRows):
             self.own(small.target)
         if tensor:
             value = self.as_array(value)
+        if isinstance(small.operator, cst.PowerAssign) and power_of_integers(target.kind, value.kind):
+            power = cst.Assign([cst.AssignTarget(small.target)], nodes.augmented(small))
+            return self.statement(line.with_changes(body=[power]))
         if isinstance(small.target, cst.Name):
             name = small.target.value
             self.env.definitions.pop(name, None)

@@ -1,4 +1,5 @@
-"""Weights of layers that a forward pass reads: `F.linear(x, self.head.weight)`, `self.codebook.weight.pow(2)`.
+"""What a forward pass reads of layers: weights (`F.linear(x, self.head.weight)`, `self.codebook.weight.pow(2)`), and
+what their constructors were given.
 
 Flax keeps them among the variables of the layer, which it makes when the layer is first called. One that is read before
 is therefore called in `setup`, while the weights are made.
@@ -6,7 +7,8 @@ is therefore called in `setup`, while the weights are made.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import libcst as cst
 
@@ -15,12 +17,20 @@ from migrate.constructed import LayerNode
 from migrate.diagnostics import Unsupported
 from migrate.facts import ClassFacts
 from migrate.kinds import Module, Plain, Tensor
+from migrate.layers.layer import Layer, Layout
 from migrate.layers.moves import Move, Permute
 from migrate.layers.table import TABLE
+from migrate.lowering import constructors
+from migrate.lowering.arguments import argument_names
 from migrate.lowering.scope import Scope
 from migrate.nodes import Expr, Statement
-from migrate.rules.rule import Call, Value
+from migrate.rules.rule import Call, Value, signature
 
+# How many features a layer gives, and on which axis.
+_FEATURES = {
+    "torch.nn.Linear": ("out_features", -1),
+    **{f"torch.nn.Conv{dimensions}d": ("out_channels", 1) for dimensions in (1, 2, 3)},
+}
 _TABLES = ("torch.nn.Embedding",)  # layers that make their weights in setup, as attributes
 
 
@@ -50,6 +60,43 @@ class LayerWeights(Scope):
         if made is None:
             raise Unsupported("MIG301", f"{nodes.code(node)}: its axes are not those that it has in torch")
         return Value(nodes.call("jax.lax.stop_gradient", made) if weight.still else made, Tensor("float", rank))
+
+    def settings_of_layer(self, node: Expr) -> tuple[Layer | None, Mapping[str, Expr | None]]:
+        """The layer that `self.fc` is made as, once, and what its constructor is given; None where it is none."""
+        return self.settings_given(self.made_once(node))
+
+    def made_once(self, node: Expr) -> Expr | None:
+        """What the constructor of the class makes `self.fc` of, where it does so once."""
+        init = self.script.classes[self.cls].method("__init__") if self.cls else None
+        return None if init is None else constructors.given_once(init, nodes.dotted(node) or "")
+
+    def settings_given(self, made: Expr | None) -> tuple[Layer | None, Mapping[str, Expr | None]]:
+        """The layer that is made, and what its constructor is given."""
+        layer = TABLE.get(self.torch_name(made.func) or "") if isinstance(made, cst.Call) else None
+        if not isinstance(made, cst.Call) or layer is None:
+            return None, {}
+        parameters = signature(layer.signature)
+        names = argument_names(made.args, [parameter.name for parameter in parameters])
+        given = {each.name: each.default for each in parameters}
+        return layer, given | {name: arg.value for name, arg in zip(names, made.args, strict=True)}
+
+    def with_features(self, value: Value, node: Expr) -> Value:
+        """What a dense layer or a convolution gives, or the last of several: its features are as many as its
+        constructor says."""
+        made = self.made_once(node)
+        while isinstance(made, cst.Call) and self.torch_name(made.func) == "torch.nn.Sequential":
+            made = next((arg.value for arg in reversed(made.args) if not self.is_elementwise(arg)), None)
+        name = self.torch_name(made.func) if isinstance(made, cst.Call) else None
+        setting, axis = _FEATURES.get(name or "", ("", 0))
+        features = self.settings_given(made)[1].get(setting)
+        if features is None or not isinstance(value.kind, Tensor):
+            return value
+        return replace(value, kind=replace(value.kind, length=(axis, nodes.code(features))))
+
+    def is_elementwise(self, arg: cst.Arg) -> bool:
+        """Whether a layer of several keeps the axes: an activation, dropout."""
+        layer = TABLE.get(self.torch_name(arg.value.func) or "") if isinstance(arg.value, cst.Call) else None
+        return layer is not None and layer.layout is Layout.ANY and not layer.weights
 
     def note_early(self, layer: Expr) -> None:
         """Remembers a layer of this class whose weights are read where it may not have been called yet."""

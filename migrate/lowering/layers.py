@@ -190,7 +190,7 @@ class Layers(UserModules):
         if _is_still(kind):
             value = replace(value, node=nodes.call("jax.lax.stop_gradient", value.node))
         if not user:
-            return value
+            return self.with_features(value, node.func)
         return self.as_decorated(
             Value(value.node, self.forward_kind(user, node.args[0].value, entered.kind)), self.forwards(user)
         )

@@ -25,6 +25,7 @@ from migrate.kinds import (
     join,
 )
 from migrate.lowering.branches import Branches
+from migrate.lowering.copied_snippets import with_snippets
 from migrate.lowering.elements import repeated
 from migrate.lowering.scalars import is_indexed_by_numbers
 from migrate.lowering.settings_given import never_taken
@@ -33,7 +34,7 @@ from migrate.lowering.unit import stays
 from migrate.lowering.weight_trees import of_leaves
 from migrate.nodes import Expr
 from migrate.optimizers import OPTIMIZERS, RUNNING
-from migrate.rules.rule import Value, signature
+from migrate.rules.rule import Value, power_of_integers, signature
 from migrate.weight_kinds import WEIGHT_NAME, Weight
 
 _BITWISE = (cst.BitAnd, cst.BitOr, cst.BitXor)
@@ -62,7 +63,9 @@ class Operators(Branches):
             left, right = Value(layouts.first(left), left.kind), Value(layouts.first(right), right.kind)
         left, right = layouts.agree([left, right])
         layout = "last" if "last" in (left.layout, right.layout) else "first"
-        made = node.with_changes(left=_operand(node.left, left.node), right=_operand(node.right, right.node))
+        made: Expr = node.with_changes(left=_operand(node.left, left.node), right=_operand(node.right, right.node))
+        if isinstance(node.operator, cst.Power) and power_of_integers(left.kind, right.kind):
+            made = with_snippets(self, nodes.call("power", left.node, right.node), ["power"])
         several = repeated(node, left.kind) if isinstance(node.operator, cst.Multiply) else None
         return Value(made, several or _arithmetic(node.operator, left.kind, right.kind), layout)
 
@@ -245,7 +248,8 @@ def _arithmetic(operator: cst.BaseBinaryOp, left: Kind, right: Kind) -> Kind:
         if isinstance(operator, cst.MatrixMultiply):
             rank = -1
         origins = frozenset().union(*(kind.origins for kind in tensors))
-        return Tensor(dtype, rank, origins=origins)
+        alike = len({kind.length for kind in tensors}) == 1 and not isinstance(operator, cst.MatrixMultiply)
+        return Tensor(dtype, rank, origins=origins, length=tensors[0].length if alike else None)
     if isinstance(left, Number) and isinstance(right, Number):
         return Number()
     if isinstance(left, Items) and isinstance(operator, cst.Add):

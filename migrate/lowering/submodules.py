@@ -11,8 +11,7 @@ from migrate.constructed import ClassNode, LayerNode, ListNode
 from migrate.diagnostics import Unsupported
 from migrate.kinds import UNKNOWN, Device, DType, Items, Kind, Module, Never, Number, join
 from migrate.layers.table import TABLE
-from migrate.lowering import constructors
-from migrate.lowering.arguments import Arguments, argument_names, placed
+from migrate.lowering.arguments import Arguments, placed
 from migrate.lowering.layer_weights import LayerWeights
 from migrate.lowering.unit import known
 from migrate.rules.rule import Value, signature
@@ -50,13 +49,8 @@ class Submodules(Arguments, LayerWeights):
     def setting_of_layer(self, node: cst.Attribute) -> Value:
         """`self.fc.in_features`, which Flax's layers do not keep: the number that the constructor gave, the field that
         it took, or torch's default."""
-        init = self.script.classes[self.cls].method("__init__") if self.cls else None
-        made = None if init is None else constructors.given_once(init, nodes.dotted(node.value) or "")
-        layer = TABLE.get(self.torch_name(made.func) or "") if isinstance(made, cst.Call) else None
-        if isinstance(made, cst.Call) and layer is not None:
-            names = argument_names(made.args, [parameter.name for parameter in signature(layer.signature)])
-            given = {each.name: each.default for each in signature(layer.signature)}
-            given |= {name: arg.value for name, arg in zip(names, made.args, strict=True)}
+        layer, given = self.settings_of_layer(node.value)
+        if layer is not None:
             value, facts = given.get(node.attr.value), self.script.classes[self.cls]
             axes = layer.rank - 2 if "Conv" in layer.torch and node.attr.value in _BY_AXIS else 0
             if value is not None and isinstance(nodes.literal(value), int | float):

@@ -33,6 +33,8 @@ from migrate.rules.limits import refuse_by_kind
 from migrate.rules.rule import Call, Rule, Value, result_kind, signature
 from migrate.weight_kinds import Weight
 
+# arguments that say where an array lies
+_LEFT_OUT = ("device", "pin_memory", "requires_grad", "memory_format")
 _PASS_THROUGH = (
     "Tensor.cuda",
     "Tensor.cpu",
@@ -126,9 +128,7 @@ class TorchCalls(Losses, PretrainedTables, ChosenOptimizers, Distributed, DataLo
     def apply_rule(self, rule: Rule, api: str, node: cst.Call, receiver: Value | None = None) -> Value:
         """A call that a rule serves. Only torch's own data: it stays torch."""
         call = self.bind_call(api, rule.parameters, node.args, receiver, keep_layout=True)
-        call.bound = {
-            name: value for name, value in call.bound.items() if name not in ("device", "pin_memory", "requires_grad")
-        }
+        call.bound = {name: value for name, value in call.bound.items() if name not in _LEFT_OUT}
         values = [*call.bound.values(), *call.rest]
         generated = any(value.kind == Host("generator") for value in values)
         if generated and (self.under_jit or self.context not in HOST_CONTEXTS):

@@ -153,32 +153,24 @@ def hardtanh(call: Call) -> Value:
     hard_tanh(x, min=0.0, max=0.5)
     """
     bounds = call.given(min_val="min", max_val="max")
-    return _clamped(call, nodes.call(call.snippet("hard_tanh"), call.node("input"), **bounds))
+    node = nodes.call(call.snippet("hard_tanh"), call.node("input"), **bounds)
+    kind = call.kind("input")
+    whole = isinstance(kind, Tensor) and kind.dtype == "int"
+    return Value(node, Tensor("int" if whole else "float", call.rank("input")))
 
 
 @rule("torch.nn.functional.relu6", signature="input, inplace=False", elementwise=True)
-def relu6(call: Call) -> Value:
-    """Integers are kept where they are shown to be such; `nn.relu6` makes floats of them.
+def relu6(call: Call) -> Expr:
+    """Integers are kept, of which `nn.relu6` makes floats.
 
+    >>> F.relu6(x.exp())  # x: f32[2, 3]
+    nn.relu6(jnp.exp(x))
     >>> F.relu6(x)  # x: f32[2, 3]
-    nn.relu6(x)
-    >>> F.relu6(x.long())  # x: i32[2, 3]
-    hard_tanh(x.astype(jnp.int32), 0, 6)
+    hard_tanh(x, 0, 6)
     """
-    function = "nn.relu6({input})"
-    if _whole(call):
-        function = f"{call.snippet('hard_tanh')}({{input}}, 0, 6)"
-    return _clamped(call, call.make(function))
-
-
-def _clamped(call: Call, node: Expr) -> Value:
-    """What is a float unless it is shown to be an integer."""
-    return Value(node, Tensor("int" if _whole(call) else "float", call.rank("input")))
-
-
-def _whole(call: Call) -> bool:
     kind = call.kind("input")
-    return isinstance(kind, Tensor) and kind.dtype == "int"
+    floats = isinstance(kind, Tensor) and kind.dtype == "float"
+    return call.make("nn.relu6({input})" if floats else f"{call.snippet('hard_tanh')}({{input}}, 0, 6)")
 
 
 def _simple(name: str, parameters: str, template: str, note: str, text: str, expected: str) -> Rule:

@@ -4,13 +4,15 @@ from migrate.kinds import DType, Number, Plain, Tensor
 from migrate.nodes import Expr
 from migrate.rules.rule import Call, Rule, Value, register, rule, signature
 
+_CAST = "input, memory_format=torch.preserve_format"  # jax arrays have no strides
+
 
 def _cast(method: str, dtype: str, kind: str) -> Rule:
     def function(call: Call) -> Value:
         return Value(call.make(f"{{input}}.astype({dtype})"), Tensor(kind, call.rank("input")))
 
     doc = f"A cast.\n\n    >>> x.{method}()  # x: i32[2, 3]\n    x.astype({dtype})\n"
-    return Rule((f"Tensor.{method}",), signature("input"), function, False, kind, doc, "casting")
+    return Rule((f"Tensor.{method}",), signature(_CAST), function, False, kind, doc, "casting")
 
 
 for _method, _dtype, _kind in (

@@ -3,7 +3,7 @@
 from migrate import nodes
 from migrate.kinds import Tensor
 from migrate.nodes import Expr
-from migrate.rules.rule import Call, Rule, as_float, register, rule, signature
+from migrate.rules.rule import Call, Rule, as_float, power_of_integers, register, rule, signature
 
 # torch name: (expression of the target, dtype of the result, an input that it is defined for)
 ONE_TO_ONE: dict[str, tuple[str, str, str]] = {
@@ -108,6 +108,7 @@ def absolute_value(call: Call) -> Expr:
 @rule("torch.pow", "Tensor.pow", signature="input, exponent", elementwise=True)
 def power(call: Call) -> Expr:
     """A power, as the operator. The gradient of `x ** 0.0` at 0 is 0 in torch and NaN in JAX, unlike that of `x ** 0`.
+    A negative power of an integer is 0 in torch, unless of 1 and -1, and any number in JAX.
 
     >>> torch.pow(x, 2)  # x: f32[2, 3]
     x ** 2
@@ -115,9 +116,13 @@ def power(call: Call) -> Expr:
     x ** 0.5
     >>> torch.pow(2, x)  # x: f32[2, 3]
     2 ** x
-    >>> x.pow(y)  # x: pos[2, 3]; y: f32[3]
-    x ** y
+    >>> x.pow(y.exp())  # x: pos[2, 3]; y: f32[3]
+    x ** jnp.exp(y)
+    >>> x.pow(y)  # x: i32[2, 3]; y: i32[3]
+    power(x, y)
     """
+    if power_of_integers(call.kind("input"), call.kind("exponent")):
+        return call.make(f"{call.snippet('power')}({{input}}, {{exponent}})")
     return call.make("{input} ** {exponent}")
 
 

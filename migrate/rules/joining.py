@@ -4,7 +4,7 @@ import libcst as cst
 
 from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Items, Number, Tensor
+from migrate.kinds import Items, Kind, Number, Tensor
 from migrate.nodes import Expr
 from migrate.rules.rule import Call, Rule, Value, register, rule, signature
 
@@ -80,13 +80,27 @@ def stack(call: Call) -> Value:
 
 @rule("torch.chunk", "Tensor.chunk", signature="input, chunks, dim=0")
 def chunk(call: Call) -> Value:
-    """Where the length does not divide, torch makes equal chunks and a shorter last one, numpy differs by one: only a
-    length that divides runs.
+    """Where the length does not divide, torch makes equal chunks and a shorter last one, numpy raises an error. Where
+    the features of a dense layer show that it does (`nn.Linear(d, 3 * d)`), numpy's split is written.
 
     >>> x.chunk(2, dim=1)  # x: f32[2, 4]
-    jnp.split(x, 2, axis=1)
+    chunk(x, 2, axis=1)
+    >>> torch.chunk(x, 3)  # x: f32[5, 2]
+    chunk(x, 3)
     """
-    return Value(call.make("jnp.split({input}, {chunks}, axis={dim})"), Items(None, Tensor()))
+    length = call.length("input", "dim")
+    if length is not None and _divides(call.node("chunks"), length):
+        return Value(call.make("jnp.split({input}, {chunks}, axis={dim})"), Items(None, Tensor()))
+    made = nodes.call(call.snippet("chunk"), call.node("input"), call.node("chunks"), **call.given(dim="axis"))
+    return Value(made, Items(None, Tensor()))
+
+
+def _divides(count: Expr, length: Expr) -> bool:
+    """Whether a number of parts divides a length, as far as both are written: `3` divides `3 * d` and `192`."""
+    if isinstance(length, cst.BinaryOperation) and isinstance(length.operator, cst.Multiply):
+        return _divides(count, length.left) or _divides(count, length.right)
+    parts, whole = nodes.literal(count), nodes.literal(length)
+    return isinstance(parts, int) and isinstance(whole, int) and parts > 0 and whole % parts == 0
 
 
 @rule("torch.split_with_sizes", "Tensor.split_with_sizes", signature="input, split_sizes, dim=0")
@@ -153,18 +167,29 @@ def unbind(call: Call) -> Value:
 
 @rule("torch.meshgrid", signature="*tensors, indexing=None", dtype="")
 def meshgrid(call: Call) -> Value:
-    """torch's default is "ij", numpy's "xy".
+    """torch's default is "ij", numpy's "xy". torch takes tensors without axes, too, where the source shows them.
 
     >>> torch.meshgrid(x, y, indexing="ij")  # x: f32[2]; y: f32[3]
     jnp.meshgrid(x, y, indexing="ij")
+    >>> torch.meshgrid(x, y.sum(), indexing="ij")  # x: f32[2]; y: f32[3]
+    jnp.meshgrid(x, jnp.atleast_1d(y.sum()), indexing="ij")
     >>> torch.meshgrid([x, y], indexing="xy")  # x: f32[2]; y: f32[3]
     jnp.meshgrid(x, y, indexing="xy")
     """
     indexing = call.node("indexing") if call.has("indexing") else nodes.expression('"ij"')
     tensors = call.tensors(of_several=True)
+    kind = call.rest[0].kind if len(call.rest) == 1 else None
+    kinds = kind.items or () if isinstance(kind, Items) else [value.kind for value in call.rest]
+    if len(kinds) == len(tensors):
+        tensors = [_with_an_axis(node, kind) for node, kind in zip(tensors, kinds, strict=True)]
     made = nodes.call("jnp.meshgrid", *tensors, indexing=indexing)
     rank = -1 if any(isinstance(node, cst.StarredElement) for node in tensors) else len(tensors)
     return Value(made, Items(None, Tensor(rank=rank)))
+
+
+def _with_an_axis(node: Expr, kind: Kind) -> Expr:
+    """A tensor, with an axis where it is known to have none."""
+    return nodes.call("jnp.atleast_1d", node) if isinstance(kind, Tensor) and kind.rank == 0 else node
 
 
 @rule("torch.tile", signature="input, dims")

@@ -31,15 +31,15 @@ NEEDS_AXES = frozenset(
         ),
         *("nansum", "prod", "sum", "logsumexp", "median", "quantile", "nanquantile", "norm", "vector_norm", "kthvalue"),
         *("argsort", "sort", "topk", "cummax", "cummin", "cumprod", "cumsum", "logcumsumexp", "softmax", "log_softmax"),
-        *("softmin", "gather", "index_add", "index_copy", "index_fill", "index_select", "scatter", "scatter_add"),
-        *("scatter_reduce", "squeeze", "transpose", "unfold", "cosine_similarity", "normalize"),
+        *("softmin", "gather", "index_add", "index_copy", "index_fill", "index_select", "transpose"),
+        *("unfold", "cosine_similarity", "normalize"),
     ]
 )
 _AXES = ("dim", "dim0", "dimension")
 # What JAX does not do with booleans, which it neither adds nor orders.
-NOT_OF_BOOLEANS = frozenset(["cummax", "cummin", "index_add", "kron", "scatter_add", "scatter_reduce", "sgn", "sign"])
+NOT_OF_BOOLEANS = frozenset(["cummax", "cummin", "kron", "sgn", "sign"])
 # As many axes as the first argument must have.
-LEAST_AXES = {"multi_margin_loss": 2, "meshgrid": 1, "batch_norm": 2}
+LEAST_AXES = {"batch_norm": 2}
 # Tensors that must have as many axes as each other.
 ALIKE = frozenset(["cat", "concat", "concatenate", "gather"])
 MOST_AXES = {"grid_sample": 4}
@@ -52,10 +52,9 @@ def refuse_by_kind(call: Call) -> None:
     parts = [part for kind in given for part in (kind.items or () if isinstance(kind, Items) else (kind,))]
     kinds = [kind for kind in parts if isinstance(kind, Tensor)]
     dtype, ranks = kinds[0].dtype if kinds else "", [kind.rank for kind in kinds if kind.rank >= 0]
-    if name in NEEDS_AXES and 0 in ranks and any(not isinstance(axis.kind, Tensor) for axis in _axes_of(call)):
+    if name in NEEDS_AXES and 0 in ranks[:1] and any(not isinstance(axis.kind, Tensor) for axis in _axes_of(call)):
         raise Unsupported("MIG302", f"{call.api}: an axis of a tensor without axes")
-    adds = (name == "scatter" and call.has("reduce")) or (name == "index_put" and call.has("accumulate"))
-    if dtype == "bool" and (name in NOT_OF_BOOLEANS or adds):
+    if dtype == "bool" and name in NOT_OF_BOOLEANS:
         raise Unsupported("MIG302", f"{call.api} of booleans")
     if any(rank < LEAST_AXES.get(name, 0) for rank in ranks[: len(kinds) if call.rest else 1]):
         raise Unsupported("MIG302", f"{call.api} of a tensor with fewer than {LEAST_AXES[name]} axes")
@@ -68,5 +67,6 @@ def refuse_by_kind(call: Call) -> None:
 def _axes_of(call: Call) -> Iterator[Value]:
     """The axes that a call names or takes by default."""
     for name in _AXES:
-        if name in call.bound or isinstance(nodes.literal(call.defaults.get(name)), int):
+        given = nodes.literal(call.bound[name].node if name in call.bound else call.defaults.get(name))
+        if given != () and (name in call.bound or isinstance(given, int)):
             yield call.value(name)

@@ -48,11 +48,17 @@ _plain(
     "torch.inner Tensor.inner", "input, other", "jnp.inner({input}, {other})", "Over the last axis of both.",
     "torch.inner(x, y)  # x: f32[2, 3]; y: f32[4, 3] -> jnp.inner(x, y)", dtype="like",
 )  # fmt: skip
-_plain(
-    "torch.logdet Tensor.logdet", "input", "jnp.log(jnp.linalg.det({input}))",
-    "NaN where the determinant is negative.",
-    "torch.logdet(x + 9 * torch.eye(3))  # x: unit[3, 3] -> jnp.log(jnp.linalg.det(x + 9 * jnp.eye(3)))",
-)  # fmt: skip
+
+
+@rule("torch.logdet", "Tensor.logdet", signature="input", dtype="float")
+def logdet(call: Call) -> Expr:
+    """NaN where the determinant is negative. Its logarithm is finite where the determinant itself overflows.
+
+    >>> torch.logdet(x + 9 * torch.eye(3))  # x: unit[3, 3]
+    logdet(x + 9 * jnp.eye(3))
+    """
+    call.snippet("logdet")
+    return call.make("logdet({input})")
 
 
 @rule("torch.linalg.slogdet", "torch.slogdet", "Tensor.slogdet", signature="input")

@@ -97,6 +97,15 @@ class Call:
         kind = self.kind(name)
         return kind.rank if isinstance(kind, Tensor) else -1
 
+    def length(self, name: str, axis: str) -> Expr | None:
+        """The length of an axis, as the constructor of a layer writes it; None where that is not known."""
+        kind, given = self.kind(name), nodes.literal(self.node(axis))
+        if not isinstance(kind, Tensor) or kind.length is None or not isinstance(given, int):
+            return None
+        known, length = kind.length
+        same = given == known or (kind.rank > 0 and (given - known) % kind.rank == 0)
+        return nodes.expression(length) if same else None
+
     def literal(self, name: str) -> object:
         """The Python value of a literal argument; Unsupported for anything else."""
         value = nodes.literal(self.node(name))
@@ -183,6 +192,11 @@ def as_float(call: Call, name: str) -> Expr:
     return call.make(f"{{{name}}}.astype(jnp.float32)") if whole else call.node(name)
 
 
+def power_of_integers(base: Kind, exponent: Kind) -> bool:
+    """Whether two tensors may both be of integers: negative exponents give 0 in torch, and any number in JAX."""
+    return all(isinstance(kind, Tensor) and kind.dtype in ("int", "") for kind in (base, exponent))
+
+
 def axes(call: Call, name: str) -> Expr:
     """An argument that names one axis or several, which numpy wants in a tuple, not in a list."""
     import libcst as cst
@@ -265,8 +279,9 @@ def result_kind(made: Rule, bound: Mapping[str, Value]) -> Kind:
     """The kind of a rule's result from its declaration."""
     first = next(iter(bound.values()), None)
     kind = first.kind if first else UNKNOWN
+    if not isinstance(kind, Tensor):
+        return Tensor(made.dtype if made.dtype != "like" else "")
+    rank, length = (kind.rank, kind.length) if made.elementwise else (-1, None)
     if made.dtype != "like":
-        return Tensor(made.dtype, kind.rank if made.elementwise and isinstance(kind, Tensor) else -1)
-    if isinstance(kind, Tensor):
-        return Tensor(kind.dtype, kind.rank if made.elementwise else -1, origins=kind.origins)
-    return Tensor()
+        return Tensor(made.dtype, rank, length=length)
+    return Tensor(kind.dtype, rank, origins=kind.origins, length=length)

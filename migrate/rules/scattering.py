@@ -8,12 +8,22 @@ from migrate.kinds import Items, Kind, Tensor
 from migrate.nodes import Expr
 from migrate.rules.rule import Call, Rule, Value, register, rule, signature
 
+_OF_BOOLEANS = {"add": "max", "multiply": "min"}
 _MODES = {"sum": "add", "add": "add", "prod": "multiply", "multiply": "multiply", "amax": "max", "amin": "min"}
+
+
+def _is_mask(kind: Kind) -> bool:
+    return isinstance(kind, Tensor) and kind.dtype == "bool"
+
+
+def _method(call: Call, name: str) -> str:
+    """The method of `.at[]`: JAX neither adds nor multiplies booleans."""
+    return _OF_BOOLEANS.get(name, name) if _is_mask(call.kind("input")) else name
 
 
 def _scattered(call: Call, source: str, mode: str) -> Expr:
     call.snippet("scatter")
-    more = {"mode": nodes.expression(f'"{mode}"')} if mode != "set" else {}
+    more = {"mode": nodes.expression(f'"{_method(call, mode)}"')} if mode != "set" else {}
     return nodes.call("scatter", *[call.node(name) for name in ("input", "dim", "index", source)], **more)
 
 
@@ -82,7 +92,7 @@ def _indexed(name: str, parameters: str, method: str, source: str, example: str,
         change = call.node(source)
         if call.has("alpha"):
             change = nodes.expression("{alpha} * {x}", alpha=call.node("alpha"), x=change)
-        return nodes.call(nodes.expression("{at}." + method, at=_at(call)), change)
+        return nodes.call(nodes.expression("{at}." + _method(call, method), at=_at(call)), change)
 
     doc = f"{note}\n\n    >>> {example}\n    {shown}\n"
     names = (f"Tensor.{name}", f"torch.{name}")
@@ -112,10 +122,6 @@ register(
 )  # fmt: skip
 
 
-def _is_mask(kind: Kind) -> bool:
-    return isinstance(kind, Tensor) and kind.dtype == "bool"
-
-
 @rule("torch.index_put", "Tensor.index_put", signature="input, indices, values, accumulate=False")
 def index_put(call: Call) -> Expr:
     """Adds up with accumulate=True, else which value stays is left open where an index comes twice.
@@ -127,7 +133,7 @@ def index_put(call: Call) -> Expr:
     kind = call.kind("indices")
     if call.traced and isinstance(kind, Items) and any(_is_mask(item) for item in kind.items or ()):
         raise Unsupported("MIG302", f"{call.api}: a boolean mask as index has a shape that depends on the data")
-    method = "add" if call.literal("accumulate") else "set"
+    method = _method(call, "add" if call.literal("accumulate") else "set")
     indices = call.node("indices")
     if not isinstance(indices, cst.Tuple | cst.List):
         return call.make("{input}.at[tuple({indices})]." + method + "({values})")

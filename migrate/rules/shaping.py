@@ -5,7 +5,7 @@ import libcst as cst
 from migrate import nodes
 from migrate.kinds import SHAPE, Items, Number, Tensor
 from migrate.nodes import Expr
-from migrate.rules.rule import Call, Value, rule
+from migrate.rules.rule import Call, Value, axes, rule
 
 
 def _like(call: Call, node: Expr, name: str = "input", rank: int = -1) -> Value:
@@ -151,14 +151,22 @@ def unsqueeze(call: Call) -> Value:
 
 @rule("torch.squeeze", "Tensor.squeeze", signature="input, dim=None")
 def squeeze(call: Call) -> Expr:
-    """With `dim`, torch leaves an axis that is longer than 1 as it is, where jax raises an error.
+    """With `dim`, torch leaves an axis that is longer than 1 as it is, where jax raises an error. The one feature of
+    `nn.Linear(d, 1)` is seen.
 
     >>> x.squeeze(1)  # x: f32[2, 1, 3]
-    x.squeeze(1)
+    squeeze(x, 1)
+    >>> torch.squeeze(x, (0, -1))  # x: f32[2, 3, 1]
+    squeeze(x, (0, -1))
     >>> x.squeeze()  # x: f32[2, 1, 3]
     x.squeeze()
     """
-    return call.make("{input}.squeeze({dim})") if call.has("dim") else call.make("{input}.squeeze()")
+    if not call.has("dim"):
+        return call.make("{input}.squeeze()")
+    length = call.length("input", "dim")
+    if length is not None and nodes.is_literal(length, 1):
+        return call.make("{input}.squeeze({dim})")
+    return nodes.call(call.snippet("squeeze"), call.node("input"), axes(call, "dim"))
 
 
 @rule("Tensor.expand", signature="input, *size")

@@ -6,14 +6,13 @@ The whole takes minutes: `python -m tests.conformance.opinfo`. Here a part of it
 from __future__ import annotations
 
 import json
-from collections import Counter
 
 import pytest
 import torch
 
 from migrate.rules import agreement
-from migrate.rules.agreement import DIFFERS, FILE, RAISES, Agreement
-from tests.conformance.opinfo.__main__ import COUNTED, measure, names
+from migrate.rules.agreement import FILE, RAISES
+from tests.conformance.opinfo.__main__ import COUNTED, counted, described, measure, names
 
 # One of each sort: pairs with numbers, an axis or none, several results, indices, an operator, refusals, random draws.
 AGAIN = (
@@ -31,9 +30,8 @@ AGAIN = (
 @pytest.mark.parametrize("api", AGAIN)
 def test_what_is_measured_anew_is_what_is_committed(api: str) -> None:
     found = measure(api)
-    counts = Counter(one.verdict for one in found)
-    said = [f"{one.verdict} {one.sample.text}: {one.why}" for one in found if one.verdict in COUNTED[1:]]
-    assert Agreement(*(counts[verdict] for verdict in COUNTED)) == agreement.measured()[api], "\n".join(said)
+    said = [described(one) for one in found if one.verdict in COUNTED[1:] or one.unshown]
+    assert counted(found) == agreement.measured()[api], "\n".join(said)
 
 
 def test_everything_that_torch_has_samples_for_is_measured() -> None:
@@ -42,17 +40,14 @@ def test_everything_that_torch_has_samples_for_is_measured() -> None:
     assert list(committed["apis"]) == sorted(names())
 
 
-def test_what_differs_has_a_reason() -> None:
-    differing = {name for name, found in agreement.measured().items() if found.differs}
-    assert differing == set(DIFFERS)
-
-
-def test_what_raises_has_a_reason() -> None:
-    raising = {name for name, found in agreement.measured().items() if found.raises}
-    assert raising == set(RAISES)
+def test_every_sample_agrees_or_is_refused_by_a_code() -> None:
+    """But for those of which JAX raises an error, for a reason that is stated: none differs in silence."""
+    assert not agreement.total().differs
+    assert {name for name, found in agreement.measured().items() if found.raises} == set(RAISES)
+    assert agreement.total().raises <= 8
 
 
 def test_most_samples_agree() -> None:
     total = agreement.total()
-    assert total.agrees / (total.samples - total.refused) > 0.9
-    assert (total.raises + total.differs) / total.samples < 0.015
+    assert total.agrees / total.samples > 0.85
+    assert total.unshown / total.samples < 0.05

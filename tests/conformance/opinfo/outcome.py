@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import enum
 import re
 import warnings
@@ -24,100 +25,133 @@ HEADER = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n
 
 
 class Verdict(enum.StrEnum):
-    """How one sample ends. `LOUD` and `RAISES` are errors of JAX as it traces: a loud one is of a tensor of which the
-    source tells neither type nor axes, and where it tells them, a code declines the call or it agrees."""
+    """How one sample ends."""
 
     AGREES = "agrees"
     REFUSED = "refused"
-    LOUD = "loud"
-    RAISES = "raises"
+    RAISES = "raises"  # JAX, as it traces
     DIFFERS = "differs"
     OUT = "out"  # torch itself does not take the text
 
 
 @dataclass(frozen=True)
 class Outcome:
+    """How one sample ends where its source shows what its tensors are. `unshown`: the error that JAX raises where
+    nothing shows it."""
+
     sample: Sample
     verdict: Verdict
     why: str = ""
+    unshown: str = ""
 
 
 def outcomes(api: str, found: Sequence[Sample], *, values: bool = True) -> list[Outcome]:
-    """What becomes of the samples of one API.
+    """What becomes of the samples of one API, written twice: called with tensors that the source makes, and with what
+    it shows nothing of, where JAX may raise an error but nothing may differ.
 
     values: else only shapes and types are compared, as of random draws.
     """
-    first = _rewritten(api, found, values)
-    raising = [one.sample for one in first if one.verdict is Verdict.RAISES]
-    told = {id(one.sample): one for one in _rewritten(api, raising, values, told=True)} if raising else {}
-    return [_judged(one, told.get(id(one.sample))) for one in first]
+    unshown = _Written(api, found, shown=False)
+    shown = _Written(api, found, shown=True)
+    without = [unshown.outcome(sample, values) for sample in found]
+    return [_judged(_shown(shown, unshown, one, values), one) for one in without]
 
 
-def _judged(one: Outcome, told: Outcome | None) -> Outcome:
-    """An error of JAX is loud where the same call is declined, or agrees, once the source tells type and axes."""
-    settled = told is not None and told.verdict in (Verdict.AGREES, Verdict.REFUSED)
-    return replace(one, verdict=Verdict.LOUD) if settled else one
+def _shown(shown: _Written, unshown: _Written, known: Outcome, values: bool) -> Outcome:
+    """How a sample ends where its tensors are shown: as `known` where that makes no difference to the output."""
+    alike = shown.text(known.sample) == unshown.text(known.sample)
+    return known if alike else shown.outcome(known.sample, values)
 
 
-def _rewritten(api: str, found: Sequence[Sample], values: bool, told: bool = False) -> list[Outcome]:
-    """The samples, rewritten together and run. told: the source says the type and the axes of each tensor first."""
-    texts = {id(sample): (_telling(sample) if told else "", sample.text, tuple(sample.names)) for sample in found}
-    source, lines, places = HEADER, {}, {}
-    for number, (telling, text, names) in enumerate(dict.fromkeys(texts.values())):
-        places[telling, text, names] = number
-        source += f"\n\nclass M{number}(nn.Module):\n    def forward(self{''.join(f', {n}' for n in names)}):\n"
-        source += telling
-        lines[source.count("\n") + 1] = number
-        source += f"        return {text}\n"
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        made = rewritten.fresh(source)
-        refused = {
-            lines[d.line]: f"{d.code} {d.message}" for d in made.report.diagnostics if d.line in lines
-        }  # nothing else may be found, or the whole text is not what was meant
-        rest = [str(d) for d in made.report.diagnostics if d.line not in lines and d.code != "MIG101"]
-        ours = rewritten.executed(made.text)
-        theirs = rewritten.executed(source)
-        results = []
-        for sample in found:
-            number = places[texts[id(sample)]]
-            if rest:
-                results.append(Outcome(sample, Verdict.DIFFERS, rest[0]))
-            else:
-                with floats_are(_precision(sample)):
-                    one = _one(api, sample, theirs[f"M{number}"], ours[f"M{number}"], refused.get(number), values)
-                    results.append(one)
-        return results
+def _judged(shown: Outcome, unshown: Outcome) -> Outcome:
+    if unshown.verdict is Verdict.DIFFERS:
+        return unshown
+    raises = unshown.verdict is Verdict.RAISES and shown.verdict in (Verdict.AGREES, Verdict.REFUSED)
+    return replace(shown, unshown=unshown.why) if raises else shown
 
 
-_CASTS = {torch.float64: "double", torch.int64: "long", torch.uint8: "byte", torch.bool: "bool"}
+class _Written:
+    """The samples of an API in one text, rewritten. shown: the calls are given tensors that the text makes, so that
+    it shows their types and axes."""
+
+    def __init__(self, api: str, found: Sequence[Sample], *, shown: bool) -> None:
+        self.api = api
+        self.method = "called" if shown else "forward"
+        texts = {id(sample): (sample.text, tuple(sample.names), _made(sample) if shown else "") for sample in found}
+        numbers = {text: number for number, text in enumerate(dict.fromkeys(texts.values()))}
+        self.numbers = {sample: numbers[text] for sample, text in texts.items()}
+        source, lines = HEADER, {}
+        for (text, names, made), number in numbers.items():
+            source += f"\n\nclass M{number}(nn.Module):\n"
+            if shown:
+                source += f"    def forward(self):\n        return self.called({made})\n\n"
+            source += f"    def {self.method}(self{''.join(f', {name}' for name in names)}):\n        return {text}\n"
+            lines[source.count("\n")] = number
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            made = rewritten.fresh(source)
+            self.refused = {
+                lines[d.line]: f"{d.code} {d.message}" for d in made.report.diagnostics if d.line in lines
+            }  # nothing else may be found, or the whole text is not what was meant
+            self.rest = [str(d) for d in made.report.diagnostics if d.line not in lines and d.code != "MIG101"]
+            self.ours, self.theirs = rewritten.executed(made.text), rewritten.executed(source)
+        classes = [node for node in ast.parse(made.text).body if isinstance(node, ast.ClassDef)]
+        self.texts = {node.name: _body(node) for node in classes}
+
+    def text(self, sample: Sample) -> str:
+        """What a sample has become."""
+        return self.texts[f"M{self.numbers[id(sample)]}"]
+
+    def outcome(self, sample: Sample, values: bool) -> Outcome:
+        """How a sample ends as it is written here."""
+        if self.rest:
+            return Outcome(sample, Verdict.DIFFERS, self.rest[0])
+        number = self.numbers[id(sample)]
+        with warnings.catch_warnings(), floats_are(_precision(sample)):
+            warnings.simplefilter("ignore")
+            written = getattr(self.theirs[f"M{number}"](), self.method)
+            module = self.ours[f"M{number}"]()
+            method = "__call__" if self.method == "forward" else self.method
+            return _one(self.api, sample, written, module, method, self.refused.get(number), values)
 
 
-def _telling(sample: Sample) -> str:
-    """Statements from which a source tells what type the tensors of a sample have, and which axes."""
-    known = {name: tensor for name, tensor in sample.tensors.items() if tensor.dtype in _CASTS}
-    return "".join(f"        {n} = {n}.{_CASTS[t.dtype]}().reshape({tuple(t.shape)})\n" for n, t in known.items())
+def _body(made: ast.ClassDef) -> str:
+    """The statements of the one method, or of the last, of a class."""
+    method = made.body[-1]
+    assert isinstance(method, ast.FunctionDef)
+    return "\n".join(map(ast.unparse, method.body))
 
 
-def _one(api: str, sample: Sample, written: Any, module: Any, refused: str | None, exact: bool) -> Outcome:
+def _made(sample: Sample) -> str:
+    """Tensors like those of a sample, as a script makes them."""
+    return ", ".join(_zeros(tensor) for tensor in sample.tensors.values())
+
+
+def _zeros(tensor: torch.Tensor) -> str:
+    if tensor.is_complex():
+        parts = f"torch.zeros({tuple(tensor.shape)})"
+        return f"torch.complex({parts}, {parts})"
+    return f"torch.zeros({tuple(tensor.shape)}, dtype={tensor.dtype})"
+
+
+def _one(api: str, sample: Sample, written: Any, module: Any, method: Any, refused: str | None, exact: bool) -> Outcome:
     wrt = sample.differentiable()
     tensors = {name: tensor.detach().clone() for name, tensor in sample.tensors.items()}
     for name in wrt:
         tensors[name].requires_grad_()
     try:
-        output = written()(*tensors.values())
+        output = written(*tensors.values())
         gradients = torch_gradients(output, [tensors[name] for name in wrt])
     except Exception as error:
         return Outcome(sample, Verdict.OUT, _short(error))
     if refused is not None:
         return Outcome(sample, Verdict.REFUSED, refused)
     values = {name: _numpy(tensor) for name, tensor in sample.tensors.items()}
-    instance = module()
-    if hasattr(instance, "training"):
-        instance = instance.clone(training=True)
-    rngs = {"rngs": {"sample": jax.random.key(0)}}
+    if hasattr(module, "training"):
+        module = module.clone(training=True)
+    options = {"rngs": {"sample": jax.random.key(0)}, "method": method}
     try:
-        run = jax.jit(jax_function(instance, sample.names, wrt, **rngs))
+        run = jax.jit(jax_function(module, sample.names, wrt, **options))
         got, got_gradients = run({name: jnp.asarray(value) for name, value in values.items()})
         got = jax.tree.map(np.asarray, got)
     except Exception as error:
@@ -150,7 +184,7 @@ def _places_differ_alone(sample: Sample, output: Any, got: Any) -> bool:
         whole = [p if p.ndim == x.ndim else np.expand_dims(p, axis) for p in (theirs, ours)]
         if all(n == m for i, (n, m) in enumerate(zip(x.shape, whole[0].shape, strict=True)) if i != axis):
             taken = [np.take_along_axis(x, p, axis) for p in whole if p.max(initial=0) < x.shape[axis]]
-            if len(taken) == 2 and np.array_equal(*taken):
+            if len(taken) == 2 and np.array_equal(taken[0], taken[1]):
                 return True
     return False
 

@@ -11,6 +11,16 @@ class Settings:
     pass
 
 
+def chunk(x, count, axis=0):
+    """Equal parts along an axis; where `count` does not divide its length, the last one is shorter, or there are
+    fewer."""
+    length = x.shape[axis]
+    if length % count == 0:
+        return jnp.split(x, count, axis)
+    size = -(-length // count)
+    return jnp.split(x, list(range(size, length, size)), axis)
+
+
 def torch_init(fan_in, **initializers):
     """torch's initial weights and biases for dense and convolution layers: U(-b, b) with b = 1 / sqrt(fan_in)."""
 
@@ -36,7 +46,7 @@ class Net(nn.Module):
 
     @staticmethod
     def folded(count, x):
-        return sum(jnp.expand_dims(jnp.exp(part), 0) for part in jnp.split(x, count, axis=-1))
+        return sum(jnp.expand_dims(jnp.exp(part), 0) for part in chunk(x, count, axis=-1))
 
     @classmethod
     def of_defaults(cls):
