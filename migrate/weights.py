@@ -64,6 +64,13 @@ def model_weights(script: Script, cls: str) -> ModelWeights:
     return ModelWeights(_name(script, cls), tuple(collected.leaves), tuple(collected.unused), tuple(collected.ties))
 
 
+def buffer_paths(script: Script, cls: str) -> list[tuple[str, str, str]]:
+    """What a model of the class makes anew: torch's name, its path in Flax, and why it is no weight."""
+    collected = _Collected(script)
+    collected.cls(cls, "", "", 0)
+    return list(dict.fromkeys(collected.buffers))
+
+
 def surely_keeps_statistics(script: Script, cls: str) -> bool:
     """Whether every model of the class keeps batch statistics, whatever its constructor is given."""
     leaves = model_weights(script, cls).leaves
@@ -76,6 +83,7 @@ class _Collected:
         self.leaves: list[Leaf] = []
         self.unused: list[Unused] = []
         self.ties: list[Tie] = []
+        self.buffers: list[tuple[str, str, str]] = []
         self.still: set[str] = set()
         self.inside: list[str] = []
 
@@ -106,6 +114,8 @@ class _Collected:
                 self.node(node, path, _join(flax, "/", renamed), inner, optional)
         for buffer, reason in facts.buffers.items():
             self.unused.append(Unused(_join(torch, ".", buffer), reason))
+            path = _join(flax, "/", facts.renamed.get(buffer, buffer))
+            self.buffers.append((_join(torch, ".", buffer), path, reason))
         for key, source in facts.ties.items():
             self.ties.append(Tie(_join(torch, ".", key), _join(torch, ".", source), key in facts.told_ties))
         for path, first in facts.shared.items():

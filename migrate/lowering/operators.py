@@ -27,6 +27,7 @@ from migrate.kinds import (
 from migrate.lowering.branches import Branches
 from migrate.lowering.copied_snippets import with_snippets
 from migrate.lowering.elements import repeated
+from migrate.lowering.given_lists import GivenLists
 from migrate.lowering.scalars import is_indexed_by_numbers
 from migrate.lowering.settings_given import never_taken
 from migrate.lowering.typed_tensors import tensor_type
@@ -41,7 +42,7 @@ _BITWISE = (cst.BitAnd, cst.BitOr, cst.BitXor)
 _COMPARISONS_OF_IDENTITY = (cst.Is, cst.IsNot, cst.In, cst.NotIn)
 
 
-class Operators(Branches):
+class Operators(GivenLists, Branches):
     """Operators."""
 
     def expr_BinaryOperation(self, node: cst.BinaryOperation) -> Value:
@@ -61,6 +62,10 @@ class Operators(Branches):
                 return Value(node.with_changes(left=left.node, right=right.node), Host("tensor"))
         if isinstance(node.operator, cst.MatrixMultiply):
             left, right = Value(layouts.first(left), left.kind), Value(layouts.first(right), right.kind)
+        together = self.put_together(node, left, right)
+        if together is not None:
+            whole = _arithmetic(node.operator, left.kind, right.kind)
+            return Value(together, whole if isinstance(whole, Items) else Items())
         left, right = layouts.agree([left, right])
         layout = "last" if "last" in (left.layout, right.layout) else "first"
         made: Expr = node.with_changes(left=_operand(node.left, left.node), right=_operand(node.right, right.node))

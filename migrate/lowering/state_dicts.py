@@ -29,7 +29,7 @@ from migrate.rules.rule import Value
 from migrate.states import BATCH_STATS, PARAMS, State
 from migrate.walking import walk
 from migrate.weight_kinds import CHECKPOINT, StateDict, Weight
-from migrate.weights import model_weights
+from migrate.weights import buffer_paths, model_weights
 
 _CHANGES = ("update", "pop", "popitem", "clear", "setdefault")
 _LOOKS = ("keys", "values", "items", "get", "copy", *_CHANGES)
@@ -166,13 +166,25 @@ class StateDicts(ModelMethods, Binding):
         if loose or model.place in self.script.doubled:
             raise Unsupported("MIG306", f"{nodes.code(call)}: a part of the weights, or weights of another type")
         weights = model_weights(self.script, model.cls)
-        constants = [unused.torch for unused in weights.unused if unused.reason in (CONSTANT, NEVER_MADE)]
-        if constants:
-            raise Unsupported("MIG306", f"{constants[0]} is in a state dict of {weights.name}, and no weight in Flax")
+        constants = self.constants_of(model, weights)
         counters = dict.fromkeys(unused.torch for unused in weights.unused if unused.reason != UNSAVED)
         table = self.table_of_weights(model.cls, _rows(weights, self.stats_of(model)) | counters, weights)
+        if constants and model.place is not None:
+            self.unit.use_snippet("from_state_dict_of")
+            places = nodes.dict_of([(name, cst.SimpleString(f'"{path}"')) for name, path in constants.items()])
+            own = nodes.expression(self.named_here(model.place))
+            return nodes.call("from_state_dict_of", own, source, table, places)
         self.unit.use_snippet("from_state_dict")
         return nodes.call("from_state_dict", source, table)
+
+    def constants_of(self, model: Model, weights: ModelWeights) -> dict[str, str]:
+        """Where a model has what it makes of its settings and torch keeps with the weights, by torch's names."""
+        made = [each for each in buffer_paths(self.script, model.cls) if each[2] in (CONSTANT, NEVER_MADE)]
+        found = {torch: path for torch, path, _ in made}
+        told = len(found) == len(made) and not any(reason == NEVER_MADE for *_, reason in made)
+        if made and (not told or model.place is None):
+            raise Unsupported("MIG306", f"{made[0][0]} is in a state dict of {weights.name}, and no weight in Flax")
+        return found
 
     def table_of_weights(self, cls: str, rows: _Rows, weights: ModelWeights) -> Expr:
         """The name of the table in the output."""

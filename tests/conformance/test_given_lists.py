@@ -1,0 +1,49 @@
+"""Lists that a constructor is given, which are tuples in Flax, put together with others."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tests.conformance.test_training_forms import EXACT, trained
+
+SUMS = """import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self, width=4, hidden=[5, 6], sizes=None):
+        super().__init__()
+        if sizes is None:
+            sizes = [3]
+        ends = hidden[1:] + [width] + hidden
+        listed = []
+        for h in hidden:
+            listed.append(h)
+        listed = listed + hidden
+        self.count = len(ends) + len(hidden + listed) + len([1] + sizes) + len((1,) + tuple(hidden))
+        self.hidden = hidden
+        dims = [width] + hidden + [2]
+        self.layers = nn.ModuleList([nn.Linear(a, b) for a, b in zip(dims[:-1], dims[1:])])
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = torch.tanh(layer(x))
+        return x * self.count + len(self.hidden + [1])
+
+
+x = torch.arange(12.0).reshape(3, 4) / 10
+losses = []
+model = Net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
+for step in range(4):
+    optimizer.zero_grad()
+    loss = model(x).square().mean()
+    loss.backward()
+    optimizer.step()
+    losses.append(loss.item())
+"""
+
+
+def test_sums_are_lists(float64: None) -> None:
+    theirs, ours = trained(SUMS)
+    np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=EXACT)
