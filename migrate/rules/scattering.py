@@ -72,8 +72,8 @@ def scatter_reduce(call: Call) -> Expr:
         return _scattered(call, "src", _MODES[str(reduce)])
     if reduce is not ... and reduce not in (*_MODES, "mean"):
         raise Unsupported("MIG302", f"{call.api}: reduce={reduce!r} is not supported")
-    if any(isinstance(kind, Tensor) and kind.dtype in ("int", "bool") for kind in map(call.kind, ("input", "src"))):
-        raise Unsupported("MIG302", f"{call.api} of integers with these arguments")
+    if _is_mask(kind) and reduce not in ("amax", "amin"):
+        raise Unsupported("MIG302", f"{call.api} of booleans with these arguments")
     given = [call.node(name) for name in ("input", "dim", "index", "src", "reduce")]
     return nodes.call(call.snippet("scatter_reduce"), *given, **call.given("include_self"))
 

@@ -7,8 +7,10 @@ def scatter_reduce(x, axis, index, src, reduce, include_self=True):
     places = tuple(index if i == axis % x.ndim else row for i, row in enumerate(rows))
     src = src[tuple(slice(n) for n in index.shape)]
     if not include_self:
-        lowest = False if x.dtype == bool else -jnp.inf
-        x = x.at[places].set({"sum": 0, "mean": 0, "prod": 1, "amax": lowest, "amin": jnp.inf}[reduce])
+        lowest, highest = (False, True) if x.dtype == bool else (-jnp.inf, jnp.inf)
+        if jnp.issubdtype(x.dtype, jnp.integer):
+            lowest, highest = jnp.iinfo(x.dtype).min, jnp.iinfo(x.dtype).max
+        x = x.at[places].set({"sum": 0, "mean": 0, "prod": 1, "amax": lowest, "amin": highest}[reduce])
     mode = {"sum": "add", "mean": "add", "prod": "multiply", "amax": "max", "amin": "min"}[reduce]
     reduced = getattr(x.at[places], mode)(src)
     if reduce != "mean":
