@@ -28,7 +28,7 @@ from migrate.lowering.constructors import changed_objects
 from migrate.lowering.drawn_once import DrawnOnce
 from migrate.lowering.inheritance import is_super_init
 from migrate.lowering.makers import MakerValues
-from migrate.lowering.shown_outside import taken_out
+from migrate.lowering.shown_outside import reckons, taken_out
 from migrate.nodes import Expr, Statement
 from migrate.qualified import spelled
 from migrate.script import Script
@@ -66,8 +66,14 @@ class Setup(DrawnOnce, AttributesByName, Attributes, MakerValues):
         ]
         fields: list[Statement] = [self.field(facts, parameter, inner) for parameter in parameters]
         fields += own_fields(self.script, facts.name)
-        made, properties = taken_out(facts, made)
+        made, properties = taken_out(facts, made, inner.is_formula)
         return [*_with_setup(init, fields, suites.after_docstring(made, rebinds)), *properties]
+
+    def is_formula(self, name: str) -> bool:
+        """Whether a name is that of a function of the script's that only reckons."""
+        kind = self.kind_of_name(name)
+        function = self.script.functions.get(kind.name) if isinstance(kind, Function) else None
+        return function is not None and reckons(function.node)
 
     def changed_settings(self, facts: ClassFacts, init: cst.FunctionDef) -> set[str]:
         """Arguments of a constructor whose objects it changes. A Flax module runs its setup whenever it is used, and

@@ -7,7 +7,7 @@ the fields is a property.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import libcst as cst
 
@@ -49,8 +49,11 @@ def _bases(script: Script, facts: ClassFacts) -> list[str]:
     return [found for base in facts.bases for found in [base, *_bases(script, script.classes[base])]]
 
 
-def taken_out(facts: ClassFacts, body: Sequence[Statement]) -> tuple[list[Statement], list[Statement]]:
-    """What is left of a `setup` without the settings that are read from outside, and a property for each of these."""
+def taken_out(
+    facts: ClassFacts, body: Sequence[Statement], is_formula: Callable[[str], bool]
+) -> tuple[list[Statement], list[Statement]]:
+    """What is left of a `setup` without the settings that are read from outside, and a property for each of these.
+    is_formula: whether a name is that of a function of the script's that only reckons."""
     facts.shown = set()
     if not facts.read_outside:
         return list(body), []
@@ -63,7 +66,8 @@ def taken_out(facts: ClassFacts, body: Sequence[Statement]) -> tuple[list[Statem
     for statement in body:
         set_here = _setting(statement)
         name, value = set_here or ("", None)
-        if value is None or name not in facts.read_outside or stored[name] > 1 or not _follows(facts, value, own):
+        told = value is not None and name in facts.read_outside and stored[name] == 1
+        if value is None or not told or not _follows(facts, value, own, is_formula):
             left.append(statement)
             continue
         facts.shown.add(name)
@@ -80,11 +84,24 @@ def _setting(statement: Statement) -> tuple[str, Expr] | None:
     return (names[0], small.value) if len(names) == 1 and isinstance(small.targets[0].target, cst.Attribute) else None
 
 
-def _follows(facts: ClassFacts, value: Expr, own: set[str]) -> bool:
+def reckons(function: cst.FunctionDef) -> bool:
+    """Whether a function is one expression of numbers: it gives the same each time."""
+    body = [one for one in suites.suite_of(function.body.body) if not suites.is_docstring(one)]
+    small = body[0].body[0] if len(body) == 1 and isinstance(body[0], cst.SimpleStatementLine) else None
+    if not isinstance(small, cst.Return) or small.value is None or function.decorators:
+        return False
+    return not any(True for _ in every(small.value, _CHANGEABLE)) and all(map(_is_pure, usage.calls(small.value)))
+
+
+def _is_pure(call: cst.Call) -> bool:
+    name = nodes.dotted(call.func) or ""
+    return name in _PURE or (name.startswith(("math.", "np.")) and not name.startswith("np.random."))
+
+
+def _follows(facts: ClassFacts, value: Expr, own: set[str], is_formula: Callable[[str], bool]) -> bool:
     """Whether a value follows from the fields and what the file has, and is no object that might be changed."""
     if own & set(usage.loads(value)) or any(True for _ in every(value, _CHANGEABLE)):
         return False
     known = {*facts.fields, *facts.shown}
-    called = [nodes.dotted(call.func) or "" for call in usage.calls(value)]
-    pure = all(name in _PURE or name.startswith(("math.", "np.")) for name in called)
+    pure = all(_is_pure(call) or is_formula(nodes.dotted(call.func) or "") for call in usage.calls(value))
     return pure and set(usage.attributes_of_self(value)) <= known

@@ -13,6 +13,7 @@ from migrate.kinds import UNKNOWN, Device, DType, Items, Kind, Module, Never, Nu
 from migrate.layers.table import TABLE
 from migrate.lowering.arguments import Arguments, placed
 from migrate.lowering.layer_weights import LayerWeights
+from migrate.lowering.shown_outside import is_setting, read_outside
 from migrate.lowering.unit import known
 from migrate.rules.rule import Value, signature
 from migrate.targets import linen
@@ -44,7 +45,12 @@ class Submodules(Arguments, LayerWeights):
                 "MIG201", f"{nodes.code(node)} has several names in the output: {', '.join(sorted(names))}"
             )
         made = node.with_changes(value=base.node, attr=cst.Name(names.pop()))
-        return Value(made, functools.reduce(join, kinds))
+        kind = functools.reduce(join, kinds)
+        root = nodes.root(base.node)
+        if self.context == "setup" and is_setting(kind) and not (isinstance(root, cst.Name) and root.value == "self"):
+            for each in known_to:  # it is part of nothing yet, and Flax has not run its setup
+                read_outside(self.script, each, attribute, node)
+        return Value(made, kind)
 
     def setting_of_layer(self, node: cst.Attribute) -> Value:
         """`self.fc.in_features`, which Flax's layers do not keep: the number that the constructor gave, the field that

@@ -19,6 +19,7 @@ import torch.nn as nn
 
 
 def measured(n):
+    print(n)
     return n + 1
 
 
@@ -64,7 +65,7 @@ def test_what_nobody_reads_stays_in_setup() -> None:
 @pytest.mark.parametrize(
     "more",
     [
-        "self.seen = measured(width)",  # a function of the user's may do anything
+        "self.seen = measured(width)",  # a function of the user's that does more than reckon
         "self.seen = [1, width]",  # a list that somebody may change
         "self.seen = 1; self.seen = width",
         "n = width + 1; self.seen = n",
