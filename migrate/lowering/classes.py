@@ -92,9 +92,29 @@ class Classes(LayerSubclasses, WeightMethods, CustomGradients, OwnOptimizers, Re
             told = f"{node.name.value} inherits from {spelled(kept_by[0])}, whose objects have models or draw"
             raise Unsupported("MIG404", f"{told}: write the methods that it inherits into it")
         ours = (complete or _stands_alone(node)) and self.may_work_on_tensors(node)
+        ours |= self.tensor_fields(name, node)
         other = _FOREIGN if _FOREIGN in kinds or Plain(MIXIN) in kinds else Plain("class")
         self.env.kinds[node.name.value] = HostClass(name) if ours else other
         return [self.host_class(node)]
+
+    def tensor_fields(self, name: str, node: cst.ClassDef) -> bool:
+        """Notes the tensors among the fields of a `NamedTuple` or of a dataclass without a base; returns whether there
+        are some."""
+        bases = [nodes.dotted(base.value) for base in node.bases]
+        marks = [nodes.code(each.decorator).partition("(")[0].rpartition(".")[2] for each in node.decorators]
+        if bases not in (["NamedTuple"], ["typing.NamedTuple"]) and (bases or "dataclass" not in marks):
+            return False
+        lines = [line for line in suites.suite_of(node.body.body) if isinstance(line, cst.SimpleStatementLine)]
+        fields = [line.body[0] for line in lines if isinstance(line.body[0], cst.AnnAssign)]
+        tensors = [
+            field.target.value
+            for field in fields
+            if isinstance(field.target, cst.Name) and self.torch_name(field.annotation.annotation) == "torch.Tensor"
+        ]
+        attributes = self.script.found_attributes.setdefault(name, {})
+        for field in tensors:
+            merge(attributes, f"self.{field}", Tensor())
+        return bool(tensors)
 
     def in_a_row(self, node: cst.ClassDef) -> cst.ClassDef:
         """A class that inherits from nn.Sequential as one that has its layers under a name."""

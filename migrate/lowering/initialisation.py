@@ -9,9 +9,11 @@ import libcst as cst
 
 from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
+from migrate.facts import Example
 from migrate.kinds import Kind, Model, Place, Scheduler, Tensor
 from migrate.lowering.example_shapes import ExampleShapes
 from migrate.lowering.method_examples import MethodExamples
+from migrate.lowering.objects_at_hand import asks_object
 from migrate.lowering.state import Awaited
 from migrate.lowering.taken_examples import TakenExamples
 from migrate.nodes import Expr, Statement
@@ -19,6 +21,7 @@ from migrate.qualified import is_chosen, options
 from migrate.rules.rule import Value
 from migrate.script import Script
 from migrate.states import BATCH_STATS, COUNT, CYCLE, GRADS, OPT_STATE, PARAMS, State
+from migrate.walking import every
 from migrate.weights import surely_keeps_statistics, weights_of
 
 
@@ -132,7 +135,7 @@ class Initialisation(ExampleShapes, MethodExamples, TakenExamples):
     def init_model(self, place: Place) -> list[Statement] | None:
         """`params = model.init(key, example)["params"]`, or None where the example is not to be had yet."""
         cls = self.class_now(place)
-        example = self.script.examples.get(place)
+        example = self.simplest_example(place)
         early = place in self.script.early
         resolved = [self.afresh(each) for each in self.resolve(example, early)] if example is not None else []
         zeros: list[Expr] = []
@@ -142,7 +145,8 @@ class Initialisation(ExampleShapes, MethodExamples, TakenExamples):
         if not resolved and not zeros and place in self.script.unfed and not is_chosen(cls):
             zeros = self.example_of_tokens(cls) or self.example_of_features(cls, self.made_by(place))
         taken = self.taken_from(resolved)
-        better = taken or self.moves_on(resolved) or any(map(self.may_be_unset, resolved))
+        asked = any(asks_object(self, call) for argument in resolved for call in usage.calls(argument))
+        better = taken or asked or self.moves_on(resolved) or any(map(self.may_be_unset, resolved))
         if better or any(self.draws_inside(argument) or self.draws_on_host(argument) for argument in resolved):
             zeros = zeros or ([] if is_chosen(cls) else self.example_of_features(cls, self.made_by(place)))
         if taken and not zeros:
@@ -166,6 +170,22 @@ class Initialisation(ExampleShapes, MethodExamples, TakenExamples):
         found = None if zeros else example
         given = nodes.arguments(arguments) if found is None else found.as_arguments(arguments)
         return self.made_weights(place, made, key, given)
+
+    def simplest_example(self, place: Place) -> Example | None:
+        """What a model is first called with; of one that takes what other calls give, as a target network does, what a
+        model that is made by the same expression takes as it is."""
+        example = self.script.examples.get(place)
+        if example is None or example.direct:
+            return example
+        made = nodes.code(self.made_by(place))
+        lines = every(self.unit.source.module, cst.Assign)
+        alike = {nodes.code(line.targets[0].target) for line in lines if nodes.code(line.value) == made}
+        others = [
+            one
+            for other, one in self.script.examples.items()
+            if one is not None and one.direct and other.scope == place.scope and other.name in alike
+        ]
+        return others[0] if others else example
 
     def ends_constructor(self) -> bool:
         """Whether this is the last statement of a constructor: what an example lacks now, it never has."""

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 import libcst as cst
 
 from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Function, Host, Kind, Model, ModuleClass, Optimizer, Plain, ProjectModule, Tensor, TorchName
+from migrate.kinds import (
+    Function,
+    Host,
+    Instance,
+    Kind,
+    Model,
+    ModuleClass,
+    Optimizer,
+    Plain,
+    ProjectModule,
+    Tensor,
+    TorchName,
+)
 from migrate.lowering.merging import merged_outputs
 from migrate.lowering.models import Models
 from migrate.lowering.region import Part, Region, Tracing
@@ -119,17 +132,20 @@ class LossFunctions(Models):
     # -- what is passed in --------------------------------------------------------------------------------------------
 
     def lifted(
-        self, body: Sequence[Statement], loss: Expr
+        self, body: Sequence[Statement], loss: Expr, others: Mapping[str, tuple[Expr, Kind]]
     ) -> tuple[list[Statement], Expr, dict[str, tuple[Expr, Kind]]]:
         """Replaces attributes of local objects (`args.beta`, `self.criterion`) by names that the step takes as
-        arguments. The names come with the attributes that they stand for, and what those are."""
-        lift = _Lift(self)
+        arguments. The names come with the attributes that they stand for, and what those are; `others` has those that
+        the step takes already."""
+        lift = _Lift(self, {*usage.loads([*body, loss]), *usage.stores(body)}, others)
         made = [nodes.visited(statement, lift) for statement in body]
         return made, nodes.visited(loss, lift), lift.found
 
     def liftable(self, name: str) -> bool:
         """Whether a name holds an object of which jit can take nothing but the attributes."""
         kind = self.env.lookup(name)
+        if isinstance(kind, Instance):  # fields alone
+            return not any(method.startswith(f"{kind.cls}.") for method in self.script.functions)
         return kind is not None and type(kind) in (Kind, Plain)
 
     def reachable(self, name: str) -> bool:
@@ -196,9 +212,9 @@ class LossFunctions(Models):
 
 
 class _Lift(cst.CSTTransformer):
-    def __init__(self, scope: LossFunctions) -> None:
+    def __init__(self, scope: LossFunctions, taken: AbstractSet[str], others: Mapping[str, tuple[Expr, Kind]]) -> None:
         super().__init__()
-        self.scope = scope
+        self.scope, self.taken, self.others = scope, taken, others
         self.found: dict[str, tuple[Expr, Kind]] = {}
         self.functions: list[cst.CSTNode] = []
 
@@ -216,9 +232,20 @@ class _Lift(cst.CSTTransformer):
                 return updated_node
         elif called or self.scope.reachable(head) or not self.scope.liftable(head):
             return updated_node
-        name = text.rpartition(".")[2]
+        name = self.name_for(text)
         self.found[name] = (original_node, self.scope.kind_of_name(text))
         return nodes.name(name)
+
+    def name_for(self, path: str) -> str:
+        """What the step calls an attribute: by its last word, unless that is another one's, or the loss uses it."""
+        known = {**self.others, **self.found}
+        wanted = [path.rpartition(".")[2], path.replace(".", "_")]
+        for name in [*wanted, f"{wanted[1]}_", f"{wanted[1]}__"]:
+            if name in known and nodes.dotted(known[name][0]) == path:
+                return name
+            if name not in known and name not in self.taken:
+                return name
+        raise Unsupported("MIG401", f"the loss reads {path}, and others of such names")
 
 
 def _rank(kind: Kind | None) -> int:

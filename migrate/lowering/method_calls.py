@@ -222,6 +222,7 @@ class MethodCalls(ValueCalls):
         made_func = func.with_changes(value=nodes.parenthesized(layouts.first(base)))
         known: Kind = Plain("str") if isinstance(kind, Plain) and kind.what == "str" else arrays_of_numpy(node)
         known = FOREIGN if self.context == "setup" and kind == Plain("module") else known
+        known = self.said_to_return(func) if type(known) is Kind and type(kind) is Kind else known
         values = [self.expr(arg.value) for arg in node.args]
         module = (nodes.dotted(func.value) or "").partition(".")[0]
         if module in ("np", "numpy") and self.under_jit and any(isinstance(value.kind, Tensor) for value in values):

@@ -13,6 +13,7 @@ from migrate.kinds import Kind, Model, Place, Tensor
 from migrate.lowering.arguments import placed
 from migrate.lowering.chosen_models import joined_results
 from migrate.lowering.host_draws import HostDraws
+from migrate.lowering.objects_at_hand import asks_object
 from migrate.lowering.precision import Precision
 from migrate.lowering.scope import Scope
 from migrate.lowering.told_modes import ToldModes
@@ -76,12 +77,13 @@ class Models(ToldModes, Precision, HostDraws):
         self.script.examples |= dict.fromkeys(better, example)
 
     def through_model(self, arguments: Sequence[Expr]) -> bool:
-        """Whether arguments were computed by some model: an example that was not is simpler."""
+        """Whether arguments were computed by some model, or are what an object of the script's holds by then: others
+        are simpler examples."""
         left, seen = list(arguments), set[str]()
         while left:
             node = left.pop()
             for call in usage.calls(node):
-                if isinstance(self.kind_of(call.func), Model):
+                if isinstance(self.kind_of(call.func), Model) or asks_object(self, call):
                     return True
             for name in set(usage.loads(node)) - seen:
                 seen.add(name)

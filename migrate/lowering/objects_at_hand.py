@@ -13,7 +13,7 @@ import libcst as cst
 
 from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import UNKNOWN, Instance, Kind, Model, Optimizer, Place, Scheduler
+from migrate.kinds import UNKNOWN, HostClass, Instance, Kind, Model, Optimizer, Place, Plain, Scheduler
 
 if TYPE_CHECKING:
     from migrate.lowering.scope import Scope
@@ -50,3 +50,15 @@ def surely_held(scope: Scope, node: cst.Attribute) -> Kind:
         several = "belongs to one of several objects, or to an object of several names"
         raise Unsupported("MIG404", f"{nodes.code(node)} {several}: use it in a method of its class")
     return kind
+
+
+def asks_object(scope: Scope, call: cst.Call) -> bool:
+    """Whether it is a method of an object of the script's own: `buffer.sample(16)`, also of one that is made there.
+    What it gives depends on what has happened to the object by then."""
+    if not isinstance(call.func, cst.Attribute):
+        return False
+    owner = call.func.value
+    if isinstance(owner, cst.Name) and scope.kind_of(owner) == UNKNOWN:
+        owner = scope.env.definitions.get(owner.value, owner)
+    maker = scope.kind_of(owner.func) if isinstance(owner, cst.Call) else UNKNOWN
+    return isinstance(maker, HostClass) or maker == Plain("class") or isinstance(scope.kind_of(owner), Instance)

@@ -83,7 +83,7 @@ class StepFunctions(StepInputs, Clipping):
         taken: list[dict[str, str]] = []
         values: list[str] = []
         for number, traced in enumerate(losses):
-            made, loss, found = self.lifted(traced.body, traced.loss)
+            made, loss, found = self.lifted(traced.body, traced.loss, lifted)
             traced = replace(traced, body=made, loss=loss)
             lifted |= found | {name: (cut.node, cut.kind) for name, cut in traced.tracing.cut.items()}
             loss_name = traced.variable
@@ -110,13 +110,12 @@ class StepFunctions(StepInputs, Clipping):
             body = [*gradients.started(), *scanned(body, *gradients.carried(losses[0].stats), nodes.dict_of(metrics))]
             metrics.clear()
         for bound, clip in clips:
-            limits = [self.lifted([], limit)[1:] for limit in clip.arguments]
-            for _, found in limits:
-                both = found.keys() & lifted.keys()
-                if any(nodes.code(lifted[name][0]) != nodes.code(found[name][0]) for name in both):
-                    raise Unsupported("MIG302", f"{clip.snippet}: a limit called as another input of the step is")
+            limits: list[Expr] = []
+            for argument in clip.arguments:
+                _, limit, found = self.lifted([], argument, lifted)
+                limits.append(limit)
                 lifted |= found
-            body.append(gradients.clipped(bound, replace(clip, arguments=[limit for limit, _ in limits])))
+            body.append(gradients.clipped(bound, replace(clip, arguments=limits)))
             if bound != "_" and self.live_after(bound, losses):
                 metrics.append((bound, nodes.name(bound)))
                 taken[-1][bound] = bound

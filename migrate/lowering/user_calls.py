@@ -112,7 +112,25 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
         self.lost |= {self.outside(facts, place): node for place in facts.keeps}
         made = node.with_changes(func=callee.node, args=passed)
         result = self.of_its_argument(facts, facts.result)
+        result = self.annotated_object(facts) if type(result) is Kind else result
         return Value(made, self.built_kind(result)) if alone else self.called_before(node, Value(made, result), facts)
+
+    def annotated_object(self, facts: FunctionFacts) -> Kind:
+        """What a function is said to return of which nothing else is known: an object of a class of the script's."""
+        returns = facts.node.returns
+        kind = self.in_file_of(facts.qualname).kind_of(returns.annotation) if returns is not None else UNKNOWN
+        return Instance(kind.cls) if isinstance(kind, HostClass) else UNKNOWN
+
+    def said_to_return(self, func: cst.Attribute) -> Kind:
+        """What `buffer.sample` is annotated to return, where a class of the script's own made the buffer whose methods
+        are not followed, since it inherits."""
+        made = self.env.definitions.get(func.value.value) if isinstance(func.value, cst.Name) else None
+        if not isinstance(made, cst.Call) or self.kind_of(made.func) != Plain("class"):
+            return UNKNOWN
+        cls = (nodes.dotted(made.func) or "").rpartition(".")[2]
+        method = f"{cls}.{func.attr.value}"
+        found = [facts for name, facts in self.script.functions.items() if spelled(name) == method]
+        return self.annotated_object(found[0]) if len(found) == 1 else UNKNOWN
 
     def of_its_argument(self, facts: FunctionFacts, kind: Kind) -> Kind:
         """What a call returns: a scheduler is one of the optimizer that this call gives."""

@@ -1,0 +1,35 @@
+"""Batches of an object of the script's own: named tuples of tensors; examples that do not stand on what it holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from migrate.pipeline import convert, convert_project
+from migrate.project import read_project
+from migrate.source import parse
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "replay_buffer" / "before.py"
+
+
+def test_no_example_asks_an_empty_buffer() -> None:
+    text = convert(parse("x.py", GOLDEN.read_text(encoding="utf-8"))).text
+    assert "sample(16)" not in text.partition("rb = ")[0]
+
+
+def test_what_a_method_of_an_inheriting_class_is_said_to_return(tmp_path: Path) -> None:
+    """As in cleanrl: the class of the buffer inherits, so that its methods are not followed."""
+    text = GOLDEN.read_text(encoding="utf-8")
+    head, _, rest = text.partition("class Samples")
+    buffer, _, script = rest.partition("class QNetwork")
+    imports = "from abc import ABC\nfrom typing import NamedTuple\n\nimport numpy as np\nimport torch\n\n\n"
+    buffer, _, converting = buffer.partition("    def to_torch")
+    base = f"class Base(ABC):\n    def to_torch{converting}\n\nclass ReplayBuffer(Base):"
+    buffer = buffer.replace("class ReplayBuffer:", base)
+    buffer = buffer.replace("def sample(self, batch_size):", "def sample(self, batch_size) -> Samples:")
+    (tmp_path / "buffers.py").write_text(f"{imports}class Samples{buffer}", encoding="utf-8")
+    train = f"{head}from buffers import ReplayBuffer\n\n\nclass QNetwork{script}"
+    (tmp_path / "train.py").write_text(train, encoding="utf-8")
+    made = convert_project(read_project([tmp_path / "train.py"]))
+    assert made.report.exit_code == 0, made.report.as_text()
+    output = next(one.data.decode() for one in made.outputs if one.member.place == "train.py")
+    assert "data.rewards," in output and "sample(16)" not in output.partition("rb = ")[0]
