@@ -149,7 +149,14 @@ def test_a_model_waits_for_the_one_whose_output_it_is_given() -> None:
     assert conversion.text.index("inner.init(") < conversion.text.index("outer.init(")
 
 
-def test_models_of_one_class_are_told_apart_by_their_order() -> None:
+def test_a_model_takes_what_another_one_takes_that_is_made_alike() -> None:
     conversion = convert(parse("x.py", TWO.format(forward="outer(inner(x))").replace("inner = Inner", "inner = Outer")))
-    (found,) = conversion.report.diagnostics
+    assert not conversion.report.diagnostics
+    assert "outer.init(subkey, x)" in conversion.text and "inner.init(subkey, x)" in conversion.text
+
+
+def test_models_of_one_class_are_told_apart_by_their_order() -> None:
+    """Where they are made by other expressions, what each takes may differ."""
+    source = TWO.format(forward="outer(inner(x))").replace("inner = Inner()", "inner = Outer().to('cpu')")
+    (found,) = convert(parse("x.py", source)).report.diagnostics
     assert found.code == "MIG402" and "make inner before outer" in found.message
