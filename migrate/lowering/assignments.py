@@ -9,6 +9,7 @@ import libcst as cst
 from migrate import layouts, nodes, suites, usage
 from migrate.diagnostics import Unsupported
 from migrate.kinds import (
+    SIZES,
     Accelerator,
     Device,
     Function,
@@ -323,6 +324,7 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
         unseen = self.stays_alone(targets, small.value)
         if len(targets) == 1:
             kind = self.leaf_at(self.place_of(targets[0]), kind, small.value)
+            kind = SIZES if self.still_sizes(targets[0], kind, small.value) else kind
         for target in targets:
             self.bind(target, kind, layout)
         if self.context == "setup":

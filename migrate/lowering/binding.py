@@ -12,6 +12,7 @@ from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
 from migrate.facts import merge
 from migrate.kinds import (
+    SIZES,
     Host,
     Kind,
     Leaf,
@@ -86,6 +87,13 @@ class Binding(Scalars, MaskedSelections):
         if may_be_seen(value):
             self.env.shared |= {name for target in targets for name in usage.target_names(target)}
             self.env.shared |= {name for name in usage.loads(value) if isinstance(self.kind_of_name(name), Tensor)}
+
+    def still_sizes(self, target: cst.CSTNode, kind: Kind, value: Expr) -> bool:
+        """Whether a function makes sizes of sizes, one for each axis: `kernel_size = to_2tuple(kernel_size)`."""
+        if not isinstance(target, cst.Name) or type(kind) is not Kind or not isinstance(value, cst.Call):
+            return False
+        given = any(isinstance(arg.value, cst.Name) and arg.value.value == target.value for arg in value.args)
+        return given and self.kind_of_name(target.value) == SIZES
 
     def stays_alone(self, targets: Sequence[cst.CSTNode], value: Expr) -> bool:
         """Whether a name is bound to a view of a tensor that no other name shows: `x = x.permute(1, 0)`."""

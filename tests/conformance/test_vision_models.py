@@ -134,7 +134,38 @@ class M(nn.Module):
     def forward(self, x):
         return self.head(self.groups(self.norm(self.conv(x))).mean((2, 3)))
 """
+SIZES_OF_SIZES = """import itertools
+
+
+def for_each(x, n):
+    return tuple(x) if isinstance(x, tuple) else tuple(itertools.repeat(x, n))
+
+
+class Padded(nn.Module):
+    def __init__(self, width, kernel_size=3, padding=None):
+        super().__init__()
+        if padding is None:
+            if isinstance(kernel_size, int):
+                padding = kernel_size // 2
+            else:
+                kernel_size = for_each(kernel_size, 2)
+                padding = tuple(size // 2 for size in kernel_size)
+        self.conv = nn.Conv2d(width, width, kernel_size, padding=padding)
+
+    def forward(self, x):
+        return self.conv(x)
+
+
+class M(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(Padded(3), nn.Tanh(), Padded(3, (3, 1)), nn.Tanh(), Padded(3, (1, 3), (0, 1)))
+
+    def forward(self, x):
+        return self.layers(x)
+"""
 FORMS = {
+    "sizes of sizes": (SIZES_OF_SIZES, Sample("M()", (3, 3, 4, 4))),
     "layers by their functions": (LAYERS_BY_THEIR_FUNCTIONS, Sample("M()", (3, 3, 4, 4))),
     "rows that are filled by name": (ROWS_BY_NAME, Sample("M()", (3, 3, 4, 4))),
     "rows with annotations": (ANNOTATED_ROWS, Sample("M()", (3, 3, 4, 4))),
