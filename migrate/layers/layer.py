@@ -13,6 +13,7 @@ Templates are Python expressions of the target with placeholders:
 from __future__ import annotations
 
 import enum
+import re
 from dataclasses import dataclass, field
 
 from migrate.layers.moves import Move
@@ -41,9 +42,23 @@ class Weight:
     moves: tuple[Move, ...] = ()
     collection: str = "params"
     when: str = ""
-    initializer: str = ""  # the constructor keyword that takes an initialiser for it
+    initializer: str = ""  # the constructor keyword that takes an initialiser for it, or "keyword.key" of a dict
     over: str = ""
     first: int = 0
+
+    @property
+    def asked(self) -> str:
+        """The name that initial values are asked for by: one for all layers and directions of a recurrent network."""
+        return asked_name(self.torch)
+
+
+def asked_name(torch: str) -> str:
+    """The name by which initial values are asked for, of one that a weight has in torch: `weight_hh` for
+    `weight_hh_l1_reverse`."""
+    return _ROW.sub("", torch)
+
+
+_ROW = re.compile(r"_l(\d+|\{\w*\})(_reverse)?$")
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from migrate.layers.layer import Layer, Layout, Sample, Weight
 from migrate.layers.moves import Permute
 
 _TRANSPOSED = (Permute((1, 0)),)
+_INITIAL = "initializers."  # a dict by the kind of weight
 
 
 def _weights(gates: str, hidden: str, projected: bool) -> tuple[Weight, ...]:
@@ -21,7 +22,8 @@ def _weights(gates: str, hidden: str, projected: bool) -> tuple[Weight, ...]:
                 kind: str, shape: tuple[str, ...], condition: str, name: str = f"l{number}{suffix}", over: str = over
             ) -> Weight:
                 moves = _TRANSPOSED if len(shape) == 2 else ()
-                return Weight(f"{kind}_{name}", f"{kind}_{name}", shape, moves, when=condition, over=over, first=1)
+                own = f"{kind}_{name}"
+                return Weight(own, own, shape, moves, "params", condition, f"{_INITIAL}{kind}", over, first=1)
 
             found.append(weight("weight_ih", (inputs, width), backwards))
             found.append(weight("weight_hh", (hidden, width), backwards))
@@ -70,10 +72,10 @@ def _cell(name: str, gates: str, returns: str, more: str, samples: tuple[Sample,
         note="One step; the state is zero where none is given.",
         layout=Layout.FIRST,
         weights=(
-            Weight("weight_ih", "weight_ih", ("input_size", width), _TRANSPOSED),
-            Weight("weight_hh", "weight_hh", ("hidden_size", width), _TRANSPOSED),
-            Weight("bias_ih", "bias_ih", (width,), when="bias"),
-            Weight("bias_hh", "bias_hh", (width,), when="bias"),
+            Weight("weight_ih", "weight_ih", ("input_size", width), _TRANSPOSED, initializer=f"{_INITIAL}weight_ih"),
+            Weight("weight_hh", "weight_hh", ("hidden_size", width), _TRANSPOSED, initializer=f"{_INITIAL}weight_hh"),
+            Weight("bias_ih", "bias_ih", (width,), when="bias", initializer=f"{_INITIAL}bias_ih"),
+            Weight("bias_hh", "bias_hh", (width,), when="bias", initializer=f"{_INITIAL}bias_hh"),
         ),
         snippets=(name,),
         call="input, hx=None",

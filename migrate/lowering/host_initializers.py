@@ -15,10 +15,12 @@ from migrate.diagnostics import Unsupported
 from migrate.facts import ClassFacts
 from migrate.kinds import UNKNOWN, Function, Model, SelfModule
 from migrate.lowering.filled_layers import FilledLayers
+from migrate.lowering.scope import HOST_CONTEXTS, NOWHERE
 from migrate.nodes import Expr, Statement
 from migrate.qualified import options
 from migrate.script import followed
 from migrate.walking import every
+from migrate.weights import weights_of
 
 
 class HostInitializers(FilledLayers):
@@ -34,8 +36,33 @@ class HostInitializers(FilledLayers):
             raise Unsupported("MIG204", f"apply({path})")
         self.initialized(kind, owner, node, (nodes.dotted(node.func) or "").removesuffix(".apply"))
         self.script.initialisers.add(facts.qualname)
+        loop = _over_parameters(facts.node)
+        if loop is not None:
+            return self.of_class(kind.cls, facts.qualname).parameters_loop(loop, applied=True)
         self.initialize_tree(owner, facts.node, facts.qualname)
         return []
+
+    def of_class(self, cls: str, function: str = "") -> HostInitializers:
+        """The scope in which what a function does to the weights of a class is read."""
+        inner = copy.copy(self.in_file_of(function))
+        inner.cls, inner.conditions = cls, []
+        return inner
+
+    def filled_weight(self, node: cst.Call, target: Expr) -> bool:
+        """`nn.init.normal_(model.head.weight)`, `model.head.bias.data.zero_()`: the layer has that initialiser. Whether
+        a call is one of those."""
+        if isinstance(target, cst.Attribute) and target.attr.value == "data":
+            target = target.value
+        chosen = self.one_weight(target) if self.context in HOST_CONTEXTS else None
+        place, leaf = chosen.leaves[0] if chosen is not None else (NOWHERE, ())
+        cls = self.script.places.get(self.root(place), "") if chosen is not None else ""
+        owner = self.script.classes.get(cls)
+        leaves = [one for one in weights_of(self.script, cls) if one.flax in leaf] if owner is not None else []
+        if owner is None or len(leaves) != 1:
+            return False
+        self.initialized(Model(cls, place), owner, node, place.name)
+        self.of_class(cls).one_filled(leaves[0].torch, node)
+        return True
 
     def initialising_modules(self, node: cst.For) -> list[Statement] | None:
         """`for m in model.modules(): if isinstance(m, nn.Conv2d): ...` in the script, or a loop over parameters that
@@ -45,15 +72,13 @@ class HostInitializers(FilledLayers):
             return None
         kind, method = self.kind_of(loop.func.value), loop.func.attr.value
         owner = self.script.classes.get(kind.cls) if isinstance(kind, Model) else None
-        if owner is None or not isinstance(kind, Model) or method not in ("modules", "parameters", "named_parameters"):
+        if owner is None or not isinstance(kind, Model) or method not in ("modules", *_LISTING):
             return None
         if method == "modules" and not isinstance(node.target, cst.Name):
             return None
         self.initialized(kind, owner, loop, nodes.dotted(loop.func.value) or "")
         if method != "modules":
-            inner = copy.copy(self)
-            inner.cls, inner.conditions = kind.cls, []
-            return inner.parameters_loop(node)
+            return self.of_class(kind.cls).parameters_loop(node)
         assert isinstance(node.target, cst.Name)
         parameters = cst.Parameters([cst.Param(node.target)])
         self.initialize_tree(owner, cst.FunctionDef(cst.Name("initialize"), parameters, node.body), outer_first=True)
@@ -80,6 +105,10 @@ class HostInitializers(FilledLayers):
     def initialized(self, kind: Model, owner: ClassFacts, node: cst.Call, name: str) -> None:
         """Notes which model has the initialisers of its class."""
         assert kind.place is not None
+        root = self.root(kind.place)
+        again = self.loops > 0 and not any(root.name in usage.stores(block.statements) for block in self.blocks[1:])
+        if again or (self.scope, root) in self.script.updated:
+            raise Unsupported("MIG204", f"`{nodes.code(node)}` fills weights that were made before, and maybe trained")
         tests = [test for test in self.conditions if "__name__" not in usage.loads(test)]
         if tests and not self.loaded_otherwise(tests[-1], node, name):
             raise Unsupported("MIG204", f"`{nodes.code(node)}` depends on `{nodes.code(tests[-1])}`")
@@ -107,6 +136,20 @@ class HostInitializers(FilledLayers):
     def loads_weights(self, name: str) -> bool:
         """Whether the file loads the weights of a model from elsewhere."""
         return _loads(self.unit.source.module, name)
+
+
+def _over_parameters(function: cst.FunctionDef) -> cst.For | None:
+    """The loop over the parameters of its argument that a function is; None for other functions."""
+    body = suites.suite_of(function.body.body)
+    body = body[1:] if body and suites.is_docstring(body[0]) else body
+    loop = body[0] if len(body) == 1 else None
+    over = loop.iter if isinstance(loop, cst.For) else None
+    named = [f"{p.name.value}.{method}" for p in function.params.params[:1] for method in _LISTING]
+    whole = isinstance(over, cst.Call) and nodes.dotted(over.func) in named and not over.args
+    return loop if whole and isinstance(loop, cst.For) else None
+
+
+_LISTING = ("parameters", "named_parameters")
 
 
 def _loads(node: cst.CSTNode, name: str) -> bool:

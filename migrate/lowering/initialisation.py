@@ -250,6 +250,7 @@ class Initialisation(ExampleShapes, MethodExamples, TakenExamples):
         if place in self.script.perhaps_loaded:
             made = [cst.If(nodes.expression("{p} is None", p=params), cst.IndentedBlock(made))]
         self.ready.add(place)
+        self.untouched.add(place)
         return [*made, *self.report(place, self.class_now(place), params)]
 
     def taken_weights(self, cls: str, variables: Expr) -> Expr:

@@ -202,7 +202,7 @@ class _OfLayer(_Walk):
     """The walk on a torch layer."""
 
     def __init__(self, scope: Arguments, module: str, layer: str) -> None:
-        weights = {weight.torch for weight in TABLE[layer].weights if weight.initializer}
+        weights = {weight.asked for weight in TABLE[layer].weights if weight.initializer}
         super().__init__(scope, module, layer.rpartition(".")[2], weights)
         self.layer = layer
         # a layer whose initial weights are fixed by its snippet: whatever is done to them is declined

@@ -56,8 +56,9 @@ class InlineModels(Setup, Binding):
         inner = copy.copy(self)
         inner.cls = self.inline_name(self.place_of(target))
         before = self.script.classes.get(inner.cls)  # what `apply(init_fn)` gave its layers in the round before
-        given = before.initializers if before is not None else {}
-        self.script.classes[inner.cls] = ClassFacts(inner.cls, initializers=given)
+        given = before or ClassFacts(inner.cls)
+        inner.making = "self"
+        self.script.classes[inner.cls] = ClassFacts(inner.cls, initializers=given.initializers, asked=given.asked)
         value = inner.expr(_without_modes(node))
         return value if isinstance(value.kind, Module) or not built else self.expr(node)
 

@@ -115,24 +115,24 @@ class Layers(UserModules):
         outside = self.initializers_outside(self.holder, layer) if self.holder else self.built_initializers(layer)
         asked = dict(facts.initializers.get(layer.torch, {}) if facts is not None else outside)
         for weight in layer.weights:
-            if weight.torch in self.filling:
-                made = self.filling[weight.torch]
-                asked[weight.torch] = made if weight.moves else outputs_first(made)
+            if weight.asked in self.filling:
+                made = self.filling[weight.asked]
+                asked[weight.asked] = made if weight.moves else outputs_first(made)
         for weight in layer.weights:
-            if weight.torch in asked and weight.initializer:
+            if weight.asked in asked and weight.initializer:
                 default = linen.initializer_default(weight.initializer, layer, call)
-                asked[weight.torch] = completed(asked[weight.torch], default)
+                asked[weight.asked] = completed(asked[weight.asked], default)
             if facts is None:
                 continue
-            path = f"{self.making}.{weight.torch}"
+            path = f"{self.making}.{weight.asked}"
             if self.making and weight.initializer:
                 facts.askable[path], facts.askable_as[path] = not weight.moves, weight.initializer
                 facts.askable_if[path] = list(self.conditions)
                 if path in facts.asked:
-                    otherwise = asked.get(weight.torch) or linen.initializer_default(weight.initializer, layer, call)
-                    asked[weight.torch] = completed(facts.asked[path], otherwise)
+                    otherwise = asked.get(weight.asked) or linen.initializer_default(weight.initializer, layer, call)
+                    asked[weight.asked] = completed(facts.asked[path], otherwise)
                 if path in facts.init_paths:
-                    asked[weight.torch] = nodes.expression(f"self.{facts.init_paths[path]}")
+                    asked[weight.asked] = nodes.expression(f"self.{facts.init_paths[path]}")
         return asked
 
     def in_precision(self, value: Value) -> Value:

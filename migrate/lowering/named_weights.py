@@ -14,6 +14,7 @@ import libcst as cst
 from migrate import nodes, suites, usage
 from migrate.constructed import ChoiceNode, ClassNode, LayerNode, ListNode, Node
 from migrate.diagnostics import Unsupported
+from migrate.layers.layer import asked_name
 from migrate.lowering.initial_weights import InitialWeights
 from migrate.lowering.initializing_functions import FILLING, IN_ANY_CLASS, IN_PLACE, initializer_of
 from migrate.lowering.selections import Selections, names_of_pair
@@ -33,16 +34,24 @@ class _Maker:
 class NamedWeights(InitialWeights, Selections):
     """Loops of a constructor over its parameters."""
 
-    def parameters_loop(self, node: cst.For) -> list[Statement]:
-        """`for name, p in self.named_parameters(): ...` with initial weights in it."""
+    def parameters_loop(self, node: cst.For, applied: bool = False) -> list[Statement]:
+        """`for name, p in self.named_parameters(): ...` with initial weights in it. `applied`: the loop is run for each
+        module inside as well, inner ones first, by the names that weights have there."""
         names = names_of_pair(node.target)
         if names is None or self.conditions or node.orelse is not None:
             raise Unsupported("MIG204", f"`for {nodes.code(node.target)} in {nodes.code(node.iter)}` is not followed")
         asked: dict[_Maker, dict[str, tuple[Expr, cst.Call] | None]] = {}
         for leaf in weights_of(self.script, self.cls):
-            bound: dict[str, object] = {names[0]: leaf.torch, names[-1]: leaf}
-            calls = list(self.fills(suites.suite_of(node.body.body), bound, names[-1]))
-            for maker in self.makers(self.cls, leaf.torch.split("."), (self.cls,)):
+            told = [
+                leaf.torch.split(".", depth)[-1] for depth in range(leaf.torch.count(".") if applied else 0, -1, -1)
+            ]
+            bound: list[dict[str, object]] = [{names[0]: name, names[-1]: leaf} for name in told]
+            body = suites.suite_of(node.body.body)
+            calls = [call for one in bound for call in self.fills(body, one, names[-1])]
+            makers = list(self.makers(self.cls, leaf.torch.split("."), (self.cls,)))
+            if calls and not makers:
+                raise Unsupported("MIG204", f"`{nodes.code(calls[-1])}`: where {leaf.torch} is made is not known")
+            for maker in makers:
                 made = self.translated(calls[-1], maker) if calls else None
                 given = asked.setdefault(_Maker(maker.classes[-1:], maker.path), {})
                 given[nodes.code(made) if made is not None else ""] = (made, calls[-1]) if made is not None else None
@@ -55,6 +64,20 @@ class NamedWeights(InitialWeights, Selections):
                 made, call = first
                 self.note_found(self.script.classes[maker.classes[-1]], maker.path, made, call)
         return []
+
+    def one_filled(self, torch: str, call: cst.Call) -> None:
+        """`nn.init.zeros_(model.head.bias)` of one weight of the class, by its name in torch."""
+        makers = {
+            leaf.torch: set(self.makers(self.cls, leaf.torch.split("."), (self.cls,)))
+            for leaf in weights_of(self.script, self.cls)
+        }
+        for maker in sorted(makers.get(torch, ()), key=lambda one: one.path):
+            where = f"{maker.classes[-1]}: {maker.path.removeprefix('self.')}"
+            if any(_same(maker, one) for other, found in makers.items() if other != torch for one in found):
+                raise Unsupported("MIG204", f"{where} starts differently in several modules of its class")
+            self.note_found(self.script.classes[maker.classes[-1]], maker.path, self.translated(call, maker), call)
+        if not makers.get(torch):
+            raise Unsupported("MIG204", f"`{nodes.code(call)}`: where this weight is made is not known")
 
     def fills(self, body: Sequence[Statement], bound: Mapping[str, object], name: str) -> Iterator[cst.Call]:
         """The calls of such a loop that fill one weight."""
@@ -101,7 +124,9 @@ class NamedWeights(InitialWeights, Selections):
     def makers(self, cls: str, keys: list[str], classes: tuple[str, ...]) -> Iterator[_Maker]:
         """The places where a weight is made, by its name in torch."""
         facts = self.script.classes[cls]
-        if keys[0] in facts.children:
+        if "" in facts.children:  # a model without a class of its own
+            yield from self.makers_in(facts.children[""], "self", keys, classes)
+        elif keys[0] in facts.children:
             yield from self.makers_in(facts.children[keys[0]], f"self.{keys[0]}", keys[1:], classes)
         elif keys[0] in facts.parameters:
             yield _Maker(classes, f"self.{keys[0]}")
@@ -110,7 +135,7 @@ class NamedWeights(InitialWeights, Selections):
         if isinstance(node, ClassNode):
             yield from self.makers(node.cls, keys, (*classes, node.cls))
         elif isinstance(node, LayerNode):
-            yield _Maker(classes, ".".join([path, *keys]))
+            yield _Maker(classes, ".".join([path, *keys[:-1], asked_name(keys[-1])]))
         elif isinstance(node, ChoiceNode) or (isinstance(node, ListNode) and node.dynamic):
             inner = keys if isinstance(node, ChoiceNode) else keys[1:]
             for child in node.children:
@@ -120,6 +145,10 @@ class NamedWeights(InitialWeights, Selections):
             torch = [child for child in node.children if not isinstance(child, LayerNode) or child.torch]
             if 0 <= own < len(torch):
                 yield from self.makers_in(torch[own], f"{path}.{keys[0]}", keys[1:], classes)
+
+
+def _same(one: _Maker, other: _Maker) -> bool:
+    return (one.classes[-1], one.path) == (other.classes[-1], other.path)
 
 
 def _filled(torch: str, call: cst.Call) -> tuple[str, str]:

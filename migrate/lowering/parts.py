@@ -38,6 +38,18 @@ class Parts:
         """Lowers an expression that may be any weight of a model."""
         raise NotImplementedError
 
+    def one_weight(self, node: Expr) -> Selection | None:
+        """One weight of a model: `model.head.weight`."""
+        raise NotImplementedError
+
+    def one_filled(self, torch: str, call: cst.Call) -> None:
+        """`nn.init.zeros_(model.head.bias)` of one weight of the class, by its name in torch."""
+        raise NotImplementedError
+
+    def copied_weight(self, base: Value) -> Value:
+        """`weight.clone()`: a step gives the memory of the weights away, so that what is kept of them is a copy."""
+        raise NotImplementedError
+
     def numbered_weight(self, node: cst.Subscript, kind: Kind) -> Value | None:
         """`list(model.parameters())[0]`; None of other values than parameters."""
         raise NotImplementedError
@@ -146,7 +158,7 @@ class Parts:
         """A loop of a constructor over modules that only gives them initial weights."""
         raise NotImplementedError
 
-    def parameters_loop(self, node: cst.For) -> list[Statement]:
+    def parameters_loop(self, node: cst.For, applied: bool = False) -> list[Statement]:
         """A loop of a constructor over its parameters, which gives them initial weights."""
         raise NotImplementedError
 

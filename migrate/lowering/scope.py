@@ -94,6 +94,7 @@ class Scope(Parts):
         self.pending_norm: Expr | None = None  # the target of the norm that it clips
         self.cleared_by_step: frozenset[Place] = frozenset()  # models whose gradients the last step has cleared
         self.ready: set[Place] = set()  # models whose parameters are made
+        self.untouched: set[Place] = set()  # models among them whose parameters nothing has read
         self.rates: dict[Place, Expr] = {}  # optimizer -> its learning rate as written
         self.optimizer_models: dict[Place, tuple[Place, ...]] = {}
         self.owners: dict[str, str] = {}  # class of the script's own -> how this scope calls the only object of it

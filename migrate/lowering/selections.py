@@ -116,7 +116,9 @@ class Selections(StateAccess):
             return None
         (place, found) = owner.leaves[0]
         leaves = leaves_of(self.script, self.root(place))
-        chosen = {leaf.flax for leaf in leaves if leaf.flax in found and leaf.torch.endswith(f".{node.attr.value}")}
+        chosen = {
+            leaf.flax for leaf in leaves if leaf.flax in found and f".{leaf.torch}".endswith(f".{node.attr.value}")
+        }
         depth = min((leaf.count("/") for leaf in chosen), default=0)
         chosen = {leaf for leaf in chosen if leaf.count("/") == depth}
         return Selection(((place, _sorted(chosen)),), node.attr.value) if len(chosen) == 1 else None

@@ -93,6 +93,7 @@ class StateAccess(Detached, ChosenModels):
         if self.region is not None:
             self.region.read(state)
             return nodes.name(self.state_name(state))
+        self.untouched -= {state.place}
         if state.place in self.changed_by_name and state.what == PARAMS:
             raise Unsupported("MIG401", f"{state.place.name} is used in the loop that changes its weights by name")
         held = self.held_by_object(state)

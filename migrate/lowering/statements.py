@@ -27,12 +27,14 @@ from migrate.lowering.one_line import put_back
 from migrate.lowering.region import MicroBatches, Region
 from migrate.lowering.scanned_loops import without_new_lists
 from migrate.lowering.scope import HOST_CONTEXTS
+from migrate.lowering.set_weights import SetWeights
 from migrate.lowering.settings_given import never_called_so, never_taken
 from migrate.lowering.training_branches import TrainingBranches
 from migrate.nodes import Statement
 
 
 class Statements(
+    SetWeights,
     Failing,
     ExpressionStatements,
     Classes,
@@ -179,6 +181,9 @@ class Statements(
         failing = self.failing(line)
         if failing is not None:
             return failing
+        given = self.weight_statement(line, small)
+        if given is not None:
+            return given
         parts = self.with_input_bound(small)
         if parts:
             lines = [cst.SimpleStatementLine([part], leading_lines=line.leading_lines) for part in parts[:1]]

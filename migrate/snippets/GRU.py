@@ -1,3 +1,6 @@
+from functools import partial
+from typing import Any
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -16,6 +19,7 @@ class GRU(nn.Module):
     dropout: float = 0.0
     bidirectional: bool = False
     training: bool = False
+    initializers: Any = None  # by the kind of weight: {"weight_hh": ...}
 
     @nn.compact
     def __call__(self, x, hx=None):
@@ -42,7 +46,8 @@ class GRU(nn.Module):
     def scan(self, name, x, h, inside, reverse):
         def weight(kind, *shape):
             bound = self.hidden_size**-0.5
-            return self.param(f"{kind}_{name}", lambda key: jax.random.uniform(key, shape, minval=-bound, maxval=bound))
+            usual = partial(jax.random.uniform, minval=-bound, maxval=bound)
+            return self.param(f"{kind}_{name}", (self.initializers or {}).get(kind, usual), shape)
 
         gates = 3 * self.hidden_size
         inputs = x @ weight("weight_ih", x.shape[-1], gates)

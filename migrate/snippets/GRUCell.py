@@ -1,3 +1,6 @@
+from functools import partial
+from typing import Any
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -8,12 +11,14 @@ class GRUCell(nn.Module):
 
     hidden_size: int
     bias: bool = True
+    initializers: Any = None  # by the kind of weight: {"weight_hh": ...}
 
     @nn.compact
     def __call__(self, x, hx=None):
         def weight(name, *shape):
             bound = self.hidden_size**-0.5
-            return self.param(name, lambda key: jax.random.uniform(key, shape, minval=-bound, maxval=bound))
+            usual = partial(jax.random.uniform, minval=-bound, maxval=bound)
+            return self.param(name, (self.initializers or {}).get(name, usual), shape)
 
         h = jnp.zeros((*x.shape[:-1], self.hidden_size), x.dtype) if hx is None else hx
         width = 3 * self.hidden_size

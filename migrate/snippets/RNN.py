@@ -1,3 +1,6 @@
+from functools import partial
+from typing import Any
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -17,6 +20,7 @@ class RNN(nn.Module):
     dropout: float = 0.0
     bidirectional: bool = False
     training: bool = False
+    initializers: Any = None  # by the kind of weight: {"weight_hh": ...}
 
     @nn.compact
     def __call__(self, x, hx=None):
@@ -43,7 +47,8 @@ class RNN(nn.Module):
     def scan(self, name, x, h, inside, reverse):
         def weight(kind, *shape):
             bound = self.hidden_size**-0.5
-            return self.param(f"{kind}_{name}", lambda key: jax.random.uniform(key, shape, minval=-bound, maxval=bound))
+            usual = partial(jax.random.uniform, minval=-bound, maxval=bound)
+            return self.param(f"{kind}_{name}", (self.initializers or {}).get(kind, usual), shape)
 
         inputs = x @ weight("weight_ih", x.shape[-1], self.hidden_size)
         weight_hh = weight("weight_hh", self.hidden_size, self.hidden_size)

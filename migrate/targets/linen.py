@@ -118,7 +118,7 @@ def _equal(node: Expr, value: object) -> bool:
 
 def _initialisation(layer: Layer, call: Call, asked: Mapping[str, Expr]) -> list[cst.Arg]:
     weights = [weight for weight in layer.weights if weight.initializer and exists(weight, call) is not False]
-    given = {weight.initializer: asked[weight.torch] for weight in weights if weight.torch in asked}
+    given = _by_keyword({weight.initializer: asked[weight.asked] for weight in weights if weight.asked in asked})
     if not layer.defaults or len(given) == len(weights):
         return nodes.arguments([], {k: v for k, v in given.items() if nodes.code(v) != _FLAX_DEFAULTS.get(k)})
     if not layer.defaults.startswith("torch_init"):
@@ -129,6 +129,25 @@ def _initialisation(layer: Layer, call: Call, asked: Mapping[str, Expr]) -> list
     assert isinstance(made, cst.Call)
     made = made.with_changes(args=[*made.args, *nodes.arguments([], given)])
     return [cst.Arg(made, star="**")]
+
+
+def _by_keyword(given: Mapping[str, Expr]) -> dict[str, Expr]:
+    """Arguments of which some are entries of a dict: "initializers.bias_hh"."""
+    made = {keyword: value for keyword, value in given.items() if "." not in keyword}
+    entries: dict[str, dict[str, Expr]] = {}
+    for keyword, value in given.items():
+        if "." in keyword:
+            name, _, key = keyword.partition(".")
+            entries.setdefault(name, {})[key] = value
+    return made | {name: _dict(found) for name, found in entries.items()}
+
+
+def _dict(entries: Mapping[str, Expr]) -> Expr:
+    first, *others = entries.values()
+    if others and all(first.deep_equals(other) for other in others):
+        keys = nodes.tuple_of([cst.SimpleString(f'"{key}"') for key in entries])
+        return nodes.call("dict.fromkeys", keys, first)
+    return nodes.dict_of([(key, value) for key, value in entries.items()])
 
 
 # What Flax does without being asked, so that asking for it would be noise.
