@@ -29,7 +29,7 @@ from migrate.lowering.precision import CASTING
 from migrate.lowering.user_modules import UserModules
 from migrate.nodes import Expr
 from migrate.rules.rule import Call, Parameter, Value
-from migrate.script import layers_in
+from migrate.script import INLINE, layers_in
 from migrate.targets import linen
 from migrate.targets.weights import lengths, torch_lengths, wrapped_layer
 
@@ -83,7 +83,8 @@ class Layers(UserModules):
             assert isinstance(value.kind, Module)
             weights = [weight for node in value.kind.options for made in layers_in(node) for weight in made.weights]
             kept = any(weight.collection == "batch_stats" for weight in weights)
-            facts.own_stats |= kept and not self.script.never_read(self.making.removeprefix("self.").partition(".")[0])
+            attribute = "" if INLINE in self.cls else self.making.removeprefix("self.").partition(".")[0]
+            facts.own_stats |= kept and not self.script.never_read(attribute)
             if layer.draws and trains:
                 facts.own_draws.add("dropout")
             value = self.in_precision(value)

@@ -47,7 +47,7 @@ class SetWeights(WeightValues):
                 return None
             value = made.args[0].value
         found = self.set_leaf(target)
-        if found is None:
+        if found is None or nodes.code(target).removesuffix(".data") in nodes.code(value):  # it may be cut to length
             return None
         values = self.other_values(value, may_share=False)
         return self.with_leaf(line, *found, values)

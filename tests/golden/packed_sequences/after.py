@@ -27,6 +27,7 @@ class LSTM(nn.Module):
     bidirectional: bool = False
     proj_size: int = 0
     training: bool = False
+    initializers: Any = None  # by the kind of weight: {"weight_hh": ...}
 
     @nn.compact
     def __call__(self, x, hx=None):
@@ -57,7 +58,8 @@ class LSTM(nn.Module):
     def scan(self, name, x, state, inside, reverse):
         def weight(kind, *shape):
             bound = self.hidden_size**-0.5
-            return self.param(f"{kind}_{name}", lambda key: jax.random.uniform(key, shape, minval=-bound, maxval=bound))
+            usual = partial(jax.random.uniform, minval=-bound, maxval=bound)
+            return self.param(f"{kind}_{name}", (self.initializers or {}).get(kind, usual), shape)
 
         gates = 4 * self.hidden_size
         inputs = x @ weight("weight_ih", x.shape[-1], gates)

@@ -3,6 +3,7 @@ first state of the type of the weights, the state detached between chunks, the w
 
 import argparse
 import math
+from functools import partial
 from typing import Any
 
 import flax.linen as nn
@@ -37,6 +38,7 @@ class GRU(nn.Module):
     dropout: float = 0.0
     bidirectional: bool = False
     training: bool = False
+    initializers: Any = None  # by the kind of weight: {"weight_hh": ...}
 
     @nn.compact
     def __call__(self, x, hx=None):
@@ -63,7 +65,8 @@ class GRU(nn.Module):
     def scan(self, name, x, h, inside, reverse):
         def weight(kind, *shape):
             bound = self.hidden_size**-0.5
-            return self.param(f"{kind}_{name}", lambda key: jax.random.uniform(key, shape, minval=-bound, maxval=bound))
+            usual = partial(jax.random.uniform, minval=-bound, maxval=bound)
+            return self.param(f"{kind}_{name}", (self.initializers or {}).get(kind, usual), shape)
 
         gates = 3 * self.hidden_size
         inputs = x @ weight("weight_ih", x.shape[-1], gates)
@@ -99,6 +102,7 @@ class LSTM(nn.Module):
     bidirectional: bool = False
     proj_size: int = 0
     training: bool = False
+    initializers: Any = None  # by the kind of weight: {"weight_hh": ...}
 
     @nn.compact
     def __call__(self, x, hx=None):
@@ -129,7 +133,8 @@ class LSTM(nn.Module):
     def scan(self, name, x, state, inside, reverse):
         def weight(kind, *shape):
             bound = self.hidden_size**-0.5
-            return self.param(f"{kind}_{name}", lambda key: jax.random.uniform(key, shape, minval=-bound, maxval=bound))
+            usual = partial(jax.random.uniform, minval=-bound, maxval=bound)
+            return self.param(f"{kind}_{name}", (self.initializers or {}).get(kind, usual), shape)
 
         gates = 4 * self.hidden_size
         inputs = x @ weight("weight_ih", x.shape[-1], gates)
@@ -166,6 +171,7 @@ class RNN(nn.Module):
     dropout: float = 0.0
     bidirectional: bool = False
     training: bool = False
+    initializers: Any = None  # by the kind of weight: {"weight_hh": ...}
 
     @nn.compact
     def __call__(self, x, hx=None):
@@ -192,7 +198,8 @@ class RNN(nn.Module):
     def scan(self, name, x, h, inside, reverse):
         def weight(kind, *shape):
             bound = self.hidden_size**-0.5
-            return self.param(f"{kind}_{name}", lambda key: jax.random.uniform(key, shape, minval=-bound, maxval=bound))
+            usual = partial(jax.random.uniform, minval=-bound, maxval=bound)
+            return self.param(f"{kind}_{name}", (self.initializers or {}).get(kind, usual), shape)
 
         inputs = x @ weight("weight_ih", x.shape[-1], self.hidden_size)
         weight_hh = weight("weight_hh", self.hidden_size, self.hidden_size)

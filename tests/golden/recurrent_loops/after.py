@@ -2,6 +2,7 @@
 state may change its shape, stays a loop."""
 
 from functools import partial
+from typing import Any
 
 import flax.linen as nn
 import jax
@@ -14,12 +15,14 @@ class GRUCell(nn.Module):
 
     hidden_size: int
     bias: bool = True
+    initializers: Any = None  # by the kind of weight: {"weight_hh": ...}
 
     @nn.compact
     def __call__(self, x, hx=None):
         def weight(name, *shape):
             bound = self.hidden_size**-0.5
-            return self.param(name, lambda key: jax.random.uniform(key, shape, minval=-bound, maxval=bound))
+            usual = partial(jax.random.uniform, minval=-bound, maxval=bound)
+            return self.param(name, (self.initializers or {}).get(name, usual), shape)
 
         h = jnp.zeros((*x.shape[:-1], self.hidden_size), x.dtype) if hx is None else hx
         width = 3 * self.hidden_size
@@ -39,12 +42,14 @@ class LSTMCell(nn.Module):
 
     hidden_size: int
     bias: bool = True
+    initializers: Any = None  # by the kind of weight: {"weight_hh": ...}
 
     @nn.compact
     def __call__(self, x, hx=None):
         def weight(name, *shape):
             bound = self.hidden_size**-0.5
-            return self.param(name, lambda key: jax.random.uniform(key, shape, minval=-bound, maxval=bound))
+            usual = partial(jax.random.uniform, minval=-bound, maxval=bound)
+            return self.param(name, (self.initializers or {}).get(name, usual), shape)
 
         h, c = (jnp.zeros((*x.shape[:-1], self.hidden_size), x.dtype),) * 2 if hx is None else hx
         width = 4 * self.hidden_size
@@ -62,12 +67,14 @@ class RNNCell(nn.Module):
     hidden_size: int
     bias: bool = True
     nonlinearity: str = "tanh"
+    initializers: Any = None  # by the kind of weight: {"weight_hh": ...}
 
     @nn.compact
     def __call__(self, x, hx=None):
         def weight(name, *shape):
             bound = self.hidden_size**-0.5
-            return self.param(name, lambda key: jax.random.uniform(key, shape, minval=-bound, maxval=bound))
+            usual = partial(jax.random.uniform, minval=-bound, maxval=bound)
+            return self.param(name, (self.initializers or {}).get(name, usual), shape)
 
         h = jnp.zeros((*x.shape[:-1], self.hidden_size), x.dtype) if hx is None else hx
         y = x @ weight("weight_ih", x.shape[-1], self.hidden_size)
