@@ -15,6 +15,7 @@ from migrate.lowering.attributes_by_name import AttributesByName
 from migrate.lowering.binding import Binding
 from migrate.lowering.distributed import Distributed
 from migrate.lowering.elements import kinds_in, loop_kind, taken_apart
+from migrate.lowering.given_lists import type_test
 from migrate.lowering.host_draws import HostDraws
 from migrate.lowering.inheritance import FRAMEWORK
 from migrate.lowering.layer_tests import LayerTests
@@ -54,6 +55,7 @@ class BuiltinCalls(AttributesByName, LayerTests, Distributed, HostDraws, Binding
         gotten = self.got_by_name(node) if name == "getattr" else None
         if gotten is not None:
             return gotten
+        node = type_test(self, node) if name == "isinstance" else node
         tested = self.layer_test(node) if name == "isinstance" else None
         if tested is not None:
             return tested

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tests.conformance import rewritten
 from tests.conformance.test_training_forms import EXACT, trained
 
 SUMS = """import torch
@@ -22,6 +23,8 @@ class Net(nn.Module):
         listed = listed + hidden
         self.count = len(ends) + len(hidden + listed) + len([1] + sizes) + len((1,) + tuple(hidden))
         self.hidden = hidden
+        self.count += 10 if isinstance(hidden, list) else 0
+        self.count += 100 if isinstance(width, (list, dict)) else 0
         dims = [width] + hidden + [2]
         self.layers = nn.ModuleList([nn.Linear(a, b) for a, b in zip(dims[:-1], dims[1:])])
 
@@ -47,3 +50,8 @@ for step in range(4):
 def test_sums_are_lists(float64: None) -> None:
     theirs, ours = trained(SUMS)
     np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=EXACT)
+
+
+def test_a_test_that_lists_and_tuples_answer_otherwise_is_refused() -> None:
+    text = SUMS.replace("isinstance(hidden, list)", "isinstance(hidden, tuple)")
+    assert [one.code for one in rewritten.fresh(text).report.diagnostics] == ["MIG304"]
