@@ -13,6 +13,7 @@ from migrate.facts import Example
 from migrate.kinds import Kind, Model, Place, Scheduler, Tensor
 from migrate.lowering.example_shapes import ExampleShapes
 from migrate.lowering.method_examples import MethodExamples
+from migrate.lowering.object_history import changes_with_use
 from migrate.lowering.objects_at_hand import asks_object
 from migrate.lowering.state import Awaited
 from migrate.lowering.taken_examples import TakenExamples
@@ -151,6 +152,10 @@ class Initialisation(ExampleShapes, MethodExamples, TakenExamples):
             zeros = zeros or ([] if is_chosen(cls) else self.example_of_features(cls, self.made_by(place)))
         if taken and not zeros:
             raise _misses(place, taken)
+        empty = next((call for each in resolved for call in usage.calls(each) if changes_with_use(self, call)), None)
+        if empty is not None and not zeros:
+            told = f"would be asked of an object that holds nothing yet: .{nodes.code(empty.func).rpartition('.')[2]}()"
+            raise Unsupported("MIG402", f"an example for {place.name} {told}")
         if not resolved and not zeros:
             return self.init_by_methods(place, early)
         outer, self.before = self.before, []

@@ -8,7 +8,6 @@ from dataclasses import replace
 import libcst as cst
 
 from migrate import layouts, nodes, suites, usage
-from migrate.changing import changed_in_place
 from migrate.diagnostics import Unsupported
 from migrate.facts import CallSite, FunctionFacts, merge
 from migrate.kinds import (
@@ -35,6 +34,7 @@ from migrate.lowering.binding import Binding
 from migrate.lowering.builders import Builders
 from migrate.lowering.elements import kinds_in, without_names
 from migrate.lowering.host_draws import HostDraws
+from migrate.lowering.object_history import changed_of_object, used_of_object
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.signatures import parameter_order
 from migrate.lowering.starred_calls import spread, with_state
@@ -144,8 +144,8 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
         cls = facts.qualname.rpartition(".")[0]
         methods = {name: one for name, one in self.script.functions.items() if name.rpartition(".")[0] == cls}
         later = [one for name, one in methods.items() if not self.script.sets_up(name)]
-        changing = self.script.attributes_changed.union(*map(_changed, later))
-        for attribute in sorted(_used_of_object(cls, methods, facts.qualname)):
+        changing = self.script.attributes_changed.union(*map(changed_of_object, later))
+        for attribute in sorted(used_of_object(cls, methods, facts.qualname)):
             kind = self.script.attributes.get(cls, {}).get(f"self.{attribute}", UNKNOWN)
             if attribute in changing or isinstance(kind, Optimizer | Scheduler):
                 text = f"{spelled(facts.qualname)}, called by a loss, uses self.{attribute}, which changes in training"
@@ -382,23 +382,3 @@ def _left_out(facts: FunctionFacts, given: Mapping[str, cst.Arg]) -> set[Place]:
         for name in facts.defaults
         if name not in given or nodes.literal(given[name].value) is None
     }
-
-
-def _used_of_object(cls: str, methods: Mapping[str, FunctionFacts], start: str) -> set[str]:
-    """The attributes of self that a method uses, and those that it calls."""
-    reached, waiting, used = set[str](), [start], set[str]()
-    while waiting:
-        name = waiting.pop()
-        if name in methods and name not in reached:
-            reached.add(name)
-            paths = usage.paths(methods[name].node.body)
-            own = {path.split(".")[1] for path in paths if path.startswith("self.")}
-            used |= own | _changed(methods[name])
-            waiting += [f"{cls}.{attribute}" for attribute in own]
-    return used
-
-
-def _changed(method: FunctionFacts) -> set[str]:
-    """The attributes of self that a method binds, or changes in place."""
-    paths = [path.split(".") for path in changed_in_place(method.node.body)]
-    return usage.attributes_set(method.node.body) | {path[1] for path in paths if path[0] == "self" and len(path) > 1}

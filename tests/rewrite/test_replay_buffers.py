@@ -33,3 +33,11 @@ def test_what_a_method_of_an_inheriting_class_is_said_to_return(tmp_path: Path) 
     assert made.report.exit_code == 0, made.report.as_text()
     output = next(one.data.decode() for one in made.outputs if one.member.place == "train.py")
     assert "data.rewards," in output and "sample(16)" not in output.partition("rb = ")[0]
+
+
+def test_a_model_that_takes_nothing_but_such_batches_is_refused() -> None:
+    text = GOLDEN.read_text(encoding="utf-8").replace("q_network(torch.Tensor(obs).unsqueeze(0))", "torch.zeros(1, 2)")
+    convolved = "nn.Unflatten(1, (1, 4)), nn.Conv1d(1, 1, 1), nn.Flatten(), nn.Linear(obs_dim, 32)"
+    text = text.replace("nn.Linear(obs_dim, 32)", convolved)
+    found = convert(parse("x.py", text)).report.diagnostics
+    assert any("holds nothing yet" in one.message for one in found) and {one.code for one in found} == {"MIG402"}
