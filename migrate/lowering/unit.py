@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +23,9 @@ from migrate.snippet_files import with_needs
 from migrate.source import SourceFile
 
 SNIPPETS = frozenset(path.stem for path in (Path(__file__).parents[1] / "snippets").glob("[!_]*.py"))
+
+
+_FUNCTIONAL = re.compile(r"^[^#\n]*\bfunctional_call\b", re.MULTILINE)  # not in a comment
 
 
 @dataclass(frozen=True)
@@ -150,7 +154,7 @@ class Unit:
     @functools.cached_property
     def functional(self) -> bool:
         """Whether the project calls models with weights that it is given."""
-        return any("functional_call" in one.source.text for one in (self, *self.others.values()))
+        return any(_FUNCTIONAL.search(one.source.text) for one in (self, *self.others.values()))
 
     def own(self, wanted: str) -> str:
         """A name for what the output alone has: the wanted one, unless the script uses it."""

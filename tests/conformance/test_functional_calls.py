@@ -158,3 +158,21 @@ print(loss_fn(params, x, y))
 """
     (found,) = rewritten.conversion(HEAD.replace("BODY", "return x") + training).report.diagnostics
     assert found.code == "MIG401" and found.source == "print(loss_fn(params, x, y))"
+
+
+def test_a_comment_calls_no_model() -> None:
+    text = """import torch
+
+# functional_call was passed multiple values for tied weights
+model = torch.nn.Linear(3, 2)
+weights = {name: p for name, p in model.named_parameters()}
+weights = {name: p for name, p in weights.items() if p.requires_grad}
+groups = [{"params": [p for p in weights.values() if p.dim() > 1], "weight_decay": 0.1}]
+groups.append({"params": [p for p in weights.values() if p.dim() < 2], "weight_decay": 0.0})
+optimizer = torch.optim.AdamW(groups, lr=0.1)
+loss = model(torch.ones(2, 3)).sum()
+loss.backward()
+optimizer.step()
+"""
+    found = rewritten.fresh(text).report.diagnostics
+    assert not any("some of the weights" in one.message for one in found), found
