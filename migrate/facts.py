@@ -17,11 +17,13 @@ from migrate.states import BATCH_STATS, COUNT, CYCLE, GRADS, KEY, MODE, OPT_STAT
 @dataclass(frozen=True)
 class Draw:
     """What Python or numpy draws for a function that jit traces: the parameter that takes it, and the draw as its
-    callers write it, but for the parameters of the function."""
+    callers write it, but for the parameters of the function. `site`: where it is one for each turn of a loop, the call
+    and the loop."""
 
     name: str
     node: cst.BaseExpression
     kind: Kind
+    site: tuple[cst.CSTNode, cst.CSTNode] | None = None
 
 
 @dataclass(frozen=True)

@@ -58,6 +58,9 @@ class HostDraws(Scope):
 
     def from_outside(self, wanted: str, node: Expr, kind: Kind) -> Value:
         """What the caller is to draw: a parameter of this function, or an input of the training step."""
+        turns = self.turns_of_range(node) if kind == Tensor("float", 0) else None
+        if turns is not None:
+            return self.drawn_for_turns(wanted, node, *turns)
         if not self.surely_once():
             raise Unsupported(
                 "MIG302",
@@ -71,7 +74,8 @@ class HostDraws(Scope):
         known = {draw.name for draw in (region.draws if region is not None else self._found_draws())}
         name = usage.unused_name(wanted, known | self.unit.taken)
         if region is not None:
-            if set(usage.loads(node)) & region.inside:
+            before = [statement for block in self.blocks for statement in block.statements[: block.index]]
+            if set(usage.loads(node)) & region.inside & set(usage.stores(before)):
                 raise Unsupported("MIG302", f"{nodes.code(node)} depends on what the loss function computes")
             if region.replaying:
                 raise Unsupported("MIG401", "the gradient goes through random draws of an earlier step")
@@ -82,6 +86,42 @@ class HostDraws(Scope):
             assert self.facts is not None
             self.facts.found_draws.append(Draw(name, self.in_terms_of_parameters(self.facts, node), kind))
         return Value(nodes.name(name), kind)
+
+    def drawn_for_turns(self, wanted: str, node: Expr, turn: Expr, loop: cst.Call, index: Expr) -> Value:
+        """A draw in each turn of a loop: the caller draws for all of them."""
+        assert self.facts is not None
+        found, taken = self.facts.found_draws, set[str]()
+        for draw in found:
+            taken.add(draw.name)
+            if draw.site is not None and draw.site[1] is loop and draw.site[0] is not node:
+                raise Unsupported("MIG302", f"{nodes.code(node)} is not the only draw in a turn of its loop")
+        known = next((draw.name for draw in found if draw.site is not None and draw.site[0] is node), None)
+        if known is None:
+            known = usage.unused_name(wanted, taken | self.unit.taken)
+            every = nodes.expression("np.array([{draw} for {turn} in {loop}])", draw=node, turn=turn, loop=loop)
+            every = self.in_terms_of_parameters(self.facts, every)
+            found.append(Draw(known, every, Tensor("float", 1), (node, loop)))
+        return Value(nodes.expression(f"{known}[{{i}}]", i=index), Tensor("float", 0))
+
+    def turns_of_range(self, node: Expr) -> tuple[Expr, cst.Call, Expr] | None:
+        """Of the loop whose every turn comes by a draw once: its variable, "_" where the draw does not read that, its
+        `range(...)`, and the number of the turn; None where there is no such loop."""
+        if self.nested or self.conditional or len(self.blocks) != self.top + 1 or self.region is not None:
+            return None
+        outer, inner = self.blocks[-2:]
+        loop = outer.statements[outer.index]
+        around = [statement for block in self.blocks[:-1] for statement in block.statements[: block.index]]
+        if self.facts is None or any(map(suites.may_leave, [*around, *inner.statements])):
+            return None
+        match loop:
+            case cst.For(
+                target=cst.Name(value=turn), iter=cst.Call(func=cst.Name("range"), args=args) as counted, orelse=None
+            ) if 1 <= len(args) <= 2 and turn not in usage.stores(inner.statements):
+                start = args[0].value if len(args) == 2 else cst.Integer("0")
+                text = "{turn}" if nodes.is_literal(start, 0) else "{turn} - {start}"
+                unread = nodes.name(turn if turn in usage.loads(node) else "_")
+                return unread, counted, nodes.expression(text, turn=nodes.name(turn), start=start)
+        return None
 
     def _found_draws(self) -> Sequence[Draw]:
         return self.facts.found_draws if self.facts is not None else ()

@@ -11,6 +11,7 @@ from migrate.diagnostics import Unsupported
 from migrate.facts import ClassFacts, merge
 from migrate.kinds import (
     UNKNOWN,
+    VANISHING,
     Function,
     Host,
     Instance,
@@ -54,17 +55,17 @@ class Setup(DrawnOnce, AttributesByName, Attributes, MakerValues):
         body = self.drawn_once(facts, init, inner.suite(init.body.body))
         body = [kept for one in body for kept in (inner.super_setup(one) if is_super_init(one) else [one])]
         facts.sets_up = bool(body)
-        read = {
-            p.name.value: nodes.expression(f"self.{p.name.value}") for p in parameters if p.name.value not in rebound
-        }
+        held = [p for p in parameters if not isinstance(facts.field_kinds.get(p.name.value), VANISHING)]
+        read = {p.name.value: _BACKEND for p in parameters if p not in held}
+        read |= {p.name.value: nodes.expression(f"self.{p.name.value}") for p in held if p.name.value not in rebound}
         made = [nodes.substituted(statement, read) for statement in body]
-        made = [statement for statement in made if not _assigns_itself(statement)]
+        made = [statement for statement in made if not _assigns_itself(statement) and not _keeps_device(statement)]
         rebinds: list[Statement] = [
             nodes.statement(f"{name} = {f'copy.deepcopy(self.{name})' if name in changed else f'self.{name}'}")
             for name in facts.fields
             if name in rebound
         ]
-        fields: list[Statement] = [self.field(facts, parameter, inner) for parameter in parameters]
+        fields: list[Statement] = [self.field(facts, parameter, inner) for parameter in held]
         fields += own_fields(self.script, facts.name)
         made, properties = taken_out(facts, made, inner.is_formula)
         return [*_with_setup(init, fields, suites.after_docstring(made, rebinds)), *properties]
@@ -168,6 +169,9 @@ class Setup(DrawnOnce, AttributesByName, Attributes, MakerValues):
         return self.initial_statement(node) if grown is None else grown
 
 
+_BACKEND = nodes.expression("jax.default_backend()")  # what a device is asked for
+
+
 def own_fields(script: Script, cls: str) -> list[Statement]:
     """The fields that every module of a class has for what torch keeps as hidden state: its mode, its precision."""
     facts = script.classes.get(cls)
@@ -195,6 +199,12 @@ def _assigns_itself(statement: Statement) -> bool:
         return False
     assign = statement.body[0]
     return len(assign.targets) == 1 and nodes.code(assign.targets[0].target) == nodes.code(assign.value)
+
+
+def _keeps_device(statement: Statement) -> bool:
+    """Whether a statement of `setup` keeps what a device is asked for: what reads it asks for that anew."""
+    small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
+    return isinstance(small, cst.Assign) and small.value is _BACKEND
 
 
 def _field_kind(parameter: cst.Param, kind: Kind) -> Kind:

@@ -100,8 +100,14 @@ class UserModules(OptionsByName, Builders, LayerWeights):
                 self.note_type(arg.value, facts.field_types.get(name, ""))
             if not isinstance(value.kind, VANISHING):
                 args.append(arg.with_changes(value=self.field_value(value)))
+            elif name and not isinstance(
+                facts.field_kinds.get(name), VANISHING
+            ):  # the class has the field all the same
+                args.append(arg.with_changes(value=nodes.name("None")))
             if value.kind == Plain("dict") and not self.cls and "freeze" not in self.unit.taken:
                 args[-1] = args[-1].with_changes(value=nodes.call("freeze", args[-1].value))  # jit wants to hash models
+        if args and len(args) < len(node.args):
+            args[-1] = args[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
         made = node.with_changes(func=callee.node, args=args)
         if not self.cls and not self.building:
             return Value(made, Module((ClassNode(kind.cls),)) if self.holder else Model(kind.cls))
