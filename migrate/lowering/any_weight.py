@@ -26,6 +26,19 @@ def listed_for_one(node: Expr) -> cst.Call | None:
     return call if isinstance(call, cst.Call) and method == "parameters" else None
 
 
+def listed_for_type(node: Expr) -> cst.Call | None:
+    """The same of what is asked for its type or its device alone: `list(module.parameters())[0]`, too."""
+    match node:
+        case cst.Subscript(
+            value=cst.Call(
+                func=cst.Name("list"), args=[cst.Arg(value=cst.Call(func=cst.Attribute() as method) as call)]
+            ),
+            slice=[cst.SubscriptElement(slice=cst.Index(value=index))],
+        ) if method.attr.value == "parameters" and isinstance(nodes.literal(index), int):
+            return call
+    return listed_for_one(node)
+
+
 class AnyWeights(Arguments):
     """What is asked of such a weight."""
 

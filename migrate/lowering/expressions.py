@@ -41,7 +41,7 @@ from migrate.kinds import (
 )
 from migrate.layers.table import TABLE
 from migrate.lowering.accelerated import Accelerated
-from migrate.lowering.any_weight import AnyWeights, listed_for_one
+from migrate.lowering.any_weight import AnyWeights, listed_for_one, listed_for_type
 from migrate.lowering.borrowed_models import borrowed_value
 from migrate.lowering.cropping import Cropping
 from migrate.lowering.elements import (
@@ -202,7 +202,7 @@ class Expressions(AnyWeights, Submodules, Accelerated, Cropping, NamedParameters
         of_weight = self.weight_type(node) if attribute in ("dtype", "device") else None
         if of_weight is not None:
             return of_weight
-        first = listed_for_one(node.value)
+        first = listed_for_type(node.value) if attribute in ("dtype", "device") else listed_for_one(node.value)
         if first is not None and attribute == "device":
             return Value(nodes.expression("jax.default_backend()"), Device())
         of_model = first is not None and attribute == "dtype" and not self.of_itself(first)

@@ -12,7 +12,7 @@ import libcst as cst
 
 from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
-from migrate.facts import ClassFacts
+from migrate.facts import ClassFacts, FunctionFacts
 from migrate.kinds import UNKNOWN, Function, Model, SelfModule
 from migrate.lowering.filled_layers import FilledLayers
 from migrate.lowering.scope import HOST_CONTEXTS, NOWHERE
@@ -109,6 +109,9 @@ class HostInitializers(FilledLayers):
         again = self.loops > 0 and not any(root.name in usage.stores(block.statements) for block in self.blocks[1:])
         if again or (self.scope, root) in self.script.updated:
             raise Unsupported("MIG204", f"`{nodes.code(node)}` fills weights that were made before, and maybe trained")
+        made_here = kind.place in self.ready or any(entry[:2] == ("model", kind.place) for entry in self.pending)
+        if not made_here and self.facts is not None and not self.runs_once(self.facts):
+            raise Unsupported("MIG204", f"`{nodes.code(node)}`: whether {self.facts.node.name.value} runs is not known")
         tests = [test for test in self.conditions if "__name__" not in usage.loads(test)]
         if tests and not self.loaded_otherwise(tests[-1], node, name):
             raise Unsupported("MIG204", f"`{nodes.code(node)}` depends on `{nodes.code(tests[-1])}`")
@@ -123,6 +126,27 @@ class HostInitializers(FilledLayers):
             if inside & {facts.name for classes in held for facts in classes}:
                 other = f"{place.name}, which has layers of the same classes, keeps its own initial weights"
                 raise Unsupported("MIG204", f"`{nodes.code(node)}`, but {other}")
+
+    def runs_once(self, facts: FunctionFacts, seen: frozenset[str] = frozenset()) -> bool:
+        """Whether each run of the program surely comes by every call of a function, and no more than once."""
+        if self.script.is_constructor(facts.qualname) or self.script.still_open():
+            return True
+        files = [unit.source.module for unit in self.unit.others.values()] or [self.unit.source.module]
+        told = [
+            call
+            for file in files
+            for statement in every(file, (cst.If, cst.For, cst.While, cst.Try))
+            if not (isinstance(statement, cst.If) and "__name__" in usage.loads(statement.test))
+            for call in usage.calls(statement)
+        ]
+        sites = [site for site in facts.calls if site.node is not None]
+        callers = [self.script.functions.get(site.scope) for site in sites]
+        return (
+            bool(sites)
+            and facts.qualname not in seen
+            and not any(site.repeated or any(call is site.node for call in told) for site in sites)
+            and all(caller is None or self.runs_once(caller, seen | {facts.qualname}) for caller in callers)
+        )
 
     def loaded_otherwise(self, test: Expr, node: cst.Call, name: str) -> bool:
         """Whether a model that is not given initial values has its weights loaded, on the other side of a branch."""

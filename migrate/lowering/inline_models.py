@@ -58,7 +58,9 @@ class InlineModels(Setup, Binding):
         before = self.script.classes.get(inner.cls)  # what `apply(init_fn)` gave its layers in the round before
         given = before or ClassFacts(inner.cls)
         inner.making = "self"
-        self.script.classes[inner.cls] = ClassFacts(inner.cls, initializers=given.initializers, asked=given.asked)
+        self.script.classes[inner.cls] = ClassFacts(
+            inner.cls, initializers=given.initializers, asked=given.asked, found_asked=given.found_asked
+        )
         value = inner.expr(_without_modes(node))
         return value if isinstance(value.kind, Module) or not built else self.expr(node)
 

@@ -75,9 +75,18 @@ class NamedWeights(InitialWeights, Selections):
             where = f"{maker.classes[-1]}: {maker.path.removeprefix('self.')}"
             if any(_same(maker, one) for other, found in makers.items() if other != torch for one in found):
                 raise Unsupported("MIG204", f"{where} starts differently in several modules of its class")
-            self.note_found(self.script.classes[maker.classes[-1]], maker.path, self.translated(call, maker), call)
+            self.note_found(self.script.classes[maker.classes[-1]], maker.path, self.without_own(call, maker), call)
         if not makers.get(torch):
             raise Unsupported("MIG204", f"`{nodes.code(call)}`: where this weight is made is not known")
+
+    def without_own(self, call: cst.Call, maker: _Maker) -> Expr:
+        """The initialiser of a weight, where it reads nothing that the function at hand alone knows."""
+        made = self.translated(call, maker)
+        own = self.facts.own_names if self.facts is not None else set[str]()
+        hidden = sorted(set(usage.loads(made)) & own)
+        if hidden:
+            raise Unsupported("MIG204", f"`{nodes.code(call)}` depends on the variable {hidden[0]}")
+        return made
 
     def fills(self, body: Sequence[Statement], bound: Mapping[str, object], name: str) -> Iterator[cst.Call]:
         """The calls of such a loop that fill one weight."""

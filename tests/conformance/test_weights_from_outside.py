@@ -188,6 +188,36 @@ def test_what_would_be_another_thing_is_refused(form: str) -> None:
     assert codes & {"MIG204", "MIG302"}, codes
 
 
+APPLY = "def init_linear(m):\n    if isinstance(m, nn.Linear):\n        nn.init.zeros_(m.weight)\n\n\n"
+IN_FUNCTIONS = {  # whether it surely runs once, whatever is in it
+    "def fill(m):\n    nn.init.zeros_(m.fc.weight)\n\n\nfill(net)": True,
+    "def fill(m):\n    m.apply(init_linear)\n\n\nfill(net)": True,
+    "def fill(m):\n    m.apply(init_linear)\n\n\ndef main():\n    fill(net)\n\n\nmain()": True,
+    "def fill(m):\n    nn.init.zeros_(m.fc.weight)\n\n\nif rows.sum() > 0:\n    fill(net)": False,
+    "def fill(m):\n    m.apply(init_linear)\n\n\nif rows.sum() > 0:\n    fill(net)": False,
+    "def fill(m):\n    m.apply(init_linear)\n\n\nfor fold in range(2):\n    fill(net)": False,
+    "def fill(m):\n    m.apply(init_linear)\n\n\ndef main(on):\n    if on:\n        fill(net)\n\n\nmain(False)": False,
+    "def fill(m, std):\n    nn.init.normal_(m.fc.weight, std=std)\n\n\nfill(net, 0.1)": False,
+    "class Trainer:\n    def __init__(self, net):\n        self.net = net\n\n    def reset(self):\n"
+    "        self.net.apply(init_linear)\n\n\ntrainer = Trainer(net)": False,
+}
+
+
+@pytest.mark.parametrize("body", IN_FUNCTIONS)
+def test_what_a_function_fills_is_filled_where_that_surely_runs(body: str) -> None:
+    made = rewritten.conversion(script(APPLY + body if "init_linear" in body else body))
+    if not IN_FUNCTIONS[body]:
+        assert "MIG204" in {found.code for found in made.report.diagnostics}
+        return
+    assert made.report.exit_code == 0, made.report.as_text()
+    assert not np.asarray(rewritten.executed(made.text)["params"]["fc"]["kernel"]).any()
+
+
+def test_the_device_of_some_weight() -> None:
+    made = rewritten.clean(script("device = list(net.parameters())[0].device\nnet.to(device)"))
+    assert "device" not in made.text.replace("on_all_devices", "")
+
+
 ALONE = """import torch
 import torch.nn as nn
 from torch.nn import init

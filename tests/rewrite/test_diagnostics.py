@@ -59,7 +59,7 @@ def module(line: str, base: str = "nn.Module") -> str:
     return MODULE.replace("LINE", line).replace("BASE", base)
 
 
-INIT = "def start(m):\n    for p in m.parameters():\n        p.zero_()\n\n\n"
+INIT = "def start(m):\n    for part in m.children():\n        part.weight.zero_()\n\n\n"
 MAKE = "def make(model):\n    return [optim.SGD(model.parameters(), lr=0.1)]\n\n\n"
 
 # code: the source, and the line that it points to ("" for the file as a whole)
