@@ -74,8 +74,7 @@ class HostDraws(Scope):
         known = {draw.name for draw in (region.draws if region is not None else self._found_draws())}
         name = usage.unused_name(wanted, known | self.unit.taken)
         if region is not None:
-            before = [statement for block in self.blocks for statement in block.statements[: block.index]]
-            if set(usage.loads(node)) & region.inside & set(usage.stores(before)):
+            if set(usage.loads(node)) & region.inside:
                 raise Unsupported("MIG302", f"{nodes.code(node)} depends on what the loss function computes")
             if region.replaying:
                 raise Unsupported("MIG401", "the gradient goes through random draws of an earlier step")

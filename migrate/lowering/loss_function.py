@@ -73,7 +73,8 @@ class LossFunctions(Models):
         drawn = 0
         before: LossFunctions = self
         for part in region.parts:
-            inside = frozenset(usage.stores([s for p in region.parts for s in p.traced]))
+            earlier = region.parts[: region.parts.index(part)]
+            inside = frozenset(usage.stores([s for one in earlier for s in one.traced]))
             tracing = Tracing(key_count=key_count, first_key=drawn, inside=inside)
             inner = before.region_scope(tracing)
             body, loss = inner.loss_body(part)
@@ -100,7 +101,10 @@ class LossFunctions(Models):
             self.region.replaying = any(statement is replayed for replayed in part.replayed)
             self.before = []
             self.precision = self.unit.precisions.get(statement, outside)
+            binds = frozenset(usage.stores(statement))
+            self.region.inside |= binds if isinstance(statement, cst.BaseCompoundStatement) else frozenset()
             lowered = self.statement(statement)
+            self.region.inside |= binds
             made += suites.with_comments([*self.before, *lowered], statement)
         self.region.replaying = False
         self.before, self.precision = [], outside

@@ -95,6 +95,16 @@ def test_each_turn_has_the_draw_that_torch_s_has(form: str) -> None:
     assert len(set(theirs["losses"])) == 3
 
 
+def test_what_the_loss_binds_again_later_is_what_it_was_before() -> None:
+    source = SCRIPT.replace("LOOP\n", LOOPS["teacher forcing"])
+    source = source.replace(
+        "for trg in batches:\n", 'for batch in [{"trg": trg} for trg in batches]:\n    trg = batch["trg"]\n'
+    )
+    theirs, ours = rewritten.executed(source), rewritten.executed(rewritten.clean(source).text)
+    np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=1e-5)  # float32
+    assert ours["last"] == theirs["last"]
+
+
 REFUSED = {
     "two in a turn": "        for t in range(1, steps):\n" + STEP.replace("DRAW", "random.random() * random.random()"),
     "until a break": "        for t in range(1, steps):\n"
