@@ -203,6 +203,7 @@ class ClassFacts:
     node: cst.ClassDef | None = None
     inline: bool = False  # whether a layer of Flax's stands for the whole model
     extends: str = ""  # the torch layer that it inherits from
+    hands_on: cst.FunctionDef | None = None  # its constructor, which does no more than that layer's with its arguments
     output_name: str = ""  # of a model that is made in place: the class that it is in the output
     made_as: str = ""  # of such a model: the expression that makes it, where that is the same anywhere
     bases: list[str] = field(default_factory=list)  # user classes that it inherits from

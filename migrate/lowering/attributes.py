@@ -11,7 +11,7 @@ from migrate import layouts, nodes, suites, usage
 from migrate.constructed import ChoiceNode, ClassNode, LayerNode, ListNode, Node, Passage
 from migrate.diagnostics import Unsupported
 from migrate.facts import ClassFacts
-from migrate.kinds import Items, Kind, Module, Never, SelfModule, Tied, join
+from migrate.kinds import Items, Kind, Module, Never, SelfModule, Tensor, Tied, join
 from migrate.lowering.elements import element_kind, only_option
 from migrate.lowering.given_parts import own_given
 from migrate.lowering.layer_weights import LayerWeights
@@ -24,6 +24,8 @@ from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
 from migrate.targets import linen
 from migrate.walking import every
+
+_SLIP = "require_grad"  # torch's attribute has an s: this one means nothing to it
 
 
 class Attributes(NamedWeights, ParameterLists, ModuleLists, LayerWeights, SharedModules):
@@ -51,6 +53,8 @@ class Attributes(NamedWeights, ParameterLists, ModuleLists, LayerWeights, Shared
         if self.context == "setup" and path.split(".")[0] in self.script.classes[self.cls].rebinds:
             return None
         base = self.expr(target.value)
+        if isinstance(base.kind, Tensor) and target.attr.value == _SLIP and nodes.is_literal(value, False):
+            return []
         if not isinstance(base.kind, SelfModule):
             raise Unsupported("MIG204", f"{path} is changed after its module was made")
         facts = self.script.classes[self.cls]

@@ -76,7 +76,8 @@ class Classes(LayerSubclasses, WeightMethods, CustomGradients, OwnOptimizers, Re
             self.env.kinds[node.name.value] = Host("class")
             return [kept(node)]
         if bases and bases[0] in TABLE:
-            return [self.module_class(node, None, self.layer_subclass(node, TABLE[bases[0]]))]
+            layer = self.layer_subclass(node, TABLE[bases[0]])
+            return [self.module_class(self.without_constructor(node), None, layer)]
         if any(base and base.startswith("torch.nn.") for base in bases):
             raise Unsupported("MIG201", f"{node.name.value} inherits from {nodes.code(node.bases[0].value)}")
         kinds = [self.expr(arg.value).kind for arg in node.bases if arg.keyword is None]

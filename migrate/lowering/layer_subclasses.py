@@ -15,11 +15,12 @@ from migrate import nodes, suites
 from migrate.constructed import BoundWeight, ClassNode, LayerNode, Passage
 from migrate.diagnostics import Unsupported
 from migrate.facts import ClassFacts
-from migrate.kinds import Model, Module
+from migrate.kinds import Model, Module, Number
 from migrate.layers.layer import Layer, Layout
 from migrate.layers.table import TABLE
 from migrate.lowering.arguments import argument_names
 from migrate.lowering.copied_snippets import with_snippets
+from migrate.lowering.handed_constructors import as_of_layer, handed_on
 from migrate.lowering.setup import Setup
 from migrate.nodes import Expr
 from migrate.qualified import inside
@@ -32,15 +33,57 @@ class LayerSubclasses(Setup):
     def layer_subclass(self, node: cst.ClassDef, layer: Layer) -> Expr:
         """Notes a class that inherits from a layer; the base that it has in the output."""
         base = flax_class_of(layer)
-        methods = [s.name.value for s in suites.suite_of(node.body.body) if isinstance(s, cst.FunctionDef)]
-        if base is None or "__init__" in methods or len(node.bases) > 1:
+        methods = [s for s in suites.suite_of(node.body.body) if isinstance(s, cst.FunctionDef)]
+        init = next((method for method in methods if method.name.value == "__init__"), None)
+        alone = init is None or (len(methods) == 1 and handed_on(init) is not None)
+        if base is None or not alone or len(node.bases) > 1:
             raise Unsupported("MIG201", f"{node.name.value} inherits from {nodes.code(node.bases[0].value)}")
         name = inside(self.unit.scope, node.name.value)
-        self.script.classes.setdefault(name, ClassFacts(name, node)).extends = layer.torch
-        return with_snippets(self, base, layer.snippets)
+        facts = self.script.classes.setdefault(name, ClassFacts(name, node))
+        facts.extends, facts.hands_on = layer.torch, init
+        return with_snippets(self, base if init is None else self.base_made(layer, init), layer.snippets)
+
+    def base_made(self, layer: Layer, init: cst.FunctionDef) -> Expr:
+        """The Flax class of the layer that a constructor makes, whatever its arguments are."""
+        call = handed_on(init)
+        assert call is not None
+        known = dict(self.env.kinds)
+        self.env.kinds |= {parameter.name.value: Number() for parameter in init.params.params}
+        try:
+            made = self.construct_layer(layer.torch, call)
+        finally:
+            self.env.kinds = known
+        assert isinstance(made.node, cst.Call)
+        return made.node.func
+
+    def without_constructor(self, node: cst.ClassDef) -> cst.ClassDef:
+        """Such a class as its layer takes the arguments itself."""
+        facts = self.script.classes[inside(self.unit.scope, node.name.value)]
+        if facts.hands_on is None:
+            return node
+        known = facts.spelled_out.get((node, "bare"))
+        if known is None:
+            body = [part for part in suites.suite_of(node.body.body) if part is not facts.hands_on]
+            known = node.with_changes(body=suites.block(body))
+            facts.spelled_out[node, "bare"] = known
+            self.unit.stands_for(known, node)
+        return known
+
+    def constructhanded_on(self, node: cst.Call, callee: Value, facts: ClassFacts, init: cst.FunctionDef) -> Value:
+        """`TokenEmbedding(size)` of a class that adds a constructor alone: the layer, under the name of the class."""
+        if not self.cls and not self.building:
+            raise Unsupported("MIG201", f"{nodes.code(node)} is no part of a module")
+        layers = as_of_layer(node, init)
+        if layers is None:
+            raise Unsupported("MIG201", f"{nodes.code(node)}: arguments that cannot be followed")
+        made = self.construct_layer(facts.extends, layers)
+        assert isinstance(made.node, cst.Call)
+        return replace(made, node=made.node.with_changes(func=callee.node))
 
     def construct_extended(self, node: cst.Call, callee: Value, facts: ClassFacts) -> Value:
         """`LayerNorm(width)`: the arguments of the Flax layer, given to the user's class."""
+        if facts.hands_on is not None:
+            return self.constructhanded_on(node, callee, facts, facts.hands_on)
         made = self.construct_layer(facts.extends, node)
         assert isinstance(made.kind, Module) and isinstance(made.node, cst.Call)
         (option,) = made.kind.options

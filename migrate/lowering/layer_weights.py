@@ -16,12 +16,13 @@ from migrate import nodes
 from migrate.constructed import LayerNode
 from migrate.diagnostics import Unsupported
 from migrate.facts import ClassFacts
-from migrate.kinds import Module, Plain, Tensor
+from migrate.kinds import Module, ModuleClass, Plain, Tensor
 from migrate.layers.layer import Layer, Layout
 from migrate.layers.moves import Move, Permute
 from migrate.layers.table import TABLE
 from migrate.lowering import constructors
 from migrate.lowering.arguments import argument_names
+from migrate.lowering.handed_constructors import as_of_layer
 from migrate.lowering.scope import Scope
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Call, Value, signature
@@ -72,8 +73,13 @@ class LayerWeights(Scope):
 
     def settings_given(self, made: Expr | None) -> tuple[Layer | None, Mapping[str, Expr | None]]:
         """The layer that is made, and what its constructor is given."""
-        layer = TABLE.get(self.torch_name(made.func) or "") if isinstance(made, cst.Call) else None
-        if not isinstance(made, cst.Call) or layer is None:
+        if not isinstance(made, cst.Call):
+            return None, {}
+        layer, kind = TABLE.get(self.torch_name(made.func) or ""), self.kind_of(made.func)
+        own = self.script.classes.get(kind.cls) if isinstance(kind, ModuleClass) else None
+        if own is not None and own.hands_on is not None:
+            layer, made = TABLE[own.extends], as_of_layer(made, own.hands_on)
+        if made is None or layer is None:
             return None, {}
         parameters = signature(layer.signature)
         names = argument_names(made.args, [parameter.name for parameter in parameters])

@@ -35,8 +35,83 @@ def test_a_model_of_subclasses_gives_the_same() -> None:
     assert not np.any(grads["params"]["fixed"])
 
 
+HANDED_ON = """import math
+
+import torch
+import torch.nn as nn
+
+
+class TokenEmbedding(nn.Embedding):
+    \"\"\"Tokens, of which 0 is padding.\"\"\"
+
+    def __init__(self, vocab_size, embed_size=6):
+        super().__init__(vocab_size, embed_size, padding_idx=0)
+
+
+class Wide(nn.Linear):
+    def __init__(self, n, m, bias=True):
+        super(Wide, self).__init__(n, 2 * m, bias=bias)
+
+
+class Conv(nn.Conv1d):
+    def __init__(self, n, m):
+        super().__init__(n, m, 3, padding=1)
+
+
+class Positions(nn.Module):
+    def __init__(self, size, length=9):
+        super().__init__()
+        table = torch.zeros(length, size).float()
+        table.require_grad = False
+        table[:, 0::2] = torch.sin(torch.arange(length).float().unsqueeze(1) * math.pi)
+        self.register_buffer("table", table.unsqueeze(0))
+
+    def forward(self, x):
+        return self.table[:, : x.size(1)]
+
+
+class M(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.token = TokenEmbedding(n)
+        self.places = Positions(self.token.embedding_dim)
+        self.wide = Wide(6, 4, bias=False)
+        self.out = Wide(m=1, n=8)
+        self.row = nn.Sequential(Conv(2, 3), nn.ReLU(), Conv(3, 1))
+
+    def forward(self, x):
+        y = self.out(torch.relu(self.wide(self.token(x) + self.places(x))))
+        return self.row(y.transpose(1, 2)).mean((1, 2))
+"""
+
+
+def test_constructors_that_hand_their_arguments_on() -> None:
+    made = rewritten.clean(HANDED_ON)
+    assert 'class TokenEmbedding(PaddedEmbed):\n    """Tokens, of which 0 is padding."""\n' in made.text
+    torch.manual_seed(0)
+    theirs = rewritten.executed(HANDED_ON)["M"](11)
+    words = torch.randint(0, 11, (3, 5))
+    variables = port_state_dict(numpy_state(theirs), rewritten.model_weights(made))
+    ours = rewritten.executed(made.text)["M"](11)
+    assert leaves(ours.init(jax.random.key(0), words.numpy())).keys() == leaves(variables).keys()
+    np.testing.assert_allclose(ours.apply(variables, words.numpy()), theirs(words).detach().numpy(), rtol=1e-5)
+    theirs(words).square().sum().backward()
+    grads = jax.grad(lambda v: (ours.apply(v, words.numpy()) ** 2).sum())(variables)["params"]
+    np.testing.assert_allclose(grads["wide"]["kernel"].T, theirs.wide.weight.grad.numpy(), rtol=1e-3, atol=1e-6)
+    assert not np.any(grads["token"]["embedding"][0])  # of padding
+
+
 REFUSED = {
-    "a constructor of its own": "class L(nn.Linear):\n    def __init__(self, n):\n        super().__init__(n, n)\n",
+    "a constructor that does more": (
+        "class L(nn.Linear):\n    def __init__(self, n):\n        super().__init__(n, n)\n        self.n = n\n"
+    ),
+    "a constructor and a method": (
+        "class L(nn.Linear):\n    def __init__(self, n):\n        super().__init__(n, n)\n\n"
+        "    def forward(self, x):\n        return super().forward(x) + 1\n"
+    ),
+    "a constructor that reads a name of the file": (
+        "WIDTH = 3\n\n\nclass L(nn.Linear):\n    def __init__(self, n):\n        super().__init__(n, WIDTH)\n"
+    ),
     "a weight of the layer": "class L(nn.Linear):\n    def forward(self, x):\n        return x @ self.weight.T\n",
     "a layer that is a function": "class L(nn.ReLU):\n    def forward(self, x):\n        return super().forward(x)\n",
 }
@@ -49,6 +124,6 @@ def test_what_flax_has_not_is_refused(reason: str) -> None:
 
 
 def test_a_refused_class_costs_nothing_until_one_is_made() -> None:
-    made = rewritten.conversion(f"import torch\nfrom torch import nn\n\n\n{REFUSED['a constructor of its own']}")
+    made = rewritten.conversion(f"import torch\nfrom torch import nn\n\n\n{REFUSED['a constructor that does more']}")
     with pytest.raises(NotImplementedError, match="MIG201"):
         rewritten.executed(made.text)["L"](3)
