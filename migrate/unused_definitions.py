@@ -94,8 +94,8 @@ class _Uses(cst.CSTVisitor):
 
     names: set[str] = field(default_factory=set)  # of what lies at the top of files
     attributes: set[str] = field(default_factory=set)
-    waiting: list[tuple[_Definition, frozenset[str], bool]] = field(default_factory=list)
-    imported: frozenset[str] = frozenset()  # by the file at hand, from the project
+    waiting: list[tuple[_Definition, _Imported, bool]] = field(default_factory=list)
+    imported: _Imported = field(default_factory=lambda: _Imported())  # by the file at hand
     own: frozenset[str] = frozenset()  # names that the functions around bind themselves
     anything: bool = False
     any_method: bool = False
@@ -154,6 +154,7 @@ class _Uses(cst.CSTVisitor):
 
     def visit_Name(self, node: cst.Name) -> None:
         self.names |= {node.value} - self.own
+        self.anything |= node.value in self.imported.modules - self.own  # whatever it has may be asked elsewhere
 
     def visit_Arg(self, node: cst.Arg) -> bool:
         walk(node.value, self)
@@ -179,9 +180,13 @@ class _Uses(cst.CSTVisitor):
 
     def visit_Attribute(self, node: cst.Attribute) -> bool:
         self.attributes.add(node.attr.value)
-        if "*" in self.imported or nodes.dotted(nodes.root(node)) in self.imported:
+        root = nodes.dotted(nodes.root(node)) or ""
+        if "*" in self.imported.names or root in self.imported.names:
             self.names.add(node.attr.value)
-        self.read(node.value)
+        if nodes.dotted(node.value) is None or root not in self.imported.modules:
+            self.read(node.value)
+        else:
+            self.names |= set((nodes.dotted(node.value) or "").split("."))
         if node.attr.value == "__dict__":
             self._looked_up_in(node.value)
         return False
@@ -196,16 +201,16 @@ class _Uses(cst.CSTVisitor):
             else:
                 self._looked_up_in(args[0].value)
         elif called in _SCOPES and not args:
-            self.names |= self.imported
-            self.anything |= "*" in self.imported
+            self.names |= self.imported.names
+            self.anything |= "*" in self.imported.names
         elif called in _SCOPES:
-            self.names |= self.imported
+            self.names |= self.imported.names
             self._looked_up_in(args[0].value)
 
     def _looked_up_in(self, node: cst.BaseExpression) -> None:
         """Whatever an object has may be asked of it."""
         self.any_method = True
-        self.anything |= nodes.dotted(nodes.root(node)) in self.imported
+        self.anything |= nodes.dotted(nodes.root(node)) in self.imported.names
 
 
 def _taken_in(node: cst.FunctionDef) -> set[str]:
@@ -248,22 +253,31 @@ def _is_export(statement: cst.CSTNode) -> bool:
     return nodes.code(statement).lstrip().startswith("__all__")
 
 
-def _imported(one: Input) -> frozenset[str]:
-    """The names that a file imports from the project; "*" for whatever a module of it has."""
+@dataclass(frozen=True)
+class _Imported:
+    """The names that a file imports from the project: all of them, "*" for whatever a module has, and the modules."""
+
+    names: frozenset[str] = frozenset()
+    modules: frozenset[str] = frozenset()
+
+
+def _imported(one: Input) -> _Imported:
     links = {link for link in one.links if link}
-    found: set[str] = set()
+    names, modules = set[str](), set[str]()
     for node in every(one.source.module, (cst.Import, cst.ImportFrom)):
         module = nodes.dotted(node.module) if isinstance(node, cst.ImportFrom) and node.module else ""
         text = "." * len(node.relative) + (module or "") if isinstance(node, cst.ImportFrom) else ""
         if isinstance(node.names, cst.ImportStar):
-            found |= {"*"} if text in links else set()
+            names |= {"*"} if text in links else set()
             continue
         for alias in node.names:
             name = nodes.code(alias.name)
-            taken = text if text in links else f"{text}{'' if not text or text.endswith('.') else '.'}{name}"
-            if taken in links:
-                found.add(nodes.code(alias.asname.name) if alias.asname else name.split(".")[0])
-    return frozenset(found)
+            whole = f"{text}{'' if not text or text.endswith('.') else '.'}{name}"
+            if text in links or whole in links:
+                bound = nodes.code(alias.asname.name) if alias.asname else name.split(".")[0]
+                names.add(bound)
+                modules |= {bound} if whole in links else set()
+    return _Imported(frozenset(names), frozenset(modules))
 
 
 # -- what stands for them ---------------------------------------------------------------------------------------------

@@ -95,6 +95,8 @@ USES = {
     "through its module's dict": ("import utils, sys", "f = utils.__dict__[sys.argv[1]]"),
     "through the file's names": ("from utils import split\nimport sys", "f = globals()[sys.argv[1]]"),
     "through all of the file's names": ("from utils import *\nimport sys", "f = globals()[sys.argv[1]]"),
+    "as a part of what has another name": ("import utils", "m = utils\nf = m.split"),
+    "by whoever is given its module": ("import utils", "def call(m):\n    return m.split(x)\n\n\ncall(utils)"),
     "by what it finds": ("import importlib", "f = importlib.import_module('utils').split"),
 }
 
