@@ -43,7 +43,8 @@ class Setup(DrawnOnce, AttributesByName, Attributes, MakerValues):
         inner = self.method_scope(facts.name, "setup", "__init__")
         parameters = [*init.params.params[1:], *init.params.kwonly_params]
         changed = self.changed_settings(facts, init)
-        rebound = {*usage.stores(init.body), *changed}
+        lists = self.used_as_lists(facts, init)
+        rebound = {*usage.stores(init.body), *changed, *lists}
         facts.rebinds = rebound & set(facts.fields)
         for parameter in parameters:
             name = parameter.name.value
@@ -60,8 +61,9 @@ class Setup(DrawnOnce, AttributesByName, Attributes, MakerValues):
         read |= {p.name.value: nodes.expression(f"self.{p.name.value}") for p in held if p.name.value not in rebound}
         made = [nodes.substituted(statement, read) for statement in body]
         made = [statement for statement in made if not _assigns_itself(statement) and not _keeps_device(statement)]
+        copies = dict.fromkeys(changed, "copy.deepcopy(self.{})") | dict.fromkeys(lists, "list(self.{})")
         rebinds: list[Statement] = [
-            nodes.statement(f"{name} = {f'copy.deepcopy(self.{name})' if name in changed else f'self.{name}'}")
+            nodes.statement(f"{name} = {copies.get(name, 'self.{}').format(name)}")
             for name in facts.fields
             if name in rebound
         ]
@@ -86,8 +88,22 @@ class Setup(DrawnOnce, AttributesByName, Attributes, MakerValues):
             if name in facts.fields and settings and not (isinstance(value, cst.Call) and self.makes_module(value)):
                 found.add(name)
         for name in sorted(found):
-            text = f"the constructor of {spelled(facts.name)} changes {name}, of which the module has a copy of its own"
-            self.unit.report(Unsupported("MIG507", text), facts.method("__init__") or init)
+            self.note_copied(facts, init, name)
+        return found
+
+    def note_copied(self, facts: ClassFacts, init: cst.FunctionDef, name: str) -> None:
+        """Says that a module changes a copy of what it is given."""
+        text = f"the constructor of {spelled(facts.name)} changes {name}, of which the module has a copy of its own"
+        self.unit.report(Unsupported("MIG507", text), facts.method("__init__") or init)
+
+    def used_as_lists(self, facts: ClassFacts, init: cst.FunctionDef) -> set[str]:
+        """Arguments of a constructor that are lists, of which it asks what a tuple, which they are in Flax, has not."""
+        given = {name for name in facts.fields if isinstance(facts.field_kinds.get(name), Items)}
+        called = [call.func for call in usage.calls(init.body) if isinstance(call.func, cst.Attribute)]
+        asked = {nodes.dotted(func.value) for func in called if func.attr.value in _OF_LISTS}
+        found = given & {name for name in asked if name is not None}
+        for name in sorted(found & {name for name, _ in changed_objects(init.body)}):
+            self.note_copied(facts, init, name)
         return found
 
     def makes_module(self, node: cst.Call) -> bool:
@@ -169,6 +185,7 @@ class Setup(DrawnOnce, AttributesByName, Attributes, MakerValues):
         return self.initial_statement(node) if grown is None else grown
 
 
+_OF_LISTS = frozenset(["append", "insert", "extend", "reverse", "pop", "remove", "sort", "clear", "copy"])
 _BACKEND = nodes.expression("jax.default_backend()")  # what a device is asked for
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from tests.conformance import rewritten
 from tests.conformance.test_training_forms import EXACT, trained
@@ -55,3 +56,18 @@ def test_sums_are_lists(float64: None) -> None:
 def test_a_test_that_lists_and_tuples_answer_otherwise_is_refused() -> None:
     text = SUMS.replace("isinstance(hidden, list)", "isinstance(hidden, tuple)")
     assert [one.code for one in rewritten.fresh(text).report.diagnostics] == ["MIG304"]
+
+
+CHANGED = {  # what a constructor does with a list that it is given, and whether that changes it
+    "hidden.append(2)": True,
+    "hidden.insert(0, 4)\n        hidden.reverse()\n        hidden.insert(0, 4)": True,
+    "own = hidden.copy()\n        own.append(2)\n        width = own[0] - 1": False,
+}
+
+
+@pytest.mark.parametrize("lines", CHANGED)
+def test_a_list_that_a_constructor_changes_is_a_copy(lines: str, float64: None) -> None:
+    text = SUMS.replace("        if sizes is None:\n", f"        {lines}\n        if sizes is None:\n")
+    theirs, ours = trained(text)
+    np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=EXACT)
+    assert ("MIG507" in {one.code for one in rewritten.clean(text).report.diagnostics}) == CHANGED[lines]
