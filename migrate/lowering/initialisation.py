@@ -147,7 +147,8 @@ class Initialisation(ExampleShapes, MethodExamples, TakenExamples):
             zeros = self.example_of_tokens(cls) or self.example_of_features(cls, self.made_by(place))
         taken = self.taken_from(resolved)
         asked = any(asks_object(self, call) for argument in resolved for call in usage.calls(argument))
-        better = taken or asked or self.moves_on(resolved) or any(map(self.may_be_unset, resolved))
+        unfilled = self.reads_empty(resolved)
+        better = taken or asked or unfilled or self.moves_on(resolved) or any(map(self.may_be_unset, resolved))
         if better or any(self.draws_inside(argument) or self.draws_on_host(argument) for argument in resolved):
             zeros = zeros or ([] if is_chosen(cls) else self.example_of_features(cls, self.made_by(place)))
         if taken and not zeros:
@@ -156,6 +157,10 @@ class Initialisation(ExampleShapes, MethodExamples, TakenExamples):
         if empty is not None and not zeros:
             told = f"would be asked of an object that holds nothing yet: .{nodes.code(empty.func).rpartition('.')[2]}()"
             raise Unsupported("MIG402", f"an example for {place.name} {told}")
+        if unfilled and not zeros:
+            raise Unsupported(
+                "MIG402", f"an example for {place.name} would be taken from {unfilled}, which is empty yet"
+            )
         if not resolved and not zeros:
             return self.init_by_methods(place, early)
         outer, self.before = self.before, []

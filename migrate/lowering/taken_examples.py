@@ -11,6 +11,7 @@ from migrate.kinds import Function, Instance, Kind
 from migrate.lowering.scope import Scope
 from migrate.lowering.unit import Environment
 from migrate.nodes import Expr
+from migrate.walking import every
 
 _MOVING = ("reset", "step")  # methods of environments: what they give differs from call to call
 
@@ -50,6 +51,31 @@ class TakenExamples(Scope):
         """Whether an example would have an environment begin or take a turn."""
         methods = [call.func for one in example for call in usage.calls(one) if isinstance(call.func, cst.Attribute)]
         return any(type(self.kind_of(func.value)) is Kind and func.attr.value in _MOVING for func in methods)
+
+    def reads_empty(self, example: Sequence[Expr]) -> str:
+        """The list of the object that is being made which an example reads, and which its constructor leaves empty; ""
+        where there is none."""
+        if self.facts is None or not self.script.is_constructor(self.scope):
+            return ""
+        made = {
+            nodes.code(target.target)
+            for assign in every(self.facts.node.body, cst.Assign)
+            for target in assign.targets
+            if _is_empty(assign.value)
+        }
+        read = [path for one in example for path in usage.paths(one)]
+        return next((path for path in read if path in made), "")
+
+
+def _is_empty(value: Expr) -> bool:
+    """Whether a list, a dict or a queue is made without elements, or of None alone: `[None] * capacity`."""
+    if isinstance(value, cst.BinaryOperation) and isinstance(value.operator, cst.Multiply):
+        return _is_empty(value.left) or _is_empty(value.right)
+    if isinstance(value, cst.List | cst.Dict):
+        return all(isinstance(one, cst.Element) and nodes.is_literal(one.value, None) for one in value.elements)
+    name = (nodes.dotted(value.func) or "").rpartition(".")[2] if isinstance(value, cst.Call) else ""
+    given = [arg for arg in value.args if arg.keyword is None] if isinstance(value, cst.Call) else []
+    return name == "defaultdict" or (name in ("list", "dict", "deque") and not given)
 
 
 def _changes_itself(method: cst.FunctionDef) -> bool:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from migrate.pipeline import convert, convert_project
 from migrate.project import read_project
 from migrate.source import parse
+from tests.conformance import rewritten
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "replay_buffer" / "before.py"
 
@@ -41,3 +44,47 @@ def test_a_model_that_takes_nothing_but_such_batches_is_refused() -> None:
     text = text.replace("nn.Linear(obs_dim, 32)", convolved)
     found = convert(parse("x.py", text)).report.diagnostics
     assert any("holds nothing yet" in one.message for one in found) and {one.code for one in found} == {"MIG402"}
+
+
+AGENT = """import torch
+import torch.nn as nn
+
+
+class Agent:
+    def __init__(self):
+        self.net = FIRST
+        self.memory = MADE
+        self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
+
+    def update(self):
+        state = torch.tensor([state for state in self.memory], dtype=torch.float)
+        loss = self.net(state).square().mean()
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        return loss.item()
+
+
+agent = Agent()
+for step in range(4):
+    FILLED
+losses = [agent.update() for step in range(3)]
+"""
+MEMORIES = {
+    "[]": "agent.memory.append([1.0 * step, 2.0, 3.0])",
+    "list()": "agent.memory.append([1.0 * step, 2.0, 3.0])",
+    "[None] * 4": "agent.memory[step] = [1.0 * step, 2.0, 3.0]",
+}
+
+
+@pytest.mark.parametrize("made", MEMORIES)
+def test_no_example_is_taken_from_a_list_that_is_empty_yet(made: str) -> None:
+    text = AGENT.replace("FIRST", "nn.Linear(3, 2)").replace("MADE", made).replace("FILLED", MEMORIES[made])
+    converted = rewritten.clean(text)
+    assert "jnp.zeros((1, 3))" in converted.text
+    assert len(rewritten.executed(converted.text)["losses"]) == 3
+
+
+def test_where_no_layer_tells_what_it_takes_that_is_refused() -> None:
+    text = AGENT.replace("FIRST", "nn.LazyLinear(2)").replace("MADE", "[]").replace("FILLED", MEMORIES["[]"])
+    assert "MIG402" in {found.code for found in rewritten.conversion(text).report.diagnostics}
