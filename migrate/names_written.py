@@ -40,6 +40,11 @@ def numbered(name: Expr) -> str | None:
     return found if "{}" in found and "." not in found else None
 
 
+def any_of(name: Expr) -> str | None:
+    """A name as `text` or as `numbered` has it; None for any other."""
+    return text(name) or numbered(name)
+
+
 def text(name: Expr) -> str | None:
     """The name that an expression of constants gives; None of any other."""
     found = _value(name)

@@ -121,7 +121,8 @@ def convert_part(part: Project, name: str, data_parallel: bool = False) -> tuple
     left: list[Stub] = []
     while True:
         outputs, script = _lowered_files(part, inputs, data_parallel)
-        made = stubs(unused_definitions(inputs, scripts), _errors(outputs), inputs)
+        errors = _errors(outputs)
+        made = stubs(unused_definitions(inputs, scripts), errors, inputs) if any(errors.values()) else []
         if not made:
             break
         left += made

@@ -186,6 +186,12 @@ def is_docstring(statement: cst.CSTNode) -> bool:
     )
 
 
+def below_docstring(function: cst.FunctionDef) -> list[Statement]:
+    """The statements of a function, without its docstring."""
+    body = suite_of(function.body.body)
+    return body[1:] if body and is_docstring(body[0]) else body
+
+
 def is_import(statement: cst.CSTNode) -> bool:
     """Whether a statement imports."""
     return isinstance(statement, cst.SimpleStatementLine) and isinstance(statement.body[0], cst.Import | cst.ImportFrom)

@@ -14,7 +14,7 @@ import libcst as cst
 from migrate import names_written, nodes, usage
 from migrate.lowering.blocks import Block
 from migrate.lowering.fans import Fans
-from migrate.lowering.filling_by_name import filled_by_name
+from migrate.lowering.filling_by_name import filled_by_name, makes_dict
 from migrate.lowering.loops_written_out import LoopsWrittenOut, written_entries
 from migrate.nodes import Expr, Statement
 from migrate.walking import every
@@ -67,9 +67,9 @@ class FilledContainers(Fans, LoopsWrittenOut):
             return None
         kind = self.torch_name(call.func) or ""
         entries: Entries | None = None
-        if isinstance(targets[0], cst.Name) and not call.args and _is_ordered(call):
+        if isinstance(targets[0], cst.Name) and not call.args and makes_dict(call):
             return _Container(statement, path, call, _ORDERED, [])
-        if kind == _ROW and len(call.args) == 1 and _is_ordered(call.args[0].value):
+        if kind == _ROW and len(call.args) == 1 and makes_dict(call.args[0].value):
             entries = _of_pairs(call.args[0].value)
         elif kind == _ROW and not any(arg.star or arg.keyword for arg in call.args):
             entries = [(str(number), arg.value) for number, arg in enumerate(call.args)]
@@ -118,7 +118,7 @@ class FilledContainers(Fans, LoopsWrittenOut):
             return 0
         for call in usage.calls(later[readers[0]]):
             given = [nodes.dotted(arg.value) for arg in call.args]
-            takes = self.torch_name(call.func) in (_ROW, *_DICTS) if container.kind == _ORDERED else _is_ordered(call)
+            takes = self.torch_name(call.func) in (_ROW, *_DICTS) if container.kind == _ORDERED else makes_dict(call)
             if given == [container.path] and takes:
                 return position + readers[0]
         return 0
@@ -269,11 +269,6 @@ def _arguments(kind: str, entries: Entries) -> list[cst.Arg]:
     pairs = [nodes.tuple_of([cst.SimpleString(repr(key)), value]) for key, value in parts.items()]
     named = cst.List([cst.Element(pair) for pair in pairs])
     return [cst.Arg(named if kind in (_ORDERED, _PAIRS) else nodes.call("OrderedDict", named))]
-
-
-def _is_ordered(call: Expr) -> bool:
-    """Whether an expression is a call that makes a dict."""
-    return isinstance(call, cst.Call) and (nodes.dotted(call.func) or "").rpartition(".")[2] in ("OrderedDict", "dict")
 
 
 class _Listing(cst.CSTTransformer):

@@ -36,8 +36,7 @@ class FilledLayers(Initializers):
 
     def only_fills_layer(self, node: cst.FunctionDef) -> bool:
         """Whether a function fills the weights of its first argument, and returns that."""
-        body = suites.suite_of(node.body.body)
-        body = body[1:] if body and suites.is_docstring(body[0]) else body
+        body = suites.below_docstring(node)
         names = _parameters(node)
         last = body[-1].body[0] if body and isinstance(body[-1], cst.SimpleStatementLine) else None
         returned = nodes.dotted(last.value) if isinstance(last, cst.Return) and last.value is not None else None

@@ -24,7 +24,7 @@ class _FillingByName(cst.CSTTransformer):
         self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
     ) -> cst.SimpleStatementLine:
         entry = _entry(updated_node, self.path)
-        if entry is None or not (names_written.text(entry[0]) or names_written.numbered(entry[0])):
+        if entry is None or names_written.any_of(entry[0]) is None:
             return updated_node
         made = nodes.statement("{row}[{key}] = {layer}", row=nodes.name(self.name), key=entry[0], layer=entry[1])
         return updated_node.with_changes(body=made.body)
@@ -35,7 +35,7 @@ class _FillingByName(cst.CSTTransformer):
         kind = (nodes.dotted(updated_node.func) or "").rpartition(".")[2]
         if given is None or kind != "Sequential":
             return updated_node
-        if nodes.dotted(given) == self.path or (isinstance(given, cst.Call) and _is_dict_of(given, self.path)):
+        if nodes.dotted(given) == self.path or _is_dict_of(given, self.path):
             return updated_node.with_changes(args=[cst.Arg(nodes.name(self.name))])
         return updated_node
 
@@ -72,6 +72,11 @@ def _entry(line: cst.SimpleStatementLine, path: str) -> tuple[Expr, Expr] | None
     return (given[0], given[1]) if len(given) == 2 else None
 
 
-def _is_dict_of(call: cst.Call, path: str) -> bool:
-    name = (nodes.dotted(call.func) or "").rpartition(".")[2]
-    return name in ("OrderedDict", "dict") and [nodes.dotted(arg.value) for arg in call.args] == [path]
+def makes_dict(call: Expr) -> bool:
+    """Whether an expression is a call that makes a dict."""
+    return isinstance(call, cst.Call) and (nodes.dotted(call.func) or "").rpartition(".")[2] in ("OrderedDict", "dict")
+
+
+def _is_dict_of(call: Expr, path: str) -> bool:
+    """Whether a call makes a dict of what lies at a path."""
+    return isinstance(call, cst.Call) and makes_dict(call) and [nodes.dotted(arg.value) for arg in call.args] == [path]

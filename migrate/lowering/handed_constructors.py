@@ -11,8 +11,7 @@ from migrate.lowering.inheritance import is_super_init
 
 def handed_on(init: cst.FunctionDef) -> cst.Call | None:
     """The call of a constructor that does no more than `super().__init__(...)` with its own arguments, written out."""
-    body = suites.suite_of(init.body.body)
-    body = body[1:] if body and suites.is_docstring(body[0]) else body
+    body = suites.below_docstring(init)
     small = body[0].body[0] if len(body) == 1 and isinstance(body[0], cst.SimpleStatementLine) else None
     call = small.value if isinstance(small, cst.Expr) else None
     if not isinstance(call, cst.Call) or not is_super_init(body[0]) or any(arg.star for arg in call.args):

@@ -71,8 +71,7 @@ class HostDraws(Scope):
                 "MIG302", f"{nodes.code(node)} in a module inside another one, which nobody can pass it to"
             )
         region = self.region
-        known = {draw.name for draw in (region.draws if region is not None else self._found_draws())}
-        name = usage.unused_name(wanted, known | self.unit.taken)
+        name = self.name_of_draw(wanted, region.draws if region is not None else self._found_draws())
         if region is not None:
             if set(usage.loads(node)) & region.inside:
                 raise Unsupported("MIG302", f"{nodes.code(node)} depends on what the loss function computes")
@@ -89,14 +88,13 @@ class HostDraws(Scope):
     def drawn_for_turns(self, wanted: str, node: Expr, turn: Expr, loop: cst.Call, index: Expr) -> Value:
         """A draw in each turn of a loop: the caller draws for all of them."""
         assert self.facts is not None
-        found, taken = self.facts.found_draws, set[str]()
-        for draw in found:
-            taken.add(draw.name)
-            if draw.site is not None and draw.site[1] is loop and draw.site[0] is not node:
-                raise Unsupported("MIG302", f"{nodes.code(node)} is not the only draw in a turn of its loop")
-        known = next((draw.name for draw in found if draw.site is not None and draw.site[0] is node), None)
+        found = self.facts.found_draws
+        in_turns = [(draw.name, draw.site[0]) for draw in found if draw.site is not None and draw.site[1] is loop]
+        if any(other is not node for _, other in in_turns):
+            raise Unsupported("MIG302", f"{nodes.code(node)} is not the only draw in a turn of its loop")
+        known = next((name for name, _ in in_turns), None)
         if known is None:
-            known = usage.unused_name(wanted, taken | self.unit.taken)
+            known = self.name_of_draw(wanted, found)
             every = nodes.expression("np.array([{draw} for {turn} in {loop}])", draw=node, turn=turn, loop=loop)
             every = self.in_terms_of_parameters(self.facts, every)
             found.append(Draw(known, every, Tensor("float", 1), (node, loop)))
@@ -121,6 +119,10 @@ class HostDraws(Scope):
                 unread = nodes.name(turn if turn in usage.loads(node) else "_")
                 return unread, counted, nodes.expression(text, turn=nodes.name(turn), start=start)
         return None
+
+    def name_of_draw(self, wanted: str, draws: Sequence[Draw]) -> str:
+        """A name for what is drawn that no other draw has, nor the script."""
+        return usage.unused_name(wanted, {draw.name for draw in draws} | self.unit.taken)
 
     def _found_draws(self) -> Sequence[Draw]:
         return self.facts.found_draws if self.facts is not None else ()

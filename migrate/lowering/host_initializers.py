@@ -7,6 +7,7 @@ them is left as it is, or the script may not come by the statement, that is refu
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 
 import libcst as cst
 
@@ -15,12 +16,11 @@ from migrate.diagnostics import Unsupported
 from migrate.facts import ClassFacts, FunctionFacts
 from migrate.kinds import UNKNOWN, Function, Model, SelfModule
 from migrate.lowering.filled_layers import FilledLayers
-from migrate.lowering.scope import HOST_CONTEXTS, NOWHERE
+from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.nodes import Expr, Statement
 from migrate.qualified import options
 from migrate.script import followed
 from migrate.walking import every
-from migrate.weights import weights_of
 
 
 class HostInitializers(FilledLayers):
@@ -51,17 +51,16 @@ class HostInitializers(FilledLayers):
     def filled_weight(self, node: cst.Call, target: Expr) -> bool:
         """`nn.init.normal_(model.head.weight)`, `model.head.bias.data.zero_()`: the layer has that initialiser. Whether
         a call is one of those."""
-        if isinstance(target, cst.Attribute) and target.attr.value == "data":
-            target = target.value
-        chosen = self.one_weight(target) if self.context in HOST_CONTEXTS else None
-        place, leaf = chosen.leaves[0] if chosen is not None else (NOWHERE, ())
-        cls = self.script.places.get(self.root(place), "") if chosen is not None else ""
+        found = self.leaf_of(target) if self.context in HOST_CONTEXTS else None
+        if found is None:
+            return False
+        place, leaf = found
+        cls = self.script.places.get(self.root(place), "")
         owner = self.script.classes.get(cls)
-        leaves = [one for one in weights_of(self.script, cls) if one.flax in leaf] if owner is not None else []
-        if owner is None or len(leaves) != 1:
+        if owner is None:
             return False
         self.initialized(Model(cls, place), owner, node, place.name)
-        self.of_class(cls).one_filled(leaves[0].torch, node)
+        self.of_class(cls).one_filled(leaf.torch, node)
         return True
 
     def initialising_modules(self, node: cst.For) -> list[Statement] | None:
@@ -131,20 +130,13 @@ class HostInitializers(FilledLayers):
         """Whether each run of the program surely comes by every call of a function, and no more than once."""
         if self.script.is_constructor(facts.qualname) or self.script.still_open():
             return True
-        files = [unit.source.module for unit in self.unit.others.values()] or [self.unit.source.module]
-        told = [
-            call
-            for file in files
-            for statement in every(file, (cst.If, cst.For, cst.While, cst.Try))
-            if not (isinstance(statement, cst.If) and "__name__" in usage.loads(statement.test))
-            for call in usage.calls(statement)
-        ]
+        told = {call for unit in self.unit.others.values() for call in _under_conditions(unit.source.module)}
         sites = [site for site in facts.calls if site.node is not None]
         callers = [self.script.functions.get(site.scope) for site in sites]
         return (
             bool(sites)
             and facts.qualname not in seen
-            and not any(site.repeated or any(call is site.node for call in told) for site in sites)
+            and not any(site.repeated or site.node in told for site in sites)
             and all(caller is None or self.runs_once(caller, seen | {facts.qualname}) for caller in callers)
         )
 
@@ -162,10 +154,17 @@ class HostInitializers(FilledLayers):
         return _loads(self.unit.source.module, name)
 
 
+def _under_conditions(file: cst.Module) -> Iterator[cst.Call]:
+    """The calls of a file that may not be come by, or again and again: those of its branches and loops, but for what
+    asks whether the file is the script."""
+    for statement in every(file, (cst.If, cst.For, cst.While, cst.Try)):
+        if not (isinstance(statement, cst.If) and "__name__" in usage.loads(statement.test)):
+            yield from usage.calls(statement)
+
+
 def _over_parameters(function: cst.FunctionDef) -> cst.For | None:
     """The loop over the parameters of its argument that a function is; None for other functions."""
-    body = suites.suite_of(function.body.body)
-    body = body[1:] if body and suites.is_docstring(body[0]) else body
+    body = suites.below_docstring(function)
     loop = body[0] if len(body) == 1 else None
     over = loop.iter if isinstance(loop, cst.For) else None
     named = [f"{p.name.value}.{method}" for p in function.params.params[:1] for method in _LISTING]

@@ -25,6 +25,7 @@ from migrate.lowering.initializing_functions import (
     initializer_of,
     of_matrix,
     outputs_first,
+    without_data,
 )
 from migrate.lowering.module_weights import is_still
 from migrate.lowering.scope import HOST_CONTEXTS
@@ -48,14 +49,14 @@ class InitialWeights(HandedDown):
         if not isinstance(target, cst.Attribute):
             return None
         if method == "copy_":
-            return self.copied(node, _without_data(target))
+            return self.copied(node, without_data(target))
         return self.ask(FILLING.get(method, method), node, target)
 
     def ask(self, name: str, call: cst.Call, target: Expr) -> list[Statement]:
         """Notes the initialiser of a weight under its path."""
         named = self.meaning(target.value) if isinstance(target, cst.Name) and self.is_defined(target) else target
         matrix = self.seen_as_matrix(named)
-        way, path = self.weight_path(_without_data(matrix or named))
+        way, path = self.weight_path(without_data(matrix or named))
         told = call.with_changes(args=[arg if arg.value is target else self.with_lengths(arg) for arg in call.args])
         made = self.in_terms_of_fields(initializer_of(self, name, told, target), call, path)
         if matrix is not None:
@@ -353,7 +354,7 @@ class _Lengths(cst.CSTTransformer):
 
     def length(self, weight: Expr, axis: object) -> Expr | None:
         """The length of an axis of a weight; None where it is not known."""
-        lengths = self.written.get(nodes.dotted(_without_data(weight)) or "", ())
+        lengths = self.written.get(nodes.dotted(without_data(weight)) or "", ())
         if not isinstance(axis, int) or not -len(lengths) <= axis < len(lengths) or lengths[axis] == "?":
             return None
         length = cst.parse_expression(lengths[axis])
@@ -373,10 +374,6 @@ def _bound_before(init: cst.FunctionDef, path: str) -> set[str]:
 def own_paths(node: Expr) -> list[str]:
     """The attributes of `self` that an expression reads, as "self.fc"."""
     return [path for path in usage.paths(node) if path.startswith("self.")]
-
-
-def _without_data(node: Expr) -> Expr:
-    return node.value if isinstance(node, cst.Attribute) and node.attr.value == "data" else node
 
 
 def _exists(test: Expr) -> bool:

@@ -145,22 +145,13 @@ class Initialisation(ExampleShapes, MethodExamples, TakenExamples):
             zeros = [] if is_chosen(cls) else self.example_of_zeros(cls, self.made_by(place), pooled=early)
         if not resolved and not zeros and place in self.script.unfed and not is_chosen(cls):
             zeros = self.example_of_tokens(cls) or self.example_of_features(cls, self.made_by(place))
-        taken = self.taken_from(resolved)
+        refused = self.not_to_be_taken(place, resolved)
         asked = any(asks_object(self, call) for argument in resolved for call in usage.calls(argument))
-        unfilled = self.reads_empty(resolved)
-        better = taken or asked or unfilled or self.moves_on(resolved) or any(map(self.may_be_unset, resolved))
+        better = refused or asked or self.moves_on(resolved) or any(map(self.may_be_unset, resolved))
         if better or any(self.draws_inside(argument) or self.draws_on_host(argument) for argument in resolved):
             zeros = zeros or ([] if is_chosen(cls) else self.example_of_features(cls, self.made_by(place)))
-        if taken and not zeros:
-            raise _misses(place, taken)
-        empty = next((call for each in resolved for call in usage.calls(each) if changes_with_use(self, call)), None)
-        if empty is not None and not zeros:
-            told = f"would be asked of an object that holds nothing yet: .{nodes.code(empty.func).rpartition('.')[2]}()"
-            raise Unsupported("MIG402", f"an example for {place.name} {told}")
-        if unfilled and not zeros:
-            raise Unsupported(
-                "MIG402", f"an example for {place.name} would be taken from {unfilled}, which is empty yet"
-            )
+        if refused is not None and not zeros:
+            raise refused
         if not resolved and not zeros:
             return self.init_by_methods(place, early)
         outer, self.before = self.before, []
@@ -180,6 +171,21 @@ class Initialisation(ExampleShapes, MethodExamples, TakenExamples):
         found = None if zeros else example
         given = nodes.arguments(arguments) if found is None else found.as_arguments(arguments)
         return self.made_weights(place, made, key, given)
+
+    def not_to_be_taken(self, place: Place, example: Sequence[Expr]) -> Unsupported | None:
+        """Why an example cannot be evaluated where a model is made; None where it can."""
+        taken = self.taken_from(example)
+        if taken:
+            return _misses(place, taken)
+        empty = next((call for each in example for call in usage.calls(each) if changes_with_use(self, call)), None)
+        if empty is not None:
+            told = f"would be asked of an object that holds nothing yet: .{nodes.code(empty.func).rpartition('.')[2]}()"
+            return Unsupported("MIG402", f"an example for {place.name} {told}")
+        unfilled = self.reads_empty(example)
+        if unfilled:
+            told = f"would be taken from {unfilled}, which is empty yet"
+            return Unsupported("MIG402", f"an example for {place.name} {told}")
+        return None
 
     def simplest_example(self, place: Place) -> Example | None:
         """What a model is first called with; of one that takes what other calls give, as a target network does, what a

@@ -163,8 +163,7 @@ class Initializers(Arguments):
         """`def init(net): for m in net.modules(): ...`, which does no more than fill weights: as what it does to one
         module. None for other functions."""
         parameters = node.params.params
-        body = suites.suite_of(node.body.body)
-        loop = body[1:] if body and suites.is_docstring(body[0]) else body
+        loop = suites.below_docstring(node)
         if len(parameters) != 1 or len(loop) != 1 or not isinstance(loop[0], cst.For):
             return None
         every, target = loop[0].iter, loop[0].target

@@ -310,6 +310,11 @@ def initializer_of(scope: Arguments, name: str, call: cst.Call, target: Expr) ->
     return bound.make(template)
 
 
+def without_data(node: Expr) -> Expr:
+    """`weight` of `weight.data`; other expressions as they are."""
+    return node.value if isinstance(node, cst.Attribute) and node.attr.value == "data" else node
+
+
 def completed(asked: Expr, otherwise: Expr | str) -> Expr:
     """An initialiser that is asked for only where a field says so, with what it is otherwise."""
     if not isinstance(asked, cst.IfExp):

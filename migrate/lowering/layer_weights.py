@@ -139,10 +139,22 @@ def in_torch_order(node: Expr, moves: Sequence[Move]) -> Expr | None:
     for move in reversed(moves):
         if not isinstance(move, Permute):
             return None
-        axes = [move.axes.index(axis) for axis in range(len(move.axes))]
-        text = "{x}.T" if axes == [1, 0] else f"{{x}}.transpose({', '.join(map(str, axes))})"
-        node = nodes.expression(text, x=node)
+        node = _permuted(node, [move.axes.index(axis) for axis in range(len(move.axes))])
     return node
+
+
+def in_order_of_flax(node: Expr, moves: Sequence[Move]) -> Expr:
+    """An array with torch's axes as Flax has them, where no more than their order is another."""
+    for move in moves:
+        assert isinstance(move, Permute)
+        node = _permuted(node, move.axes)
+    return node
+
+
+def _permuted(node: Expr, axes: Sequence[int]) -> Expr:
+    if tuple(axes) == (1, 0):
+        return nodes.transposed(node)
+    return nodes.expression(f"{{x}}.transpose({', '.join(map(str, axes))})", x=node)
 
 
 def _weights_of(torch: str) -> set[str]:

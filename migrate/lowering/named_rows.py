@@ -26,7 +26,7 @@ class NamedRows(Scope):
         index = target.slice[0].slice
         if not isinstance(kind, NamedRow) or not isinstance(index, cst.Index):
             return None
-        made, name = self.expr(value), names_written.text(index.value) or names_written.numbered(index.value)
+        made, name = self.expr(value), names_written.any_of(index.value)
         if not isinstance(made.kind, Module) or name is None:
             raise Unsupported("MIG201", f"{nodes.code(value)} is not known to be a module")
         moved = self.moving_itself(made)

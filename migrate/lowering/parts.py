@@ -10,6 +10,7 @@ from migrate.diagnostics import Unsupported
 from migrate.facts import ClassFacts, FunctionFacts
 from migrate.kinds import Function, Kind, Module, Place
 from migrate.lowering.region import MicroBatches, Region
+from migrate.manifest import Leaf
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
 from migrate.weight_kinds import Selection
@@ -38,8 +39,8 @@ class Parts:
         """Lowers an expression that may be any weight of a model."""
         raise NotImplementedError
 
-    def one_weight(self, node: Expr) -> Selection | None:
-        """One weight of a model: `model.head.weight`."""
+    def leaf_of(self, node: Expr) -> tuple[Place, Leaf] | None:
+        """The model, and the one parameter of it that `model.head.weight` is, or its `.data`; None of anything else."""
         raise NotImplementedError
 
     def one_filled(self, torch: str, call: cst.Call) -> None:

@@ -15,6 +15,7 @@ from migrate import nodes
 from migrate.diagnostics import Unsupported
 from migrate.kinds import Kind, Model, Place
 from migrate.layers.moves import Permute
+from migrate.lowering.initializing_functions import without_data
 from migrate.lowering.labels import listing_of
 from migrate.lowering.state import StateAccess
 from migrate.manifest import Leaf
@@ -122,6 +123,15 @@ class Selections(StateAccess):
         depth = min((leaf.count("/") for leaf in chosen), default=0)
         chosen = {leaf for leaf in chosen if leaf.count("/") == depth}
         return Selection(((place, _sorted(chosen)),), node.attr.value) if len(chosen) == 1 else None
+
+    def leaf_of(self, node: Expr) -> tuple[Place, Leaf] | None:
+        """The model, and the one parameter of it that `model.head.weight` is, or its `.data`; None of anything else."""
+        chosen = self.one_weight(without_data(node))
+        if chosen is None:
+            return None
+        ((place, paths),) = chosen.leaves
+        leaves = [leaf for leaf in leaves_of(self.script, self.root(place)) if leaf.flax in paths]
+        return (place, leaves[0]) if len(leaves) == 1 else None
 
     def filtered_parameters(self, node: cst.ListComp | cst.GeneratorExp | cst.DictComp) -> Selection | None:
         """`[p for n, p in model.named_parameters() if p.dim() >= 2]`, `{n: p for n, p in model.named_parameters()}`."""

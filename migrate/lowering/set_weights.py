@@ -9,9 +9,9 @@ import libcst as cst
 from migrate import layouts, nodes, suites
 from migrate.diagnostics import Unsupported
 from migrate.kinds import Kind, Place, Tensor
-from migrate.layers.moves import Move, Permute
+from migrate.layers.moves import Permute
+from migrate.lowering.layer_weights import in_order_of_flax
 from migrate.lowering.scope import HOST_CONTEXTS
-from migrate.lowering.selections import leaves_of
 from migrate.lowering.weight_values import WeightValues
 from migrate.manifest import WILDCARD, Leaf
 from migrate.nodes import Expr, Statement
@@ -82,17 +82,10 @@ class SetWeights(WeightValues):
 
     def set_leaf(self, target: Expr) -> tuple[Place, Leaf] | None:
         """The weight of a model that an expression on the host stands for, where it is one array in torch and Flax."""
-        if isinstance(target, cst.Attribute) and target.attr.value == "data":
-            target = target.value
-        chosen = self.one_weight(target)
-        if chosen is None:
+        found = self.leaf_of(target)
+        if found is None or WILDCARD.search(found[1].flax):
             return None
-        (place, paths) = chosen.leaves[0]
-        leaves = [leaf for leaf in leaves_of(self.script, self.root(place)) if leaf.flax in paths]
-        one = leaves[0] if len(leaves) == 1 else None
-        plain = one is not None and one.flax.startswith("params/") and not WILDCARD.search(one.flax)
-        moved = one is not None and all(isinstance(move, Permute) for move in one.moves)
-        return (place, one) if one is not None and plain and moved else None
+        return found if all(isinstance(move, Permute) for move in found[1].moves) else None
 
     def other_values(self, node: Expr, may_share: bool = True) -> Expr:
         """What a weight is set to, in torch's order of axes. Only a tensor can be; a weight of a model is copied, since
@@ -113,7 +106,7 @@ class SetWeights(WeightValues):
     def with_leaf(self, line: cst.SimpleStatementLine, place: Place, leaf: Leaf, values: Expr) -> list[Statement]:
         """The statement that puts a weight among the others: into the dict, where nobody else has that yet."""
         keys, fresh = leaf.flax.split("/")[1:], place in self.untouched and not self.loops
-        moved = _of_its_own(_in_order_of_flax(values, leaf.moves))
+        moved = _of_its_own(in_order_of_flax(values, leaf.moves))
         params = self.read(State(PARAMS, place))
         if fresh:
             self.untouched.add(place)
@@ -132,15 +125,6 @@ def _merged(tree: Expr, keys: Sequence[str], value: Expr) -> Expr:
     if len(keys) > 1:
         inner = _merged(nodes.expression(f'{{t}}["{keys[0]}"]', t=tree), keys[1:], value)
     return nodes.expression(f'{{**{{t}}, "{keys[0]}": {{v}}}}', t=tree, v=inner)
-
-
-def _in_order_of_flax(node: Expr, moves: Sequence[Move]) -> Expr:
-    """An array with torch's axes as Flax has them."""
-    for move in moves:
-        assert isinstance(move, Permute)
-        axes = ", ".join(map(str, move.axes))
-        node = nodes.transposed(node) if move.axes == (1, 0) else nodes.expression(f"{{x}}.transpose({axes})", x=node)
-    return node
 
 
 def _of_its_own(node: Expr) -> Expr:

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from tests.conformance import rewritten
-from tests.conformance.test_training_forms import EXACT, trained
+from tests.conformance.test_training_forms import EXACT, FOUR_STEPS, trained
 
-SUMS = """import torch
+SUMS = (
+    """import torch
 from torch import nn
 
 
@@ -36,16 +37,9 @@ class Net(nn.Module):
 
 
 x = torch.arange(12.0).reshape(3, 4) / 10
-losses = []
-model = Net()
-optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
-for step in range(4):
-    optimizer.zero_grad()
-    loss = model(x).square().mean()
-    loss.backward()
-    optimizer.step()
-    losses.append(loss.item())
 """
+    + FOUR_STEPS
+)
 
 
 def test_sums_are_lists(float64: None) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from tests.conformance import rewritten
-from tests.conformance.test_training_forms import EXACT, trained
+from tests.conformance.test_training_forms import EXACT, FOUR_STEPS, trained
 
-STAGES = """import torch
+STAGES = (
+    """import torch
 from torch import nn
 
 
@@ -47,16 +48,9 @@ class Net(nn.Module):
 
 
 x = torch.arange(32.0).reshape(4, 8) / 10
-losses = []
-model = Net()
-optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
-for step in range(4):
-    optimizer.zero_grad()
-    loss = model(x).square().mean()
-    loss.backward()
-    optimizer.step()
-    losses.append(loss.item())
 """
+    + FOUR_STEPS
+)
 
 
 def test_what_follows_from_the_arguments_is_a_property(float64: None) -> None:

@@ -710,6 +710,18 @@ STILL = """        self.shift = nn.Parameter(torch.linspace(0, 1, 3), requires_g
 """
 
 
+FOUR_STEPS = """losses = []
+model = Net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
+for step in range(4):
+    optimizer.zero_grad()
+    loss = model(x).square().mean()
+    loss.backward()
+    optimizer.step()
+    losses.append(loss.item())
+"""
+
+
 def trained(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """The names that a script leaves behind in torch and, from the same initial weights, in JAX."""
     made = rewritten.clean(text)
