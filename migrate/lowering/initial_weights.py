@@ -128,7 +128,7 @@ class InitialWeights(HandedDown):
             path = self.asked_of_tied(way, path, made, node)
         made_under = way.owner.askable_if.get(path, [])
         tests = [test for test in self.conditions if not _exists(test) and not any(test is one for one in made_under)]
-        switch = self.field_behind(tests)
+        switch = self.field_behind(tests) or self.settled_field(tests)
         if tests and (not switch or way.through):
             raise Unsupported("MIG204", f"`{nodes.code(node)}` depends on `{nodes.code(tests[-1])}`")
         several = any(self.script.times_made(inner) > 1 for inner in self.crossed(way))
@@ -298,7 +298,7 @@ class InitialWeights(HandedDown):
 
     def deciding_field(self) -> str:
         """The field of this class that the conditions around come down to; "" where there are none."""
-        name = self.field_behind(self.conditions)
+        name = self.field_behind(self.conditions) or self.settled_field(self.conditions)
         if self.conditions and not name:
             raise Unsupported("MIG204", f"initial weights depend on `{nodes.code(self.conditions[-1])}`")
         return name

@@ -70,7 +70,7 @@ class Initializers(Arguments):
                     continue
                 given = initializers_of(reader, function, torch) | held.get(torch, {})
                 if given and switch:
-                    given = {weight: _where(switch, made) for weight, made in given.items()}
+                    given = {weight: _where(_asking(inner, switch), made) for weight, made in given.items()}
                     before = {weight: nodes.code(made) for weight, made in inner.initializers.get(torch, given).items()}
                     if before != {weight: nodes.code(made) for weight, made in given.items()}:
                         raise Unsupported("MIG204", f"the initial weights of every {torch} depend on `{switch}`")
@@ -136,7 +136,7 @@ class Initializers(Arguments):
             raise Unsupported("MIG204", f"`{nodes.code(node)}`: the layer of this weight is not made at one place")
         made = outputs_first(made) if facts.askable[path] else made
         if switch:
-            made = _where(switch, made, facts.found_asked.get(path))
+            made = _where(_asking(facts, switch), made, facts.found_asked.get(path))
         facts.found_asked[path] = made
 
     def hand_switch(self, outer: ClassFacts, target: ClassFacts, switch: str) -> None:
@@ -157,7 +157,7 @@ class Initializers(Arguments):
             facts.init_fields[switch] = ("bool", "False")
             for maker in inside.values():
                 if _holds(maker, name) and (maker is outer or maker.name in taking):
-                    maker.passed.setdefault((name, ""), {})[switch] = nodes.expression(f"self.{switch}")
+                    maker.passed.setdefault((name, ""), {})[switch] = nodes.expression(_asking(maker, switch))
 
     def initialising_loop(self, node: cst.FunctionDef) -> cst.FunctionDef | None:
         """`def init(net): for m in net.modules(): ...`, which does no more than fill weights: as what it does to one
@@ -209,10 +209,15 @@ _STARTS = {
 }
 
 
-def _where(switch: str, made: Expr, otherwise: Expr | None = None) -> Expr:
+def _asking(facts: ClassFacts, switch: str) -> str:
+    """What a constructor writes for a field: its variable of that name where it has bound one anew."""
+    return switch if switch in facts.rebinds else f"self.{switch}"
+
+
+def _where(asking: str, made: Expr, otherwise: Expr | None = None) -> Expr:
     """An initialiser that counts where a field says so."""
     return nodes.expression(
-        f"{{made}} if self.{switch} else {{otherwise}}", made=made, otherwise=otherwise or nodes.name("None")
+        f"{{made}} if {asking} else {{otherwise}}", made=made, otherwise=otherwise or nodes.name("None")
     )
 
 

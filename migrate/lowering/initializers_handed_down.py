@@ -6,14 +6,15 @@ takes the initialiser as a field, of which the default is torch's, and so does e
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import libcst as cst
 
-from migrate import nodes, usage
+from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
 from migrate.facts import ClassFacts
-from migrate.kinds import Kind
+from migrate.kinds import Kind, ModuleClass
 from migrate.lowering.host_initializers import HostInitializers
 from migrate.lowering.initializing_functions import outputs_first
 from migrate.nodes import Expr
@@ -59,11 +60,30 @@ class HandedDown(HostInitializers):
         facts, method = self.script.classes[self.cls], self.scope.rpartition(".")[2]
         meant = {name: self.node(self.meaning(name)) for name in usage.loads(made) if name in self.env.definitions}
         made = nodes.visited(nodes.substituted(made, meant), _Given(facts))
-        fields = {name: nodes.expression(f"self.{name}") for name in facts.fields} if method == "__init__" else {}
-        made = nodes.substituted(made, fields)
+        same = set(facts.fields) - facts.rebinds if method == "__init__" else ()
+        made = nodes.substituted(made, {name: nodes.expression(f"self.{name}") for name in same})
         own = self.script.functions.get(self.scope)
-        local = set(usage.stores(own.node.body)) if own is not None else set()
+        local = (set(usage.stores(own.node.body)) if own is not None else set()) | facts.rebinds
         return None if (set(usage.loads(made)) & local) or self.reads_parts(facts, made) else made
+
+    def settled_field(self, tests: Sequence[Expr]) -> str:
+        """The argument that conditions come down to, where the constructor binds it anew, `if flag is None: flag = 1`,
+        before it makes anything, so that all it makes can ask its variable; "" where they do not."""
+        facts = self.script.classes[self.cls]
+        name = (nodes.dotted(tests[0]) or "") if len(tests) == 1 else ""
+        init = facts.method("__init__")
+        if name not in facts.rebinds or init is None or facts.built or not self.scope.endswith(".__init__"):
+            return ""
+        body = suites.suite_of(init.body.body)
+        last = max((n for n, one in enumerate(body) if name in usage.stores(one)), default=len(body))
+        before = body[: last + 1]
+        bound = {own for one in before for own in (*usage.stores(one), *usage.attributes_set(one))}
+        makes = any(self.is_maker(call.func) for one in before for call in usage.calls(one))
+        return name if bound <= set(facts.fields) and not makes else ""
+
+    def is_maker(self, func: Expr) -> bool:
+        """Whether a call of an expression makes a layer, or a module of the user's."""
+        return (self.torch_name(func) or "").startswith("torch.nn.") or isinstance(self.kind_of(func), ModuleClass)
 
     def meaning(self, name: str) -> Expr:
         """What a name of this method stands for, without other names of the sort."""

@@ -17,7 +17,6 @@ from migrate.kinds import (
     Instance,
     Items,
     Kind,
-    ModuleClass,
     Never,
     Number,
     Plain,
@@ -85,7 +84,7 @@ class Setup(DrawnOnce, AttributesByName, Attributes, MakerValues):
         for name, value in changed_objects(init.body):
             kind = facts.field_kinds.get(name, UNKNOWN)
             settings = isinstance(kind, Plain | Never) or type(kind) is Kind
-            if name in facts.fields and settings and not (isinstance(value, cst.Call) and self.makes_module(value)):
+            if name in facts.fields and settings and not (isinstance(value, cst.Call) and self.is_maker(value.func)):
                 found.add(name)
         for name in sorted(found):
             self.note_copied(facts, init, name)
@@ -105,12 +104,6 @@ class Setup(DrawnOnce, AttributesByName, Attributes, MakerValues):
         for name in sorted(found & {name for name, _ in changed_objects(init.body)}):
             self.note_copied(facts, init, name)
         return found
-
-    def makes_module(self, node: cst.Call) -> bool:
-        """Whether a call makes a layer, or a module of the user's."""
-        return (self.torch_name(node.func) or "").startswith("torch.nn.") or isinstance(
-            self.kind_of(node.func), ModuleClass
-        )
 
     def field(self, facts: ClassFacts, parameter: cst.Param, inner: Setup) -> cst.SimpleStatementLine:
         """A constructor parameter as a dataclass field."""

@@ -50,6 +50,62 @@ def test_a_field_decides(filled: str) -> None:
     assert biases[1].all()
 
 
+REBOUND = """\
+import torch
+import torch.nn as nn
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.inner(x)
+
+
+class Net(nn.Module):
+    def __init__(self, init_weights=None):
+        super().__init__()
+        FIRST
+        self.block = Block()
+        self.fc = nn.Linear(4, 3)
+        THEN
+        if init_weights:
+            FILLED
+
+    def forward(self, x):
+        return self.fc(self.block(x))
+
+
+net = Net()
+print(net(torch.ones(2, 4)))
+"""
+SETTLED = "if init_weights is None:\n            init_weights = True"
+
+
+@pytest.mark.parametrize("filled", [IN_PLACE, "nn.init.zeros_(self.fc.bias)"])
+def test_an_argument_that_is_bound_anew_decides(filled: str) -> None:
+    """What the constructor was given is not what it goes by."""
+    source = REBOUND.replace("FIRST", SETTLED).replace("THEN", "pass").replace("FILLED", filled)
+    conversion = convert(parse("net.py", source))
+    assert not conversion.report.diagnostics
+    names: dict[str, Any] = {"__name__": __name__}
+    exec(conversion.text, names)
+    made = [names["Net"](flag).init(names["key"], jnp.ones((2, 4)))["params"] for flag in (None, True, False)]
+    assert [bool(params["fc"]["bias"].any()) for params in made] == [False, False, True]
+    inner = [False, False, True] if filled is IN_PLACE else [True] * 3
+    assert [bool(params["block"]["inner"]["bias"].any()) for params in made] == inner
+
+
+@pytest.mark.parametrize("filled", [IN_PLACE, "nn.init.zeros_(self.fc.bias)"])
+def test_an_argument_that_is_bound_too_late(filled: str) -> None:
+    """The layers, which take the initialisers, have been made by then."""
+    source = REBOUND.replace("FIRST", "pass").replace("THEN", SETTLED).replace("FILLED", filled)
+    conversion = convert(parse("net.py", source))
+    assert [one.code for one in conversion.report.diagnostics] == ["MIG204"]
+
+
 MADE = """\
 import sys
 
