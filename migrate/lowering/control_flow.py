@@ -1,56 +1,26 @@
-"""Branches, loops and blocks."""
+"""Branches and blocks."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import libcst as cst
 
 from migrate import layouts, nodes, suites, usage
 from migrate.apis import is_grad_mode
 from migrate.diagnostics import Unsupported
-from migrate.kinds import UNKNOWN, Autocast, Device, Host, Items, Plain, Tensor
-from migrate.lowering.blocks import NextTurn
-from migrate.lowering.branches import Branches
-from migrate.lowering.chosen_weights import ChosenWeights
-from migrate.lowering.data_loading import DataLoading
-from migrate.lowering.elements import loop_kind, taken_apart
-from migrate.lowering.optimizer_statements import OptimizerStatements
-from migrate.lowering.order_of_parameters import refuse_order
+from migrate.kinds import UNKNOWN, Autocast, Device, Host, Plain, Tensor
+from migrate.lowering.loops import Loops
 from migrate.lowering.precision import Precision
-from migrate.lowering.scanned_loops import ScannedLoops
-from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.told_modes import ToldModes
-from migrate.lowering.unit import Environment, stays
-from migrate.lowering.weight_trees import each_of_tree
+from migrate.lowering.unit import Environment
 from migrate.machine import OUT_OF_MEMORY
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
-from migrate.weight_kinds import Parameters, WeightTree
-
-_TRIALS = 2  # how many loops, one in another, may be lowered for what they make known
 
 
-class ControlFlow(ChosenWeights, Branches, ToldModes, Precision, DataLoading, OptimizerStatements, ScannedLoops):
-    """Branches, loops, and `with` and `try` blocks."""
-
-    def settle(self, body: Sequence[cst.CSTNode]) -> list[Statement]:
-        """Before a branch or a loop: names whose channels are last and that it touches go back to torch's order."""
-        touched = set(usage.loads(body)) | set(usage.stores(body))
-        made: list[Statement] = []
-        for name, rank in list(self.env.last.items()):
-            if name in touched:
-                value = Value(nodes.name(name), Tensor(rank=rank), "last")
-                made.append(nodes.statement(f"{name} = {{x}}", x=layouts.first(value)))
-                del self.env.last[name]
-        return made
-
-    def small_Break(self, line: cst.SimpleStatementLine, small: cst.BaseSmallStatement) -> list[Statement]:
-        """Leaves a turn of a loop, as its end does."""
-        return [*self.ended([], self.env.copy(), self.heads[-1]), line] if self.heads else [line]
-
-    small_Continue = small_Break
+class ControlFlow(ToldModes, Precision, Loops):
+    """Branches, and `with` and `try` blocks."""
 
     def taken_side(self, node: cst.If, decided: bool) -> list[Statement]:
         """The side of a branch that is always taken."""
@@ -143,97 +113,6 @@ class ControlFlow(ChosenWeights, Branches, ToldModes, Precision, DataLoading, Op
                 n for n, kind in one.items() if isinstance(kind, Device) and not isinstance(two.get(n, kind), Device)
             }
             self.script.found_device_used |= mixed
-
-    def loop_body(self, body: cst.BaseSuite, bind: Callable[[], list[Statement]]) -> list[Statement]:
-        """The body of a loop: once for what it makes known to its own next turn, then for good.
-
-        Inside a loop that is itself lowered for what it makes known a second time, once is all: each loop in another
-        would double the work.
-        """
-        start = self.env.copy()
-        self.loops += 1
-        if self.unit.trials < _TRIALS:
-            with self.unit.discarding(), self.unit.trial():
-                bind()
-                self.heads.append(start)
-                self.suite(body.body, cyclic=True)
-                self.heads.pop()
-            self.env.join(start)
-        head = self.env.copy()
-        made = bind()
-        self.heads.append(start)
-        made += self.suite(body.body, cyclic=True)
-        self.heads.pop()
-        if not suites.exits(made):
-            made = self.ended(made, self.env, start)
-        self.env.join(head)
-        self.loops -= 1
-        return made
-
-    def statement_For(self, node: cst.For) -> list[Statement]:
-        rates = self.rate_loop(node)
-        if rates is not None:
-            return rates
-        about_weights = self.freezing_loop(node)
-        if about_weights is None and self.context in HOST_CONTEXTS:
-            about_weights = self.sorting_loop(node)
-        if about_weights is not None:
-            return about_weights
-        if self.context in HOST_CONTEXTS and self.only_cuts_constants(node):
-            return []
-        updates = self.state_loop(node) or self.parameter_loop(node) if self.context in HOST_CONTEXTS else None
-        if updates is not None:
-            return updates
-        initialized = self.modules_loop(node)
-        if initialized is not None:
-            return initialized
-        settled = self.settle([node])
-        chosen = self.over_chosen(node)
-        node, some = chosen if chosen is not None else (node, None)
-        scan = self.scan_of(node) if some is None else None
-        with self.unit.discarding() if scan is not None else contextlib.nullcontext():
-            iterated = some or taken_apart(self.expr(node.iter), self.context)
-        if isinstance(iterated.kind, Parameters):
-            refuse_order(node, suites.suite_of(node.body.body))
-        if isinstance(iterated.kind, WeightTree):
-            refuse_order(node, suites.suite_of(node.body.body))
-            iterated = each_of_tree(iterated)
-        element = loop_kind(iterated.kind, id(node))
-
-        def bind() -> list[Statement]:
-            self.bind(node.target, element)
-            self.retire(usage.target_names(node.target), None)
-            self.define_loop(node.target, node.iter)
-            if isinstance(iterated.kind, Items) and _held(node.iter):
-                self.env.shared |= set(usage.target_names(node.target))
-            return self.converted([node.target])
-
-        with self.from_turn_to_turn(), self.then(NextTurn(node.body.body)):
-            before, self.before = self.before, []
-            body = self.loop_body(node.body, bind)
-            self.before = before
-        orelse = node.orelse and node.orelse.with_changes(
-            body=suites.block_of(node.orelse.body, self.suite(node.orelse.body.body))
-        )
-        if not body and orelse is None and self.context == "setup":
-            return settled  # initial weights alone
-        scanned = self.as_scan(node, scan, body) if scan is not None else None
-        if scanned is not None:
-            return [*settled, *scanned]
-        if scan is not None:
-            iterated = taken_apart(self.expr(node.iter), self.context)  # after all
-        made = node.with_changes(iter=layouts.first(iterated), body=suites.block_of(node.body, body), orelse=orelse)
-        return [*settled, made]
-
-    def statement_While(self, node: cst.While) -> list[Statement]:
-        settled = self.settle([node])
-        with self.conditionally():
-            test = self.expr(node.test)
-        if isinstance(test.kind, Tensor) and self.under_jit:
-            raise stays(node.test, "a loop of unknown length has no gradient in JAX")
-        with self.from_turn_to_turn(), self.then(NextTurn(node.body.body)):
-            body = self.loop_body(node.body, list)
-        return [*settled, node.with_changes(test=layouts.first(test), body=suites.block_of(node.body, body))]
 
     def statement_With(self, node: cst.With) -> list[Statement]:
         items = []
@@ -362,10 +241,3 @@ def _alike(body: Sequence[Statement], other: Sequence[Statement]) -> bool:
 _QUESTIONS = frozenset(
     {"is_available", "device_count", "default_backend", "startswith", "endswith", "isinstance", "hasattr", "len"}
 )
-
-
-def _held(node: Expr) -> bool:
-    """Whether something else holds what a loop goes through: a list or a dict that has a name, `xs`, `d.values()`."""
-    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and not node.args:
-        node = node.func.value
-    return nodes.dotted(node) is not None

@@ -25,6 +25,7 @@ from migrate.lowering.host_initializers import HostInitializers
 from migrate.lowering.initialisation import Initialisation
 from migrate.lowering.scope import HOST_CONTEXTS, Scope
 from migrate.lowering.signatures import threaded_parameters, with_defaults, with_draws, with_mode
+from migrate.lowering.unit import joined_modes
 from migrate.lowering.user_calls import UserCalls
 from migrate.machine import DECORATORS, REGISTRIES
 from migrate.nodes import Expr, Statement
@@ -95,8 +96,9 @@ class Functions(HostInitializers, HandedOver, Initialisation, UserCalls):
         """The definition of a function whose names live in the scope `inner`."""
         with inner.recording_nothing(inner.records_nothing([each.decorator for each in node.decorators])):
             body = self._body(inner, facts)
-        facts.left_in = dict(inner.env.modes)
-        facts.exit_modes = {place: inner.env.modes.get(place, "mixed") for place in inner.changed_modes}
+        ends = [] if suites.exits(suites.suite_of(node.body.body)) else [inner.env.modes]
+        facts.left_in = dict(joined_modes([*inner.returned, *ends] or [inner.env.modes]))
+        facts.exit_modes = {place: facts.left_in.get(place, "mixed") for place in inner.changed_modes}
         self.script.finals[facts.qualname] = dict(inner.env.kinds)
         if self.context == "method":
             attributes = self.script.found_attributes.setdefault(self.scope, {})
@@ -171,6 +173,7 @@ class Functions(HostInitializers, HandedOver, Initialisation, UserCalls):
         node = self.without_gradient(layouts.first(value), value.kind) if value is not None else None
         if isinstance(small.value, cst.Name) and value is not None:
             self.use(small.value, value)
+        self.returned.append(dict(self.env.modes))
         states = self.own_returns()
         if self.facts is not None and value is not None:
             own = [state for state in self.given_with(value.kind) if state.place.scope == self.scope]

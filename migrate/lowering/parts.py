@@ -35,6 +35,10 @@ class Parts:
         """Whether a name is bound by now."""
         raise NotImplementedError
 
+    def known_items(self, node: Expr) -> list[Expr] | None:
+        """What an iterable gives, where that is written out; None of any other."""
+        raise NotImplementedError
+
     def asked_weight(self, node: Expr) -> Value:
         """Lowers an expression that may be any weight of a model."""
         raise NotImplementedError

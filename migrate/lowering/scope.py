@@ -102,6 +102,9 @@ class Scope(Parts):
         self.changed_modes: set[Place] = set()  # models whose mode this scope sets
         self.conditions: list[Expr] = []  # of the branches around
         self.heads: list[Environment] = []  # what was known where each loop around starts a turn, innermost last
+        self.broken: list[list[Environment]] = []  # what is known where each loop around is left by a break
+        self.cut_short: list[list[Environment]] = []  # the same where a turn ends by a continue
+        self.returned: list[dict[Place, str]] = []  # the modes of models where this function returns
         self.filling: dict[str, Expr] = {}  # initialisers that a function around it gives the layer that is made next
         self.making = ""  # the path of the module that is being constructed: "self.fc", "self.net.2"
         self.holder = ""  # the class whose constructor is given what is being made outside of any

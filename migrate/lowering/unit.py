@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -79,14 +79,22 @@ class Environment:
         self.last = {name: rank for name, rank in self.last.items() if other.last.get(name) == rank}
         self.shared |= other.shared
         self.past |= other.past
-        for place, mode in other.modes.items():
-            self.modes[place] = mode if self.modes.get(place, mode) == mode else "mixed"
+        self.modes = joined_modes([self.modes, other.modes])
         self.told = {place: told for place, told in self.told.items() if other.told.get(place) == told}
 
     def replace(self, other: Environment) -> None:
         """Goes back to another environment of the same scope."""
         self.kinds, self.last, self.modes, self.told = other.kinds, other.last, other.modes, other.told
         self.definitions, self.shared, self.past = other.definitions, other.shared, other.past
+
+
+def joined_modes(ways: Iterable[Mapping[Place, str]]) -> dict[Place, str]:
+    """The modes of models where several ways meet."""
+    made: dict[Place, str] = {}
+    for modes in ways:
+        for place, mode in modes.items():
+            made[place] = mode if made.get(place, mode) == mode else "mixed"
+    return made
 
 
 def _joined(one: Kind, other: Kind) -> Kind:
