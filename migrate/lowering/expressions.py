@@ -60,7 +60,7 @@ from migrate.lowering.mixed_rows import MixedRows
 from migrate.lowering.named_parameters import NamedParameters
 from migrate.lowering.objects_at_hand import surely_held
 from migrate.lowering.scope import HOST_CONTEXTS
-from migrate.lowering.shown_outside import is_setting, read_outside
+from migrate.lowering.shown_outside import is_constant, is_setting, read_outside
 from migrate.lowering.sown import refuse_sown
 from migrate.lowering.submodules import Submodules
 from migrate.lowering.tied_layers import TiedLayers
@@ -327,14 +327,17 @@ class Expressions(AnyWeights, Submodules, Accelerated, Cropping, NamedParameters
         found = [self.script.classes.get(cls) for cls in options(base.kind.cls)]
         kind = Items(tuple(facts.attributes.get(attribute, UNKNOWN) if facts else UNKNOWN for facts in found)).joined()
         borrows = [facts.borrows for facts in found if facts is not None and facts.is_borrowed(attribute)]
-        for facts in found if is_setting(kind) else ():
+        constant = is_constant(found, attribute)
+        for facts in found if constant or is_setting(kind) else ():
             if facts is not None:
                 read_outside(self.script, facts, attribute, node)
         if any(facts is not None and attribute in facts.other_names for facts in found):
             node = node.with_changes(attr=cst.Name(f"{attribute}_"))
         if kind is UNKNOWN and borrows:
             raise Unsupported("MIG201", f".{attribute} may be what {borrows[0]} adds, which is not known")
-        if isinstance(kind, Module | Tied | Tensor) and self.context in HOST_CONTEXTS:
+        part = isinstance(kind, Module | Tied | Tensor) and not constant
+        part = part or any(facts is not None and attribute in facts.variables for facts in found)
+        if part and self.context in HOST_CONTEXTS:
             raise Unsupported(
                 "MIG301", f"{nodes.code(node)}: a part of a model, which has no weights of its own in Flax"
             )

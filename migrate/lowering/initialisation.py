@@ -12,6 +12,7 @@ from migrate.diagnostics import Unsupported
 from migrate.facts import Example
 from migrate.kinds import Kind, Model, Place, Scheduler, Tensor
 from migrate.lowering.example_shapes import ExampleShapes
+from migrate.lowering.inline_models import unchained
 from migrate.lowering.method_examples import MethodExamples
 from migrate.lowering.object_history import changes_with_use
 from migrate.lowering.objects_at_hand import asks_object
@@ -195,7 +196,7 @@ class Initialisation(ExampleShapes, MethodExamples, TakenExamples):
             return example
         made = nodes.code(self.made_by(place))
         lines = every(self.unit.source.module, cst.Assign)
-        alike = {nodes.code(line.targets[0].target) for line in lines if nodes.code(line.value) == made}
+        alike = {nodes.code(line.targets[0].target) for line in lines if nodes.code(unchained(line.value)) == made}
         others = [
             one
             for other, one in self.script.examples.items()
@@ -300,7 +301,7 @@ class Initialisation(ExampleShapes, MethodExamples, TakenExamples):
         """The expression that makes a model whose weights are not made yet."""
         line = next(line for what, waiting, line in self.pending if what == "model" and waiting == place)
         small = line.body[0] if isinstance(line, cst.SimpleStatementLine) else None
-        return small.value if isinstance(small, cst.Assign) else nodes.name("None")
+        return unchained(small.value) if isinstance(small, cst.Assign) else nodes.name("None")
 
     def everywhere(self, node: Expr) -> Expr:
         """Arrays that every device of a mesh needs."""

@@ -32,6 +32,13 @@ _IN_ANY_SCOPE = {"nn", "jnp", "jax", "torch_init"}
 CHAINED = ("to", "cuda", "cpu", "float", "double", "train", "eval", "requires_grad_")
 
 
+def unchained(node: Expr) -> Expr:
+    """`Net(4)` of `Net(4).to(device).eval()`."""
+    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in CHAINED:
+        node = node.func.value
+    return node
+
+
 class InlineModels(Setup, Binding):
     """Models without a class."""
 
@@ -41,9 +48,7 @@ class InlineModels(Setup, Binding):
         holder = self.holder_of(target, node)
         if holder:
             return self.given(node, holder)
-        made = node
-        while isinstance(made, cst.Call) and isinstance(made.func, cst.Attribute) and made.func.attr.value in CHAINED:
-            made = made.func.value
+        made = unchained(node)
         name = self.torch_name(made.func) if isinstance(made, cst.Call) else None
         maker = self.kind_of(made.func) if isinstance(made, cst.Call) else UNKNOWN
         built = isinstance(maker, Function) and self.script.functions[maker.name].wants_mode

@@ -185,10 +185,12 @@ class ModuleWeights(Arguments, ChangedBuffers):
             raise Unsupported("MIG201", f"the buffer {name} is drawn at random")
         if not isinstance(value.kind, Tensor):
             raise Unsupported("MIG201", f"the buffer {name} is not known to be a tensor")
-        facts.attributes[name] = value.kind
+        facts.attributes[name] = facts.seen[name] = value.kind
         never = any(_fails(test, facts.flags) for test in self.conditions)
         facts.buffers[name] = NEVER_MADE if never else CONSTANT if saved else UNSAVED
-        return [nodes.statement(f"self.{name} = {{v}}", v=value.node)]
+        if name in facts.fields:
+            facts.renamed[name] = f"{name}_value"
+        return [nodes.statement(f"self.{facts.renamed.get(name, name)} = {{v}}", v=value.node)]
 
     def tie(self, path: str, target: Expr, value: Expr, told: str) -> list[Statement]:
         """`self.head.weight = self.emb.weight`: the dense layer becomes `emb.attend`; one with the weight of another

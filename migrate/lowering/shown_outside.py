@@ -1,7 +1,7 @@
-"""Settings of a module that a script reads from outside: `model.hidden_size`, which the constructor works out.
+"""Settings and constant buffers of a module that a script reads from outside: `model.hidden_size`.
 
-Flax runs `setup` inside `init` and `apply` alone, so that nobody else sees what it sets. A setting that follows from
-the fields is a property.
+Flax runs `setup` inside `init` and `apply` alone, so that nobody else sees what it sets. What follows from the
+fields is a property.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
 from migrate.facts import ClassFacts
 from migrate.kinds import Items, Kind, Number, Plain
+from migrate.lowering.module_weights import CONSTANT, UNSAVED
 from migrate.nodes import Expr, Statement
 from migrate.qualified import spelled
 from migrate.script import Script
@@ -36,13 +37,27 @@ def read_outside(script: Script, facts: ClassFacts, attribute: str, node: cst.At
     """Notes that a script reads an attribute of a model. Raises Unsupported for one that nothing shows."""
     for holder in [facts, *(script.classes[base] for base in _bases(script, facts))]:
         init = holder.method("__init__")
-        if init is None or attribute in holder.fields or attribute not in usage.attributes_set(init):
+        if init is None or not (_registers(script, holder, attribute) or _sets(holder, init, attribute)):
             continue
         holder.read_outside.add(attribute)
         if attribute not in holder.shown:
             told = f"what the constructor of {spelled(holder.name)} sets is not seen outside in Flax"
             raise Unsupported("MIG301", f"{nodes.code(node)}: {told}")
         return
+
+
+def is_constant(classes: Sequence[ClassFacts | None], attribute: str) -> bool:
+    """Whether an attribute of a model is a buffer that never changes, whatever its class."""
+    return all(facts is not None and facts.buffers.get(attribute) in (CONSTANT, UNSAVED) for facts in classes)
+
+
+def _registers(script: Script, facts: ClassFacts, attribute: str) -> bool:
+    """Whether a class itself makes such a buffer, and does not have it of its bases."""
+    return attribute in facts.buffers and not any(attribute in script.classes[base].buffers for base in facts.bases)
+
+
+def _sets(facts: ClassFacts, init: cst.FunctionDef, attribute: str) -> bool:
+    return attribute not in facts.fields and attribute in usage.attributes_set(init)
 
 
 def _bases(script: Script, facts: ClassFacts) -> list[str]:
@@ -66,7 +81,7 @@ def taken_out(
     for statement in body:
         set_here = _setting(statement)
         name, value = set_here or ("", None)
-        told = value is not None and name in facts.read_outside and stored[name] == 1
+        told = name in facts.read_outside and name not in facts.fields and stored[name] == 1
         if value is None or not told or not _follows(facts, value, own, is_formula):
             left.append(statement)
             continue
@@ -95,12 +110,15 @@ def reckons(function: cst.FunctionDef) -> bool:
 
 def _is_pure(call: cst.Call) -> bool:
     name = nodes.dotted(call.func) or ""
-    return name in _PURE or (name.startswith(("math.", "np.")) and not name.startswith("np.random."))
+    if isinstance(call.func, cst.Attribute) and isinstance(call.func.value, cst.Call | cst.BinaryOperation):
+        return True  # a method of what was just made: of an array, where that is pure
+    return name in _PURE or (name.startswith(("math.", "np.", "jnp.")) and not name.startswith("np.random."))
 
 
 def _follows(facts: ClassFacts, value: Expr, own: set[str], is_formula: Callable[[str], bool]) -> bool:
     """Whether a value follows from the fields and what the file has, and is no object that might be changed."""
-    if own & set(usage.loads(value)) or any(True for _ in every(value, _CHANGEABLE)):
+    is_array = isinstance(value, cst.Call) and (nodes.dotted(value.func) or "").startswith("jnp.")
+    if own & set(usage.loads(value)) or (not is_array and any(True for _ in every(value, _CHANGEABLE))):
         return False
     known = {*facts.fields, *facts.shown}
     pure = all(_is_pure(call) or is_formula(nodes.dotted(call.func) or "") for call in usage.calls(value))

@@ -12,7 +12,7 @@ from migrate.kinds import Function, HostClass, Instance, Kind, Model, ModuleClas
 from migrate.layers.table import TABLE
 from migrate.lowering.arguments import argument_names
 from migrate.lowering.elements import kinds_in
-from migrate.lowering.inline_models import CHAINED
+from migrate.lowering.inline_models import CHAINED, unchained
 from migrate.lowering.scope import HOST_CONTEXTS, Scope
 from migrate.machine import WRAPPERS
 from migrate.nodes import Expr, Statement
@@ -132,8 +132,7 @@ class Unnamed(Scope):
 
     def makes_object(self, node: Expr) -> bool:
         """Whether an expression makes a model, an optimizer or a schedule."""
-        while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in CHAINED:
-            node = node.func.value
+        node = unchained(node)
         if not isinstance(node, cst.Call):
             return False
         if isinstance(self.kind_of(node.func), ModuleClass | OwnOptimizer) or self.made_there(node):

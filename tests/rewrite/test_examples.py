@@ -157,6 +157,6 @@ def test_a_model_takes_what_another_one_takes_that_is_made_alike() -> None:
 
 def test_models_of_one_class_are_told_apart_by_their_order() -> None:
     """Where they are made by other expressions, what each takes may differ."""
-    source = TWO.format(forward="outer(inner(x))").replace("inner = Inner()", "inner = Outer().to('cpu')")
+    source = TWO.format(forward="outer(inner(x))").replace("inner = Inner()", "inner = Outer(*())")
     (found,) = convert(parse("x.py", source)).report.diagnostics
     assert found.code == "MIG402" and "make inner before outer" in found.message
