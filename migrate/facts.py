@@ -275,6 +275,7 @@ class ClassFacts:
     made_by_value: bool = False  # made by calls of a value that may be another class as well
     field_kinds: dict[str, Kind] = field(default_factory=dict)
     field_types: dict[str, str] = field(default_factory=dict)  # annotations told by use
+    opened: tuple[cst.BaseExpression, ...] = ()  # mentions of its mode for which it counts that weights are made
     rebinds: set[str] = field(default_factory=set)  # fields that the constructor has under their names, changed
     flags: dict[str, bool] = field(default_factory=dict)  # attributes that are True, or False, whatever it is given
     # path of a weight -> the lengths of its axes in Flax, as the constructor writes them

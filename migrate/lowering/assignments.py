@@ -148,7 +148,7 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
             if wrapper in WRAPPERS:
                 self.script.parallel |= splits_batches(wrapper)
                 return []
-        made = self.cut_part(target, value) if isinstance(target, cst.Attribute) else None
+        made = self.changed_model(target, value) if isinstance(target, cst.Attribute) else None
         if made is not None:
             return made
         raise Unsupported("MIG204", f"{nodes.dotted(target)} is changed after its module was made")

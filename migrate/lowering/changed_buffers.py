@@ -60,8 +60,10 @@ class ChangedBuffers(Detached):
         )
         if any(nodes.code(test) == "self.training" for test in self.conditions):
             facts.own_trains = True
-            return made
-        facts.own_always = True
+            if not facts.opened:
+                return made
+        else:
+            facts.own_always = True
         guarded = nodes.statements("if not self.is_initializing():\n    pass\n")[0]
         assert isinstance(guarded, cst.If)
         bare = [statement.with_changes(leading_lines=[]) for statement in made]

@@ -28,6 +28,7 @@ from migrate.kinds import (
 )
 from migrate.layers.table import TABLE
 from migrate.library_modules import MIXIN
+from migrate.lowering.called_in_training import CalledInTraining
 from migrate.lowering.changed_buffers import changed_attributes
 from migrate.lowering.constructors import built_methods, certain, extras_handed_on, repeated
 from migrate.lowering.custom_gradients import AUTOGRAD_FUNCTION, CustomGradients
@@ -54,7 +55,9 @@ def _stands_alone(node: cst.ClassDef) -> bool:
     return all(nodes.dotted(arg.value) in usage.ROOTS for arg in node.bases)
 
 
-class Classes(LayerSubclasses, WeightMethods, CustomGradients, OwnOptimizers, RegisteredSettings, KeywordFields):
+class Classes(
+    LayerSubclasses, WeightMethods, CustomGradients, OwnOptimizers, RegisteredSettings, KeywordFields, CalledInTraining
+):
     """Definitions of classes."""
 
     def statement_ClassDef(self, node: cst.ClassDef) -> list[Statement]:
@@ -211,6 +214,7 @@ class Classes(LayerSubclasses, WeightMethods, CustomGradients, OwnOptimizers, Re
         facts.host_methods = self.host_methods(methods) - dropped
         refuse_names_of_flax(facts, methods, frozenset(dropped))
         self.begin_class(facts, methods)
+        self.open_branches(facts, methods)
         if base is not None:
             self.inherit(facts, base, list(methods))
         body: list[Statement] = []

@@ -43,7 +43,7 @@ from migrate.layers.table import TABLE
 from migrate.lowering.accelerated import Accelerated
 from migrate.lowering.any_weight import AnyWeights, listed_for_one, listed_for_type
 from migrate.lowering.borrowed_models import borrowed_value
-from migrate.lowering.cropping import Cropping
+from migrate.lowering.called_in_training import IN_TRAINING
 from migrate.lowering.elements import (
     DICT,
     WeightsByName,
@@ -59,6 +59,7 @@ from migrate.lowering.imports import Imports
 from migrate.lowering.mixed_rows import MixedRows
 from migrate.lowering.named_parameters import NamedParameters
 from migrate.lowering.objects_at_hand import surely_held
+from migrate.lowering.parts_left_out import PartsLeftOut
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.shown_outside import is_constant, is_setting, read_outside
 from migrate.lowering.sown import refuse_sown
@@ -95,7 +96,7 @@ _FIELDS = {
 _OF_DICTS = ("keys", "values", "items", "get")
 
 
-class Expressions(AnyWeights, Submodules, Accelerated, Cropping, NamedParameters, TiedLayers, MixedRows, Imports):
+class Expressions(AnyWeights, Submodules, Accelerated, PartsLeftOut, NamedParameters, TiedLayers, MixedRows, Imports):
     """Expressions, by their type."""
 
     def expr(self, node: Expr) -> Value:
@@ -284,7 +285,7 @@ class Expressions(AnyWeights, Submodules, Accelerated, Cropping, NamedParameters
         facts = self.script.classes[owner.cls]
         if attribute == "training":
             facts.own_trains = True
-            return Value(node, Number())
+            return Value(IN_TRAINING if any(node is one for one in facts.opened) else node, Number())
         kind = known(facts.seen.get(attribute, facts.attributes.get(attribute)))
         if facts.extends and kind is UNKNOWN:
             layer = facts.extends.rpartition(".")[2]

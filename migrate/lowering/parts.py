@@ -203,8 +203,8 @@ class Parts:
         """What a parameter of a function holds."""
         raise NotImplementedError
 
-    def cut_part(self, target: cst.Attribute, value: Expr) -> list[Statement] | None:
-        """An assignment that cuts a part of a model; None for others."""
+    def changed_model(self, target: cst.Attribute, value: Expr) -> list[Statement] | None:
+        """An assignment that cuts a part of a model, or takes one out; None for others."""
         raise NotImplementedError
 
     def only_cuts_constants(self, node: cst.For) -> bool:
