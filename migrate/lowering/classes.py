@@ -132,7 +132,7 @@ class Classes(
 
     def adds_module(self, node: Expr) -> bool:
         """Whether an expression makes a layer, or a module of the user's."""
-        return isinstance(node, cst.Call) and self.makes_module(node)
+        return isinstance(node, cst.Call) and self.is_maker(node.func)
 
     def is_foreign_module(self, base: Expr, node: cst.ClassDef) -> bool:
         """Whether a class has a forward pass, and a base of which nothing is known but that it is no data set."""
