@@ -21,10 +21,10 @@ def _inside(name: str, weights: tuple[Weight, ...]) -> tuple[Weight, ...]:
     return tuple(replace(weight, torch=f"{name}.{weight.torch}", leaf=f"{name}/{weight.leaf}") for weight in weights)
 
 
-def _dense(inputs: str, outputs: str) -> tuple[Weight, ...]:
+def _dense(inputs: str, outputs: str, bias: str = "bias_init") -> tuple[Weight, ...]:
     return (
-        Weight("weight", "kernel", (inputs, outputs), _TRANSPOSED),
-        Weight("bias", "bias", (outputs,), when="bias"),
+        Weight("weight", "kernel", (inputs, outputs), _TRANSPOSED, initializer="kernel_init"),
+        Weight("bias", "bias", (outputs,), when="bias", initializer=bias),
     )
 
 
@@ -33,9 +33,9 @@ _NORM = (Weight("weight", "scale", ("d_model",)), Weight("bias", "bias", ("d_mod
 
 def _self_attention(width: str) -> tuple[Weight, ...]:
     return (
-        Weight("in_proj_weight", "in_proj_weight", (width, f"3 * {width}"), _TRANSPOSED),
+        Weight("in_proj_weight", "in_proj_weight", (width, f"3 * {width}"), _TRANSPOSED, initializer="in_proj_init"),
         Weight("in_proj_bias", "in_proj_bias", (f"3 * {width}",), when="bias"),
-        *_inside("out_proj", _dense(width, width)),
+        *_inside("out_proj", _dense(width, width, bias="")),
     )
 
 
@@ -137,7 +137,7 @@ LAYERS = (
         "need_weights=False torch makes it 0.",
         layout=Layout.FIRST,
         weights=(
-            replace(_self_attention("embed_dim")[0], when=_TOGETHER, initializer="in_proj_init"),
+            replace(_self_attention("embed_dim")[0], when=_TOGETHER),
             _apart("q_proj_weight", "embed_dim"),
             _apart("k_proj_weight", _KEY_WIDTH),
             _apart("v_proj_weight", _VALUE_WIDTH),
@@ -278,6 +278,7 @@ LAYERS = (
             *_copies("encoder", _ENCODER_LAYER, "num_encoder_layers"),
             *_copies("decoder", _DECODER_LAYER, "num_decoder_layers"),
         ),
+        inside={"encoder": "torch.nn.TransformerEncoder", "decoder": "torch.nn.TransformerDecoder"},
         snippets=("Transformer",),
         call="src, tgt, src_mask=None, tgt_mask=None, memory_mask=None, src_key_padding_mask=None, "
         "tgt_key_padding_mask=None, memory_key_padding_mask=None, src_is_causal=None, tgt_is_causal=None, "

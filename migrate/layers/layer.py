@@ -58,6 +58,11 @@ def asked_name(torch: str) -> str:
     return _ROW.sub("", torch)
 
 
+def any_copy(torch: str) -> str:
+    """The name of a weight of every copy of a layer, of that of one: `layers.{i}.linear1` for `layers.0.linear1`."""
+    return ".".join("{i}" if key.isdigit() or key.startswith("{") else key for key in torch.split("."))
+
+
 _ROW = re.compile(r"_l(\d+|\{\w*\})(_reverse)?$")
 
 
@@ -113,6 +118,7 @@ class Layer:
     refuses: argument -> (the only literal values that are supported, why).
     variants: forms for certain arguments; the first that applies is taken.
     parts: layers among its arguments, whose weights are its own too.
+    inside: layers that it makes itself, which scripts call by their names: attribute -> layer.
     unused: torch keys that fill no leaf, with the reason.
     wraps: the argument that is a layer whose weights it computes of others; `renames`: what those are called in torch
     then, and `scale`, where the kernel has one for each output.
@@ -137,6 +143,7 @@ class Layer:
     snippets: tuple[str, ...] = ()
     variants: tuple[Variant, ...] = ()
     parts: tuple[Part, ...] = ()
+    inside: dict[str, str] = field(default_factory=dict)
     call: str = "input"
     returns: str = "tensor"
     trains_if: str = ""

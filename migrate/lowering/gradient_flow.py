@@ -133,7 +133,9 @@ class GradientFlow(Scope):
         return isinstance(self.kind_of(small.targets[0].target), Leaf)
 
     def only_fills_weights(self, statement: Statement) -> bool:
-        """Whether a statement is `nn.init.xavier_uniform_(w)`, which no gradient goes through."""
+        """Whether a statement does no more than `nn.init.xavier_uniform_(w)`, which no gradient goes through."""
+        if isinstance(statement, cst.For | cst.With | cst.If) and getattr(statement, "orelse", None) is None:
+            return all(map(self.only_fills_weights, suites.suite_of(statement.body.body)))
         small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
         call = small.value if isinstance(small, cst.Expr) else None
         return isinstance(call, cst.Call) and (self.torch_name(call.func) or "").startswith("torch.nn.init.")

@@ -13,6 +13,7 @@ from migrate.facts import ClassFacts
 from migrate.kinds import (
     Function,
 )
+from migrate.layers.layer import any_copy
 from migrate.layers.table import TABLE
 from migrate.lowering.arguments import Arguments
 from migrate.lowering.initializing_functions import (
@@ -106,7 +107,9 @@ class Initializers(Arguments):
     def given_inside(reader: Initializers, function: cst.FunctionDef, layer: LayerNode) -> dict[str, Expr]:
         """The initialisers of the layers that one of torch's holds, such as the output of an attention."""
         known = TABLE[layer.torch].weights if layer.torch in TABLE else ()
+        copied = TABLE[_COPIED[layer.torch]].weights if layer.torch in _COPIED else ()
         keywords = {weight.torch: weight.initializer for weight in known}
+        keywords |= {f"layers.{{i}}.{weight.torch}": weight.initializer for weight in copied}
         found: dict[str, Expr] = {}
         for weight in layer.weights:
             *_, part, leaf = ["", *weight.torch.split(".")]
@@ -114,9 +117,10 @@ class Initializers(Arguments):
             made = initializers_of(reader, function, torch).get(leaf) if torch else None
             if made is None or nodes.code(made) == _STARTS.get((part.rstrip("0123456789"), leaf)):
                 continue
-            if not keywords.get(weight.torch):
+            name = any_copy(weight.torch)
+            if not keywords.get(name):
                 raise Unsupported("MIG204", f"initial values of {weight.torch} in a {layer.torch}")
-            found[weight.torch] = made
+            found[name] = made
         return found
 
     def classes_inside(self, facts: ClassFacts) -> list[ClassFacts]:
@@ -192,13 +196,17 @@ class Initializers(Arguments):
         return isinstance(small, cst.Pass) or (isinstance(call, cst.Call) and fills_weight(self, call))
 
 
-# Layers that torch's own hold, by the start of their names; and the values with which their weights start there.
+# Layers that torch's own hold, by the start of their names; what they copy; and the values with which weights start.
 _HELD = {
     "linear": "torch.nn.Linear",
     "out_proj": "torch.nn.Linear",
     "norm": "torch.nn.LayerNorm",
     "self_attn": "torch.nn.MultiheadAttention",
     "multihead_attn": "torch.nn.MultiheadAttention",
+}
+_COPIED = {
+    "torch.nn.TransformerEncoder": "torch.nn.TransformerEncoderLayer",
+    "torch.nn.TransformerDecoder": "torch.nn.TransformerDecoderLayer",
 }
 _STARTS = {
     ("norm", "weight"): "nn.initializers.ones",

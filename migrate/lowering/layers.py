@@ -63,7 +63,12 @@ class Layers(UserModules):
         trains = linen.trains(layer, call)
         facts = self.script.classes.get(self.cls)
         elsewhere = (self.cls, name) in self.script.called_first
-        value = linen.construct(layer, call, self.asked_for(layer, call), elsewhere)
+        asked = self.asked_for(layer, call)
+        apart = linen.started_apart(layer, call, asked)
+        if apart:
+            names = ", ".join(weight.torch for weight in apart)
+            self.unit.report(Unsupported("MIG204", f"{names} of a {name} start differently"), node)
+        value = linen.construct(layer, call, asked, elsewhere)
         if self.context == "forward" and (layer.weights or trains):
             state = "with new weights" if layer.weights else "in train mode"
             raise Unsupported("MIG201", f"{name} is made in a forward pass, {state} at each call")
@@ -119,7 +124,7 @@ class Layers(UserModules):
             if weight.asked in self.filling:
                 made = self.filling[weight.asked]
                 asked[weight.asked] = made if weight.moves else outputs_first(made)
-        for weight in layer.weights:
+        for weight in layer.weights if call is None else linen.askable_weights(layer, call):
             if weight.asked in asked and weight.initializer:
                 default = linen.initializer_default(weight.initializer, layer, call)
                 asked[weight.asked] = completed(asked[weight.asked], default)

@@ -14,7 +14,7 @@ import libcst as cst
 from migrate import nodes, suites, usage
 from migrate.constructed import ChoiceNode, ClassNode, LayerNode, ListNode, Node
 from migrate.diagnostics import Unsupported
-from migrate.layers.layer import asked_name
+from migrate.layers.layer import any_copy, asked_name
 from migrate.lowering.initial_weights import InitialWeights
 from migrate.lowering.initializing_functions import FILLING, IN_ANY_CLASS, IN_PLACE, initializer_of
 from migrate.lowering.selections import Selections, names_of_pair
@@ -144,7 +144,8 @@ class NamedWeights(InitialWeights, Selections):
         if isinstance(node, ClassNode):
             yield from self.makers(node.cls, keys, (*classes, node.cls))
         elif isinstance(node, LayerNode):
-            yield _Maker(classes, ".".join([path, *keys[:-1], asked_name(keys[-1])]))
+            inside = any_copy(".".join([*keys[:-1], asked_name(keys[-1])]))
+            yield _Maker(classes, f"{path}.{inside}")
         elif isinstance(node, ChoiceNode) or (isinstance(node, ListNode) and node.dynamic):
             inner = keys if isinstance(node, ChoiceNode) else keys[1:]
             for child in node.children:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
+from typing import TypeGuard
 
 import libcst as cst
 
 from migrate import nodes
-from migrate.constructed import ClassNode, LayerNode, ListNode
+from migrate.constructed import ClassNode, LayerNode, ListNode, Node
 from migrate.diagnostics import Unsupported
 from migrate.kinds import UNKNOWN, Device, DType, Items, Kind, Module, Never, Number, join
 from migrate.layers.table import TABLE
@@ -36,6 +37,10 @@ class Submodules(Arguments, LayerWeights):
         weight = self.layer_weight(node, base, owner)
         if weight is not None:
             return weight
+        inside = [TABLE[one.torch].inside.get(attribute) for one in owner.options if _is_in_table(one)]
+        if len(inside) == len(owner.options) and None not in inside:
+            made = tuple(LayerNode(name) for name in inside if name is not None)
+            return Value(node.with_changes(value=base.node), Module(made))
         if not known_to or len(known_to) < len(owner.options):
             return Value(node.with_changes(value=nodes.parenthesized(base.node)), UNKNOWN)
         kinds = [known(one.seen.get(attribute, one.attributes.get(attribute))) for one in known_to]
@@ -101,6 +106,10 @@ class Submodules(Arguments, LayerWeights):
         if node.attr.value == "device":
             return Value(nodes.expression("jax.default_backend()"), Device())
         return Value(nodes.expression("jnp.float32"), DType())
+
+
+def _is_in_table(node: Node) -> TypeGuard[LayerNode]:
+    return isinstance(node, LayerNode) and node.torch in TABLE
 
 
 @functools.cache

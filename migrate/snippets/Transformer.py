@@ -22,6 +22,9 @@ class Transformer(nn.Module):
     batch_first: bool = False
     norm_first: bool = False
     bias: bool = True
+    kernel_init: nn.initializers.Initializer = nn.initializers.xavier_uniform()
+    bias_init: nn.initializers.Initializer | None = None
+    in_proj_init: nn.initializers.Initializer = nn.initializers.xavier_uniform()
     training: bool = False
 
     def setup(self):
@@ -30,10 +33,10 @@ class Transformer(nn.Module):
 
         names = (
             *("d_model", "nhead", "dim_feedforward", "dropout", "activation", "layer_norm_eps"),
+            *("kernel_init", "bias_init", "in_proj_init"),
             *("batch_first", "norm_first", "bias", "training"),
         )
         options = {name: getattr(self, name) for name in names}
-        options["kernel_init"] = nn.initializers.xavier_uniform()
         self.encoder = TransformerEncoder(TransformerEncoderLayer(**options), self.num_encoder_layers, norm())
         self.decoder = TransformerDecoder(TransformerDecoderLayer(**options), self.num_decoder_layers, norm())
 

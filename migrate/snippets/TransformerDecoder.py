@@ -7,9 +7,14 @@ class TransformerDecoder(nn.Module):
     decoder_layer: nn.Module
     num_layers: int
     norm: nn.Module | None = None
+    kernel_init: nn.initializers.Initializer | None = None
+    bias_init: nn.initializers.Initializer | None = None
+    in_proj_init: nn.initializers.Initializer | None = None
 
     def setup(self):
-        self.layers = [self.decoder_layer.clone() for _ in range(self.num_layers)]
+        asked = {"kernel_init": self.kernel_init, "bias_init": self.bias_init, "in_proj_init": self.in_proj_init}
+        asked = {name: initializer for name, initializer in asked.items() if initializer is not None}
+        self.layers = [self.decoder_layer.clone(**asked) for _ in range(self.num_layers)]
 
     def __call__(
         self,

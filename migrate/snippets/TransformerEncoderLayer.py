@@ -19,6 +19,8 @@ class TransformerEncoderLayer(nn.Module):
     norm_first: bool = False
     bias: bool = True
     kernel_init: nn.initializers.Initializer = nn.initializers.variance_scaling(1 / 3, "fan_in", "uniform")
+    bias_init: nn.initializers.Initializer | None = None
+    in_proj_init: nn.initializers.Initializer = nn.initializers.xavier_uniform()
     training: bool = False
 
     def setup(self):
@@ -28,11 +30,13 @@ class TransformerEncoderLayer(nn.Module):
             dropout=self.dropout,
             bias=self.bias,
             batch_first=self.batch_first,
+            in_proj_init=self.in_proj_init,
             out_proj_init=self.kernel_init,
             training=self.training,
         )
-        init1 = torch_init(fan_in=self.d_model, kernel_init=self.kernel_init)
-        init2 = torch_init(fan_in=self.dim_feedforward, kernel_init=self.kernel_init)
+        asked = {"kernel_init": self.kernel_init, "bias_init": self.bias_init}
+        asked = {name: initializer for name, initializer in asked.items() if initializer is not None}
+        init1, init2 = (torch_init(fan_in=fan_in, **asked) for fan_in in (self.d_model, self.dim_feedforward))
         self.linear1 = nn.Dense(self.dim_feedforward, use_bias=self.bias, **init1)
         self.linear2 = nn.Dense(self.d_model, use_bias=self.bias, **init2)
         self.norm1 = nn.LayerNorm(epsilon=self.layer_norm_eps, use_bias=self.bias)

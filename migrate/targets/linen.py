@@ -12,7 +12,8 @@ from migrate import nodes
 from migrate.constructed import SAME_RANK, LayerNode, Passage
 from migrate.diagnostics import Unsupported
 from migrate.kinds import UNKNOWN, Items, Kind, Module, Plain, Tensor
-from migrate.layers.layer import Layer, Layout, Variant
+from migrate.layers.layer import Layer, Layout, Variant, Weight
+from migrate.layers.table import TABLE
 from migrate.nodes import Expr
 from migrate.rules.rule import Call, Parameter, Value, signature
 from migrate.targets.template import fill
@@ -85,7 +86,7 @@ def construct(layer: Layer, call: Call, initializers: Mapping[str, Expr], elsewh
         raise Unsupported("MIG203", f"{layer.torch}: weights of another type than float32")
     layer = _in_form(layer, layer.elsewhere) if elsewhere and layer.elsewhere else _form(layer, call)
     node = fill(layer.template, call)
-    if isinstance(node, cst.Call) and layer.weights:
+    if isinstance(node, cst.Call) and askable_weights(layer, call):
         node = node.with_changes(args=[*node.args, *_initialisation(layer, call, initializers)])
     layout = layer.layout.value
     passage = Passage(layout, layout, layer.rank if layer.layout is Layout.LAST else 0)
@@ -117,10 +118,10 @@ def _equal(node: Expr, value: object) -> bool:
 
 
 def _initialisation(layer: Layer, call: Call, asked: Mapping[str, Expr]) -> list[cst.Arg]:
-    weights = [weight for weight in layer.weights if weight.initializer and exists(weight, call) is not False]
+    weights = [weight for weight in askable_weights(layer, call) if exists(weight, call) is not False]
     given = _by_keyword({weight.initializer: asked[weight.asked] for weight in weights if weight.asked in asked})
     if not layer.defaults or len(given) == len(weights):
-        return nodes.arguments([], {k: v for k, v in given.items() if nodes.code(v) != _FLAX_DEFAULTS.get(k)})
+        return nodes.arguments([], {k: v for k, v in given.items() if nodes.code(v) != _own_default(layer, k)})
     if not layer.defaults.startswith("torch_init"):
         made = cst.parse_expression(f"f({layer.defaults})")
         assert isinstance(made, cst.Call)
@@ -129,6 +130,32 @@ def _initialisation(layer: Layer, call: Call, asked: Mapping[str, Expr]) -> list
     assert isinstance(made, cst.Call)
     made = made.with_changes(args=[*made.args, *nodes.arguments([], given)])
     return [cst.Arg(made, star="**")]
+
+
+def askable_weights(layer: Layer, call: Call) -> list[Weight]:
+    """The weights that a layer's constructor takes initialisers for: its own, and those of the copies that it makes of
+    a layer of torch's."""
+    found = [weight for weight in layer.weights if weight.initializer]
+    for part in layer.parts:
+        kind = call.value(part.argument).kind if part.over and call.has(part.argument) else None
+        option = kind.options[0] if isinstance(kind, Module) and len(kind.options) == 1 else None
+        if not isinstance(option, LayerNode) or option.torch not in TABLE:
+            continue
+        there = {weight.torch for weight in option.weights}
+        copied = [one for one in TABLE[option.torch].weights if one.initializer and one.torch in there]
+        found += [replace(one, torch=f"{part.torch}.{one.torch}", when="") for one in copied]
+    return found
+
+
+def started_apart(layer: Layer, call: Call, asked: Mapping[str, Expr]) -> list[Weight]:
+    """Weights that one argument of a layer's constructor is for, of which some are asked to start otherwise than the
+    others."""
+    weights = [weight for weight in askable_weights(layer, call) if exists(weight, call) is not False]
+    for keyword in dict.fromkeys(weight.initializer for weight in weights if weight.asked in asked):
+        together = [one for one in weights if one.initializer == keyword]
+        if len({nodes.code(asked[one.asked]) if one.asked in asked else "" for one in together}) > 1:
+            return together
+    return []
 
 
 def _by_keyword(given: Mapping[str, Expr]) -> dict[str, Expr]:
@@ -153,6 +180,7 @@ def _dict(entries: Mapping[str, Expr]) -> Expr:
 # What Flax does without being asked, so that asking for it would be noise.
 _FLAX_DEFAULTS = {"bias_init": "nn.initializers.zeros", "scale_init": "nn.initializers.ones"}
 
+_OF_TRANSFORMER = "nn.initializers.xavier_uniform()"  # of every matrix of torch.nn.Transformer
 _OF_FANS = 'nn.initializers.variance_scaling(1 / 3, "fan_in", "uniform")'
 # What a keyword of a layer's constructor is by default, where that goes by the shape of the weight alone.
 _DEFAULTS = {
@@ -164,10 +192,22 @@ _DEFAULTS = {
 }
 
 
+def _own_default(layer: Layer, keyword: str) -> str | None:
+    """What the constructor of a layer does without being asked."""
+    if not layer.torch.startswith("torch.nn.Transformer"):
+        return _DEFAULTS[keyword] if keyword == "in_proj_init" else _FLAX_DEFAULTS.get(keyword)
+    alike = keyword == "in_proj_init" or layer.torch == "torch.nn.Transformer"
+    return _OF_TRANSFORMER if alike and keyword != "bias_init" else None
+
+
 def initializer_default(keyword: str, layer: Layer | None = None, call: Call | None = None) -> str:
     """torch's initial values of a weight, by the keyword of the constructor that takes its initialiser; "" where they
     go by more than the shape of the weight. `layer`: where it is known, also for the bias of a norm; `call`: its
     constructor, which tells that of other biases."""
+    if layer is not None and layer.torch == "torch.nn.Transformer" and keyword != "bias_init":
+        return _OF_TRANSFORMER
+    if layer is not None and layer.torch.startswith("torch.nn.Transformer") and keyword == "bias_init":
+        return ""
     if keyword == "bias_init" and layer is not None and not layer.defaults:
         return _FLAX_DEFAULTS[keyword]
     if keyword == "bias_init" and layer is not None and call is not None:

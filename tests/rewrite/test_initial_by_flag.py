@@ -193,8 +193,9 @@ def test_the_output_of_an_attention_is_a_dense_layer() -> None:
 
 
 @pytest.mark.parametrize("layers", ["LAYER", "nn.TransformerEncoder(LAYER, 2)"])
-def test_dense_layers_inside_others_are_refused(layers: str) -> None:
+def test_norms_inside_others_that_start_otherwise_are_refused(layers: str) -> None:
     layer = layers.replace("LAYER", "nn.TransformerEncoderLayer(8, 2, 16)")
-    conversion = convert(parse("net.py", HOLDING.replace("LAYER", layer).replace("MIXED", "self.mixer(x)")))
+    source = HOLDING.replace("LAYER", layer).replace("MIXED", "self.mixer(x)").replace("ones_(m.w", "zeros_(m.w")
+    conversion = convert(parse("net.py", source))
     assert [one.code for one in conversion.report.diagnostics] == ["MIG204"]
-    assert "self_attn.out_proj.weight" in conversion.report.diagnostics[0].message
+    assert "norm1.weight" in conversion.report.diagnostics[0].message
