@@ -122,6 +122,8 @@ class FunctionFacts:
     sets: set[State] = field(default_factory=set)  # of a method: what it changes of its object, by the round before
     found_sets: set[State] = field(default_factory=set)
     keeps: set[Place] = field(default_factory=set)  # parameters whose weights an object that it makes takes and trains
+    arrays: set[str] = field(default_factory=set)  # parameters that some call gives an array, by the round before
+    found_arrays: set[str] = field(default_factory=set)
     traced: bool = False  # called from what jit traces
     found_traced: bool = False
 
@@ -132,6 +134,7 @@ class FunctionFacts:
 
     def next_round(self) -> None:
         """What this round found is what the next one goes by."""
+        self.arrays, self.found_arrays = self.found_arrays, set()
         self.needs_key, self.found_needs_key = self.found_needs_key, False
         self.traced, self.found_traced = self.found_traced, False
         self.initializers, self.found_initializers = self.found_initializers, {}
@@ -172,6 +175,11 @@ class FunctionFacts:
     def decorators(self) -> set[str]:
         """The names that it is decorated with."""
         return {nodes.dotted(decorator.decorator) or "" for decorator in self.node.decorators}
+
+    @property
+    def is_static(self) -> bool:
+        """Whether it is a function of a class without an object."""
+        return "staticmethod" in self.decorators
 
     @property
     def result(self) -> Kind:

@@ -37,7 +37,8 @@ def with_comments(made: list[Statement], original: Statement) -> list[Statement]
         return made
     head, lines = made[0], list(original.leading_lines)
     lines += [line for line in comments(head) if not any(line.deep_equals(known) for known in lines)]
-    if isinstance(head, cst.FunctionDef) and isinstance(original, cst.For) and (not lines or lines[0].comment):
+    apart = isinstance(original, cst.For) or (head.leading_lines and head.leading_lines[0].comment is None)
+    if isinstance(head, cst.FunctionDef) and apart and (not lines or lines[0].comment):
         lines.insert(0, cst.EmptyLine(indent=False))
     return [head.with_changes(leading_lines=lines), *made[1:]]
 

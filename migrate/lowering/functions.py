@@ -23,6 +23,7 @@ from migrate.lowering.gradient_flow import asks_for_gradients
 from migrate.lowering.handed_over import HandedOver
 from migrate.lowering.host_initializers import HostInitializers
 from migrate.lowering.initialisation import Initialisation
+from migrate.lowering.named_lambdas import NamedLambdas
 from migrate.lowering.scope import HOST_CONTEXTS, Scope
 from migrate.lowering.signatures import threaded_parameters, with_defaults, with_draws, with_mode
 from migrate.lowering.unit import joined_modes
@@ -33,10 +34,14 @@ from migrate.qualified import inside, is_module, spelled
 from migrate.states import KEY
 
 
-class Functions(HostInitializers, HandedOver, Initialisation, UserCalls):
+class Functions(HostInitializers, HandedOver, Initialisation, UserCalls, NamedLambdas):
     """Definitions of functions, and their returns."""
 
     def statement_FunctionDef(self, node: cst.FunctionDef) -> list[Statement]:
+        return self.lambda_again(node, self.defined_there(node))
+
+    def defined_there(self, node: cst.FunctionDef) -> list[Statement]:
+        """What the definition of a function becomes; nothing where what it does is said elsewhere."""
         qualname = inside(self.scope, node.name.value)
         if qualname in self.script.initialisers | self.script.written_out and is_module(self.scope):
             self.script.functions[qualname].node = node
@@ -86,8 +91,8 @@ class Functions(HostInitializers, HandedOver, Initialisation, UserCalls):
         qualname = inside(self.scope, name)
         facts = self.script.functions.setdefault(qualname, FunctionFacts(node, qualname, self.scope))
         facts.node = node
-        facts.owner_is_class = self.context == "method"
-        if not facts.method:
+        facts.owner_is_class = self.in_class and not facts.is_static
+        if not self.in_class:
             self.env.kinds[name] = Function(qualname)
             self.env.definitions.pop(name, None)
         return self.defined(facts, node, self.function_scope(facts))
@@ -101,7 +106,9 @@ class Functions(HostInitializers, HandedOver, Initialisation, UserCalls):
         facts.exit_modes = {place: facts.left_in.get(place, "mixed") for place in inner.changed_modes}
         self.script.finals[facts.qualname] = dict(inner.env.kinds)
         if self.context == "method":
-            attributes = self.script.found_attributes.setdefault(self.scope, {})
+            attributes = (
+                self.script.found_attributes.setdefault(self.scope, {}) if self.in_class else self.bound_attributes
+            )
             for found, kind in inner.bound_attributes.items():
                 merge(attributes, found, kind)
         params = threaded_parameters(facts, node.params, inner.state_name)

@@ -19,6 +19,7 @@ from migrate.kinds import (
     Distribution,
     Function,
     Host,
+    HostClass,
     Instance,
     Items,
     Kind,
@@ -206,8 +207,9 @@ class MethodCalls(ValueCalls):
         held = self.attribute_kind(func, kind) if isinstance(kind, Instance) else UNKNOWN
         if isinstance(held, Model):
             return self.value_call(node, Value(func, held))
-        if isinstance(kind, Instance) and f"{kind.cls}.{method}" in self.script.functions:
-            return self.user_call(node, Value(func.with_changes(value=base.node)), Function(f"{kind.cls}.{method}"))
+        own = isinstance(kind, Instance | HostClass) and self.script.functions.get(f"{kind.cls}.{method}")
+        if own and (isinstance(kind, Instance) or own.is_static):
+            return self.user_call(node, Value(func.with_changes(value=base.node)), Function(own.qualname))
         if isinstance(func.value, cst.Name) and func.value.value == "self" and not isinstance(kind, SelfModule):
             attribute = self.attribute_kind(func)
             if attribute is not UNKNOWN:

@@ -15,6 +15,7 @@ from migrate.lowering.blocks import Block
 from migrate.lowering.cleared_by_hand import ClearedByHand
 from migrate.lowering.gradient_flow import asks_for_gradients
 from migrate.lowering.members import MemberLoops, named_members
+from migrate.lowering.named_lambdas import NamedLambdas
 from migrate.lowering.one_line import taken_apart
 from migrate.lowering.precision import Precision
 from migrate.lowering.region import call_of, goes_backward, method_call_of
@@ -26,7 +27,7 @@ _ONES = ("torch.ones_like", "torch.ones")
 _GRADIENTS_WHERE = "torch.set_grad_enabled"
 
 
-class PlainTerms(Precision, MemberLoops, ClearedByHand):
+class PlainTerms(Precision, MemberLoops, ClearedByHand, NamedLambdas):
     """Statements that say the same in other words."""
 
     def say_plainly(self, block: Block) -> bool:
@@ -81,6 +82,9 @@ class PlainTerms(Precision, MemberLoops, ClearedByHand):
             return self.plain_branch(statement)
         if isinstance(statement, cst.SimpleStatementLine) and self.names_builder(statement):
             return [self.named_builder(statement)]
+        function = self.named_function(statement)
+        if function is not None:
+            return [function]
         if not isinstance(statement, cst.SimpleStatementLine) or _is_plain(statement):
             return [statement]
         pieces = taken_apart(self.unit, statement)

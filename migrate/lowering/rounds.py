@@ -345,7 +345,8 @@ def _fingerprint(script: Script, written: frozenset[int]) -> str:
     for name, facts in script.functions.items():
         parts.append(
             f"{name} {facts.found_params} {facts.result} {sorted(facts.found_reads)} {sorted(facts.found_writes)} "
-            f"{sorted(facts.found_given.items())} {sorted(facts.found_kept)} {sorted(facts.found_omitted)}"
+            f"{sorted(facts.found_given.items())} {sorted(facts.found_kept)} {sorted(facts.found_omitted)} "
+            f"{sorted(facts.found_arrays)}"
         )
         parts.append(repr([(draw.name, nodes.code(draw.node)) for draw in facts.found_draws]))
         parts.append(f"{facts.builds} {facts.makes_models} {facts.takes_mode} {sorted(facts.initializers)}")

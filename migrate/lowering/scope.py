@@ -144,7 +144,7 @@ class Scope(Parts):
     def _enclosing(self) -> Environment:
         """What a function made here sees of this scope: its names as they are in the end, else as they are
         now."""
-        around = self.unit.scope if self.context == "method" else self.scope  # a class is no scope that its methods see
+        around = self.unit.scope if self.in_class else self.scope  # a class is no scope that its methods see
         seen = Environment(dict(self.script.finals.get(around, {})), outer=self.env.outer)
         seen.kinds.update({name: kind for name, kind in self.env.kinds.items() if name not in seen.kinds})
         return seen
@@ -158,7 +158,7 @@ class Scope(Parts):
         params = facts.node.params
         for number, parameter in enumerate([*params.params, *params.kwonly_params]):
             name = parameter.name.value
-            if self.context == "method" and number == 0:
+            if self.in_class and number == 0 and not facts.is_static:
                 env.kinds.update(self.script.attributes.get(self.scope, {}))
                 env.kinds[name] = Plain("self")
             else:
@@ -178,6 +178,11 @@ class Scope(Parts):
             return self
         unit = self.unit.others[file]
         return type(self)(unit, "module", file, env=Environment(dict(self.script.finals.get(file, {}))))
+
+    @property
+    def in_class(self) -> bool:
+        """Whether this is the body of a class that is no module: the functions in it are its methods."""
+        return self.context == "method" and (self.facts is None or self.facts.qualname != self.scope)
 
     def class_scope(self, name: str) -> Self:
         """The methods of a class that is no module."""
@@ -243,9 +248,13 @@ class Scope(Parts):
 
     def own_method_of(self, path: str) -> Function | None:
         """The method that `self.method` is in a class that is no module; None for other names."""
-        method = f"{self.scope.rpartition('.')[0]}.{path.removeprefix('self.')}"
-        own = path.startswith("self.") and self.context in ("method", "region")
-        return Function(method) if own and method in self.script.functions else None
+        if not path.startswith("self.") or self.context not in ("method", "region"):
+            return None
+        owner = self.scope.rpartition(".")[0]
+        while owner in self.script.functions:  # this is a function inside a method
+            owner = owner.rpartition(".")[0]
+        method = f"{owner}.{path.removeprefix('self.')}"
+        return Function(method) if method in self.script.functions else None
 
     def kind_of_name(self, name: str) -> Kind:
         """The kind of a name, of an attribute or a method as "self.x", or of what another file binds; UNKNOWN where

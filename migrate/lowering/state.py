@@ -75,7 +75,7 @@ class StateAccess(Detached, ChosenModels):
     def is_attribute(self, state: State) -> bool:
         """Whether a piece of state is read from the object. To jit that is a constant: a method that it traces is given
         the weights of the object's models."""
-        traced = self.facts is not None and self.facts.method and self.facts.traced
+        traced = self.facts is not None and self.context == "method" and self.facts.traced
         if state.place.of_self and state.place.scope in self.owners and self.facts is not None and self.facts.traced:
             raise Unsupported("MIG404", f"{self.owner_of(state)} is constant to jit, and has weights")
         return state.place.of_self and not (traced and state.what in (PARAMS, BATCH_STATS, MODE))

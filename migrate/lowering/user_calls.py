@@ -61,7 +61,7 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
         followed: list[str] = []
         names = facts.parameter_names[1:] if facts.method else facts.parameter_names
         for number, (arg, name) in enumerate(zip(node.args, argument_names(node.args, names), strict=True)):
-            value = self.usable(self.expr(arg.value))
+            value = self.as_parameter(facts, name, self.usable(self.expr(arg.value)))
             for hidden, (part, kind_there) in spread(node.args, number, value.kind, names).items():
                 bound[hidden] = part
                 self.pass_kind(facts, hidden, kind_there)
@@ -114,6 +114,16 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
         result = self.of_its_argument(facts, facts.result)
         result = self.annotated_object(facts) if type(result) is Kind else result
         return Value(made, self.built_kind(result)) if alone else self.called_before(node, Value(made, result), facts)
+
+    def as_parameter(self, facts: FunctionFacts, name: str, value: Value) -> Value:
+        """An argument as the function takes it: a batch of torch's is an array where a loss, or another call, gives it
+        one."""
+        kind = value.kind
+        batch = isinstance(kind, Host) and kind.what in ("tensor", "batch") and self.region is not None
+        surely = isinstance(kind, Tensor) and (self.under_jit or not kind.origins)  # others may yet feed data loading
+        if batch or surely:
+            facts.found_arrays.add(name)
+        return self.as_array(value) if name in facts.arrays | facts.found_arrays else value
 
     def annotated_object(self, facts: FunctionFacts) -> Kind:
         """What a function is said to return of which nothing else is known: an object of a class of the script's."""

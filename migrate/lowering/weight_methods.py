@@ -48,7 +48,7 @@ class WeightMethods(Functions):
         there."""
         qualname = f"{facts.name}.{node.name.value}"
         function = self.script.functions[qualname]
-        static = "staticmethod" in function.decorators
+        static = function.is_static
         function.owner_is_class = not static
         inner = self.function_scope(function)
         inner.env.kinds.update(known or {})
