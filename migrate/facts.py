@@ -265,6 +265,9 @@ class ClassFacts:
     # where it is what it would be otherwise unless a field says so
     asked: dict[str, cst.BaseExpression] = field(default_factory=dict)  # as the round before found them
     found_asked: dict[str, cst.BaseExpression] = field(default_factory=dict)  # as this round finds them
+    # path of a layer ("self.fc") -> what the constructor notes on it for initialising functions: name -> value
+    marks: dict[str, dict[str, cst.BaseExpression]] = field(default_factory=dict)
+    marked: set[str] = field(default_factory=set)  # what constructors note on modules of the class
     stilled: set[str] = field(default_factory=set)  # paths of weights that its constructor freezes
     found_stilled: set[str] = field(default_factory=set)  # as this round finds them
     askable: dict[str, bool] = field(default_factory=dict)  # weights with a path -> whether they keep torch's axes

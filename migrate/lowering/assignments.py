@@ -122,6 +122,8 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
         if apart is not None:
             return apart
         self.receiving = small.value
+        if self.context == "setup" and isinstance(targets[0], cst.Name):
+            self.making = targets[0].value
         asked = listed_for_one(small.value) is not None
         value = self.asked_weight(small.value) if asked else self.constructed(small.value, targets[0])
         self.receiving = None

@@ -56,6 +56,9 @@ class Attributes(NamedWeights, ParameterLists, ModuleLists, LayerWeights, Shared
         if isinstance(base.kind, Tensor) and target.attr.value == _SLIP and nodes.is_literal(value, False):
             return []
         if not isinstance(base.kind, SelfModule):
+            noted = self.note_mark(target, value) if self.context == "setup" else None
+            if noted is not None:
+                return noted
             raise Unsupported("MIG204", f"{path} is changed after its module was made")
         facts = self.script.classes[self.cls]
         name = target.attr.value
@@ -111,7 +114,8 @@ class Attributes(NamedWeights, ParameterLists, ModuleLists, LayerWeights, Shared
             self.note_attribute(facts, name, kind)
             return suites.assigned(line, nodes.name(facts.held[name]), node)
         if name in facts.fields and (nodes.dotted(value) != name or name in facts.rebinds):
-            facts.renamed[name] = f"{name}_layer" if isinstance(kind, Module) else f"{name}_value"
+            holds = isinstance(kind, Module) or isinstance(facts.attributes.get(name), Module)  # where it is not None
+            facts.renamed[name] = f"{name}_layer" if holds else f"{name}_value"
         passed = isinstance(value, cst.Name) and value.value in facts.fields
         if isinstance(value, cst.Name) and passed:
             facts.kept_as[value.value] = name

@@ -30,7 +30,7 @@ from migrate.layers.table import TABLE
 from migrate.library_modules import MIXIN
 from migrate.lowering.called_in_training import CalledInTraining
 from migrate.lowering.changed_buffers import changed_attributes
-from migrate.lowering.constructors import built_methods, certain, extras_handed_on, repeated
+from migrate.lowering.constructors import built_methods, extras_handed_on, present, repeated
 from migrate.lowering.custom_gradients import AUTOGRAD_FUNCTION, CustomGradients
 from migrate.lowering.inheritance import FRAMEWORK
 from migrate.lowering.keyword_fields import KeywordFields
@@ -265,7 +265,7 @@ class Classes(
         run = {name: node for name, node in methods.items() if name not in (*facts.built, *facts.host_methods)}
         facts.changed = changed_attributes(run)
         bodies = [suites.suite_of(methods[name].body.body) for name in ("__init__", *facts.built) if name in methods]
-        facts.certain = {name for body in bodies for name in certain(body)}
+        facts.certain = {name for body in bodies for name in present(body)}
         facts.rebound = {name for body in bodies for name in repeated(body)}
         facts.seen, facts.held, facts.askable, facts.askable_if = {}, {}, {}, {}
         facts.lengths, facts.torch_lengths, facts.flags, facts.shared = {}, {}, {}, {}

@@ -29,6 +29,22 @@ def certain(body: Sequence[cst.CSTNode]) -> set[str]:
     return {name for statement in body if isinstance(statement, cst.SimpleStatementLine) for name in _set_by(statement)}
 
 
+def present(body: Sequence[cst.CSTNode]) -> set[str]:
+    """Those of them that are not None in the end, as `self.aux` after `self.aux = None; if aux: self.aux = Head()` may
+    be."""
+    found: set[str] = set()
+    for statement in body:
+        found |= certain([statement])
+        found -= {name for one in every(statement, (cst.Assign, cst.AnnAssign)) for name in _set_to_none(one)}
+    return found
+
+
+def _set_to_none(small: cst.Assign | cst.AnnAssign) -> list[str]:
+    if small.value is None or not nodes.is_literal(small.value, None):
+        return []
+    return _set_by(cst.SimpleStatementLine([small]))
+
+
 def repeated(body: Sequence[cst.CSTNode]) -> set[str]:
     """The attributes of self that one run of a block may set more than once."""
     return {name for name, times in _times(body).items() if times > 1}

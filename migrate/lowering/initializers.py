@@ -15,19 +15,19 @@ from migrate.kinds import (
 )
 from migrate.layers.layer import any_copy
 from migrate.layers.table import TABLE
-from migrate.lowering.arguments import Arguments
 from migrate.lowering.initializing_functions import (
     fills_weight,
     initializers_in,
     initializers_of,
     outputs_first,
 )
+from migrate.lowering.told_layers import ToldLayers
 from migrate.nodes import Expr
 from migrate.qualified import spelled
 from migrate.script import classes_in, layers_in
 
 
-class Initializers(Arguments):
+class Initializers(ToldLayers):
     """Functions given to `apply`."""
 
     def applied_initializer(self, facts: ClassFacts, function: Expr, switch: str) -> None:
@@ -62,6 +62,7 @@ class Initializers(Arguments):
         reader = self.in_file_of(qualname)
         for inner in self.classes_inside(facts):
             given_here: dict[str, dict[str, Expr]] = {}
+            given_usually: dict[str, dict[str, Expr]] = {}
             layers = [layer for node in inner.children.values() for layer in layers_in(node)]
             made = {layer.torch for layer in layers}
             inside = [self.given_inside(reader, function, layer) for layer in layers]
@@ -69,7 +70,7 @@ class Initializers(Arguments):
             for torch, layer in TABLE.items():
                 if torch not in made and not any(weight.initializer for weight in layer.weights):
                     continue
-                given = initializers_of(reader, function, torch) | held.get(torch, {})
+                given = usual = initializers_of(reader, function, torch) | held.get(torch, {})
                 if given and switch:
                     given = {weight: _where(_asking(inner, switch), made) for weight, made in given.items()}
                     before = {weight: nodes.code(made) for weight, made in inner.initializers.get(torch, given).items()}
@@ -82,6 +83,13 @@ class Initializers(Arguments):
                     self.refuse_others(facts, inner, torch)
                 if given:
                     inner.initializers[torch] = given_here[torch] = given
+                given_usually[torch] = usual
+            for torch, single in self.singles(inner, function, own=inner is facts and not qualname):
+                usual = given_usually.get(torch, {})
+                for weight, asked in self.given_single(reader, function, torch, single, usual).items():
+                    self.note_found(inner, f"{single.path}.{weight}", asked, function, switch)
+                    if switch and inner is not facts:
+                        self.hand_switch(facts, inner, switch)
             for path, asked in initializers_in(reader, function, inner).items():
                 attribute, _, weight = path.removeprefix("self.").rpartition(".")
                 node = inner.children.get(attribute.split(".")[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field
 
 import libcst as cst
 
@@ -17,21 +18,27 @@ from migrate.nodes import Expr
 from migrate.optimizers import INITIALIZERS
 from migrate.qualified import spelled
 from migrate.rules.rule import Call, signature
+from migrate.walking import every
 
 IN_PLACE = {"normal_", "zero_", "fill_", "uniform_"}
 FILLING = {"zero_": "zeros_", "fill_": "constant_"}  # methods of tensors -> their functions, of other names
+_NO_ATTRIBUTES = {"device", "dtype"}  # arguments of layers that they do not keep
 IN_ANY_CLASS = {"nn", "jnp", "jax", "key", "shape", "dtype"}  # what an initialiser may name in any class
 
 
 def initializers_of(
-    scope: Arguments, function: cst.FunctionDef, layer: str, given: Mapping[str, Expr] | None = None
+    scope: Arguments,
+    function: cst.FunctionDef,
+    layer: str,
+    given: Mapping[str, Expr] | None = None,
+    single: Single | None = None,
 ) -> dict[str, Expr]:
     """The initialisers that a function gives a layer of the torch class `layer`: torch weight -> Flax initialiser.
-    `given`: what its other parameters are.
+    `given`: what its other parameters are. `single`: which layer it is, where it is one that is told apart.
 
     Raises Unsupported where the function does something that was not understood to a layer of that class.
     """
-    walk = _OfLayer(scope, _module(function), layer)
+    walk = _OfLayer(scope, _module(function), layer, single or Single())
     walk.values |= {name: nodes.parenthesized(value) for name, value in (given or {}).items()}
     return walk.block(suites.suite_of(function.body.body))
 
@@ -43,6 +50,23 @@ def initializers_in(scope: Arguments, function: cst.FunctionDef, facts: ClassFac
     Raises Unsupported where the function does something that was not understood to a module of that class.
     """
     return _OfClass(scope, _module(function), facts).block(suites.suite_of(function.body.body))
+
+
+@dataclass(frozen=True)
+class Single:
+    """A layer that is told apart from others of its class: how a constructor calls it, and what is noted on it."""
+
+    path: str = ""
+    marks: Mapping[str, Expr] = field(default_factory=dict)
+
+
+def told_apart(function: cst.FunctionDef) -> set[str]:
+    """How an initialising function calls the modules that it tells apart: `m is final_conv`."""
+    module = _module(function)
+    tests = [one for one in every(function.body, cst.Comparison) if nodes.dotted(one.left) == module]
+    sides = [one.comparisons[0] for one in tests]
+    named = [nodes.dotted(side.comparator) for side in sides if isinstance(side.operator, cst.Is | cst.IsNot)]
+    return {name for name in named if name is not None} - {"None"}
 
 
 def _module(function: cst.FunctionDef) -> str:
@@ -116,8 +140,8 @@ class _Walk:
                 classes = node.args[1].value
                 options = [e.value for e in classes.elements] if isinstance(classes, cst.Tuple) else [classes]
                 return any(self.is_a(option, node) for option in options)
-            if name == "hasattr":
-                return nodes.literal(node.args[1].value) in self.weights
+            if name == "hasattr" and nodes.dotted(node.args[0].value) == self.module:
+                return self.has_attribute(str(nodes.literal(node.args[1].value)), node)
             if isinstance(node.func, cst.Attribute) and nodes.code(node.func.value) in self.names:
                 start = nodes.literal(node.args[0].value) if node.func.attr.value == "startswith" else None
                 if isinstance(start, str):
@@ -127,6 +151,8 @@ class _Walk:
             path = nodes.dotted(node.left) or ""
             if isinstance(target.operator, cst.Is | cst.IsNot) and nodes.is_literal(target.comparator, None):
                 return self.has(path.removeprefix(f"{self.module}.")) == isinstance(target.operator, cst.IsNot)
+            if isinstance(target.operator, cst.Is | cst.IsNot) and path == self.module:
+                return self.is_one(target.comparator, node) == isinstance(target.operator, cst.Is)
             told = self.compared(node.left, target.operator, target.comparator, node)
             if told is not None:
                 return told
@@ -159,6 +185,18 @@ class _Walk:
         """Whether the module has a weight at a path."""
         return path in self.weights
 
+    def has_attribute(self, name: str, test: Expr) -> bool:
+        """Whether the module has an attribute, which a test asks for."""
+        raise NotImplementedError
+
+    def is_one(self, other: Expr, test: Expr) -> bool:
+        """Whether the module is the one that an expression of the constructor stands for."""
+        raise Unsupported("MIG204", f"`{nodes.code(test)}` in a function given to apply")
+
+    def told_value(self, node: Expr) -> Expr:
+        """A value as it is of this module."""
+        return nodes.substituted(node, self.values)
+
     def find(self, call: cst.Call) -> bool | None:
         """`classname.find("Conv") != -1`."""
         if isinstance(call.func, cst.Attribute) and call.func.attr.value == "find":
@@ -173,7 +211,7 @@ class _Walk:
             bound = {nodes.code(target.target) for target in small.targets}
             self.types = self.types - bound | (bound if nodes.code(small.value) in self.types else set())
             self.names = self.names - bound | (bound if nodes.code(small.value) in self.names else set())
-            self.values |= dict.fromkeys(bound, nodes.parenthesized(nodes.substituted(small.value, self.values)))
+            self.values |= dict.fromkeys(bound, nodes.parenthesized(self.told_value(small.value)))
         if plain or isinstance(small, cst.Pass | cst.Return) or not self.concerned:
             return {}
         if isinstance(small, cst.Expr) and isinstance(small.value, cst.SimpleString):
@@ -194,23 +232,46 @@ class _Walk:
         weight = path.removeprefix(f"{self.module}.")
         if path == weight or not self.has(weight):
             raise Unsupported("MIG204", f"`{nodes.code(call)}` in a function given to apply")
-        given = [arg if arg.value is target else nodes.substituted(arg, self.values) for arg in call.args]
+        given = [
+            arg if arg.value is target else arg.with_changes(value=self.told_value(arg.value)) for arg in call.args
+        ]
         return self.filled(weight, call, initializer_of(self.scope, name, call.with_changes(args=given), target))
 
 
 class _OfLayer(_Walk):
     """The walk on a torch layer."""
 
-    def __init__(self, scope: Arguments, module: str, layer: str) -> None:
+    def __init__(self, scope: Arguments, module: str, layer: str, single: Single) -> None:
         weights = {weight.asked for weight in TABLE[layer].weights if weight.initializer}
         super().__init__(scope, module, layer.rpartition(".")[2], weights)
-        self.layer = layer
+        self.layer, self.single = layer, single
         # a layer whose initial weights are fixed by its snippet: whatever is done to them is declined
         self.fixed = not weights and any(weight.collection == "params" for weight in TABLE[layer].weights)
 
     @property
     def concerned(self) -> bool:
         return bool(self.weights) or self.fixed
+
+    def has_attribute(self, name: str, test: Expr) -> bool:
+        entry = TABLE[self.layer]
+        own = {parameter.name for parameter in signature(entry.signature)} | {one.asked for one in entry.weights}
+        return name in self.weights | self.single.marks.keys() or (
+            name in own - {"bias"} and name not in _NO_ATTRIBUTES
+        )
+
+    def is_one(self, other: Expr, test: Expr) -> bool:
+        return bool(self.single.path) and nodes.dotted(other) == self.single.path
+
+    def told_value(self, node: Expr) -> Expr:
+        """What is noted on the layer, and the side of a choice that asks for it."""
+        if isinstance(node, cst.IfExp) and self.module in usage.loads(node.test):
+            return self.told_value(node.body if self.test(node.test) else node.orelse)
+        marks = {f"{self.module}.{name}": value for name, value in self.single.marks.items()}
+        cast = nodes.dotted(node.func) if isinstance(node, cst.Call) and len(node.args) == 1 else None
+        if cast in ("float", "int") and isinstance(node, cst.Call) and nodes.dotted(node.args[0].value) in marks:
+            number = nodes.literal(marks[nodes.dotted(node.args[0].value) or ""])
+            return nodes.expression(repr(float(str(number)) if cast == "float" else int(str(number))))
+        return marks.get(nodes.dotted(node) or "") or super().told_value(node)
 
     def is_a(self, option: Expr, test: Expr) -> bool:
         kind = self.scope.kind_of(option)
@@ -245,6 +306,14 @@ class _OfClass(_Walk):
 
     def branch(self, node: cst.If) -> dict[str, Expr]:
         return super().branch(node) if fills(self.scope, node) else {}
+
+    def has_attribute(self, name: str, test: Expr) -> bool:
+        if name in self.weights | self.facts.certain:
+            return True
+        known = {*self.facts.attributes, *self.facts.fields, *self.facts.buffers, *self.facts.marked}
+        if name in known or self.facts.method(name) is not None or self.facts.bases:
+            raise Unsupported("MIG204", f"`{nodes.code(test)}` in a function given to apply")
+        return False
 
     def has(self, path: str) -> bool:
         return path in self.weights or f"self.{path}" in self.facts.askable
@@ -326,6 +395,8 @@ def completed(asked: Expr, otherwise: Expr | str) -> Expr:
     if not otherwise:
         raise Unsupported("MIG204", f"initial weights depend on `{nodes.code(asked.test)}`")
     otherwise = nodes.expression(otherwise) if isinstance(otherwise, str) else otherwise
+    if isinstance(otherwise, cst.IfExp) and otherwise.test.deep_equals(asked.test):
+        otherwise = otherwise.orelse
     return otherwise if asked.body.deep_equals(otherwise) else asked.with_changes(orelse=otherwise)
 
 

@@ -88,7 +88,8 @@ class Layers(UserModules):
             assert isinstance(value.kind, Module)
             weights = [weight for node in value.kind.options for made in layers_in(node) for weight in made.weights]
             kept = any(weight.collection == "batch_stats" for weight in weights)
-            attribute = "" if INLINE in self.cls else self.making.removeprefix("self.").partition(".")[0]
+            own = self.making.startswith("self.") and INLINE not in self.cls
+            attribute = self.making.split(".")[1] if own else ""
             facts.own_stats |= kept and not self.script.never_read(attribute)
             if layer.draws and trains:
                 facts.own_draws.add("dropout")

@@ -109,7 +109,7 @@ class Statements(
         exception that names the code."""
         outer, self.before = self.before, []
         reads_values, self.unit.reads_values = self.unit.reads_values, False
-        precision = self.precision
+        precision, self.making = self.precision, ""
         self.precision = self.unit.precisions.get(original, precision)
         try:
             arrays = [name for name in usage.loads(original) if isinstance(self.env.kinds.get(name), Tensor)]

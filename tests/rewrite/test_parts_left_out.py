@@ -6,6 +6,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
@@ -107,3 +109,39 @@ def test_a_copy_without_them(made: str, keep: bool, training: bool, monkeypatch:
 )
 def test_refused_where_the_field_says_something_else(given: dict[str, str]) -> None:
     assert "MIG204" in {one.code for one in converted(**given).report.diagnostics}
+
+
+MAYBE = """\
+import torch.nn as nn
+
+
+class Net(nn.Module):
+    def __init__(self, aux=True):
+        super().__init__()
+        self.head = nn.Linear(4, 2)
+        self.aux = None
+        if aux:
+            self.aux = nn.Linear(4, 2)
+        self.last = nn.Linear(2, 2)
+        if not aux:
+            self.last = None
+
+    def forward(self, x):
+        y = self.head(x)
+        if self.last is not None:
+            y = self.last(y)
+        return y if self.aux is None else y + self.aux(x)
+"""
+
+
+@pytest.mark.parametrize("aux", [True, False])
+def test_a_part_that_may_be_none(aux: bool) -> None:
+    """Also under the name of an argument. A checkpoint of a model without it has no weights for it."""
+    conversion = convert(parse("net.py", MAYBE))
+    assert not conversion.report.diagnostics
+    optional = {leaf.torch for leaf in conversion.manifest.models[0].leaves if leaf.optional}
+    assert optional == {"aux.weight", "aux.bias", "last.weight", "last.bias"}
+    ours: dict[str, Any] = {"__name__": __name__}
+    exec(conversion.text, ours)
+    params = ours["Net"](aux).init(jax.random.key(0), jnp.ones((2, 4)))["params"]
+    assert params.keys() == ({"head", "aux_layer", "last"} if aux else {"head"})
