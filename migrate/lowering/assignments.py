@@ -79,6 +79,7 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
                 return tied
         if self.context in HOST_CONTEXTS:
             refuse_foreign_model(self, targets, small.value)
+            self.refuse_outside(targets[0])
             if self.is_part_of_model(targets[0]):
                 return self.model_part(targets[0], small.value)
             about_weights = self.sorted_assignment(small)

@@ -192,7 +192,9 @@ class Expressions(AnyWeights, Submodules, Accelerated, PartsLeftOut, NamedParame
         borrowed = borrowed_value(self, node)
         if borrowed is not None:
             return borrowed
-        attribute = node.attr.value
+        attribute, own = node.attr.value, self.kind_of(node)
+        if isinstance(own, Leaf) and own.place.of_self:
+            return Value(self.leaf(own), own)
         self.refuse_stale(nodes.dotted(node) or "", UNKNOWN)
         settings = self.settings_of(node.value)
         if settings is not node.value:

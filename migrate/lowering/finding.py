@@ -179,6 +179,8 @@ class RegionFinding(RegionStatements):
         sorting: _Sorting,
     ) -> list[int]:
         """The statements of a part that only a later loss of the region needs, and that can as well run there."""
+        if not own:
+            return []
         wanted = {
             own[0] + i
             for b in backwards

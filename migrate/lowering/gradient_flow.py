@@ -86,7 +86,7 @@ class GradientFlow(Scope):
                 found.add(self.root(kind.place))
             else:
                 found |= self.model_of_weight(path)
-        return found
+        return found | self.leaves_of_self(node)
 
     def model_of_weight(self, path: str) -> set[Place]:
         """The model that a dotted name takes a weight of, or all of them; none where it does not."""
@@ -101,6 +101,14 @@ class GradientFlow(Scope):
         """The tensors among some names that gradients are taken of."""
         kinds = [self.kind_of_name(name) for name in names]
         return {self.root(kind.place) for kind in kinds if isinstance(kind, Leaf)}
+
+    def leaves_taken(self, node: cst.CSTNode) -> set[Place]:
+        """The tensors that code reads and gradients are taken of, those of an object among them."""
+        return self.leaves_in(set(usage.loads(node))) | self.leaves_of_self(node)
+
+    def leaves_of_self(self, node: cst.CSTNode) -> set[Place]:
+        """Those among the attributes of an object."""
+        return self.leaves_in({path for path in usage.paths(node) if path.startswith("self.")})
 
     def attached(self, node: cst.CSTNode) -> cst.CSTNode:
         """Code without what gradients do not flow through: `x.detach()`, `x.data`, `x.item()`."""
@@ -280,7 +288,7 @@ class GradientFlow(Scope):
         ]
         if not backward or isinstance(statement, cst.FunctionDef | cst.ClassDef):
             return set()
-        found = self.models_called(statement) | self.leaves_in(set(usage.loads(statement)))
+        found = self.models_called(statement) | self.leaves_taken(statement)
         for call in backward:
             assert isinstance(call.func, cst.Attribute)
             found |= self.reached(before, call.func.value)

@@ -229,6 +229,12 @@ class Initialisation(ExampleShapes, MethodExamples, TakenExamples):
         taken = self.taken_from(given_to)
         if taken:
             raise _misses(place, taken)
+        if self.moves_on(given_to) or any(map(self.may_be_unset, given_to)):
+            cls = self.script.places[place]
+            whole = self.weighted_parts(cls) <= self.attributes_used(cls, "forward")
+            zeros = self.example_of_features(cls, self.made_by(place)) if whole else []
+            if zeros:
+                return self.made_weights(place, [], self.init_keys(cls), nodes.arguments(zeros))
         outer, self.before = self.before, []
         try:
             prepared, arguments = self.example_arguments(given_to)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate import usage
+from migrate import nodes, usage
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Kind, Leaf, Place, Tensor
+from migrate.kinds import Instance, Kind, Leaf, Optimizer, Place, Tensor
 from migrate.lowering.accumulation import Accumulation
 from migrate.lowering.gradient_flow import GradientFlow, asks_for_gradients
 from migrate.lowering.members import named_members
@@ -31,6 +31,9 @@ class Leaves(Accumulation, GradientFlow):
         for listing, members in named_members(self.env).items():
             if place.name in members.names and any(isinstance(item, Leaf) for item in members.items or ()):
                 raise Unsupported("MIG303", f"{place.name} is bound anew, and {listing} has the tensor that it was")
+        for name, held in self.env.kinds.items():
+            if isinstance(held, Optimizer) and place in held.models and self.next_access(name) == "load":
+                raise Unsupported("MIG303", f"{place.name} is bound anew, and {name} has the tensor that it was")
         made = isinstance(kind, Leaf) and kind.place == NOWHERE  # by a function
         asked = (made or asks_for_gradients(written)) and not self.starts_a_sum(place.name)
         if self.context not in HOST_CONTEXTS or self.under_jit or self.nested or not asked:
@@ -38,6 +41,15 @@ class Leaves(Accumulation, GradientFlow):
             return kind.plain if isinstance(kind, Leaf) else kind
         self.script.leaves.add(place)
         return Leaf(kind.dtype, kind.rank, kind.optional, kind.origins, place)
+
+    def refuse_outside(self, target: Expr) -> None:
+        """Declines to bind such a tensor of an object anew outside of its class: the optimizer has the old one."""
+        owner = self.kind_of(target.value) if isinstance(target, cst.Attribute) else None
+        if not isinstance(owner, Instance) or not isinstance(target, cst.Attribute):
+            return
+        held = self.script.attributes.get(owner.cls, {}).get(f"self.{target.attr.value}")
+        if isinstance(held, Leaf):
+            raise Unsupported("MIG303", f"{nodes.code(target)} is bound anew, and is trained as the tensor that it was")
 
     def starts_a_sum(self, name: str) -> bool:
         """Whether what follows gives a name to something else, asks for no gradient of it, and trains it by no

@@ -187,9 +187,10 @@ class ParameterLoops(Accumulation, SetByName):
         for name in (name for name in trees if name in values):
             used = [other for other in trees if other in usage.loads(values[name])] or [looped[0].name]
             given = [self.tree(*trees[other]) for other in used]
-            function = cst.Lambda(
-                cst.Parameters([cst.Param(cst.Name(other)) for other in used]), nodes.bare(values[name])
-            )
+            value = nodes.bare(values[name])
+            function = cst.Lambda(cst.Parameters([cst.Param(cst.Name(other)) for other in used]), value)
+            if isinstance(value, cst.Name):  # arrays of its own: a step gives the memory of its weights away
+                function = nodes.expression("jnp.copy")
             made.append(nodes.call("jax.tree.map", function, *given))
             one, what = trees[name]
             targets.append(self.write(State(what, one.model)))

@@ -26,7 +26,7 @@ class RegionStatements(GradientFlow):
         """Whether a statement goes through a model, or takes a tensor that gradients are taken of."""
         if isinstance(statement, cst.FunctionDef | cst.ClassDef):
             return False
-        return bool(self.models_called(statement) or self.leaves_in(set(usage.loads(statement))))
+        return bool(self.models_called(statement) or self.leaves_taken(statement))
 
     def changes_leaf(self, statement: Statement) -> bool:
         """Whether a statement changes a tensor in place that gradients are taken of: no gradient flows through that,

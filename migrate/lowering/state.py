@@ -43,7 +43,8 @@ class StateAccess(Detached, ChosenModels):
             return self.unit.key
         short = place.short
         if self.root(place) in self.script.leaves:
-            return {PARAMS: short, GRADS: f"{short}_grad"}[state.what]
+            named = f"{short}_weight" if place.of_self and short in self.unit.taken else short
+            return {PARAMS: named, GRADS: f"{named}_grad"}[state.what]
         if state.what == COUNT:
             return f"{short}_updates" if self.averages(place) else f"{short}_steps"
         if state.what == CYCLE:
@@ -61,7 +62,11 @@ class StateAccess(Detached, ChosenModels):
     def state_expr(self, state: State) -> Expr:
         """The expression that holds a piece of state: a variable, or an attribute of the trainer object."""
         text = self.state_name(state)
-        return nodes.expression(f"{self.owner_of(state)}.{text}") if self.is_attribute(state) else nodes.name(text)
+        if not self.is_attribute(state):
+            return nodes.name(text)
+        if state.what == PARAMS and self.root(state.place) in self.script.leaves:
+            text = state.place.short  # the tensor itself
+        return nodes.expression(f"{self.owner_of(state)}.{text}")
 
     def named_here(self, place: Place) -> str:
         """How this scope calls an object that has state: `model`, `self.model`, `trainer.model`."""
