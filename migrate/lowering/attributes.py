@@ -11,7 +11,8 @@ from migrate import layouts, nodes, suites, usage
 from migrate.constructed import ChoiceNode, ClassNode, LayerNode, ListNode, Node, Passage
 from migrate.diagnostics import Unsupported
 from migrate.facts import ClassFacts
-from migrate.kinds import Items, Kind, Module, Never, SelfModule, Tensor, Tied, join
+from migrate.kinds import Instance, Items, Kind, Module, Never, Plain, SelfModule, Tensor, Tied, join
+from migrate.lowering.constructors import COPYING, changed_after_given
 from migrate.lowering.elements import element_kind, only_option
 from migrate.lowering.given_parts import own_given
 from migrate.lowering.layer_weights import LayerWeights
@@ -25,6 +26,7 @@ from migrate.rules.rule import Value
 from migrate.targets import linen
 from migrate.walking import every
 
+_OF_SETTINGS = (Kind, Plain, Never, Instance)
 _SLIP = "require_grad"  # torch's attribute has an s: this one means nothing to it
 
 
@@ -57,7 +59,7 @@ class Attributes(NamedWeights, ParameterLists, ModuleLists, LayerWeights, Shared
             return []
         if not isinstance(base.kind, SelfModule):
             noted = self.note_mark(target, value) if self.context == "setup" else None
-            if noted is not None:
+            if noted is not None or self.is_copy_of_settings(target):
                 return noted
             raise Unsupported("MIG204", f"{path} is changed after its module was made")
         facts = self.script.classes[self.cls]
@@ -154,6 +156,19 @@ class Attributes(NamedWeights, ParameterLists, ModuleLists, LayerWeights, Shared
         """`self.x` under the name that the attribute has in the output."""
         renamed = facts.renamed.get(target.attr.value)
         return target.with_changes(attr=cst.Name(renamed)) if renamed else target
+
+    def is_copy_of_settings(self, target: cst.Attribute) -> bool:
+        """Whether an attribute is of a variable that only has copies of settings, `own = copy.copy(config)`, each as it
+        is by the time that a part is made with it."""
+        root, method = nodes.root(target), self.script.classes[self.cls].method(self.scope.rpartition(".")[2])
+        if self.context != "setup" or not isinstance(root, cst.Name) or method is None:
+            return False
+        body, name = suites.suite_of(method.body.body), root.value
+        values = [one.value for one in every(method, cst.Assign) if nodes.dotted(one.targets[0].target) == name]
+        copies = [one for one in values if isinstance(one, cst.Call) and nodes.code(one.func) in COPYING and one.args]
+        settings = all(type(self.kind_of(one.args[0].value)) in _OF_SETTINGS for one in copies)
+        only = len(values) == len(copies) == usage.stores(method.body).count(name) > 0
+        return only and settings and not changed_after_given(body, name)
 
     def note_attribute(self, facts: ClassFacts, name: str, kind: Kind, perhaps: bool = False) -> None:
         """Remembers what an attribute is, over all that it may be set to, and its modules. `perhaps`: it may also be

@@ -67,18 +67,65 @@ _OF_OTHERS = frozenset(
 )
 
 
-def changed_objects(body: cst.BaseSuite) -> list[tuple[str, cst.BaseExpression | None]]:
+def changed_after_given(body: Sequence[cst.CSTNode], name: str) -> bool:
+    """Whether a block may change an object after it has given it to a call, such as that of a module's class."""
+    given = False
+    for event in _events(body, name):
+        if given and event == "changed":
+            return True
+        given = event == "given" or (given and event != "bound")
+    return False
+
+
+COPYING = frozenset({"copy.copy", "copy.deepcopy", "deepcopy"})
+# What is given an object and keeps nothing of it.
+_LOOKING = COPYING | {"len", "print", "isinstance", "getattr", "hasattr", "str"}
+
+
+def _events(body: Sequence[cst.CSTNode], name: str) -> list[str]:
+    """What a block does with the object under a name, in order; a loop counts as two turns."""
+    found: list[str] = []
+    for statement in body:
+        if isinstance(statement, cst.If):
+            other = [statement.orelse] if isinstance(statement.orelse, cst.If) else []
+            if isinstance(statement.orelse, cst.Else):
+                other = suites.suite_of(statement.orelse.body.body)
+            found += [*_events(suites.suite_of(statement.body.body), name), *_events(other, name)]
+        elif isinstance(statement, cst.For | cst.While):
+            found += [
+                *(["bound"] if isinstance(statement, cst.For) and name in usage.stores(statement.target) else []),
+                *_events(suites.suite_of(statement.body.body), name),
+            ] * 2
+        elif isinstance(statement, cst.With | cst.Try):
+            found += _events(suites.suite_of(statement.body.body), name)
+        else:
+            calls = [call for call in usage.calls(statement) if nodes.code(call.func) not in _LOOKING]
+            calls = [call for call in calls if not nodes.code(call.func).startswith("super(")]
+            found += ["given" for call in calls for arg in call.args if nodes.dotted(arg.value) == name]
+            found += ["changed"] * (name in {changed for changed, _ in changed_objects(statement)})
+            found += ["bound"] * (name in usage.stores(statement))
+    return found
+
+
+def changed_objects(body: cst.CSTNode) -> list[tuple[str, cst.BaseExpression | None]]:
     """Names whose objects a block changes: `config.size = 3`, with the value, `config.update(...)`, with None."""
     changed: list[tuple[cst.BaseExpression, cst.BaseExpression | None]] = []
     for one in every(body, (cst.Assign, cst.AugAssign, cst.Expr)):
         if isinstance(one, cst.Assign):
-            changed += [(target.target, one.value) for target in one.targets]
+            changed += [(target, one.value) for given in one.targets for target in each_target(given.target)]
         elif isinstance(one, cst.AugAssign):
             changed.append((one.target, one.value))
         elif isinstance(one.value, cst.Call) and isinstance(one.value.func, cst.Attribute):
             changed += [(one.value.func, None)] if one.value.func.attr.value not in _OF_OTHERS else []
     roots = [(nodes.root(target), value) for target, value in changed if not isinstance(target, cst.Name)]
     return [(root.value, value) for root, value in roots if isinstance(root, cst.Name)]
+
+
+def each_target(target: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """The single targets of an assignment."""
+    if isinstance(target, cst.Tuple | cst.List):
+        return [single for element in target.elements for single in each_target(element.value)]
+    return [target]
 
 
 def _times(body: Sequence[cst.CSTNode]) -> Counter[str]:

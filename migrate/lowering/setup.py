@@ -24,7 +24,7 @@ from migrate.kinds import (
 )
 from migrate.lowering.attributes import Attributes
 from migrate.lowering.attributes_by_name import AttributesByName
-from migrate.lowering.constructors import changed_objects
+from migrate.lowering.constructors import changed_after_given, changed_objects, each_target
 from migrate.lowering.drawn_once import DrawnOnce
 from migrate.lowering.inheritance import is_super_init
 from migrate.lowering.makers import MakerValues
@@ -32,6 +32,7 @@ from migrate.lowering.shown_outside import reckons, taken_out
 from migrate.nodes import Expr, Statement
 from migrate.qualified import spelled
 from migrate.script import Script
+from migrate.walking import every
 
 
 class Setup(DrawnOnce, AttributesByName, Attributes, MakerValues):
@@ -42,6 +43,7 @@ class Setup(DrawnOnce, AttributesByName, Attributes, MakerValues):
         inner = self.method_scope(facts.name, "setup", "__init__")
         parameters = [*init.params.params[1:], *init.params.kwonly_params]
         changed = self.changed_settings(facts, init)
+        _refuse_changed_copies(init)
         lists = self.used_as_lists(facts, init)
         rebound = {*usage.stores(init.body), *changed, *lists}
         facts.rebinds = rebound & set(facts.fields)
@@ -92,6 +94,7 @@ class Setup(DrawnOnce, AttributesByName, Attributes, MakerValues):
 
     def note_copied(self, facts: ClassFacts, init: cst.FunctionDef, name: str) -> None:
         """Says that a module changes a copy of what it is given."""
+        _refuse_changed_late(init, name)
         text = f"the constructor of {spelled(facts.name)} changes {name}, of which the module has a copy of its own"
         self.unit.report(Unsupported("MIG507", text), facts.method("__init__") or init)
 
@@ -197,6 +200,24 @@ def own_fields(script: Script, cls: str) -> list[Statement]:
         if has(cls) and not (inherited and facts is not None and any(has(base) for base in facts.bases))
     ]
     return made
+
+
+_OF_WEIGHTS = ("weight", "bias", "data", "requires_grad")
+
+
+def _refuse_changed_copies(init: cst.FunctionDef) -> None:
+    """Declines variables of a constructor whose attributes it sets once it has made a part with them."""
+    targets = [one.target for one in every(init.body, (cst.AssignTarget, cst.AugAssign))]
+    each = [single for target in targets for single in each_target(target) if isinstance(single, cst.Attribute)]
+    settings = [one for one in each if one.attr.value not in _OF_WEIGHTS]
+    for name in dict.fromkeys(nodes.code(nodes.root(one)) for one in settings):
+        if name != "self":
+            _refuse_changed_late(init, name)
+
+
+def _refuse_changed_late(init: cst.FunctionDef, name: str) -> None:
+    if changed_after_given(suites.suite_of(init.body.body), name):
+        raise Unsupported("MIG201", f"{name} is changed after a part was made with it, which Flax sets up later")
 
 
 def _no_field(test: Expr) -> Expr:
