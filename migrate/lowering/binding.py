@@ -125,6 +125,8 @@ class Binding(Scalars, MaskedSelections):
         """Whether a value has just been made by torch, so that nothing else can see it change."""
         if isinstance(node, cst.BinaryOperation | cst.Comparison):
             return True  # of a tensor: no operator gives one of its operands
+        if isinstance(node, cst.Attribute) and node.attr.value == "data":
+            return self.fresh(node.value)
         if not isinstance(node, cst.Call):
             return False
         name = self.torch_name(node.func)

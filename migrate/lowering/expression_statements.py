@@ -33,8 +33,9 @@ from migrate.lowering.setup import Setup
 from migrate.lowering.torch_calls import in_place_rule
 from migrate.lowering.traced_effects import refuse_told
 from migrate.machine import NO_OPS
-from migrate.nodes import Statement
+from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
+from migrate.walking import every
 
 
 class ExpressionStatements(Averaging, Setup, Calls, Checkpoints, Leaves, OptimizerStatements):
@@ -193,7 +194,7 @@ class ExpressionStatements(Averaging, Setup, Calls, Checkpoints, Leaves, Optimiz
         """`x.add_(y)` on a name binds it again; on a slice of one, `x[:, 0].zero_()`, it sets that part."""
         api = f"Tensor.{func.attr.value}"
         rule = in_place_rule(api)
-        view = isinstance(func.value, cst.Subscript) and _is_view(func.value)
+        view = isinstance(func.value, cst.Subscript) and self.is_view(func.value)
         target = func.value.value if isinstance(func.value, cst.Subscript) and view else func.value
         if not isinstance(target, cst.Name) or not isinstance(self.kind_of(target), Tensor):
             raise Unsupported("MIG303", f"{nodes.code(func.value)} is changed in place")
@@ -209,6 +210,24 @@ class ExpressionStatements(Averaging, Setup, Calls, Checkpoints, Leaves, Optimiz
         place = base.node.with_changes(value=cst.Attribute(base.node.value, cst.Name("at")))
         return suites.assigned(line, target, nodes.call(cst.Attribute(place, cst.Name("set")), layouts.first(value)))
 
+    def is_view(self, node: cst.Subscript) -> bool:
+        """Whether an index is made of literals, slices and variables of counting loops alone, so that torch changes the
+        tensor that it is taken of."""
+        if not isinstance(node.value, cst.Name):
+            return False
+        indices = [element.slice for element in node.slice]
+        plain = [one.value for one in indices if isinstance(one, cst.Index)]
+        return all(isinstance(nodes.literal(one), int) or self.counts(one) for one in plain)
+
+    def counts(self, node: Expr) -> bool:
+        """Whether a name is bound by loops over `range(...)` alone: a whole number."""
+        if not isinstance(node, cst.Name):
+            return False
+        body = self.unit.source.module if self.facts is None else self.facts.node.body
+        loops = [loop for loop in every(body, cst.For) if nodes.dotted(loop.target) == node.value]
+        ranges = [loop for loop in loops if isinstance(loop.iter, cst.Call) and nodes.dotted(loop.iter.func) == "range"]
+        return bool(ranges) and len(ranges) == usage.stores(body).count(node.value)
+
 
 def _first_of_chain(func: cst.Attribute) -> cst.Name | None:
     """The name that several methods in place change one after another; None where there are not several."""
@@ -218,12 +237,3 @@ def _first_of_chain(func: cst.Attribute) -> cst.Name | None:
             return inner.value if chained else None
         inner, chained = inner.value.func if isinstance(inner.value, cst.Call) else inner.value, True
     return None
-
-
-def _is_view(node: cst.Subscript) -> bool:
-    """Whether an index is made of literals and slices alone, so that torch changes the tensor that it is taken of."""
-    return isinstance(node.value, cst.Name) and all(
-        isinstance(element.slice, cst.Slice) or isinstance(nodes.literal(element.slice.value), int)
-        for element in node.slice
-        if isinstance(element.slice, cst.Slice | cst.Index)
-    )
