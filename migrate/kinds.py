@@ -114,6 +114,13 @@ class Members(Items):
 
 
 @dataclass(frozen=True)
+class Shorthand(Kind):
+    """A lambda that calls a method with whatever it is given: `reshape = lambda x, *args: x.reshape(*args)`."""
+
+    written: str
+
+
+@dataclass(frozen=True)
 class TorchName(Kind):
     """A function, class or module of torch, by its public name."""
 

@@ -37,6 +37,7 @@ from migrate.lowering.inheritance import FRAMEWORK
 from migrate.lowering.initialisation import Initialisation
 from migrate.lowering.inline_models import InlineModels
 from migrate.lowering.module_lists import bare_lambda
+from migrate.lowering.named_lambdas import NamedLambdas
 from migrate.lowering.region_statements import CLIPPING
 from migrate.lowering.schedules import makes_schedulers
 from migrate.lowering.scope import HOST_CONTEXTS, NOWHERE
@@ -50,7 +51,7 @@ from migrate.rules.rule import Value
 from migrate.weight_kinds import AnyWeight, Group, Parameters, Selection, Weight
 
 
-class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoading, ChangedInPlace, Sown):
+class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoading, ChangedInPlace, Sown, NamedLambdas):
     """Assignments to names, tuples, attributes and items."""
 
     def small_Assign(self, line: cst.SimpleStatementLine, small: cst.Assign) -> list[Statement]:
@@ -68,7 +69,7 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
             return chain
         if all((self.torch_name(target) or "").startswith(SETTINGS) for target in targets):
             return []
-        if self.collects_options(small) or self.names_classes(targets, small.value):
+        if self.collects_options(small) or self.names_classes(targets, small.value) or self.named_shorthand(small):
             return []
         sown = self.sown_assignment(line, small)
         if sown is not None:

@@ -1,13 +1,20 @@
 """A lambda that has a name, `mse = lambda a, b: ((a - b) ** 2).mean()`, is a function: what it is called with tells
-what its parameters are. It is a lambda in the output as well where all that it does is to return something."""
+what its parameters are. It is a lambda in the output as well where all that it does is to return something.
+
+One that hands on whatever it is given, `reshape = lambda x, *args: x.reshape(*args)`, is written out in its calls.
+"""
 
 from __future__ import annotations
 
 import libcst as cst
 
 from migrate import nodes, suites, usage
+from migrate.diagnostics import Unsupported
+from migrate.kinds import Shorthand
 from migrate.lowering.scope import Scope
 from migrate.nodes import Expr, Statement
+from migrate.rules.rule import Value
+from migrate.walking import every
 
 
 class NamedLambdas(Scope):
@@ -44,6 +51,47 @@ class NamedLambdas(Scope):
         small = cst.ensure_type(line.body[0], cst.Assign)
         again = cst.ensure_type(small.value, cst.Lambda).with_changes(params=function.params, body=value)
         return [line.with_changes(body=[small.with_changes(value=again)])]
+
+    def named_shorthand(self, small: cst.Assign) -> bool:
+        """Whether an assignment gives a name to a lambda that calls a method: nothing is left of it."""
+        target = small.targets[0].target
+        if not isinstance(small.value, cst.Lambda) or len(small.targets) > 1 or not isinstance(target, cst.Name):
+            return False
+        once = len(self.blocks) == 1 and usage.stores(self.unit.source.module).count(target.value) == 1
+        if self.context != "module" or not once or not _hands_on(small.value):
+            return False
+        self.env.kinds[target.value] = Shorthand(nodes.code(small.value))
+        return True
+
+    def as_method_call(self, node: cst.Call, kind: Shorthand) -> Value:
+        """A call of a shorthand: the call of the method."""
+        if node not in self.unit.spelled_out:
+            written = cst.ensure_type(nodes.expression(kind.written), cst.Lambda)
+            own = [parameter.name.value for parameter in written.params.params]
+            given, rest = node.args[: len(own)], node.args[len(own) :]
+            if len(given) < len(own) or any(arg.star or arg.keyword for arg in given):
+                raise Unsupported("MIG302", f"{nodes.code(node)}: arguments that cannot be followed")
+            body = cst.ensure_type(written.body, cst.Call)
+            fixed = [arg for arg in body.args if not arg.star]
+            values = {name: nodes.parenthesized(arg.value) for name, arg in zip(own, given, strict=True)}
+            called = nodes.substituted(body.with_changes(args=fixed), values)
+            made = called.with_changes(args=[*called.args, *rest])
+            for part in every(made, cst.CSTNode):
+                self.unit.source.positions.setdefault(part, self.unit.source.positions[node])
+            self.unit.spelled_out[node] = made
+        return self.expr(self.unit.spelled_out[node])
+
+
+def _hands_on(written: cst.Lambda) -> bool:
+    """Whether a lambda calls a method, and hands all that it is given on to that: once, and the rest as it comes."""
+    params, body = written.params, written.body
+    if not isinstance(body, cst.Call) or not isinstance(body.func, cst.Attribute):
+        return False
+    own = [parameter.name.value for parameter in params.params if parameter.default is None]
+    stars = [star.name.value for star in (params.star_arg, params.star_kwarg) if isinstance(star, cst.Param)]
+    rest = [nodes.dotted(arg.value) for arg in body.args if arg.star]
+    plain = len(own) == len(params.params) and not params.kwonly_params and not params.posonly_params
+    return plain and bool(stars) and rest == stars and sorted(usage.loads(body)) == sorted([*own, *stars])
 
 
 def _written(statement: Statement) -> tuple[cst.SimpleStatementLine, str, cst.Lambda] | None:

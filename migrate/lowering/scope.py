@@ -28,6 +28,7 @@ from migrate.kinds import (
     Plain,
     ProjectModule,
     SelfModule,
+    Shorthand,
     Tensor,
     TorchName,
 )
@@ -403,6 +404,8 @@ class Scope(Parts):
         """A torch function or class used as a value would still be torch when the output runs."""
         if isinstance(value.kind, TorchName) and not is_data_api(value.kind.name) and "." in value.kind.name:
             raise Unsupported("MIG304", f"{value.kind.name} is used as a value")
+        if isinstance(value.kind, Shorthand):
+            raise Unsupported("MIG304", f"{nodes.code(value.node)}, which takes any arguments, is used as a value")
 
     # -- expressions as they are mostly asked for ---------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ from migrate.kinds import (
     Operation,
     Plain,
     SelfModule,
+    Shorthand,
     Tensor,
     Tied,
     TorchName,
@@ -39,6 +40,7 @@ from migrate.lowering.derivatives import Derivatives
 from migrate.lowering.einops_calls import EinopsCalls
 from migrate.lowering.expressions import Expressions
 from migrate.lowering.makers import MakerValues
+from migrate.lowering.named_lambdas import NamedLambdas
 from migrate.lowering.operation_values import OperationValues
 from migrate.lowering.tied_layers import TiedLayers
 from migrate.lowering.user_calls import UserCalls
@@ -61,6 +63,7 @@ class ValueCalls(
     UserCalls,
     ChangedInputs,
     TiedLayers,
+    NamedLambdas,
 ):
     """What a call of a value gives."""
 
@@ -89,6 +92,8 @@ class ValueCalls(
             return self.progress(node, callee)
         if isinstance(kind, Function):
             return self.user_call(node, callee, kind)
+        if isinstance(kind, Shorthand):
+            return self.as_method_call(node, kind)
         if isinstance(kind, Transformed):
             return self.transformed_call(node, callee, kind)
         if isinstance(kind, ModuleClass):

@@ -136,6 +136,8 @@ def _plots() -> None:
 
     for name in ("show", "pause", "savefig"):
         setattr(plt, name, lambda *_, **__: None)
+    module("IPython", {"display": Anything(), "get_ipython": lambda: None, "version_info": (9, 0)})
+    module("matplotlib_inline", {"backend_inline": Anything()})
 
 
 def _terminal() -> None:

@@ -41,3 +41,12 @@ def test_data_of_torch_stay_torch_where_no_weights_are_kept() -> None:
 def test_an_old_name_of_a_sparse_tensor() -> None:
     text = "import torch\n\ny = torch.arange(3)\nx = torch.sparse.FloatTensor(y[None], y.float(), torch.Size([3]))\n"
     assert ".at[tuple(y[None])]" in converted(text)
+
+
+def test_a_lambda_that_hands_on_what_it_is_given_cannot_be_a_value() -> None:
+    script = "import torch\nflat = lambda x, *args: x.reshape(*args)\n"
+    assert converted(f"{script}print(flat(torch.ones(2, 3), 3, 2))\n") == (
+        "import jax.numpy as jnp\nprint(jnp.ones((2, 3)).reshape(3, 2))\n"
+    )
+    found = convert(parse("train.py", f"{script}print(list(map(flat, torch.ones(2, 3))))\n")).report.diagnostics
+    assert [one.code for one in found] == ["MIG304"]

@@ -65,7 +65,7 @@ class Trainer:
 
         def loss_of(params, x):
             return weigh(
-                ((self.model.apply({"params": params}, x) - y) ** 2).mean(), y
+                ((self.model.apply({"params": params}, x) - y.reshape(-1, 3)) ** 2).sum() / y.size, y
             ) + self.spread(x)
 
         def count(n):
@@ -96,9 +96,7 @@ model = Scaled()
 key, subkey = jax.random.split(key)
 example = loader.collate_fn([loader.dataset[0]])
 params = model.init(subkey, jnp.asarray(example[0]))["params"]
-optimizer = optax.inject_hyperparams(lambda learning_rate: optax.sgd(learning_rate))(
-    learning_rate=0.1
-)
+optimizer = optax.inject_hyperparams(lambda learning_rate: optax.sgd(learning_rate))(learning_rate=0.1)
 opt_state = optimizer.init(params)
 # warms up
 warm = lambda epoch: min(1.0, (epoch + 1) / 3)
@@ -114,15 +112,11 @@ for epoch in range(2):
         x, y = jnp.asarray(x), jnp.asarray(y)
         loss = trainer.step(x, y)
         print(
-            loss,
-            trainer.seen,
-            largest(net(trainer.params, x)).shape,
-            spreads(x, y),
-            Trainer.spread(y),
+            loss, trainer.seen, largest(net(trainer.params, x)).shape, spreads(x, y), Trainer.spread(y)
         )
     schedule_steps += 1
     trainer.opt_state = optax.tree_utils.tree_set(
         trainer.opt_state, learning_rate=np.asarray(schedule(schedule_steps))
     )
 key, subkey = jax.random.split(key)
-print(trainer.noisy(jnp.ones((2, 4)), subkey).shape)
+print(trainer.noisy(jnp.ones((2, 4)).astype(jnp.float32), subkey).shape)

@@ -5,6 +5,11 @@ import torch.nn as nn
 from torch.utils.data import DataLoader, TensorDataset
 
 
+flat = lambda x, *args, **kwargs: x.reshape(*args, **kwargs)
+size = lambda x, *args, **kwargs: x.numel(*args, **kwargs)
+as_type = lambda x, *args: x.type(*args)
+
+
 class Scaled(nn.Module):
     def __init__(self):
         super().__init__()
@@ -26,7 +31,7 @@ class Trainer:
         weigh = lambda t, s: t / s.std()
 
         def loss_of(x):
-            return weigh((self.model(x) - y).pow(2).mean(), y) + self.spread(x)
+            return weigh((self.model(x) - flat(y, (-1, 3))).pow(2).sum() / size(y), y) + self.spread(x)
 
         def count(n):
             self.seen += n
@@ -65,4 +70,4 @@ for epoch in range(2):
         loss = trainer.step(x, y)
         print(loss, trainer.seen, largest(net(x)).shape, spreads(x, y), Trainer.spread(y))
     schedule.step()
-print(trainer.noisy(torch.ones(2, 4)).shape)
+print(trainer.noisy(as_type(torch.ones(2, 4), torch.float32)).shape)
