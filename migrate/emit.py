@@ -10,7 +10,7 @@ import libcst as cst
 
 from migrate import nodes, snippet_files, usage
 from migrate.folding import folded
-from migrate.kept import imported_from
+from migrate.kept import imported_from, in_full
 from migrate.line_breaks import parenthesised
 from migrate.lowering import Lowered
 from migrate.lowering.unit import Helper
@@ -63,6 +63,8 @@ def emit(source: SourceFile, lowered: Lowered) -> str:
     if _unchanged(source, lowered) and not source.edited:
         return source.text
     body = _with_helpers(lowered.body, lowered.helpers)
+    taken = {name: full for name, full in imported_from(source.module.body, _REPLACED).items() if name in THIRD_PARTY}
+    body = [in_full(statement, taken) for statement in body]
     body, snippets = _with_snippets(body, lowered.snippets)
     body = _with_imports(body, lowered.wanted, lowered.rebound)
     inserted = {id(statement) for helper in lowered.helpers for statement in helper.code} | set(map(id, snippets))

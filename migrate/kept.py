@@ -37,6 +37,37 @@ def names_of_kept(statements: Iterable[Statement]) -> set[str]:
     return {str(found.value) for found in names if isinstance(found.value, _Kept)}
 
 
+def in_full(node: Statement, imported: Mapping[str, str]) -> Statement:
+    """Code with some of the names that stay written in full, `torch.nn.utils` for `nn.utils`: the output calls
+    something else by them. imported: name -> what it stands for."""
+    return nodes.visited(node, _InFull(imported)) if imported.keys() & names_of_kept([node]) else node
+
+
+class _InFull(cst.CSTTransformer):
+    def __init__(self, imported: Mapping[str, str]) -> None:
+        super().__init__()
+        self.imported = imported
+
+    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:
+        full = self.imported.get(original_node.value) if isinstance(original_node.value, _Kept) else None
+        return updated_node if full is None else nodes.expression(full)
+
+    def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> cst.Attribute:
+        return updated_node.with_changes(attr=original_node.attr)
+
+    def leave_Arg(self, original_node: cst.Arg, updated_node: cst.Arg) -> cst.Arg:
+        return updated_node.with_changes(keyword=original_node.keyword)
+
+    def leave_Param(self, original_node: cst.Param, updated_node: cst.Param) -> cst.Param:
+        return updated_node.with_changes(name=original_node.name)
+
+    def visit_Import(self, node: cst.Import) -> bool:
+        return False
+
+    def visit_ImportFrom(self, node: cst.ImportFrom) -> bool:
+        return False
+
+
 class _Left(cst.CSTVisitor):
     def __init__(self, imported: Mapping[str, str], rebound: Container[str]) -> None:
         super().__init__()

@@ -56,6 +56,8 @@ class GivenParts(ToldFields):
             return ""
         if not isinstance(value, cst.Call) or not self.makes_part(value):
             return ""
+        if target.value in self.taken_by:
+            return self.taken_by[target.value]
         scope = self.facts.node.body if self.facts is not None else self.unit.source.module
         itself: list[str] = []
         copied: list[str] = []

@@ -267,6 +267,7 @@ class Initialisation(ExampleShapes, MethodExamples, TakenExamples):
             made.append(nodes.statement("{p} = {taken}", p=params, taken=taken))
         if place in self.script.doubled:
             made.append(nodes.statement("{p} = jax.tree.map(lambda x: x.astype(jnp.float64), {p})", p=params))
+        made += self.grafts(place)
         if place in self.script.accumulated - self.script.zeroed_first - self.trained_roots():
             with self.naming_parameters():
                 made.append(self.zero_gradients(State(PARAMS, place), State(GRADS, place)))
@@ -275,6 +276,22 @@ class Initialisation(ExampleShapes, MethodExamples, TakenExamples):
         self.ready.add(place)
         self.untouched.add(place)
         return [*made, *self.report(place, self.class_now(place), params)]
+
+    def grafts(self, place: Place) -> list[Statement]:
+        """The statements that give a model, whose weights have just been made, those that its parts have already."""
+        made: list[Statement] = []
+        for name, path in self.grafted.items():
+            owner, _, attribute = path.partition(".")
+            kind = self.kind_of_name(name)
+            if owner != place.name or not isinstance(kind, Model) or kind.place is None:
+                continue
+            facts = self.script.classes[self.script.places[place]]
+            fields = {kept: field for field, kept in facts.kept_as.items()}
+            key = fields.get(attribute) or facts.renamed.get(attribute, attribute)
+            for what in (PARAMS, BATCH_STATS) if self.script.has_stats(kind.cls) else (PARAMS,):
+                own, given = self.write(State(what, place)), self.read(State(what, kind.place))
+                made.append(nodes.statement(f'{{own}}["{key}"] = {{given}}', own=own, given=given))
+        return made
 
     def taken_weights(self, cls: str, variables: Expr) -> Expr:
         """The parameters among the variables of a model. Flax gives a model without any no such collection."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import libcst as cst
 
@@ -68,7 +68,7 @@ class Loops(ChosenWeights, Branches, DataLoading, OptimizerStatements, ScannedLo
         start = self.env.copy()
         self.loops += 1
         if self.unit.trials < _TRIALS:
-            with self.unit.discarding(), self.unit.trial():
+            with self.unit.discarding(), self.unit.trial(), self.nothing_made():
                 self.lowered_turn(body, bind, start)
             self.env.join(start)
         head = self.env.copy()
@@ -80,6 +80,13 @@ class Loops(ChosenWeights, Branches, DataLoading, OptimizerStatements, ScannedLo
             self.env.join(way)
         self.loops -= 1
         return made
+
+    @contextlib.contextmanager
+    def nothing_made(self) -> Iterator[None]:
+        """Weights that are made inside are still to be made afterwards."""
+        pending, ready, waiting = list(self.pending), set(self.ready), set(self.waiting)
+        yield
+        self.pending, self.ready, self.waiting = pending, ready, waiting
 
     def lowered_turn(
         self, body: cst.BaseSuite, bind: Callable[[], list[Statement]], start: Environment

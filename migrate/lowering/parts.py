@@ -39,6 +39,10 @@ class Parts:
         """What an iterable gives, where that is written out; None of any other."""
         raise NotImplementedError
 
+    def grafted_part(self, written: Expr, value: Value, cls: str) -> Value:
+        """An argument of the constructor of a class outside of any other: what is a model so far becomes its part."""
+        raise NotImplementedError
+
     def asked_weight(self, node: Expr) -> Value:
         """Lowers an expression that may be any weight of a model."""
         raise NotImplementedError

@@ -14,6 +14,7 @@ from migrate.kinds import UNKNOWN, Accelerator, Function, Kind, Leaf, Optimizer,
 from migrate.lowering.blocks import Block
 from migrate.lowering.cleared_by_hand import ClearedByHand
 from migrate.lowering.gradient_flow import asks_for_gradients
+from migrate.lowering.handed_models import HandedModels
 from migrate.lowering.members import MemberLoops, named_members
 from migrate.lowering.named_lambdas import NamedLambdas
 from migrate.lowering.one_line import taken_apart
@@ -27,13 +28,15 @@ _ONES = ("torch.ones_like", "torch.ones")
 _GRADIENTS_WHERE = "torch.set_grad_enabled"
 
 
-class PlainTerms(Precision, MemberLoops, ClearedByHand, NamedLambdas):
+class PlainTerms(Precision, MemberLoops, HandedModels, ClearedByHand, NamedLambdas):
     """Statements that say the same in other words."""
 
     def say_plainly(self, block: Block) -> bool:
         """Puts the statements of a block that are still to come into plain terms, in place, as far as is known by now.
         Returns whether there are any."""
         start = block.index
+        if start < len(block.statements):
+            self.read_in_owner(block)
         left = zip(block.statements[start:], block.positions[start:], strict=True)
         members = named_members(self.env)
         made = [

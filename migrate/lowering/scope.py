@@ -106,6 +106,8 @@ class Scope(Parts):
         self.broken: list[list[Environment]] = []  # what is known where each loop around is left by a break
         self.cut_short: list[list[Environment]] = []  # the same where a turn ends by a continue
         self.returned: list[dict[Place, str]] = []  # the modes of models where this function returns
+        self.taken_by: dict[str, str] = {}  # names of parts that a model takes -> its class
+        self.grafted: dict[str, str] = {}  # names of models that become parts -> the attribute that they become
         self.filling: dict[str, Expr] = {}  # initialisers that a function around it gives the layer that is made next
         self.making = ""  # the path of the module that is being constructed: "self.fc", "self.net.2"
         self.holder = ""  # the class whose constructor is given what is being made outside of any

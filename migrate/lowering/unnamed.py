@@ -137,6 +137,8 @@ class Unnamed(Scope):
             return False
         if isinstance(self.kind_of(node.func), ModuleClass | OwnOptimizer) or self.made_there(node):
             return True
+        if nodes.dotted(node.func) in ("copy.deepcopy", "deepcopy") and len(node.args) == 1:
+            return isinstance(self.kind_of(node.args[0].value), Model)
         name = self.torch_name(node.func) or ""
         layer = name == "torch.nn.Sequential" or (name in TABLE and bool(TABLE[name].weights))
         return layer or name in OPTIMIZERS or name in SCHEDULES or name in COMPOSED

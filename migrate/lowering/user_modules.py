@@ -91,7 +91,7 @@ class UserModules(OptionsByName, Builders, LayerWeights):
                 facts.extra_given.add(name)
             if facts.extras and (arg.star == "**" or (arg.keyword is not None and name not in facts.fields)):
                 raise Unsupported("MIG201", f"`{nodes.code(arg)}` for the **kwargs of {spelled(kind.cls)}")
-            value = self.usable(self.given(arg.value, kind.cls, node))
+            value = self.grafted_part(arg.value, self.usable(self.given(arg.value, kind.cls, node)), kind.cls)
             given = facts.given.setdefault(self.cls, {})
             for field in facts.fields if arg.star else [name] if name else []:
                 given.setdefault(field, set()).add(nodes.code(arg.value))

@@ -106,6 +106,8 @@ class ValueCalls(
             return self.construct_made(node, callee, kind)
         if isinstance(kind, HostClass):
             return self.construct_host(node, callee, kind)
+        if kind == Host("class"):
+            return self.data_call(nodes.code(node.func), node)
         if isinstance(kind, Model):
             return self.model_call(node, callee)
         if isinstance(kind, Module):

@@ -1,0 +1,49 @@
+"""Data sets of the script's own, which hold tensors that it made, and functions of theirs that use torch.nn."""
+import torch
+import torch.nn as nn
+from torch.utils.data import DataLoader, Dataset
+
+
+class Sequences(Dataset):
+    def __init__(self, values, lengths, labels):
+        self.values, self.lengths, self.labels = values, lengths, labels
+        self.by_label = {int(label): (labels == label).nonzero().flatten().tolist() for label in labels.unique()}
+
+    def __len__(self):
+        return len(self.labels)
+
+    def __getitem__(self, index):
+        return self.values[index][: int(self.lengths[index])], self.labels[index]
+
+
+def collate(batch):
+    values, labels = zip(*batch)
+    return nn.utils.rnn.pad_sequence(values, batch_first=True), torch.stack(labels)
+
+
+class Reader(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gru = nn.GRU(4, 8, batch_first=True)
+        self.out = nn.Linear(8, 3)
+
+    def forward(self, x):
+        return self.out(self.gru(x)[0].mean(1))
+
+
+torch.manual_seed(0)
+values = torch.randn(32, 6, 4)
+lengths = torch.randint(3, 7, (32,))
+labels = torch.randint(0, 3, (32,))
+data = Sequences(values, lengths, labels)
+print(len(data), sorted(data.by_label))
+loader = DataLoader(data, batch_size=8, shuffle=True, collate_fn=collate)
+model = Reader()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for epoch in range(2):
+    for x, y in loader:
+        loss = nn.functional.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        print(loss.item())
