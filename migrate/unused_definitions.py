@@ -64,7 +64,9 @@ def unused_definitions(inputs: Sequence[Input], scripts: Iterable[str]) -> list[
     for one in inputs:
         uses.imported = _imported(one)
         if one.scope in named:
+            uses.own = _own_names(one.source.module, uses.imported)
             uses.read(one.source.module)
+            uses.own = frozenset()
             continue
         for statement in suites.suite_of(one.source.module.body):
             if _main(statement) is None and not _is_export(statement):
@@ -211,6 +213,12 @@ class _Uses(cst.CSTVisitor):
         """Whatever an object has may be asked of it."""
         self.any_method = True
         self.anything |= nodes.dotted(nodes.root(node)) in self.imported.names
+
+
+def _own_names(script: cst.Module, imported: _Imported) -> frozenset[str]:
+    """The names that a script binds itself, and never imports: those of other files are no use of them."""
+    taken = {name for each in every(script, (cst.Import, cst.ImportFrom)) for name in usage.stores(each)}
+    return frozenset() if "*" in imported.names else frozenset(usage.stores(script)) - taken - imported.names
 
 
 def _taken_in(node: cst.FunctionDef) -> set[str]:

@@ -124,6 +124,17 @@ def test_names_of_a_script_s_own_use_nothing(bound: str, tmp_path: Path) -> None
     assert "split" in stubbed(conversion)
 
 
+@pytest.mark.parametrize("bound", ["def split(x):\n    return x", "split = utils.scaled"])
+def test_what_a_script_defines_itself_is_no_use_of_the_other(bound: str, tmp_path: Path) -> None:
+    assert "split" in stubbed(converted(tmp_path, f"{bound}\n\n\nprint(utils.scaled(split(x)))"))
+
+
+def test_names_that_a_script_binds_and_has_from_elsewhere_as_well_are_used(tmp_path: Path) -> None:
+    use = "print(split(x))\n\n\ndef split(x):\n    return x"
+    for imported in ("from utils import *", "from utils import split"):
+        assert "split" not in stubbed(converted(tmp_path, use, imported))
+
+
 def test_a_registered_function_is_used(tmp_path: Path) -> None:
     utils = UTILS.replace("def split", "@REGISTRY.setdefault\ndef split")
     assert "split" not in stubbed(converted(tmp_path, "print(utils.REGISTRY)", utils=utils))
