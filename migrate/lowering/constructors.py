@@ -182,7 +182,8 @@ def constant(cls: cst.ClassDef, init: cst.FunctionDef, path: str) -> cst.BaseExp
     methods = [one[len(path) + 1 :].partition(".")[0] for one in usage.paths(code) if one.startswith(f"{path}.")]
     looped = path in usage.stores(code) and usage.stores(init.body).count(path) > 1
     kept = set_to.count(path) == 1 and not looped and set(methods) <= set(_READING)
-    return given_once(init, path) if kept else None
+    made = given_once(init, path) if kept else None
+    return None if made is None or path in usage.paths(made) else made  # `n = f(n)` is of what it was before
 
 
 def _whole(target: cst.CSTNode) -> cst.CSTNode:

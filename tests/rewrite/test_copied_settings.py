@@ -92,3 +92,33 @@ def test_copies(made: str) -> None:
 @pytest.mark.parametrize("made", [AGAIN, LATE, LATER, ONE_COPY])
 def test_refused_where_a_part_has_them_already(made: str) -> None:
     assert "MIG201" in {one.code for one in convert(parse("net.py", SCRIPT.format(made=made))).report.diagnostics}
+
+
+REPEATS = """\
+import torch.nn as nn
+
+
+def cast_tuple(value, depth):
+    return value if isinstance(value, tuple) else (value,) * depth
+
+
+class Net(nn.Module):
+    def __init__(self, width, depth, repeats):
+        super().__init__()
+        repeats = cast_tuple(repeats, depth)
+        self.layers = nn.ModuleList([])
+        for n, repeat in zip(range(depth), repeats):
+            self.layers.append(nn.Sequential(*[nn.Linear(width, width) for _ in range(repeat)]))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+"""
+
+
+@pytest.mark.parametrize("bound", ["cast_tuple(repeats, depth)", "tuple(repeats)", "list(reversed(repeats))"])
+def test_an_argument_in_terms_of_itself(bound: str) -> None:
+    """It is no constant: what stands in it is what it was before."""
+    source = REPEATS.replace("repeats = cast_tuple(repeats, depth)", f"repeats = {bound}")
+    assert not convert(parse("net.py", source)).report.diagnostics
