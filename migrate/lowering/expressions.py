@@ -401,6 +401,7 @@ class Expressions(AnyWeights, Submodules, Accelerated, PartsLeftOut, NamedParame
 
     def expr_Lambda(self, node: cst.Lambda) -> Value:
         inner = self.inner({p.name.value: UNKNOWN for p in node.params.params})
+        inner.unnamed = frozenset(inner.env.kinds)
         made = inner.usable(inner.expr(node.body))
         module = isinstance(made.kind, Module) and isinstance(node.body, cst.Call) and self.context != "forward"
         if module and not _is_activation(made.kind):

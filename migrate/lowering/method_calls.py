@@ -261,11 +261,12 @@ class MethodCalls(ValueCalls):
         to_device = method == "to" and any(isinstance(self.expr(arg.value).kind, Device) for arg in node.args)
         own = method in self.unit.own_methods
         traced = self.context in ("forward", "region") and f"Tensor.{method}" in RULES and method not in _COMMON
+        unlike = method in ("std", "var") and nodes.dotted(node.func) in {f"{name}.{method}" for name in self.unnamed}
         in_place = method.endswith("_") and in_place_rule(f"Tensor.{method}") is not None
         traced = traced and not set(usage.loads(node.func)) & self.unit.refused  # told where it was refused
         if (
             type(kind) is Kind
-            and (method in _TORCH_ONLY or to_device or traced or in_place)
+            and (method in _TORCH_ONLY or to_device or traced or in_place or unlike)
             and not own
             and self.unit.imports_torch
         ):

@@ -50,3 +50,8 @@ def test_a_lambda_that_hands_on_what_it_is_given_cannot_be_a_value() -> None:
     )
     found = convert(parse("train.py", f"{script}print(list(map(flat, torch.ones(2, 3))))\n")).report.diagnostics
     assert [one.code for one in found] == ["MIG304"]
+
+
+def test_a_lambda_without_a_name_is_not_left_with_another_variance() -> None:
+    script = "import torch\ntable = {'a': lambda t: t.var()}\nprint(table['a'](torch.ones(3)))\n"
+    assert [one.code for one in convert(parse("train.py", script)).report.diagnostics] == ["MIG306"]
