@@ -65,6 +65,19 @@ class Derivatives(WeightTrees, Arguments, HeldValues):
             made = nodes.tuple_of([made])
         return Value(made, Items(kinds, type="tuple"))
 
+    def only_differentiated(self, statement: cst.CSTNode, made: Sequence[cst.CSTNode]) -> bool:
+        """Whether a statement of a function, lowered to one, computes what gradients are taken of and nothing else
+        reads: the function that `jax.grad` takes computes it itself."""
+        small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
+        target = small.targets[0].target if isinstance(small, cst.Assign) and len(small.targets) == 1 else None
+        if self.facts is None or self.before or len(made) != 1 or not isinstance(target, cst.Name):
+            return False
+        body = self.facts.node.body
+        calls = [call for call in usage.calls(body) if self.torch_name(call.func) == "torch.autograd.grad"]
+        taken = [call for call in calls if call.args and nodes.dotted(call.args[0].value) == target.value]
+        once = usage.stores(body).count(target.value) == 1
+        return once and len(taken) == usage.loads(body).count(target.value) > 0
+
     def in_graph(self, gradients: Expr, asked: Expr | None) -> Expr:
         """Gradients through which no others are taken, unless `create_graph` says so, perhaps as the script runs."""
         if nodes.is_literal(asked, True):

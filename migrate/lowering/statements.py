@@ -116,6 +116,7 @@ class Statements(
             made = self.statement(original) if region is None else self.update(region)
             if self.context == "setup":
                 made = self.concretely(original, made, arrays)
+            made = [] if self.only_differentiated(original, made) else made
             if self.before and made and made[0].leading_lines == original.leading_lines:
                 made = [made[0].with_changes(leading_lines=[]), *made[1:]]
             made = merged_outputs([*self.before, *made]) if self.before else made

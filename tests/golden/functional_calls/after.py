@@ -63,7 +63,6 @@ class MAML:
     def adapt(self, params, x, y):
         fast = params
         for _ in range(self.inner_steps):
-            loss = jnp.square(self.model.apply({"params": fast}, x) - y).mean()
             gradients = jax.grad(lambda fast: jnp.square(self.model.apply({"params": fast}, x) - y).mean())(
                 fast
             )
