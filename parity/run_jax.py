@@ -18,7 +18,6 @@ import flax
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-import ml_dtypes
 import numpy as np
 import optax  # noqa: F401  imported before the patches, so that its own jitted functions stay as they are
 from flax.core import FrozenDict, freeze, unfreeze
@@ -29,6 +28,7 @@ from parity import child, draws_jax, probe_jax, products_jax
 from parity.codes import ParityError
 from parity.names import instances, weights_for
 from parity.oracle import Undecided, Unknown, evaluated
+from parity.passes_jax import Outputs, array_of
 from parity.record import GRADIENT_STEPS, STATE_STEPS, Recording, RunConfig, Stop, wanted
 from parity.retyped_jax import Retyped
 from parity.scans_jax import Scans, of_first_turn
@@ -37,11 +37,6 @@ from parity.scans_jax import Scans, of_first_turn
 def _flat(tree: Any) -> dict[str, Any]:
     """Nested variables as {"params/conv1/kernel": leaf}."""
     return {"/".join(path): leaf for path, leaf in flatten_dict(unfreeze(tree)).items()}
-
-
-def _array(value: Any) -> np.ndarray:
-    value = np.asarray(value)
-    return value.astype(np.float32) if value.dtype == ml_dtypes.bfloat16 else value.copy()
 
 
 def _models_of(tensors: dict[str, Any]) -> set[str]:
@@ -102,9 +97,9 @@ class Watcher:
         self.probe = probe_jax.Probe(config, self.recording)
         self._start_weights: dict[str, dict[str, np.ndarray]] = {}
         self._init_depth = 0
-        self._fixed, self._of_fixed, self._outside = False, dict[str, np.ndarray](), None
-        self._passes = self._ended = 0  # of the loss that is traced; calls that have ended
-        self._order: dict[tuple[bool, str], tuple[int, int]] = {}  # output -> the call and the pass that it is of
+        self._fixed, self._outside = False, None
+        self._passes = 0  # of the loss that is traced
+        self.outputs = Outputs(self.recording.outputs)
         # while differentiating: ids of the differentiated leaves -> their index, and the names found for them
         self._inner: tuple[dict[int, int], dict[int, str]] = ({}, {})
 
@@ -139,7 +134,7 @@ class Watcher:
             self._depth -= 1
         if self._depth == 0:
             jax.effects_barrier()
-            self._ended += 1
+            self.outputs.calls += 1
         return result
 
     def _jit(self, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -242,7 +237,7 @@ class Watcher:
         for model, square in squares.items():
             self.recording.note_curve(f"gradient|{model}", step, square**0.5)
         models = {m for m in _models_of(gradients) if wanted(kept, m, step, GRADIENT_STEPS)}
-        new = {name: _array(g) for name, g in gradients.items() if name.partition("|")[0] in models}
+        new = {name: array_of(g) for name, g in gradients.items() if name.partition("|")[0] in models}
         if new:
             kept[step] = new
         self.recording.losses.append(float(np.asarray(value, np.float64).sum()))
@@ -307,7 +302,7 @@ class Watcher:
             self._note_distance(str(model), dict(zip(paths, leaves, strict=True)))
             if wanted(self.recording.states, str(model), self.step, STATE_STEPS):
                 state = self.recording.states.setdefault(self.step, {})
-                state.update({f"{model}|{path}": _array(leaf) for path, leaf in zip(paths, leaves, strict=True)})
+                state.update({f"{model}|{path}": array_of(leaf) for path, leaf in zip(paths, leaves, strict=True)})
 
         jax.debug.callback(arrived, *variables.values(), ordered=True)
 
@@ -335,25 +330,11 @@ class Watcher:
         if self.probe.wanted(f"{path}|{self.scans.occurrence.get(path, 0)}"):
             args = self.probe.forced(context.module, args, kwargs)
         result = call(*args, **kwargs)
-        recorder = self.scans.next_call(path, functools.partial(self._output, self._fixed, self._passes))
+        recorder = self.scans.next_call(path, functools.partial(self.outputs.note, self._fixed, self._passes))
         leaves = [leaf for leaf in jax.tree.leaves(result) if jnp.issubdtype(jnp.result_type(leaf), jnp.floating)]
         for i, leaf in enumerate(leaves):
             jax.debug.callback(recorder(i), of_first_turn(leaf))
         return result
-
-    def _output(self, fixed: bool, number: int, name: str, value: Any) -> None:
-        """Values of several passes arrive in any order: that of the first pass counts."""
-        kept = self._of_fixed if fixed else self.recording.outputs
-        before = self._order.get((fixed, name))
-        if before is None or (before[0] == self._ended and number < before[1]):
-            self._order[fixed, name] = (self._ended, number)
-            kept[name] = _array(value)
-
-    def tell_fixed(self) -> None:
-        """Outputs of passes that no gradient goes to, for models that have no others."""
-        told = {name.partition("|")[0] for name in self.recording.outputs}
-        kept = {name: value for name, value in self._of_fixed.items() if name.partition("|")[0] not in told}
-        self.recording.outputs.update(kept)
 
 
 def _run_torch_data(dtype: str, seed: int) -> None:
@@ -389,7 +370,7 @@ def main(config_path: str) -> int:
         jax.effects_barrier()
     except Exception as error:
         watcher.recording.notes.append(f"a callback failed: {error}")
-    watcher.tell_fixed()
+    watcher.outputs.tell(watcher.weights.taken, torch_side.outputs)
     watcher.recording.matched = {name: model for model, name in reversed(watcher.weights.taken.items())}
     watcher.probe.finish()
     watcher.recording.save(Path(config.out))

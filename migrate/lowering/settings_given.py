@@ -3,8 +3,10 @@ that none of them takes is never reached."""
 
 from __future__ import annotations
 
+import ast
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import libcst as cst
 
@@ -104,6 +106,8 @@ def default_of(facts: ClassFacts, field: str) -> Expr | None:
 
 def literal_of(node: Expr) -> object:
     """The value of a literal that can be in a set; `...` of any other expression."""
+    if isinstance(node, cst.Dict):
+        return _written_out(node)
     value = nodes.literal(node)
     value = tuple(value) if isinstance(value, list) else value
     try:
@@ -111,6 +115,23 @@ def literal_of(node: Expr) -> object:
     except TypeError:
         return ...
     return value
+
+
+class _Written(dict[Any, Any]):
+    """A dict that nobody changes."""
+
+    def __hash__(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return hash(tuple(self.items()))
+
+
+def _written_out(node: cst.Dict) -> object:
+    """The value of a dict of literals; `...` of any other."""
+    try:
+        made = _Written(ast.literal_eval(nodes.code(node)))
+        hash(made)
+    except (ValueError, SyntaxError, TypeError):
+        return ...
+    return made
 
 
 def _holds(test: Expr, values: Mapping[str, object]) -> bool:

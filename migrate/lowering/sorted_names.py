@@ -1,4 +1,5 @@
-"""Names of weights that a script sorts into sets: `for mn, m in self.named_modules(): ... decay.add(name)`.
+"""Names of weights that a script sorts into sets: `for mn, m in self.named_modules(): ... decay.add(name)`, and weights
+that it sorts into lists: `for name, p in model.named_parameters(): ... decay.append(p)`.
 
 Which names come into which set depends on the names, the axes and the layers of the weights alone. The statements are
 followed here; the sets then stand for parameters, and what only filled or compared them is gone.
@@ -6,7 +7,7 @@ followed here; the sets then stand for parameters, and what only filled or compa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
@@ -16,6 +17,7 @@ from migrate.constructed import ChoiceNode, ClassNode, LayerNode, ListNode, Node
 from migrate.diagnostics import Unsupported
 from migrate.kinds import UNKNOWN, Model, ModuleClass, Place
 from migrate.lowering.selections import Selections, leaves_of, names_of_pair
+from migrate.manifest import Leaf
 from migrate.nodes import Expr, Statement
 from migrate.script import Script
 from migrate.weight_kinds import Names, Selection
@@ -44,20 +46,31 @@ class SortedNames(Selections):
         }
         if model is None or not filled or any(name not in self.env.definitions for name in filled):
             return None
-        sets: dict[str, set[str]] = {name: self.names_in(name) for name in filled}
+        sets: dict[str, set[object]] = {name: self.sorted_into(name) for name in filled}
         self.follow([node], {"": model}, sets)
+        weights = any(isinstance(one, Leaf) for found in sets.values() for one in found)
         for name, found in sets.items():
-            self.env.kinds[name] = Names(model, tuple(sorted(found)))
+            self.env.kinds[name] = self.selected(model, found) if weights else _names(model, found)
             self.script.followed.add((self.scope, name))
         for name in usage.loads(node.body):
             if self.classes_named(self.env.definitions.get(name)):
                 self.script.followed.add((self.scope, name))
         return []
 
-    def names_in(self, name: str) -> set[str]:
-        """What a set holds before such a loop."""
+    def sorted_into(self, name: str) -> set[object]:
+        """What a set, or a list of weights, holds before such a loop."""
         kind = self.kind_of_name(name)
+        if isinstance(kind, Selection):
+            found = [(leaf, paths) for place, paths in kind.leaves for leaf in leaves_of(self.script, self.root(place))]
+            return {leaf for leaf, paths in found if leaf.flax in paths}
         return set(kind.names) if isinstance(kind, Names) else set()
+
+    def selected(self, model: Place, found: Collection[object]) -> Selection:
+        """A list of weights of a model."""
+        paths = sorted(one.flax for one in found if isinstance(one, Leaf))
+        if len(paths) < len(found):
+            raise Unsupported("MIG302", "a list of weights and names of weights")
+        return Selection(((self.root(model), tuple(paths)),))
 
     def walked_model(self, node: Expr, methods: Sequence[str]) -> Place | None:
         """The model whose parts or weights an expression runs through."""
@@ -69,25 +82,37 @@ class SortedNames(Selections):
 
     # -- following ----------------------------------------------------------------------------------------------------
 
-    def follow(self, body: Sequence[Statement], bound: dict[str, object], sets: Mapping[str, set[str]]) -> None:
-        """Runs statements for what they put into sets."""
+    def follow(self, body: Sequence[Statement], bound: dict[str, object], sets: Mapping[str, set[object]]) -> bool:
+        """Runs statements for what they put into sets. Returns whether they have ended the turn of the loop."""
         for statement in body:
+            ended = False
             if isinstance(statement, cst.For):
                 self.follow_loop(statement, bound, sets)
             elif isinstance(statement, cst.If):
-                if self.test_of_weight(statement.test, bound, frozenset()):
-                    self.follow(suites.suite_of(statement.body.body), bound, sets)
+                if self.told(statement.test, bound):
+                    ended = self.follow(suites.suite_of(statement.body.body), bound, sets)
                 elif isinstance(statement.orelse, cst.If):
-                    self.follow([statement.orelse], bound, sets)
+                    ended = self.follow([statement.orelse], bound, sets)
                 elif statement.orelse is not None:
-                    self.follow(suites.suite_of(statement.orelse.body.body), bound, sets)
+                    ended = self.follow(suites.suite_of(statement.orelse.body.body), bound, sets)
             elif isinstance(statement, cst.SimpleStatementLine):
                 for small in statement.body:
+                    if isinstance(small, cst.Continue):
+                        return True
                     self.follow_small(small, bound, sets)
             else:
                 raise Unsupported("MIG302", "which names of weights a loop sorts")
+            if ended:
+                return True
+        return False
 
-    def follow_loop(self, node: cst.For, bound: dict[str, object], sets: Mapping[str, set[str]]) -> None:
+    def told(self, node: Expr, bound: Mapping[str, object]) -> object:
+        """What an expression is in one turn of such a loop."""
+        model = bound[""]
+        assert isinstance(model, Place)
+        return self.test_of_weight(node, bound, self.frozen(self.root(model)))
+
+    def follow_loop(self, node: cst.For, bound: dict[str, object], sets: Mapping[str, set[object]]) -> None:
         names = names_of_pair(node.target)
         func = node.iter.func if isinstance(node.iter, cst.Call) else None
         if names is None or len(names) != 2 or not isinstance(func, cst.Attribute):
@@ -105,17 +130,17 @@ class SortedNames(Selections):
             self.follow(suites.suite_of(node.body.body), {**bound, names[0]: name, names[1]: value}, sets)
 
     def follow_small(
-        self, small: cst.BaseSmallStatement, bound: dict[str, object], sets: Mapping[str, set[str]]
+        self, small: cst.BaseSmallStatement, bound: dict[str, object], sets: Mapping[str, set[object]]
     ) -> None:
         if isinstance(small, cst.Pass):
             return
         if isinstance(small, cst.Assign) and isinstance(small.targets[0].target, cst.Name):
-            bound[small.targets[0].target.value] = self.test_of_weight(small.value, bound, frozenset())
+            bound[small.targets[0].target.value] = self.told(small.value, bound)
             return
         call = small.value if isinstance(small, cst.Expr) else None
         if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and len(call.args) == 1:
-            added = self.test_of_weight(call.args[0].value, bound, frozenset())
-            if call.func.attr.value in ("add", "append") and isinstance(added, str):
+            added = self.told(call.args[0].value, bound)
+            if call.func.attr.value in ("add", "append") and isinstance(added, str | Leaf):
                 sets[nodes.code(call.func.value)].add(added)
                 return
         raise Unsupported("MIG302", f"`{nodes.code(small)}` in a loop that sorts names of weights")
@@ -164,9 +189,11 @@ class SortedNames(Selections):
     def sorted_assignment(self, small: cst.Assign) -> list[Statement] | None:
         """A set that such a loop fills, or one made of those that it has filled; None for other assignments."""
         target = small.targets[0].target
+        if self.all_followed(target, small.value):
+            return []
         if len(small.targets) > 1 or not isinstance(target, cst.Name):
             return None
-        empty = nodes.code(small.value) in ("set()", "[]", "list()")
+        empty = _is_empty(small.value)
         if (self.scope, target.value) in self.script.followed and (empty or self.classes_named(small.value)):
             self.env.kinds[target.value] = UNKNOWN
             self.env.definitions[target.value] = small.value
@@ -177,6 +204,20 @@ class SortedNames(Selections):
             return None
         self.env.kinds[target.value] = Names(models[0], tuple(sorted(found)))
         return []
+
+    def all_followed(self, target: cst.BaseAssignTargetExpression, value: Expr) -> bool:
+        """Whether a statement is `decay, others = [], []` of such sets or lists alone, which are known then."""
+        if not isinstance(target, cst.Tuple) or not isinstance(value, cst.Tuple):
+            return False
+        names = [one.value if isinstance(one, cst.Name) else "" for one in nodes.elements(target)]
+        made = nodes.elements(value)
+        if len(names) != len(made) or not all(map(_is_empty, made)):
+            return False
+        if not all((self.scope, name) in self.script.followed for name in names):
+            return False
+        self.env.kinds |= dict.fromkeys(names, UNKNOWN)
+        self.env.definitions |= dict(zip(names, made, strict=True))
+        return True
 
     def classes_named(self, node: Expr | None) -> list[str]:
         """The classes in a tuple of them, by their names; empty where something else is in it."""
@@ -190,6 +231,14 @@ class SortedNames(Selections):
             kind = self.kind_of(part)
             found.append(kind.cls if isinstance(kind, ModuleClass) else self.torch_name(part) or "")
         return found if all(found) else []
+
+
+def _is_empty(node: Expr) -> bool:
+    return nodes.code(node) in ("set()", "[]", "list()")
+
+
+def _names(model: Place, found: Iterable[object]) -> Names:
+    return Names(model, tuple(sorted(one for one in found if isinstance(one, str))))
 
 
 def _parts(script: Script, node: Node, path: str, depth: int) -> Iterator[_Part]:

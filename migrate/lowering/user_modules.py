@@ -30,6 +30,9 @@ from migrate.lowering.options_by_name import OptionsByName
 from migrate.nodes import Expr
 from migrate.qualified import spelled
 from migrate.rules.rule import Value
+from migrate.walking import every
+
+_CHANGING = frozenset({"update", "pop", "popitem", "setdefault", "clear"})  # a dict
 
 
 class UserModules(OptionsByName, Builders, LayerWeights):
@@ -94,7 +97,7 @@ class UserModules(OptionsByName, Builders, LayerWeights):
             value = self.grafted_part(arg.value, self.usable(self.given(arg.value, kind.cls, node)), kind.cls)
             given = facts.given.setdefault(self.cls, {})
             for field in facts.fields if arg.star else [name] if name else []:
-                given.setdefault(field, set()).add(nodes.code(arg.value))
+                given.setdefault(field, set()).add(nodes.code(self.as_written(arg.value)))
             if name:
                 merge(facts.field_kinds, name, self.handed_kind(arg.value, value.kind))
                 self.note_type(arg.value, facts.field_types.get(name, ""))
@@ -110,7 +113,8 @@ class UserModules(OptionsByName, Builders, LayerWeights):
             args[-1] = args[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
         made = node.with_changes(func=callee.node, args=args)
         if not self.cls and not self.building:
-            return Value(made, Module((ClassNode(kind.cls),)) if self.holder else Model(kind.cls))
+            outermost = Model(kind.cls, mode=self.mode_with(node))
+            return Value(made, Module((ClassNode(kind.cls),)) if self.holder else outermost)
         own: dict[str, Expr] = {}
         if self.cls:
             self.note_arguments(node, facts)
@@ -127,6 +131,25 @@ class UserModules(OptionsByName, Builders, LayerWeights):
         if self.context == "forward":
             made = self.made_in_passing(made, kind.cls)
         return Value(made, Module((ClassNode(kind.cls),)))
+
+    def mode_with(self, node: cst.Call) -> str:
+        """The mode of a model that takes others as its parts: those keep theirs until it is told one."""
+        kinds = [self.kind_of(arg.value) for arg in node.args]
+        parts = [kind for kind in kinds if isinstance(kind, Model) and kind.place is not None]
+        apart = [one for one in parts if one.place and self.env.modes.get(one.place, "train") != "train"]
+        return "mixed" if any(self.script.trains(one.cls) for one in apart) else ""
+
+    def as_written(self, node: Expr) -> Expr:
+        """An argument of a constructor; the dict that it is where a name outside of classes stands for one that is
+        written out and never changed."""
+        meant = self.env.definitions.get(node.value) if isinstance(node, cst.Name) and not self.cls else None
+        if not isinstance(meant, cst.Dict) or not isinstance(node, cst.Name):
+            return node
+        scope = self.facts.node.body if self.facts is not None else self.unit.source.module
+        methods = [call.func for call in usage.calls(scope) if isinstance(call.func, cst.Attribute)]
+        called = any(one.attr.value in _CHANGING and nodes.dotted(one.value) == node.value for one in methods)
+        taken = any(node.value in usage.loads(one) for one in every(scope, cst.Del))
+        return node if called or taken or usage.changes(scope).count(node.value) != 1 else meant
 
     @staticmethod
     def says_nothing(facts: ClassFacts, arg: cst.Arg, name: str) -> bool:

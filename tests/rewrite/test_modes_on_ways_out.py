@@ -65,3 +65,33 @@ def test_a_loop_that_surely_has_a_turn_leaves_its_mode() -> None:
 def test_a_loop_that_may_have_none_does_not() -> None:
     source = SCRIPT.replace("WAY", "import sys\n" + SURE.replace("3", "len(sys.argv)"))
     assert [one.code for one in rewritten.conversion(source).report.diagnostics] == ["MIG403"]
+
+
+PRETRAINED = """import torch
+import torch.nn as nn
+
+
+class Whole(nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x):
+        return self.inner(x) * 2
+
+
+x = torch.arange(12.0).reshape(3, 4)
+part = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4))
+part(x)
+part.eval()
+part(x)
+model = Whole(part)
+SAID
+y = model(x)
+"""
+
+
+@pytest.mark.parametrize(("said", "codes"), [("", ["MIG403"]), ("model.eval()", []), ("model.train()", [])])
+def test_a_part_keeps_its_mode_until_its_owner_is_told_one(said: str, codes: list[str]) -> None:
+    found = rewritten.conversion(PRETRAINED.replace("SAID", said)).report.diagnostics
+    assert [one.code for one in found] == codes
