@@ -6,6 +6,8 @@ One that hands on whatever it is given, `reshape = lambda x, *args: x.reshape(*a
 
 from __future__ import annotations
 
+import builtins
+
 import libcst as cst
 
 from migrate import nodes, suites, usage
@@ -27,7 +29,7 @@ class NamedLambdas(Scope):
             return None
         line, name, made = written
         body = self.unit.source.module if self.facts is None else self.facts.node.body
-        if not _is_plain(made.params) or usage.stores(body).count(name) > 1:
+        if not _is_plain(made.params) or usage.stores(body).count(name) > 1 or self.may_build(made.body):
             return None
         if statement not in self.unit.plain:
             function = suites.function(name, [], [nodes.statement("return {made}", made=made.body)])
@@ -36,6 +38,13 @@ class NamedLambdas(Scope):
             self.unit.stands_for(function, statement)
             self.unit.lambdas[function] = line
         return cst.ensure_type(self.unit.plain[statement], cst.FunctionDef)
+
+    def may_build(self, node: Expr) -> bool:
+        """Whether an expression is a call of what no statement has bound yet: it may make layers, and builders are
+        functions in the output."""
+        root = nodes.root(node.func) if isinstance(node, cst.Call) else None
+        unknown = isinstance(root, cst.Name) and self.env.lookup(root.value) is None
+        return isinstance(root, cst.Name) and unknown and not hasattr(builtins, root.value)
 
     def lambda_again(self, node: cst.FunctionDef, made: list[Statement]) -> list[Statement]:
         """What became of a function, as a lambda where it was written as one and does nothing but return something."""

@@ -116,10 +116,10 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
         return Value(made, self.built_kind(result)) if alone else self.called_before(node, Value(made, result), facts)
 
     def as_parameter(self, facts: FunctionFacts, name: str, value: Value) -> Value:
-        """An argument as the function takes it: a batch of torch's is an array where a loss, or another call, gives it
-        one."""
+        """An argument as the function takes it: a tensor of a batch of torch's is an array where a loss, or another
+        call, gives it one. A whole batch may be a dict."""
         kind = value.kind
-        batch = isinstance(kind, Host) and kind.what in ("tensor", "batch") and self.region is not None
+        batch = isinstance(kind, Host) and kind.what == "tensor" and self.region is not None
         surely = isinstance(kind, Tensor) and (self.under_jit or not kind.origins)  # others may yet feed data loading
         if batch or surely:
             facts.found_arrays.add(name)
