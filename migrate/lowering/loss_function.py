@@ -148,9 +148,13 @@ class LossFunctions(Models):
     def liftable(self, name: str) -> bool:
         """Whether a name holds an object of which jit can take nothing but the attributes."""
         kind = self.env.lookup(name)
-        if isinstance(kind, Instance):  # fields alone
+        return kind is not None and self.has_fields_alone(kind)
+
+    def has_fields_alone(self, kind: Kind) -> bool:
+        """Whether nothing is known of an object but that it has attributes: settings, mostly."""
+        if isinstance(kind, Instance):
             return not any(method.startswith(f"{kind.cls}.") for method in self.script.functions)
-        return kind is not None and type(kind) in (Kind, Plain)
+        return type(kind) in (Kind, Plain)
 
     def reachable(self, name: str) -> bool:
         """Whether a module-level function can use the name as it is: a constant, a function, an import of the
@@ -225,6 +229,17 @@ class _Lift(cst.CSTTransformer):
     def visit_Call(self, node: cst.Call) -> None:
         self.functions.append(node.func)
 
+    def visit_Attribute(self, node: cst.Attribute) -> bool:
+        return not self.is_setting(node)
+
+    def is_setting(self, node: cst.Attribute) -> bool:
+        """Whether an attribute is `self.cfg.clip`: jit takes no `cfg`."""
+        text = nodes.dotted(node) or ""
+        called = any(node is function for function in self.functions)
+        if called or text.count(".") != 2 or not text.startswith("self."):
+            return False
+        return self.scope.has_fields_alone(self.scope.kind_of_name(text.rpartition(".")[0]))
+
     def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> Expr:
         text = nodes.dotted(original_node)
         if text is None:
@@ -232,7 +247,7 @@ class _Lift(cst.CSTTransformer):
         head = text.split(".")[0]
         called = any(original_node is function for function in self.functions)
         if head == "self":
-            if text.count(".") > 1:
+            if text.count(".") > 1 and not self.is_setting(original_node):
                 return updated_node
         elif called or self.scope.reachable(head) or not self.scope.liftable(head):
             return updated_node

@@ -33,7 +33,7 @@ class Losses(Precision):
             torch: Value(cst.Name(name), kinds.get(torch, Tensor("float")))
             for torch, name in zip(takes, names, strict=True)
         }
-        call.bound = {**given, **call.bound}
+        call.bound = {**given, **{parameter: self.as_array(value) for parameter, value in call.bound.items()}}
         call.defaults = {p.name: p.default for p in rule.parameters}
         made = rule.function(call)
         body = made.node if isinstance(made, Value) else made

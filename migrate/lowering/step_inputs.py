@@ -87,7 +87,8 @@ class StepInputs(LossFunctions):
             if name in step.lifted:
                 node, kind = step.lifted[name]
                 static = isinstance(kind, Loss | Function | Model) or name in step.constants
-                static = static or _is_known(kind, step.body, name)
+                static = static or _is_known(kind, step.body, name) or kind == Plain("str")
+                static = static or (not isinstance(kind, Tensor | Host) and _decides(step.body, name))
                 (statics if static else inputs)[name] = node
             elif self.reachable(name):
                 continue
