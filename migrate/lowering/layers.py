@@ -131,8 +131,9 @@ class Layers(UserModules):
                 asked[weight.asked] = completed(asked[weight.asked], default)
             if facts is None:
                 continue
-            path = f"{self.making}.{weight.asked}"
-            if self.making and weight.initializer:
+            making = self.making or self.making_each
+            path = f"{making}.{weight.asked}"
+            if making and weight.initializer:
                 facts.askable[path], facts.askable_as[path] = not weight.moves, weight.initializer
                 facts.askable_if[path] = list(self.conditions)
                 if path in facts.asked:

@@ -31,7 +31,10 @@ class MethodUses(Binding):
         used, waiting = set[str](), [method]
         while waiting:
             function = self.script.functions.get(f"{cls}.{waiting.pop()}")
-            found = set(usage.attributes_of_self(function.node)) - used if function is not None else set()
+            found = set(usage.attributes_of_self(function.node)) if function is not None else set()
+            if function is not None and any(map(_calls_itself(function.node), usage.calls(function.node.body))):
+                found.add("forward")
+            found -= used
             used |= found
             waiting += found
         return used
@@ -68,6 +71,12 @@ class MethodExamples(Examples, MethodUses):
         inner = self.inner(bound)
         inner.sampling = True
         return inner.expr(self.undrawn(node)).node
+
+
+def _calls_itself(method: cst.FunctionDef) -> Callable[[cst.Call], bool]:
+    """Whether a call is `self(x)`, in a method."""
+    own = next((parameter.name.value for parameter in method.params.params), "")
+    return lambda call: isinstance(call.func, cst.Name) and call.func.value == own
 
 
 @dataclass

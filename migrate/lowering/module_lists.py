@@ -54,12 +54,12 @@ class ModuleLists(LoopsWrittenOut):
 
     def part(self, node: Expr, key: str | int) -> Value:
         """A module that becomes part of the one being constructed."""
-        outer = self.making
-        self.making = outer and f"{outer}.{key}"
+        outer, each = self.making, self.making_each
+        self.making, self.making_each = outer and f"{outer}.{key}", each and f"{each}.{key}"
         try:
             return self.expr(node)
         finally:
-            self.making = outer
+            self.making, self.making_each = outer, each
 
     def starred_list(self, elements: Sequence[cst.BaseElement]) -> Value:
         """`nn.Sequential(first, *others)`: as many as there are."""
@@ -130,7 +130,11 @@ class ModuleLists(LoopsWrittenOut):
 
     def dynamic_list(self, value: Expr, infix: str) -> Value:
         """Modules whose number is not known: `nn.Sequential(*layers)`, `nn.ModuleList([... for ...])`."""
-        lowered = self.expr(value)
+        self.making_each = self.making if isinstance(value, cst.ListComp | cst.GeneratorExp) else ""
+        try:
+            lowered = self.expr(value)
+        finally:
+            self.making_each = ""
         kind = lowered.kind
         if isinstance(kind, Module):  # the modules of another list
             kind = Items(None, element_kind(kind))

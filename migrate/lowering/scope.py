@@ -113,6 +113,7 @@ class Scope(Parts):
         self.grafted: dict[str, str] = {}  # names of models that become parts -> the attribute that they become
         self.filling: dict[str, Expr] = {}  # initialisers that a function around it gives the layer that is made next
         self.making = ""  # the path of the module that is being constructed: "self.fc", "self.net.2"
+        self.making_each = ""  # in a comprehension: the path of the list whose modules are being constructed
         self.holder = ""  # the class whose constructor is given what is being made outside of any
         self.holding: cst.Call | None = None  # the call of that constructor, where what it is given is written in it
         self.walked: dict[str, str] = {}  # loop variables over all of a list of modules -> the path of the list
