@@ -97,7 +97,7 @@ class UserModules(OptionsByName, Builders, LayerWeights):
             value = self.grafted_part(arg.value, self.usable(self.given(arg.value, kind.cls, node)), kind.cls)
             given = facts.given.setdefault(self.cls, {})
             for field in facts.fields if arg.star else [name] if name else []:
-                given.setdefault(field, set()).add(nodes.code(self.as_written(arg.value)))
+                given.setdefault(field, set()).add(nodes.code(self.written_dict(arg.value)))
             if name:
                 merge(facts.field_kinds, name, self.handed_kind(arg.value, value.kind))
                 self.note_type(arg.value, facts.field_types.get(name, ""))
@@ -139,7 +139,7 @@ class UserModules(OptionsByName, Builders, LayerWeights):
         apart = [one for one in parts if one.place and self.env.modes.get(one.place, "train") != "train"]
         return "mixed" if any(self.script.trains(one.cls) for one in apart) else ""
 
-    def as_written(self, node: Expr) -> Expr:
+    def written_dict(self, node: Expr) -> Expr:
         """An argument of a constructor; the dict that it is where a name outside of classes stands for one that is
         written out and never changed."""
         meant = self.env.definitions.get(node.value) if isinstance(node, cst.Name) and not self.cls else None
