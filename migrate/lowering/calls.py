@@ -12,12 +12,14 @@ from migrate.kinds import (
     Module,
     Plain,
 )
+from migrate.lowering.arguments import placed
 from migrate.lowering.borrowed_models import borrowed_value
 from migrate.lowering.constructors import is_extras
 from migrate.lowering.inheritance import FRAMEWORK
 from migrate.lowering.makers import is_partial
 from migrate.lowering.method_calls import MethodCalls
 from migrate.rules.rule import Value
+from migrate.weight_kinds import StateDict
 
 
 class Calls(MethodCalls):
@@ -62,6 +64,8 @@ class Calls(MethodCalls):
                 return Value(value.node, Model(value.kind.cls, None, value.kind.place, mode))
             if isinstance(value.kind, Module) and (self.cls or self.building or self.holder):
                 return self.copied_module(node, value)
+            if isinstance(value.kind, StateDict):
+                return Value(node.with_changes(args=placed(node.args, [value])), value.kind)
         about_weights = self.part_listed(node) or self.weight_size(node)
         if about_weights is not None:
             return about_weights

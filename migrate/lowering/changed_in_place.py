@@ -9,7 +9,7 @@ import libcst as cst
 
 from migrate import layouts, nodes, suites, usage
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Host, Items, Number, Plain, Tensor, join
+from migrate.kinds import Host, Items, Kind, Number, Plain, Tensor, join
 from migrate.lowering.changed_buffers import ChangedBuffers
 from migrate.lowering.data_loading import for_torch
 from migrate.lowering.leaves import Leaves
@@ -20,7 +20,7 @@ from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value, power_of_integers
 from migrate.walking import every
-from migrate.weight_kinds import OptimizerGroups, Weight
+from migrate.weight_kinds import OptimizerGroups, StateDict, Weight
 
 
 class ChangedInPlace(Leaves, OptimizerStatements, ChangedBuffers, NamedRows):
@@ -35,6 +35,7 @@ class ChangedInPlace(Leaves, OptimizerStatements, ChangedBuffers, NamedRows):
             return entry
         target = self.in_one_subscript(target)
         base = self.expr(target.value)
+        refuse_entry(target, base.kind, self.scope)
         if isinstance(base.kind, OptimizerGroups) and base.kind.one:
             return self.set_hyperparameter(target, base.kind, self.node(small.value))
         whole = self.whole_of(small.value, target) if isinstance(base.kind, Tensor) else None
@@ -176,6 +177,7 @@ class ChangedInPlace(Leaves, OptimizerStatements, ChangedBuffers, NamedRows):
             self.note_listed([small.value])
         if isinstance(small.target, cst.Subscript):
             base = self.expr(small.target.value)
+            refuse_entry(small.target, base.kind, self.scope)
             if isinstance(base.kind, OptimizerGroups) and base.kind.one:
                 return self.set_hyperparameter(small.target, base.kind, self.node(nodes.augmented(small)))
             part = self.changed_part(line, small, small.target)
@@ -268,3 +270,10 @@ def _distinct(target: cst.Subscript, indices: list[Value]) -> bool:
         or (isinstance(value.kind, Tensor) and (value.kind.dtype == "bool" or value.kind.rank == 0))
         for value in indices
     )
+
+
+def refuse_entry(target: cst.Subscript, kind: Kind, scope: str) -> None:
+    """Declines to change an entry of a state dict whose model is not known in a scope: in JAX it is a tree."""
+    if isinstance(kind, StateDict) and (not kind.place.name or kind.place.scope not in ("", scope)):
+        told = "an entry of a state dict of a model that is not known here, which is a tree in JAX"
+        raise Unsupported("MIG306", f"{nodes.code(target)} is {told}: map over the trees instead")

@@ -6,7 +6,8 @@ is thus the same whether a script names a submodule, filters by the number of ax
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import libcst as cst
@@ -27,6 +28,7 @@ from migrate.states import PARAMS, State
 from migrate.weight_kinds import Names, Parameters, Selection
 from migrate.weights import still_weights, weights_of
 
+_NUMBER = re.compile(r"\{\d+\}")  # of a module in a list whose length is not known
 _LISTING = ("list", "tuple", "iter", "chain", "itertools.chain", "filter")
 
 
@@ -193,7 +195,8 @@ class Selections(StateAccess):
         for place, leaves in selection.leaves:
             root = self.root(place)
             whole = set(leaves) == {leaf.flax for leaf in leaves_of(self.script, root)}
-            if self.facts is None and not self.loops and not self.conditions:
+            own = self.facts is None or root.scope == self.scope  # it is made here, each time
+            if own and not self.loops and not self.conditions:
                 if (self.scope, root) in self.script.updated and whole and not on:
                     self.script.finished.add((self.scope, root))
                     continue
@@ -233,7 +236,9 @@ class Selections(StateAccess):
         if isinstance(node, cst.Comparison) and len(node.comparisons) == 1:
             compare = _COMPARISONS.get(type(node.comparisons[0].operator))
             if compare is not None:
-                return compare(value(node.left), value(node.comparisons[0].comparator))
+                sides = value(node.left), value(node.comparisons[0].comparator)
+                self.refuse_numbers(node, sides)
+                return compare(*sides)
         if isinstance(node, cst.IfExp):
             return value(node.body) if value(node.test) else value(node.orelse)
         if isinstance(node, cst.Tuple):
@@ -254,7 +259,9 @@ class Selections(StateAccess):
             if isinstance(owner, Leaf) and method in ("dim", "size", "ndimension") and not node.args:
                 return _rank(owner) if method != "size" else (0,) * _rank(owner)
             if isinstance(owner, str) and method in ("startswith", "endswith", "split") and len(node.args) == 1:
-                return getattr(owner, method)(value(node.args[0].value))
+                argument = value(node.args[0].value)
+                self.refuse_numbers(node, (owner, argument))
+                return getattr(owner, method)(argument)
             if isinstance(owner, set) and method == "keys":
                 return owner
         if isinstance(node, cst.Call) and nodes.dotted(node.func) == "isinstance" and len(node.args) == 2:
@@ -281,6 +288,17 @@ class Selections(StateAccess):
         leaves = kind.leaves if isinstance(kind, Selection) and kind.named else ()
         known = [(leaf, found) for place, found in leaves for leaf in leaves_of(self.script, self.root(place))]
         return {leaf.torch for leaf, found in known if leaf.flax in found}
+
+    def refuse_numbers(self, node: Expr, sides: Sequence[object]) -> None:
+        """Declines a test that holds for some modules of a list alone, where their number is not known."""
+        texts = [text for side in sides for text in (side if isinstance(side, tuple | list | set) else [side])]
+        strings = [text for text in texts if isinstance(text, str)]
+        for name in filter(_NUMBER.search, strings):
+            for text in (text for text in strings if not _NUMBER.search(text)):
+                numbers = {"0", "1", *re.findall(r"\d+", text)}
+                samples = [_NUMBER.sub(number, name) for number in sorted(numbers)]
+                if len({text in sample or sample in text for sample in samples}) > 1:
+                    self.undecided(node)
 
     @staticmethod
     def undecided(node: Expr) -> object:

@@ -18,6 +18,7 @@ from parity.compare import compare_script
 pytestmark = pytest.mark.usefixtures("runs_are_forked")
 
 GOLDEN = Path(__file__).parents[1] / "golden"
+PERTURBED = {"continuous_actions": 1}  # its gradients differ by what torch's own do in another rounding
 STEPS = {"checkpoints": 4, "members": 3, "beside_the_loss": 3}  # as many as there are
 
 
@@ -37,7 +38,7 @@ def test_losses_are_torchs(feature: str) -> None:
         folder / "after.py",
         folder / "weights.json",
         steps=STEPS.get(feature, 5),
-        perturbed_runs=0,
+        perturbed_runs=PERTURBED.get(feature, 0),
     )
     assert result.exit_code == 0, (result.first_difference, result.errors)
     assert len(result.steps) == STEPS.get(feature, 5)

@@ -64,3 +64,35 @@ print(first(torch.ones(1, 2, 3)), second(torch.ones(1, 2, 3)), model(torch.ones(
 """
     source = SCRIPT.partition("for turn")[0] + held
     assert rewritten.conversion(source).report.exit_code == 1
+
+
+FEDERATED = """import copy
+
+import torch
+import torch.nn as nn
+
+
+def average(states):
+    mean = COPY
+    for key in mean.keys():
+        for other in states[1:]:
+            mean[key] += other[key]
+        mean[key] = torch.div(mean[key], len(states))
+    return mean
+
+
+nets = nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 2)), nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 2))
+one, two = nets
+print(one(torch.ones(1, 3)), two(torch.ones(1, 3)))
+states = []
+states.append(copy.deepcopy(one.state_dict()))
+states.append(two.state_dict())
+one.load_state_dict(average(states))
+"""
+
+
+@pytest.mark.parametrize("copied", ["copy.deepcopy(states[0])", "states[0]"])
+def test_entries_of_state_dicts_in_a_list_are_refused(copied: str) -> None:
+    """In JAX they are trees: adding their entries would fail when run."""
+    found = rewritten.conversion(FEDERATED.replace("COPY", copied)).report.diagnostics
+    assert {one.code for one in found} == {"MIG306"} and "mean[key]" in found[0].message
