@@ -34,11 +34,14 @@ class Outputs:
         """An output in a pass. fixed: no gradient goes to the pass."""
         kept = self._of_fixed if fixed else self._found
         before = self._order.get((fixed, name))
-        if not fixed and number <= _MOST and (before is None or before[0] == self.calls):
-            self._of_passes.setdefault(number, {})[name] = array_of(value)
-        if before is None or (before[0] == self.calls and number < before[1]):
+        if before is not None and before[0] != self.calls:
+            return  # of a later call
+        array = array_of(value)
+        if not fixed and number <= _MOST:
+            self._of_passes.setdefault(number, {})[name] = array
+        if before is None or number < before[1]:
             self._order[fixed, name] = (self.calls, number)
-            kept[name] = array_of(value)
+            kept[name] = array
 
     def tell(self, taken: Mapping[str, str], theirs: Tensors) -> None:
         """After the script. A model may also be called for values that no gradient goes through, while torch's side

@@ -20,6 +20,7 @@ from migrate.kinds import Model, Module, ModuleClass
 from migrate.lowering.arguments import argument_names
 from migrate.lowering.blocks import Block
 from migrate.lowering.given_parts import GivenParts
+from migrate.lowering.inline_models import unchained
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.nodes import Expr, Statement
 from migrate.qualified import spelled
@@ -39,15 +40,16 @@ class HandedModels(GivenParts):
             return
         start = block.index
         name, value = _assigned(block.statements[start])
-        made = _placed(value) if value is not None else None
+        made = unchained(value, _PLACING) if value is not None else None
         if not name or not isinstance(made, cst.Call) or name in self.taken_by or not self.makes_part(made):
             return
         left = block.statements[start + 1 :]
         readers = [number for number, one in enumerate(left) if name in usage.loads(one)]
-        taking = next((number for number in readers if self.owner_in(left[number], name)), None)
-        if taking is None or name in usage.stores(left) or _read_in_definitions(block.statements, name):
+        owners = ((number, self.owner_in(left[number], name)) for number in readers)
+        taking, owner = next((found for found in owners if found[1] is not None), (0, None))
+        if owner is None or name in usage.stores(left) or _read_in_definitions(block.statements, name):
             return
-        cls, path = self.owner_in(left[taking], name) or ("", "")
+        cls, path = owner
         before = [left[number] for number in readers if number < taking]
         after = [left[number] for number in readers if number > taking]
         again = usage.loads(left[taking]).count(name) > 1 or any(self.takes_module(one, name) for one in after)
@@ -94,7 +96,7 @@ class HandedModels(GivenParts):
         """The class of the model that a statement makes with a module, and the attribute that this becomes, as
         "model.encoder"; None of other statements."""
         owner, value = _assigned(statement)
-        call = _placed(value) if value is not None else None
+        call = unchained(value, _PLACING) if value is not None else None
         kind = self.kind_of(call.func) if isinstance(call, cst.Call) else None
         facts = self.script.classes.get(kind.cls) if isinstance(kind, ModuleClass) else None
         if not owner or facts is None or not isinstance(call, cst.Call):
@@ -150,21 +152,13 @@ def _with_value(statement: Statement, value: Expr) -> Statement:
     return line.with_changes(body=[cst.ensure_type(line.body[0], cst.Assign).with_changes(value=value)])
 
 
-def _placed(node: Expr) -> Expr:
-    """`Net(4)` of `Net(4).to(device)`."""
-    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in _PLACING:
-        node = node.func.value
-    return node
-
-
 def _only_places(statement: Statement, path: str) -> bool:
     """Whether a statement is `net.to(device)` and no more."""
     small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
-    return isinstance(small, cst.Expr) and small.value is not _placed(small.value) and _is(_placed(small.value), path)
-
-
-def _is(node: Expr, path: str) -> bool:
-    return nodes.dotted(node) == path
+    if not isinstance(small, cst.Expr):
+        return False
+    placed = unchained(small.value, _PLACING)
+    return placed is not small.value and nodes.dotted(placed) == path
 
 
 def _only_prepares(statement: Statement, name: str) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 import libcst as cst
@@ -32,9 +33,9 @@ _IN_ANY_SCOPE = {"nn", "jnp", "jax", "torch_init"}
 CHAINED = ("to", "cuda", "cpu", "float", "double", "train", "eval", "requires_grad_")
 
 
-def unchained(node: Expr) -> Expr:
-    """`Net(4)` of `Net(4).to(device).eval()`."""
-    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in CHAINED:
+def unchained(node: Expr, methods: Sequence[str] = CHAINED) -> Expr:
+    """`Net(4)` of `Net(4).to(device).eval()`: without calls of some methods."""
+    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in methods:
         node = node.func.value
     return node
 

@@ -69,7 +69,7 @@ class LayerSubclasses(Setup):
             self.unit.stands_for(known, node)
         return known
 
-    def constructhanded_on(self, node: cst.Call, callee: Value, facts: ClassFacts, init: cst.FunctionDef) -> Value:
+    def construct_handed_on(self, node: cst.Call, callee: Value, facts: ClassFacts, init: cst.FunctionDef) -> Value:
         """`TokenEmbedding(size)` of a class that adds a constructor alone: the layer, under the name of the class."""
         if not self.cls and not self.building:
             raise Unsupported("MIG201", f"{nodes.code(node)} is no part of a module")
@@ -83,7 +83,7 @@ class LayerSubclasses(Setup):
     def construct_extended(self, node: cst.Call, callee: Value, facts: ClassFacts) -> Value:
         """`LayerNorm(width)`: the arguments of the Flax layer, given to the user's class."""
         if facts.hands_on is not None:
-            return self.constructhanded_on(node, callee, facts, facts.hands_on)
+            return self.construct_handed_on(node, callee, facts, facts.hands_on)
         made = self.construct_layer(facts.extends, node)
         assert isinstance(made.kind, Module) and isinstance(made.node, cst.Call)
         (option,) = made.kind.options

@@ -82,9 +82,7 @@ class Scope(Parts):
         self.receiving: Expr | None = None  # the value that is being assigned, which a function may have made
         self.sampling = False  # in an example input of a model, which stays on one device
         self.nested = False  # inside a comprehension or a lambda, which runs its parts many times
-        self.unnamed: frozenset[str] = (
-            frozenset()
-        )  # parameters of a lambda that has no name: nobody tells what they are
+        self.unnamed: frozenset[str] = frozenset()  # parameters of a lambda without a name, of which nothing is told
         self.given_key: Expr | None = None  # the key that the next draw is made with, as it is kept
         self.turn_keys: list[cst.Name] | None = None  # in a list comprehension: the keys of a turn, one for a draw
         self.region: Tracing | None = None  # inside the loss function of an update region
