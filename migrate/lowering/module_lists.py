@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -14,6 +15,7 @@ from migrate.kinds import Items, Module, ModuleClass, Never
 from migrate.lowering.copied_snippets import with_snippets
 from migrate.lowering.elements import element_kind, is_function
 from migrate.lowering.loops_written_out import LoopsWrittenOut
+from migrate.lowering.moves_in_rows import absorbed
 from migrate.nodes import Expr
 from migrate.qualified import spelled
 from migrate.row_kinds import NamedRow
@@ -98,10 +100,12 @@ class ModuleLists(LoopsWrittenOut):
 
     def sequence(self, values: Sequence[Value]) -> Value:
         """`nn.Sequential` of known layers, with a move between two that want their channels in different places. Such a
-        move has a number in Flax's list (`layers_3`) but none in torch's: its node in the tree has no torch name."""
+        move has a number in Flax's list (`layers_3`) but none in torch's: its node in the tree has no torch name. Where
+        a condition chooses between rows, a function beside it makes the move, if there is one."""
         elements: list[Expr] = []
         children: list[Node] = []
         layout, entry, rank, first_rank = "any", "any", 0, 0
+        settled = 0  # the number of the last layer that wants its channels somewhere
         for value in values:
             kind = value.kind
             if not isinstance(kind, Module):
@@ -110,19 +114,23 @@ class ModuleLists(LoopsWrittenOut):
                 raise Unsupported("MIG201", f"{nodes.code(value.node)} {_MIXED}")
             self.note_place(kind, layout)
             self.not_given(kind)
-            if kind.entry == "last" and layout == "first":
-                elements.append(nodes.expression("lambda x: {x}", x=linen.channels_last(nodes.name("x"), kind.rank)))
-                children.append(LayerNode(""))
-            if kind.entry == "first" and layout == "last":
-                elements.append(nodes.expression("lambda x: {x}", x=linen.channels_first(nodes.name("x"), rank)))
-                children.append(LayerNode(""))
+            layer = bare_lambda(value.node)
+            row = [layer]
+            if {kind.entry, layout} == {"first", "last"}:
+                move = linen.channels_last if kind.entry == "last" else linen.channels_first
+                moved = functools.partial(move, rank=kind.rank if kind.entry == "last" else rank)
+                together = absorbed(elements[settled:], layer, moved) if self.conditions else None
+                if together is None:
+                    together = [*elements[settled:], nodes.expression("lambda x: {x}", x=moved(nodes.name("x"))), layer]
+                    children.append(LayerNode(""))
+                elements, row = elements[:settled], together
             if layout == "any" and kind.entry != "any":
                 entry = kind.entry
             if kind.entry == "last":
                 first_rank = first_rank or kind.rank
+            elements += row
             if kind.exit != "any":
-                layout, rank = kind.exit, kind.rank or rank
-            elements.append(bare_lambda(value.node))
+                layout, rank, settled = kind.exit, kind.rank or rank, len(elements) - 1
             children.append(kind.options[0] if len(kind.options) == 1 else ChoiceNode(kind.options))
         made = self.sequential(list_in_lines(elements))
         passage = Passage(entry, layout, first_rank or rank)
