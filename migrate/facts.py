@@ -255,6 +255,7 @@ class ClassFacts:
     reports: str = ""  # the method among them that prints what the constructor said of the weights
     given: dict[str, dict[str, set[str]]] = field(default_factory=dict)  # class that makes it -> field -> what it gets
     own_draws: set[str] = field(default_factory=set)  # "dropout", "sample"
+    draws_statically: set[str] = field(default_factory=set)  # static methods that draw
     sown: set[str] = field(default_factory=set)  # attributes that a forward pass keeps for others to look at
     own_stats: bool = False
     concrete: set[str] = field(default_factory=set)  # what the constructor makes that must have values at once

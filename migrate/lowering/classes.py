@@ -37,6 +37,7 @@ from migrate.lowering.keyword_fields import KeywordFields
 from migrate.lowering.layer_subclasses import LayerSubclasses
 from migrate.lowering.names_of_flax import other_names, refuse_names_of_flax, with_other_names
 from migrate.lowering.own_optimizers import OPTIMIZER, OwnOptimizers
+from migrate.lowering.plainer_classes import PlainerClasses
 from migrate.lowering.registered_settings import RegisteredSettings
 from migrate.lowering.sequential_subclasses import SEQUENTIAL, as_module
 from migrate.lowering.setup import own_fields
@@ -56,7 +57,14 @@ def _stands_alone(node: cst.ClassDef) -> bool:
 
 
 class Classes(
-    LayerSubclasses, WeightMethods, CustomGradients, OwnOptimizers, RegisteredSettings, KeywordFields, CalledInTraining
+    LayerSubclasses,
+    WeightMethods,
+    CustomGradients,
+    OwnOptimizers,
+    RegisteredSettings,
+    KeywordFields,
+    PlainerClasses,
+    CalledInTraining,
 ):
     """Definitions of classes."""
 
@@ -187,7 +195,7 @@ class Classes(
         name = inside(self.unit.scope, node.name.value)
         facts = self.script.classes.setdefault(name, ClassFacts(name, node))
         mixed = self.note_borrowed(facts, node)
-        node = self.with_keywords(facts, node)
+        node = self.with_keywords(facts, self.plainer(facts, node))
         if base is None and not layer and not facts.inherited:
             node = self.without_names_of_flax(facts, node)
         if base is not None:

@@ -36,6 +36,23 @@ class Anew(Placing):
         return updated_node.with_changes(value=updated_node.value[:1] + updated_node.value[1:])
 
 
+class Exchanging(Placing):
+    """Puts expressions in the place of others."""
+
+    def __init__(self, instead: Mapping[cst.CSTNode, Expr], positions: dict[cst.CSTNode, CodeRange]) -> None:
+        super().__init__(positions)
+        self.instead = instead
+
+    def on_leave(self, original_node: Any, updated_node: Any) -> Any:
+        if original_node not in self.instead:
+            return super().on_leave(original_node, updated_node)
+        made = self.instead[original_node]
+        if original_node in self.positions:
+            for one in every(made, cst.CSTNode):
+                self.positions.setdefault(one, self.positions[original_node])
+        return made
+
+
 @dataclass
 class Edits:
     """What is changed of a file: statements -> those that stand for them, what goes before statements and behind

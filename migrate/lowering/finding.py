@@ -9,8 +9,9 @@ import libcst as cst
 
 from migrate import nodes, suites, usage
 from migrate.kinds import Device, Optimizer, Place, Scheduler, TorchName
+from migrate.lowering.copied_input import Exchanging
 from migrate.lowering.kept_outputs import problem_of_kept
-from migrate.lowering.region import MicroBatches, Part, Region, call_of, has_host_effects
+from migrate.lowering.region import MicroBatches, Part, Region, call_of, has_host_effects, numbers_taken
 from migrate.lowering.region_statements import RegionStatements
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.nodes import Expr, Statement
@@ -219,6 +220,8 @@ class RegionFinding(RegionStatements):
                     continue
                 if suites.leaves_loop(statement):
                     sorting.problem = f"`{first_line(statement)}` leaves the loop, and the loss needs it"
+                taken, statement = self.with_numbers_before(statement, sorting)
+                sorting.before += taken
                 if has_host_effects(statement):
                     sorting.problem = "the loss takes values out of JAX, or prints, before backward()"
                 if set(usage.filled(statement)) - set(usage.stores(body)):
@@ -267,6 +270,25 @@ class RegionFinding(RegionStatements):
                     found |= {number, *(own[0] + i for i in sources)}
                     waiting = True
         return found
+
+    def with_numbers_before(self, statement: Statement, sorting: _Sorting) -> tuple[list[Statement], Statement]:
+        """Numbers that a statement of the loss takes out of arrays, `float(betas[epoch])`, in statements before the
+        step, and the statement with their names; as it is where something else in it belongs on the host."""
+        taken = numbers_taken(statement)
+        if not taken:
+            return [], statement
+        if (statement, "numbers") not in self.unit.unrolled:
+            own = {number: self.unit.own(f"{name}_now") for name, number in taken.items()}
+            instead: dict[cst.CSTNode, Expr] = {number: nodes.name(name) for number, name in own.items()}
+            made: list[Statement] = [nodes.statement(f"{name} = {{v}}", v=number) for number, name in own.items()]
+            made.append(nodes.visited(statement, Exchanging(instead, self.unit.source.positions)))
+            for one in made:
+                self.unit.stands_for(one, statement)
+            self.unit.unrolled[statement, "numbers"] = made
+        *before, made = self.unit.unrolled[statement, "numbers"]
+        apart = all(sorting.movable(one) and not self.goes_through(one) for one in before)
+        ready = apart and not has_host_effects(made)
+        return (before, made) if ready else ([], statement)
 
     def with_values_of_now(
         self, statement: Statement, later: set[str], sorting: _Sorting

@@ -21,7 +21,7 @@ from migrate.reckoning import reckoned
 from migrate.walking import every
 
 _MOST = 64  # turns that are written out
-_NAMING = ("add_module", "register_module", "register_buffer", "register_parameter")
+NAMING = ("add_module", "register_module", "register_buffer", "register_parameter")
 
 
 class LoopsWrittenOut(Scope):
@@ -231,7 +231,7 @@ def _names_by(body: cst.BaseSuite, names: list[str], owner: str) -> bool:
         of_self = owner == "self" and method in ("setattr", "getattr") and len(call.args) > 1
         if of_self:
             name = call.args[1].value
-        elif call.args and nodes.dotted(call.func) in [f"{owner}.{naming}" for naming in _NAMING]:
+        elif call.args and nodes.dotted(call.func) in [f"{owner}.{naming}" for naming in NAMING]:
             name = call.args[0].value
         elif call.args and nodes.dotted(call.func) == f"{owner}.append" and isinstance(call.args[0].value, cst.Tuple):
             name = call.args[0].value.elements[0].value

@@ -200,7 +200,7 @@ class Operators(GivenLists, Branches):
             raise Unsupported("MIG302", f"{nodes.code(node)}: autocast or something else")
         if isinstance(asked.kind, Tensor) and self.under_jit:
             return self.traced_choice(node, asked, body, orelse)
-        made = node.with_changes(test=test, body=layouts.first(body), orelse=layouts.first(orelse))
+        made = node.with_changes(test=_clause(test), body=_clause(layouts.first(body)), orelse=layouts.first(orelse))
         if (
             isinstance(body.kind, Model)
             and body.kind == orelse.kind
@@ -232,6 +232,11 @@ def _device_string(node: Expr) -> bool:
 def _operand(original: Expr, node: Expr) -> Expr:
     """Keeps the user's own choice of parentheses unless the rewritten operand needs them."""
     return node if type(original) is type(node) else nodes.parenthesized(node)
+
+
+def _clause(node: Expr) -> Expr:
+    """What stands before an `else`: a choice has parentheses there."""
+    return nodes.parenthesized(node) if isinstance(node, cst.IfExp) else node
 
 
 def _as_backend(value: Value) -> Value:

@@ -171,5 +171,27 @@ def has_host_effects(statement: cst.CSTNode) -> bool:
     ) or any(_is_method(function, _TELLING) for function in told)
 
 
+def numbers_taken(statement: Statement) -> dict[str, cst.Call]:
+    """The numbers that a statement surely takes out of arrays, by the names of those: `float(betas[epoch])`,
+    `weight.item()`; none where two are of one name."""
+    if not isinstance(statement, cst.SimpleStatementLine):
+        return {}
+    closed = (cst.Lambda, cst.IfExp, cst.BooleanOperation, cst.BaseComp)
+    found: dict[str, cst.Call] = {}
+    for call in every(statement, cst.Call, closed=closed):
+        plain = len(call.args) == 1 and not call.args[0].star and not call.args[0].keyword
+        if nodes.dotted(call.func) == "float" and plain:
+            array = call.args[0].value
+        elif _is_method(call.func, {"item"}) and isinstance(call.func, cst.Attribute):
+            array = call.func.value
+        else:
+            continue
+        name = next((path.rpartition(".")[2] for path in usage.paths(array)), "")
+        if not name or name in found:
+            return {}
+        found[name] = call
+    return found
+
+
 def _is_method(function: cst.BaseExpression, names: Container[str]) -> bool:
     return isinstance(function, cst.Attribute) and function.attr.value in names

@@ -356,7 +356,8 @@ def _fingerprint(script: Script, written: frozenset[int]) -> str:
             f"{name} {facts.attributes} {facts.children} {facts.renamed} {facts.ties} {facts.shared} {facts.own_trains}"
             f" {facts.other_names} {facts.holds_parts} {sorted(facts.read_outside)} {sorted(facts.shown)}"
         )
-        parts.append(f"{sorted(facts.own_draws)} {facts.field_types} {facts.own_stats} {facts.field_kinds}")
+        drawing = sorted(facts.draws_statically)
+        parts.append(f"{sorted(facts.own_draws)} {drawing} {facts.field_types} {facts.own_stats} {facts.field_kinds}")
         parts.append(f"{sorted(facts.buffers)} {facts.bases} {facts.sets_up} {facts.reports} {sorted(facts.emptied)}")
         parts.append(f"{facts.own_always} {sorted(facts.variables)} {sorted(facts.sown)} {sorted(facts.concrete)}")
         inits = {layer: {w: nodes.code(n) for w, n in given.items()} for layer, given in facts.initializers.items()}

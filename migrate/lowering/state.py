@@ -329,7 +329,10 @@ class StateAccess(Detached, ChosenModels):
             return self.region.fresh_key(self.unit.key, self.unit.own("keys"))
         if self.context in _SELF_CONTEXTS:
             facts = self.script.classes[self.cls]
-            facts.own_draws.add("sample" if self.scope.rpartition(".")[2] in facts.reached else "method")
+            method = self.scope.rpartition(".")[2]
+            facts.own_draws.add("sample" if method in facts.reached else "method")
+            if self.facts is not None and self.facts.is_static:
+                facts.draws_statically.add(method)
             return nodes.expression('self.make_rng("sample")')
         self.read(THE_KEY)
         if self.blocks:

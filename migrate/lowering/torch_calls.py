@@ -15,6 +15,7 @@ from migrate.layers.table import TABLE
 from migrate.lowering.arguments import at_first
 from migrate.lowering.binding import Binding
 from migrate.lowering.chosen_optimizers import ChosenOptimizers
+from migrate.lowering.chosen_options import by_chosen_option
 from migrate.lowering.copied_snippets import with_snippets
 from migrate.lowering.data_loading import DataLoading
 from migrate.lowering.distributed import Distributed
@@ -85,12 +86,12 @@ class TorchCalls(Losses, PretrainedTables, ChosenOptimizers, Distributed, DataLo
             return self.scheduler(name, node)
         if name.startswith("torch.optim"):
             return self.optimizer(name, node)
-        if name == "torch.stack":
-            windows = self.windows(node)
-            if windows is not None:
-                return windows
+        windows = self.windows(node) if name == "torch.stack" else None
+        if windows is not None:
+            return windows
         if name in DTYPES or name in RULES:
-            return self.apply_rule(RULES[name], name, node)
+            chosen = by_chosen_option(node)
+            return self.apply_rule(RULES[name], name, node) if chosen is None else self.expr(chosen)
         if name.startswith("torch.nn.") and name.split(".")[-1][:1].isupper():
             raise Unsupported("MIG202", f"{name}: {REFUSED[name]}" if name in REFUSED else name)
         raise Unsupported("MIG301", name)
