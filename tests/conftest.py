@@ -18,6 +18,13 @@ def frameworks() -> Iterator[preloaded.Server]:
 
 @pytest.fixture(scope="module")
 def runs_are_forked(frameworks: preloaded.Server) -> Iterator[None]:
-    """The runs of comparisons are copies of a process that has imported torch and JAX."""
-    with preloaded.started(frameworks):
+    """The runs of comparisons are copies of a process that has imported torch and JAX, and compile soon."""
+    with preloaded.started(frameworks, soon=True):
+        yield
+
+
+@pytest.fixture(scope="module")
+def runs_compile_as_users_do(frameworks: preloaded.Server) -> Iterator[None]:
+    """Likewise copies, of programs that XLA optimizes."""
+    with preloaded.started(frameworks, soon=False):
         yield

@@ -16,9 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import jax
 import pytest
 
 from parity import processes
+from tests.compiling import DISABLED, soon_compiling
 
 STATUS = "status"  # the file in the folder of a run that its end is told by
 
@@ -67,12 +69,14 @@ class Server:
 
 
 @contextmanager
-def started(server: Server) -> Iterator[None]:
-    """`processes.start` by that server, where nothing is asked of it that is settled before an import."""
+def started(server: Server, *, soon: bool) -> Iterator[None]:
+    """`processes.start` by that server, where nothing is asked of it that is settled before an import. With `soon`
+    JAX's programs are compiled as tests compile theirs."""
     original = processes.start
 
     def start(side: str, command: Sequence[str], folder: Path, cwd: str, variables: Any, timeout: float) -> Any:
         apart = command[0] != sys.executable or "JAX_DISABLE_JIT" in variables
+        variables = soon_compiling(variables) if soon else variables
         return (original if apart else server.start)(side, command, folder, cwd, variables, timeout)
 
     with pytest.MonkeyPatch.context() as patch:
@@ -129,6 +133,7 @@ def _run(request: dict[str, Any], main: Any) -> None:
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["variables"])
+    jax.config.update(DISABLED.lower(), DISABLED in request["variables"])  # was read at the import
     try:
         os._exit(main(request["config"]))
     except BaseException:

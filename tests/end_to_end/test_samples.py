@@ -13,7 +13,7 @@ from migrate.pipeline import Conversion, convert
 from migrate.source import load, parse
 from parity.compare import compare_script
 
-pytestmark = pytest.mark.usefixtures("runs_are_forked")
+pytestmark = pytest.mark.usefixtures("runs_compile_as_users_do")
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 NAMES = ("mlp", "mnist_cnn", "introyt", "char_gpt")
