@@ -285,10 +285,10 @@ class RegionFinding(RegionStatements):
             for one in made:
                 self.unit.stands_for(one, statement)
             self.unit.unrolled[statement, "numbers"] = made
-        *before, made = self.unit.unrolled[statement, "numbers"]
+        *before, left = self.unit.unrolled[statement, "numbers"]
         apart = all(sorting.movable(one) and not self.goes_through(one) for one in before)
-        ready = apart and not has_host_effects(made)
-        return (before, made) if ready else ([], statement)
+        ready = apart and not has_host_effects(left)
+        return (before, left) if ready else ([], statement)
 
     def with_values_of_now(
         self, statement: Statement, later: set[str], sorting: _Sorting

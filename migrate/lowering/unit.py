@@ -149,6 +149,7 @@ class Unit:
     refused_reads: set[str] = field(default_factory=set)  # names that they read
     plain: dict[Statement, Statement] = field(default_factory=dict)  # statements in plain terms; kept between rounds
     lambdas: dict[cst.FunctionDef, cst.SimpleStatementLine] = field(default_factory=dict)  # functions of such lines
+    choices: dict[cst.Call, Expr] = field(default_factory=dict)  # calls of what gives an argument or makes another
     spelled_out: dict[cst.Call, cst.Call] = field(default_factory=dict)  # calls of shorthands -> those of methods
     apart: dict[Statement, list[Statement]] = field(default_factory=dict)  # the same, of what becomes several
     moving: set[Expr] = field(default_factory=set)  # parts of lists of layers that move their channels themselves

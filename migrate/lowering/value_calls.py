@@ -42,6 +42,7 @@ from migrate.lowering.expressions import Expressions
 from migrate.lowering.makers import MakerValues
 from migrate.lowering.named_lambdas import NamedLambdas
 from migrate.lowering.operation_values import OperationValues
+from migrate.lowering.or_else import OrElse
 from migrate.lowering.tied_layers import TiedLayers
 from migrate.lowering.user_calls import UserCalls
 from migrate.nodes import Expr
@@ -64,6 +65,7 @@ class ValueCalls(
     ChangedInputs,
     TiedLayers,
     NamedLambdas,
+    OrElse,
 ):
     """What a call of a value gives."""
 
@@ -91,7 +93,8 @@ class ValueCalls(
         if kind == Plain("progress"):
             return self.progress(node, callee)
         if isinstance(kind, Function):
-            return self.user_call(node, callee, kind)
+            choice = self.or_else(node, kind)
+            return self.user_call(node, callee, kind) if choice is None else self.expr(choice)
         if isinstance(kind, Shorthand):
             return self.as_method_call(node, kind)
         if isinstance(kind, Transformed):
