@@ -205,7 +205,7 @@ class Containers(ChosenWeights, ParameterGroups, LoopsWrittenOut, Binding):
         if tree is not None:
             return tree
         inner = self.inner({})
-        made_for = inner.over_chosen_in(node) or inner.comp_for(node.for_in)
+        node, made_for = inner.over_gradients(node) or (node, inner.over_chosen_in(node) or inner.comp_for(node.for_in))
         if isinstance(node, cst.ListComp) and self.is_counted(node.for_in):
             inner.turn_keys = []
         if isinstance(node, cst.DictComp):

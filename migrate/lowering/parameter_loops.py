@@ -51,7 +51,7 @@ class ParameterLoops(Accumulation, SetByName):
             return None
         if looped is None:
             return self.named_readings(node)
-        plain = _Plain(looped)
+        plain = PlainWeights(looped)
         body, own = self.in_plain_terms(plain, suites.suite_of(node.body.body), looped)
         changed = {name for statement in body for name in usage.changes(statement)}
         if not changed & own and not plain.gradients:
@@ -61,7 +61,7 @@ class ParameterLoops(Accumulation, SetByName):
         return self.readings(node, looped, body, plain.gradients)
 
     def in_plain_terms(
-        self, plain: _Plain, statements: Sequence[Statement], looped: Sequence[Looped]
+        self, plain: PlainWeights, statements: Sequence[Statement], looped: Sequence[Looped]
     ) -> tuple[list[Statement], set[str]]:
         """The statements of a loop, one for each change of its variables, and the names of these."""
         body = [plain.visited(statement) for statement in self.flat(statements, looped)]
@@ -71,7 +71,7 @@ class ParameterLoops(Accumulation, SetByName):
 
     def mapped_over(self, looped: Sequence[Looped], statements: Sequence[Statement]) -> list[Statement]:
         """The statements of a loop that changes its variables, as maps over their trees."""
-        body, own = self.in_plain_terms(_Plain(looped), statements, looped)
+        body, own = self.in_plain_terms(PlainWeights(looped), statements, looped)
         return self.changes(looped, body, own)
 
     def buffers_copied(self, node: cst.For) -> list[Statement] | None:
@@ -129,7 +129,7 @@ class ParameterLoops(Accumulation, SetByName):
         for one in (self.in_parallel(each) if isinstance(each, cst.For) else each for each in inner):
             looped = self.looped(one) if isinstance(one, cst.For) else None
             if looped is not None and isinstance(one, cst.For):
-                plain = _Plain(looped)
+                plain = PlainWeights(looped)
                 changed = set(usage.changes(cst.Module([plain.visited(s) for s in suites.suite_of(one.body.body)])))
                 found |= {self.root(loop.model) for loop in looped if loop.name in changed}
         return found
@@ -231,7 +231,7 @@ class ParameterLoops(Accumulation, SetByName):
         used = [name for name in trees if name in read]
         leaves = [nodes.call("jax.tree.leaves", self.tree(*trees[name])) for name in used]
         for name in used:
-            self.env.kinds[name] = Tensor("float")
+            self.env.kinds[name] = Weight(live=True)
         block = node.body.with_changes(body=list(body))
         lowered = self.loop_body(block, list)
         target = nodes.name(used[0]) if len(used) == 1 else nodes.tuple_of([nodes.name(name) for name in used], False)
@@ -246,7 +246,7 @@ class ParameterLoops(Accumulation, SetByName):
             return None
         name, parameter = names
         one = Looped(parameter, self.seen_here(models[0]), f"{parameter}_grad")
-        plain = _Plain([one])
+        plain = PlainWeights([one])
         body = [plain.visited(statement) for statement in self.flat(suites.suite_of(node.body.body), [one])]
         changed = {changed for statement in body for changed in usage.changes(statement)}
         if not plain.gradients:
@@ -274,7 +274,7 @@ class ParameterLoops(Accumulation, SetByName):
         return None if made is node else self.statement(made)
 
 
-class _Plain(cst.CSTTransformer):
+class PlainWeights(cst.CSTTransformer):
     """`p.data` and `p.detach()` are `p`, and `p.grad` has a name of its own."""
 
     def __init__(self, looped: Sequence[Looped]) -> None:
@@ -290,7 +290,8 @@ class _Plain(cst.CSTTransformer):
         func = updated_node.func
         if not isinstance(func, cst.Attribute) or func.attr.value != "detach":
             return updated_node
-        return func.value if nodes.dotted(func.value) in self.names else updated_node
+        own = {*self.names, *self.names.values()}
+        return func.value if nodes.dotted(func.value) in own else updated_node
 
     def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> Expr:
         owner, attribute = updated_node.value, updated_node.attr.value

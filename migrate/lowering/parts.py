@@ -231,6 +231,10 @@ class Parts:
         """The `for` of a comprehension."""
         raise NotImplementedError
 
+    def over_gradients(self, node: cst.BaseComp) -> tuple[cst.BaseComp, cst.CompFor] | None:
+        """A comprehension over parameters that reads their gradients, as one over the leaves of both."""
+        raise NotImplementedError
+
     def group_item(self, node: cst.Subscript, base: Value) -> Value:
         """An item of an optimizer's parameter groups."""
         raise NotImplementedError

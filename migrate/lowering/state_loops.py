@@ -14,8 +14,9 @@ import libcst as cst
 from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
 from migrate.kinds import Model
+from migrate.lowering.gradient_lists import GradientLists
 from migrate.lowering.module_weights import CONSTANT
-from migrate.lowering.parameter_loops import Looped, ParameterLoops
+from migrate.lowering.parameter_loops import Looped
 from migrate.lowering.scope import NOWHERE
 from migrate.lowering.selections import names_of_pair
 from migrate.lowering.weight_dicts import model_of_state
@@ -35,7 +36,7 @@ class _Entries:
     key: str
 
 
-class StateLoops(ParameterLoops):
+class StateLoops(GradientLists):
     """Loops that change what the state dict of a model has."""
 
     def state_loop(self, node: cst.For) -> list[Statement] | None:

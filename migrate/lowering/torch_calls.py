@@ -216,7 +216,9 @@ class TorchCalls(Losses, PretrainedTables, ChosenOptimizers, Distributed, DataLo
         method = api.rpartition(".")[2]
         if method in _REDUCTIONS and not {"dim", "axis", "keepdim", "other"} & set(call.bound):
             return True
-        flat = [nodes.code(arg.value) for arg in node.args] in (["-1"], ["(-1,)"]) if method in _RESHAPES else False
+        given = [nodes.code(arg.value) for arg in node.args]
+        flat = given in (["-1"], ["(-1,)"]) if method in _RESHAPES else False
+        flat |= not given and method in ("flatten", "ravel")
         kinds = [value.kind for name, value in call.bound.items() if name not in ("alpha", "value", "weight")]
         between = all(isinstance(kind, Number) or (isinstance(kind, Weight) and not kind.axes) for kind in kinds)
         if method in _BETWEEN and between:
