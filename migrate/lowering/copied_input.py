@@ -37,9 +37,11 @@ class Anew(Placing):
 
 
 class Exchanging(Placing):
-    """Puts expressions in the place of others."""
+    """Puts nodes in the place of others, or takes them out."""
 
-    def __init__(self, instead: Mapping[cst.CSTNode, Expr], positions: dict[cst.CSTNode, CodeRange]) -> None:
+    def __init__(
+        self, instead: Mapping[cst.CSTNode, Expr | cst.RemovalSentinel], positions: dict[cst.CSTNode, CodeRange]
+    ) -> None:
         super().__init__(positions)
         self.instead = instead
 
@@ -47,7 +49,7 @@ class Exchanging(Placing):
         if original_node not in self.instead:
             return super().on_leave(original_node, updated_node)
         made = self.instead[original_node]
-        if original_node in self.positions:
+        if isinstance(made, cst.CSTNode) and original_node in self.positions:
             for one in every(made, cst.CSTNode):
                 self.positions.setdefault(one, self.positions[original_node])
         return made

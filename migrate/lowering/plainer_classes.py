@@ -1,7 +1,8 @@
 """Module classes as if they were written plainer.
 
 A static method that draws is a method: Flax gives keys to modules. What a constructor registers by a shorthand,
-`register_buffer = lambda name, val: self.register_buffer(name, val.float())`, it registers where it uses that.
+`register_buffer = lambda name, val: self.register_buffer(name, val.float())`, it registers where it uses that; a
+parameter that it freezes right away is made without a gradient. A method decorated with autocast has its body in it.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from migrate import nodes, suites, usage
 from migrate.facts import ClassFacts
 from migrate.lowering.arguments import argument_names
 from migrate.lowering.copied_input import Exchanging
+from migrate.lowering.frozen_as_made import frozen_parameters, without_gradient
 from migrate.lowering.loops_written_out import NAMING
 from migrate.lowering.scope import Scope
 from migrate.nodes import Expr, Statement
@@ -25,7 +27,7 @@ class PlainerClasses(Scope):
     """Classes in plain terms."""
 
     def plainer(self, facts: ClassFacts, node: cst.ClassDef) -> cst.ClassDef:
-        """A module class without such methods and shorthands; itself where it has none."""
+        """A module class in such terms; itself where it is in them."""
         drawing = {name for name in facts.draws_statically if not self._asked_of_class(node, name)}
         key = (node, "plainer", *sorted(drawing))
         if key not in facts.spelled_out:
@@ -39,7 +41,8 @@ class PlainerClasses(Scope):
         if not isinstance(statement, cst.FunctionDef):
             return statement
         if statement.name.value == "__init__":
-            return self._with_registering_in_place(statement)
+            return self._with_frozen_as_made(self._with_registering_in_place(statement))
+        statement = self._with_precision_inside(statement)
         asked = [one for one in every(statement, cst.Attribute) if nodes.dotted(one.value) == cls]
         asked = [one for one in asked if one.attr.value in drawing]
         made = self._exchanged(statement, {one: one.with_changes(value=nodes.name("self")) for one in asked})
@@ -51,7 +54,7 @@ class PlainerClasses(Scope):
 
     def _with_registering_in_place(self, init: cst.FunctionDef) -> cst.FunctionDef:
         """A constructor that registers without shorthands."""
-        instead: dict[cst.CSTNode, Expr] = {}
+        instead: dict[cst.CSTNode, Expr | cst.RemovalSentinel] = {}
         left: list[Statement] = []
         for statement in suites.suite_of(init.body.body):
             found = _shorthand(statement)
@@ -64,8 +67,34 @@ class PlainerClasses(Scope):
             return init
         return self._exchanged(init.with_changes(body=suites.block_of(init.body, left)), instead)
 
-    def _exchanged(self, node: cst.FunctionDef, instead: Mapping[cst.CSTNode, Expr]) -> cst.FunctionDef:
-        """A method with other expressions in some places."""
+    def _with_frozen_as_made(self, init: cst.FunctionDef) -> cst.FunctionDef:
+        """A constructor that makes parameters without gradients instead of freezing them."""
+        freezing, calls = frozen_parameters(init.body, lambda func: self.torch_name(func) == "torch.nn.Parameter")
+        instead: dict[cst.CSTNode, Expr | cst.RemovalSentinel] = {call: without_gradient(call) for call in calls}
+        instead |= dict.fromkeys(freezing, cst.RemoveFromParent())
+        return self._exchanged(init, instead)
+
+    def _with_precision_inside(self, method: cst.FunctionDef) -> cst.FunctionDef:
+        """A method that enters the autocast which it is decorated with."""
+        found = [one for one in method.decorators if self._is_autocast(one.decorator)]
+        if not found:
+            return method
+        body = suites.suite_of(method.body.body)
+        told = [one for one in body[:1] if suites.is_docstring(one)]
+        items = [cst.WithItem(one.decorator) for one in found]
+        inside = cst.With(items, suites.block(body[len(told) :]))
+        self.unit.stands_for(inside, method)
+        left = [one for one in method.decorators if one not in found]
+        return method.with_changes(decorators=left, body=suites.block_of(method.body, [*told, inside]))
+
+    def _is_autocast(self, decorator: Expr) -> bool:
+        name = self.torch_name(decorator.func) if isinstance(decorator, cst.Call) else None
+        return (name or "").endswith("autocast")
+
+    def _exchanged(
+        self, node: cst.FunctionDef, instead: Mapping[cst.CSTNode, Expr | cst.RemovalSentinel]
+    ) -> cst.FunctionDef:
+        """A method with others in the place of some nodes, or without them."""
         return nodes.visited(node, Exchanging(instead, self.unit.source.positions)) if instead else node
 
     def _asked_of_class(self, node: cst.ClassDef, method: str) -> bool:

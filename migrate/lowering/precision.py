@@ -87,6 +87,9 @@ class Precision(Arguments):
         device = where if isinstance(where, str) else device
         if "device_type" in given:
             self.expr(given["device_type"])
+        enabled = given.get("enabled")
+        if enabled is not None and nodes.is_literal(enabled, False):
+            return Value(nodes.name("None"), Autocast(off=True))
         dtype = self.node(given["dtype"]) if "dtype" in given else nodes.expression("jnp.bfloat16")
         text = nodes.code(dtype)
         if text == "jnp.float16" or ("dtype" not in given and device.startswith("cuda")):
@@ -95,10 +98,7 @@ class Precision(Arguments):
         elif text not in _HALF:
             self.unit.report(Unsupported("MIG502", f"nothing scales the loss where {text} is float16"), node)
         tests: list[Expr] = []
-        enabled = given.get("enabled")
         if enabled is not None and not nodes.is_literal(enabled, True):
-            if nodes.is_literal(enabled, False):
-                return Value(nodes.name("None"), Autocast(off=True))
             tests.append(self.node(enabled))
         if device.startswith("cuda"):
             tests.append(nodes.expression('jax.default_backend() != "cpu"'))
