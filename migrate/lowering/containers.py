@@ -105,6 +105,10 @@ class Containers(ChosenWeights, ParameterGroups, LoopsWrittenOut, Binding):
             parts.append(part)
         return Value(node.with_changes(parts=parts), Plain("str"))
 
+    def expr_ConcatenatedString(self, node: cst.ConcatenatedString) -> Value:
+        left, right = self.node(node.left), self.node(node.right)
+        return Value(node.with_changes(left=left, right=right), Plain("str"))
+
     def expr_Subscript(self, node: cst.Subscript) -> Value:
         length = self.axis_length(node)
         if length is not None:

@@ -110,7 +110,7 @@ class Expressions(AnyWeights, Submodules, Accelerated, PartsLeftOut, NamedParame
             return self._parenthesized(node, value)
         if isinstance(node, _NUMBERS):
             return Value(node, Number())
-        if isinstance(node, cst.SimpleString | cst.ConcatenatedString):
+        if isinstance(node, cst.SimpleString):
             return Value(node, Plain("str"))
         return Value(node, UNKNOWN)
 

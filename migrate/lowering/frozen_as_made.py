@@ -29,7 +29,7 @@ def frozen_parameters(
             inner = frozen_parameters(branch.body, is_parameter)
             freezing, calls = freezing | inner[0], calls | inner[1]
             branch = branch.orelse if isinstance(branch, cst.If) else None
-        made |= {name: None for name in usage.attributes_set(statement)}
+        made |= dict.fromkeys(usage.attributes_set(statement))
         made |= _made(statement, is_parameter)
     return freezing, calls
 

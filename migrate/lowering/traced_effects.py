@@ -37,6 +37,9 @@ def traced_print(scope: Scope, node: cst.Call) -> Value | None:
 
 def _printed(scope: Scope, node: Expr) -> tuple[str, list[Expr]]:
     """What is printed as a text with places, and what goes into them."""
+    if isinstance(node, cst.ConcatenatedString):
+        (left, first), (right, second) = _printed(scope, node.left), _printed(scope, node.right)
+        return left + right, first + second
     literal = nodes.literal(node)
     if isinstance(literal, str):
         return ("{}", [node]) if set(literal) & {"{", "}"} else (literal, [])
@@ -96,6 +99,8 @@ def _is_traced(scope: Scope) -> bool:
 
 def _parts(node: Expr) -> list[Expr]:
     """What is put into a text; of anything else itself."""
+    if isinstance(node, cst.ConcatenatedString):
+        return [*_parts(node.left), *_parts(node.right)]
     if not isinstance(node, cst.FormattedString):
         return [node]
     return [part.expression for part in node.parts if isinstance(part, cst.FormattedStringExpression)]

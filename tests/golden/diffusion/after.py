@@ -134,4 +134,7 @@ for i in range(10):
     key, subkey = jax.random.split(key)
     params, opt_state, metrics = train_step(params, opt_state, data, subkey)
     loss = metrics["loss"]
-    print(loss.item())
+    print(
+        f"step {i}: loss {loss.item():.4f}, "
+        f"data {data.std(ddof=1):.4f} of {data.shape[0]}"
+    )

@@ -82,4 +82,7 @@ for i in range(10):
     opt.zero_grad()
     loss.backward()
     opt.step()
-    print(loss.item())
+    print(
+        f"step {i}: loss {loss.item():.4f}, "
+        f"data {data.std():.4f} of {data.size(0)}"
+    )
