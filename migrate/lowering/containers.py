@@ -101,9 +101,18 @@ class Containers(ChosenWeights, ParameterGroups, LoopsWrittenOut, Binding):
         parts = []
         for part in node.parts:
             if isinstance(part, cst.FormattedStringExpression):
-                part = part.with_changes(expression=_requoted(self.node(part.expression), node.quote))
+                part = self.formatted_part(part, node.quote)
             parts.append(part)
         return Value(node.with_changes(parts=parts), Plain("str"))
+
+    def formatted_part(self, part: cst.FormattedStringExpression, quote: str) -> cst.FormattedStringExpression:
+        """What is put into a text, with what its format is made of."""
+        inner = [
+            self.formatted_part(one, quote) if isinstance(one, cst.FormattedStringExpression) else one
+            for one in part.format_spec or ()
+        ]
+        made = part.with_changes(expression=_requoted(self.node(part.expression), quote))
+        return made.with_changes(format_spec=inner) if inner else made
 
     def expr_ConcatenatedString(self, node: cst.ConcatenatedString) -> Value:
         left, right = self.node(node.left), self.node(node.right)

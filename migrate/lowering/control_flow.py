@@ -213,10 +213,12 @@ class ControlFlow(ToldModes, Precision, Loops):
         start = self.env.copy()
         cases = []
         for case in node.cases:
+            with self.conditionally():
+                guard = case.guard and self.node(case.guard)
             body = self.suite(case.body.body)
             if not suites.exits(body):
                 body = self.ended(body, self.env, start)
-            cases.append(case.with_changes(body=suites.block_of(case.body, body)))
+            cases.append(case.with_changes(guard=guard, body=suites.block_of(case.body, body)))
             self.env.last = dict(start.last)
         return [*settled, node.with_changes(subject=self.node(node.subject), cases=cases)]
 

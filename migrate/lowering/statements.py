@@ -208,6 +208,18 @@ class Statements(
     def small_Raise(self, line: cst.SimpleStatementLine, small: cst.Raise) -> list[Statement]:
         return suites.rebuilt(line, small, small.with_changes(exc=small.exc and self.node(small.exc)))
 
+    def small_Del(self, line: cst.SimpleStatementLine, small: cst.Del) -> list[Statement]:
+        """`del kept[x.dim()]`: what is asked of tensors to tell an entry."""
+        target = small.target
+        if not isinstance(target, cst.Subscript) or len(target.slice) != 1:
+            return [line]
+        (element,) = target.slice
+        if not isinstance(element.slice, cst.Index):
+            return [line]
+        index = element.slice.with_changes(value=self.node(element.slice.value))
+        made = target.with_changes(slice=[element.with_changes(slice=index)])
+        return suites.rebuilt(line, small, small.with_changes(target=made))
+
 
 _AT_ONCE = "jax.ensure_compile_time_eval()"
 
