@@ -386,6 +386,10 @@ class Expressions(AnyWeights, Submodules, Accelerated, PartsLeftOut, NamedParame
     def expr_StarredElement(self, node: cst.StarredElement) -> Value:
         return Value(node.with_changes(value=self.node(node.value)))
 
+    def expr_Await(self, node: cst.Await) -> Value:
+        value = self.expr(node.expression)
+        return Value(node.with_changes(expression=layouts.first(value)), value.kind)
+
     def expr_Yield(self, node: cst.Yield) -> Value:
         """What a generator gives is what a loop over its calls takes."""
         if node.value is None:

@@ -80,6 +80,7 @@ _TORCH_ONLY = frozenset(
 # Methods of tensors that strings, lists, dicts and the like have as well.
 _COMMON = frozenset({"index", "count", "split", "copy", "format", "update", "pop", "get", "items", "keys", "values"})
 
+_TAKING = ("get", "pop")  # an element of a list or a dict
 _PLACING = ("to", "cuda", "cpu", "float", "train", "eval", "requires_grad_")
 
 # Methods of every module in torch that Flax's have not.
@@ -199,16 +200,20 @@ class MethodCalls(ValueCalls):
         if isinstance(kind, Items) and kind.type in (DICT, BY_WEIGHT) and method in ("items", "values"):
             pair = Items((Plain("str") if kind.type == DICT else WEIGHT_NAME, kind.joined()), type="tuple")
             return Value(node, Items(None, pair if method == "items" else kind.joined()))
-        if isinstance(kind, Items) and isinstance(kind.joined(), ModuleClass | Makers) and method == "get":
+        element = kind.joined() if isinstance(kind, Items) else UNKNOWN
+        if method in _TAKING and isinstance(element, (ModuleClass, Makers, Tensor) if method == "get" else Tensor):
             values = [self.expr(arg.value) for arg in node.args]
             made = func.with_changes(value=base.node)
-            found = Items((kind.joined(), *(value.kind for value in values[1:]))).joined()
+            others = [value.kind for value in values[1:]]
+            if not others and method == "get" and isinstance(element, Tensor):
+                others = [Plain("None")]
+            found = Items((element, *others)).joined()
             return Value(node.with_changes(func=made, args=placed(node.args, values)), found)
         held = self.attribute_kind(func, kind) if isinstance(kind, Instance) else UNKNOWN
         if isinstance(held, Model):
             return self.value_call(node, Value(func, held))
         own = isinstance(kind, Instance | HostClass) and self.script.functions.get(f"{kind.cls}.{method}")
-        if own and (isinstance(kind, Instance) or own.is_static):
+        if own and (isinstance(kind, Instance) or own.decorators & {"staticmethod", "classmethod"}):
             return self.user_call(node, Value(func.with_changes(value=base.node)), Function(own.qualname))
         if isinstance(func.value, cst.Name) and func.value.value == "self" and not isinstance(kind, SelfModule):
             attribute = self.attribute_kind(func)

@@ -18,7 +18,9 @@ from migrate.kinds import (
     Device,
     Function,
     Host,
+    HostClass,
     Instance,
+    Items,
     Kind,
     Model,
     ModuleClass,
@@ -165,14 +167,17 @@ class Scope(Parts):
             name = parameter.name.value
             if self.in_class and number == 0 and not facts.is_static:
                 env.kinds.update(self.script.attributes.get(self.scope, {}))
-                env.kinds[name] = Plain("self")
+                of_class = "classmethod" in facts.decorators and self.env.lookup(spelled(self.scope))
+                env.kinds[name] = of_class if isinstance(of_class, HostClass) else Plain("self")
             else:
                 env.kinds[name] = self.parameter_kind(facts, parameter)
                 if not facts.given.get(name):
                     env.shared.add(name)
         for star in (params.star_arg, params.star_kwarg):
             if isinstance(star, cst.Param):
-                env.kinds[star.name.value] = UNKNOWN
+                rest = facts.params.get(star.name.value, UNKNOWN)
+                tensors = isinstance(rest, Items) and isinstance(rest.element, Tensor)
+                env.kinds[star.name.value] = rest if tensors else UNKNOWN
         facts.returns, facts.yields = Never(), Never()
         return made
 

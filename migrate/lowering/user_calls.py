@@ -32,7 +32,7 @@ from migrate.kinds import (
 from migrate.lowering.arguments import Arguments, argument_names
 from migrate.lowering.binding import Binding
 from migrate.lowering.builders import Builders
-from migrate.lowering.elements import kinds_in, without_names
+from migrate.lowering.elements import DICT, kinds_in, without_names
 from migrate.lowering.host_draws import HostDraws
 from migrate.lowering.object_history import changed_of_object, used_of_object
 from migrate.lowering.scope import HOST_CONTEXTS
@@ -66,6 +66,7 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
                 bound[hidden] = part
                 self.pass_kind(facts, hidden, kind_there)
                 facts.found_given[hidden] = False
+            self.pass_rest(facts, name, arg, value.kind)
             if name:
                 bound[name] = arg.value
                 if isinstance(value.kind, Model | OneOfModels):
@@ -114,6 +115,17 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
         result = self.of_its_argument(facts, facts.result)
         result = self.annotated_object(facts) if type(result) is Kind else result
         return Value(made, self.built_kind(result)) if alone else self.called_before(node, Value(made, result), facts)
+
+    def pass_rest(self, facts: FunctionFacts, name: str, arg: cst.Arg, kind: Kind) -> None:
+        """Notes what `*args` or `**kwargs` of a function take of an argument."""
+        params = facts.node.params
+        named = {parameter.name.value for parameter in (*params.params, *params.kwonly_params)}
+        star = params.star_kwarg if arg.keyword is not None or arg.star == "**" else params.star_arg
+        if name not in named and isinstance(star, cst.Param):
+            listed = kind.joined() if arg.star == "*" and isinstance(kind, Items) else UNKNOWN
+            taken = listed if arg.star else kind
+            sort = DICT if star is params.star_kwarg else "tuple"
+            merge(facts.found_params, star.name.value, Items(None, taken, sort))
 
     def as_parameter(self, facts: FunctionFacts, name: str, value: Value) -> Value:
         """An argument as the function takes it: a tensor of a batch of torch's is an array where a loss, or another
