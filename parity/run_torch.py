@@ -1,16 +1,19 @@
 """The torch side, in a process of its own: `python -m parity.run_torch CONFIG.json` writes a recording.
 
 The script runs unmodified, as `__main__`. Watched are: each loss whose `.backward()` is called (a step), the gradients
-that it adds, every model before its first use, and the output of every module in its first differentiated pass.
+that it adds, every model before its first use, and the output of every module in its first differentiated pass. Where a
+script never calls it, `torch.autograd.grad` of a loss by weights is a step, too.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -145,6 +148,7 @@ class Watcher:
         nn.modules.module.register_module_forward_pre_hook(self._before_forward)
         nn.modules.module.register_module_forward_hook(self._after_forward, always_call=True)
         self._patch_backward()
+        self._patch_grad()
         self._patch_optimizers()
         child.patch(torch, "compile", _not_compiled)
 
@@ -244,6 +248,39 @@ class Watcher:
 
         child.patch(torch.Tensor, "backward", backward)
 
+    def _patch_grad(self) -> None:
+        original = torch.autograd.grad
+
+        def grad(outputs: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+            inputs = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+            if not isinstance(outputs, Tensor) or not self._is_step(sys._getframe(1), inputs, args, kwargs):
+                return original(outputs, inputs, *args, **kwargs)
+            if len(self.recording.losses) >= self.config.steps:
+                raise Stop
+            held, taken = [weight.grad for weight in inputs], []
+
+            def fill(loss: Tensor) -> None:
+                taken.extend(original(loss, inputs, **kwargs))
+                for weight, gradient in zip(inputs, taken, strict=True):
+                    weight.grad = gradient
+
+            for weight in inputs:
+                weight.grad = None
+            self._differentiate(fill, outputs, (), {})
+            for weight, gradient in zip(inputs, held, strict=True):
+                weight.grad = gradient
+            return tuple(taken)
+
+        child.patch(torch.autograd, "grad", grad)
+
+    def _is_step(self, caller: FrameType, inputs: list[Tensor], args: Any, kwargs: dict[str, Any]) -> bool:
+        """Whether gradients are taken to train: all by weights of models, in a script that never goes backward."""
+        if args or kwargs.get("create_graph") or kwargs.get("grad_outputs") is not None or self._in_backward:
+            return False
+        weights = {id(p) for model in self.models.all() for p in model.parameters()}
+        files = {caller.f_code.co_filename, str(self.config.script)}
+        return {id(one) for one in inputs} <= weights and not any(map(_goes_backward, files))
+
     def _differentiate(self, original: Any, loss: Tensor, args: Any, kwargs: Any) -> None:
         given = args[0] if args else kwargs.get("gradient")
         weighed = loss.detach().double() if given is None else loss.detach().double() * given.detach()
@@ -309,6 +346,15 @@ class Watcher:
         self.recording.models.append(name)
         self.recording.copies += [name] if self.models.is_copy(model) else []
         self.recording.initial.update(_state(name, model))
+
+
+@functools.cache
+def _goes_backward(path: str) -> bool:
+    """Whether a file calls `backward()`; so it may where it cannot be read."""
+    try:
+        return ".backward(" in Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return True
 
 
 def _not_compiled(model: Any = None, **_: Any) -> Any:

@@ -116,7 +116,8 @@ class ParameterLoops(Accumulation, SetByName):
             models = self.whole_models(self.selection(source))
             if models is None or len(models) != 1:
                 return None
-            gradient = "grad" if len(names) == 1 and "grad" not in usage.loads(node) else f"{name}_grad"
+            taken = "grad" in usage.loads(node) or self.torch_name(cst.Name("grad")) is not None
+            gradient = "grad" if len(names) == 1 and not taken else f"{name}_grad"
             found.append(Looped(name, self.seen_here(models[0]), gradient))
         if len({self.script.places.get(self.root(one.model)) for one in found}) > 1:
             return None

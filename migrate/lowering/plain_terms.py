@@ -21,6 +21,7 @@ from migrate.lowering.one_line import taken_apart
 from migrate.lowering.precision import Precision
 from migrate.lowering.region import call_of, goes_backward, method_call_of
 from migrate.lowering.scope import HOST_CONTEXTS
+from migrate.lowering.taken_gradients import TakenGradients
 from migrate.lowering.told_modes import flag_of
 from migrate.nodes import Expr, Statement
 
@@ -28,7 +29,7 @@ _ONES = ("torch.ones_like", "torch.ones")
 _GRADIENTS_WHERE = "torch.set_grad_enabled"
 
 
-class PlainTerms(Precision, MemberLoops, HandedModels, ClearedByHand, NamedLambdas):
+class PlainTerms(Precision, TakenGradients, MemberLoops, HandedModels, ClearedByHand, NamedLambdas):
     """Statements that say the same in other words."""
 
     def say_plainly(self, block: Block) -> bool:
@@ -46,6 +47,7 @@ class PlainTerms(Precision, MemberLoops, HandedModels, ClearedByHand, NamedLambd
         block.statements[start:] = [plain for each, _ in made for plain in each]
         block.positions[start:] = [position for each, position in made for _ in each]
         if self.context in HOST_CONTEXTS:
+            self.backward_for_taken(block)
             self.name_losses(block)
         return start < len(block.statements)
 

@@ -25,6 +25,7 @@ from migrate.source import SourceFile
 SNIPPETS = frozenset(path.stem for path in (Path(__file__).parents[1] / "snippets").glob("[!_]*.py"))
 
 
+_GRADIENTS = re.compile(r"\.backward\(|(?<!autograd)\.grad\b(?!\s*=[^=])")
 _FUNCTIONAL = re.compile(r"^[^#\n]*\bfunctional_call\b", re.MULTILINE)  # not in a comment
 
 
@@ -152,6 +153,7 @@ class Unit:
     choices: dict[cst.Call, Expr] = field(default_factory=dict)  # calls of what gives an argument or makes another
     spelled_out: dict[cst.Call, cst.Call] = field(default_factory=dict)  # calls of shorthands -> those of methods
     apart: dict[Statement, list[Statement]] = field(default_factory=dict)  # the same, of what becomes several
+    taken_gradients: dict[Statement, list[Statement]] = field(default_factory=dict)  # the same, see `TakenGradients`
     moving: set[Expr] = field(default_factory=set)  # parts of lists of layers that move their channels themselves
     rows: set[Expr] = field(default_factory=set)  # empty dicts that become rows of layers under names of their own
     pieces: dict[Statement, Statement] = field(default_factory=dict)  # parts of a line -> the line
@@ -166,6 +168,12 @@ class Unit:
     def functional(self) -> bool:
         """Whether the project calls models with weights that it is given."""
         return any(_FUNCTIONAL.search(one.source.text) for one in (self, *self.others.values()))
+
+    @functools.cached_property
+    def takes_gradients(self) -> bool:
+        """Whether it calls `torch.autograd.grad`, and the project does no more with `p.grad` than give it a value."""
+        files = self.others.values() or [self]
+        return "autograd" in self.source.text and not any(_GRADIENTS.search(one.source.text) for one in files)
 
     def own(self, wanted: str) -> str:
         """A name for what the output alone has: the wanted one, unless the script uses it."""

@@ -106,6 +106,15 @@ def test_equal(tmp_path: Path, name: str, steps: int, argv: tuple[str, ...], tak
     assert ended_early == ([] if taken == steps else [f"PAR108: both scripts ended after {taken} of {steps} steps"])
 
 
+def test_gradients_taken_by_a_function_are_a_step(tmp_path: Path) -> None:
+    taken = """grads = torch.autograd.grad(loss, list(model.parameters()))
+        for p, g in zip(model.parameters(), grads):
+            p.grad = g"""
+    result = _compare(_project(tmp_path, "mlp", ("train.py", "loss.backward()", taken)), steps=3)
+    assert result.errors == () and len(result.steps) == 3
+    assert [rung.verdict for rung in result.rungs] == [Verdict.EQUAL] * 5
+
+
 MISTAKES = {
     "another epsilon": (
         "mlp",
