@@ -133,16 +133,6 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
             return self.received(line, small, targets[0], value)
         return self.assign(line, small, targets, value)
 
-    def is_part_of_model(self, target: cst.CSTNode) -> bool:
-        """Whether an assignment changes a model, or a part of one, after it was made."""
-        path = (nodes.dotted(target) or "").split(".")
-        kind = self.kind_of_name(".".join(path[:-1])) if len(path) > 1 else None
-        if isinstance(kind, Model):
-            return path[-1] != "requires_grad"
-        owner = self.kind_of_name(path[0])
-        facts = self.script.classes.get(owner.cls) if isinstance(owner, Model) and len(path) > 2 else None
-        return facts is not None and isinstance(facts.attributes.get(path[1]), Module) and path[-1] != "requires_grad"
-
     def model_part(self, target: cst.CSTNode, value: Expr) -> list[Statement]:
         """What becomes of such an assignment: one that only says when processes exchange gradients goes."""
         if (nodes.dotted(target) or "").endswith(".require_backward_grad_sync"):

@@ -8,7 +8,20 @@ import libcst as cst
 
 from migrate import layouts, nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import ITERATOR, UNKNOWN, Host, Items, Kind, Makers, Number, Plain, Tensor, TorchName
+from migrate.kinds import (
+    ITERATOR,
+    UNKNOWN,
+    Host,
+    Items,
+    Kind,
+    Makers,
+    Model,
+    ModuleClass,
+    Number,
+    Plain,
+    Tensor,
+    TorchName,
+)
 from migrate.layers.table import TABLE
 from migrate.lowering.arguments import placed
 from migrate.lowering.attributes_by_name import AttributesByName
@@ -19,6 +32,7 @@ from migrate.lowering.given_lists import type_test
 from migrate.lowering.host_draws import HostDraws
 from migrate.lowering.inheritance import FRAMEWORK
 from migrate.lowering.layer_tests import LayerTests
+from migrate.lowering.methods_of_torch import held_elsewhere
 from migrate.lowering.traced_effects import traced_print
 from migrate.lowering.unit import stays
 from migrate.lowering.weight_trees import of_leaves
@@ -69,6 +83,8 @@ class BuiltinCalls(AttributesByName, LayerTests, Distributed, HostDraws, Binding
         if printed is not None:
             return printed
         values = [self.expr(arg.value) for arg in node.args]
+        if name in ("vars", "setattr", "delattr") and values and isinstance(values[0].kind, Model | ModuleClass):
+            raise held_elsewhere(node)
         if name in _TAKING_APART:
             values = [taken_apart(value, self.context) for value in values]
         if name == "hasattr" and self.in_torch(values):

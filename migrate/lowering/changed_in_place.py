@@ -9,7 +9,8 @@ import libcst as cst
 
 from migrate import layouts, nodes, suites, usage
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Host, Items, Kind, Number, Plain, Tensor, join
+from migrate.kinds import Host, Items, Kind, Model, Module, ModuleClass, Number, Plain, Tensor, TorchName, join
+from migrate.layers.table import TABLE
 from migrate.lowering.changed_buffers import ChangedBuffers
 from migrate.lowering.data_loading import for_torch
 from migrate.lowering.leaves import Leaves
@@ -169,6 +170,20 @@ class ChangedInPlace(Leaves, OptimizerStatements, ChangedBuffers, NamedRows):
             change = nodes.expression("-{x}", x=change)
         return self.bound_again(line, target, nodes.call(cst.Attribute(place, cst.Name(operator[1])), change))
 
+    def is_part_of_model(self, target: cst.CSTNode) -> bool:
+        """Whether an assignment changes a model, or a part of one, after it was made."""
+        path = (nodes.dotted(target) or "").replace(".module.", ".").split(".")  # DataParallel's
+        kind = self.kind_of_name(".".join(path[:-1])) if len(path) > 1 else None
+        if isinstance(kind, ModuleClass):
+            return f"{kind.cls}.{path[-1]}" in self.script.functions
+        if isinstance(kind, TorchName):
+            return kind.name in TABLE
+        if isinstance(kind, Model):
+            return path[-1] != "requires_grad"
+        owner = self.kind_of_name(path[0])
+        facts = self.script.classes.get(owner.cls) if isinstance(owner, Model) and len(path) > 2 else None
+        return facts is not None and isinstance(facts.attributes.get(path[1]), Module) and path[-1] != "requires_grad"
+
     def small_AugAssign(self, line: cst.SimpleStatementLine, small: cst.AugAssign) -> list[Statement]:
         if self.context == "setup" and isinstance(small.operator, cst.AddAssign) and self.is_held(small.target):
             more = nodes.call(cst.Attribute(small.target, nodes.name("extend")), small.value)
@@ -189,6 +204,8 @@ class ChangedInPlace(Leaves, OptimizerStatements, ChangedBuffers, NamedRows):
             given = self.without_gradient(layouts.first(self.as_array(value)), value.kind)
             return self.set_variable(line, variable, small.with_changes(value=given))
         self.refuse_frozen(small.target)
+        if self.context in HOST_CONTEXTS and self.is_part_of_model(small.target):
+            raise Unsupported("MIG204", f"{nodes.code(small.target)} is changed after its module was made")
         weight = target.kind if isinstance(target.kind, Weight) else None
         if weight is not None and (weight.live or weight.place is not None or not isinstance(small.target, cst.Name)):
             raise Unsupported("MIG204", f"{nodes.code(small.target)} is changed after its module was made")

@@ -35,6 +35,7 @@ from migrate.lowering.custom_gradients import AUTOGRAD_FUNCTION, CustomGradients
 from migrate.lowering.inheritance import FRAMEWORK
 from migrate.lowering.keyword_fields import KeywordFields
 from migrate.lowering.layer_subclasses import LayerSubclasses
+from migrate.lowering.methods_of_torch import MethodsOfTorch
 from migrate.lowering.names_of_flax import other_names, refuse_names_of_flax, with_other_names
 from migrate.lowering.own_optimizers import OPTIMIZER, OwnOptimizers
 from migrate.lowering.plainer_classes import PlainerClasses
@@ -46,7 +47,6 @@ from migrate.lowering.weight_methods import WeightMethods
 from migrate.nodes import Expr, Statement
 from migrate.qualified import inside, spelled
 from migrate.rules.catalogue import RULES
-from migrate.states import MODE_IS_A_FIELD, MODES
 
 _FOREIGN = Plain("imported")  # of another package, or a class that inherits from one of those
 
@@ -60,6 +60,7 @@ class Classes(
     LayerSubclasses,
     WeightMethods,
     CustomGradients,
+    MethodsOfTorch,
     OwnOptimizers,
     RegisteredSettings,
     KeywordFields,
@@ -236,8 +237,8 @@ class Classes(
                     constructor, report = self.reported(facts, statement)
                     body += self.setup(facts, constructor)
                     body += [self.report_method(facts, report)] if report is not None else []
-                elif statement.name.value in MODES:
-                    body += self.own_modes(facts, statement)
+                elif (own := self.method_of_torch(facts, statement)) is not None:
+                    body += own
                 elif statement.name.value in facts.host_methods:
                     body.append(self.lowered_outside(facts, statement))
                 else:
@@ -255,16 +256,6 @@ class Classes(
         body = [_apart(statement) if number else statement for number, statement in enumerate(body)]
         keywords = () if mixed else node.keywords
         return node.with_changes(bases=bases, keywords=keywords, body=suites.block_of(node.body, body))
-
-    def own_modes(self, facts: ClassFacts, node: cst.FunctionDef) -> list[Statement]:
-        """A `train()` of the user's own, which says what keeps another mode than the whole; it goes where no layer
-        cares."""
-        if not self.script.trains(facts.name):
-            return []
-        told = Unsupported("MIG201", f"{spelled(facts.name)}.{node.name.value}() is its own: {MODE_IS_A_FIELD}")
-        self.unit.report(told, node)
-        refused = suites.refusal(told.code, told.message, suites.suite_of(node.body.body))
-        return [node.with_changes(body=suites.block_of(node.body, [refused]))]
 
     @staticmethod
     def begin_class(facts: ClassFacts, methods: Mapping[str, cst.FunctionDef]) -> None:

@@ -56,6 +56,7 @@ from migrate.lowering.elements import (
     refuse_elements,
 )
 from migrate.lowering.imports import Imports
+from migrate.lowering.methods_of_torch import HOLDINGS, held_elsewhere
 from migrate.lowering.mixed_rows import MixedRows
 from migrate.lowering.named_parameters import NamedParameters
 from migrate.lowering.objects_at_hand import surely_held
@@ -303,8 +304,8 @@ class Expressions(AnyWeights, Submodules, Accelerated, PartsLeftOut, NamedParame
             return self.expr(nodes.name(self.kept_aside[attribute]))
         if attribute in self.moved:
             return Value(nodes.name(self.moved[attribute]), kind)
-        if kind is UNKNOWN and attribute in ("_modules", "_parameters", "_buffers"):
-            raise Unsupported("MIG301", f"{nodes.code(node)}: Flax keeps what a module holds elsewhere")
+        if kind is UNKNOWN and attribute in HOLDINGS:
+            raise held_elsewhere(node)
         renamed = facts.renamed.get(attribute)
         if renamed:
             node = node.with_changes(attr=cst.Name(renamed))
@@ -327,6 +328,8 @@ class Expressions(AnyWeights, Submodules, Accelerated, PartsLeftOut, NamedParame
         assert isinstance(base.kind, Model)
         if attribute == "module":  # of DataParallel
             return base
+        if attribute in HOLDINGS:
+            raise held_elsewhere(node)
         found = [self.script.classes.get(cls) for cls in options(base.kind.cls)]
         kind = Items(tuple(facts.attributes.get(attribute, UNKNOWN) if facts else UNKNOWN for facts in found)).joined()
         borrows = [facts.borrows for facts in found if facts is not None and facts.is_borrowed(attribute)]

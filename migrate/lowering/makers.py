@@ -145,7 +145,10 @@ class MakerValues(Layers):
         return Value(node.with_changes(func=callee.node, args=args), result)
 
     def refuse_other_names(self, node: cst.Call, cls: ModuleClass) -> None:
-        """Declines arguments that one of the classes takes by another name."""
+        """Declines arguments that one of the classes takes by another name: one that inherits from a layer takes those
+        of Flax's layer, whose first is another one."""
+        if self.script.classes[cls.cls].extends:
+            raise Unsupported("MIG201", f"{nodes.code(node)}: {spelled(cls.cls)} takes other arguments in Flax")
         if called_so(node, self.script.classes[cls.cls].other_names) is not node:
             raise Unsupported("MIG201", f"{nodes.code(node)}: {spelled(cls.cls)} takes that by another name in Flax")
 

@@ -63,6 +63,7 @@ _TORCH_ONLY = frozenset(
         "named_parameters",
         "cuda",
         "requires_grad_",
+        "register_hook",
         "unsqueeze",
         "permute",
         "contiguous",

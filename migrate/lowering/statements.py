@@ -9,7 +9,11 @@ import libcst as cst
 from migrate import layouts, nodes, suites, usage
 from migrate.diagnostics import Unsupported
 from migrate.kinds import (
+    Model,
+    Module,
+    ModuleClass,
     Never,
+    SelfModule,
     Tensor,
     Unreached,
 )
@@ -30,7 +34,7 @@ from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.set_weights import SetWeights
 from migrate.lowering.settings_given import never_called_so, never_taken
 from migrate.lowering.training_branches import TrainingBranches
-from migrate.nodes import Statement
+from migrate.nodes import Expr, Statement
 
 
 class Statements(
@@ -209,8 +213,10 @@ class Statements(
         return suites.rebuilt(line, small, small.with_changes(exc=small.exc and self.node(small.exc)))
 
     def small_Del(self, line: cst.SimpleStatementLine, small: cst.Del) -> list[Statement]:
-        """`del kept[x.dim()]`: what is asked of tensors to tell an entry."""
+        """`del kept[x.dim()]`: what is asked of tensors to tell an entry. A part of a model stays."""
         target = small.target
+        for each in nodes.elements(target) if isinstance(target, cst.Tuple | cst.List) else [target]:
+            self.refuse_part(each)
         if not isinstance(target, cst.Subscript) or len(target.slice) != 1:
             return [line]
         (element,) = target.slice
@@ -219,6 +225,14 @@ class Statements(
         index = element.slice.with_changes(value=self.node(element.slice.value))
         made = target.with_changes(slice=[element.with_changes(slice=index)])
         return suites.rebuilt(line, small, small.with_changes(target=made))
+
+    def refuse_part(self, deleted: Expr) -> None:
+        """Declines to delete a part of a model, or a setting."""
+        owner = deleted
+        while isinstance(owner, cst.Attribute | cst.Subscript):
+            owner = owner.value
+            if isinstance(self.kind_of(owner), Model | Module | ModuleClass | SelfModule):
+                raise Unsupported("MIG204", f"{nodes.code(deleted)} is changed after its module was made")
 
 
 _AT_ONCE = "jax.ensure_compile_time_eval()"

@@ -1,0 +1,47 @@
+"""Methods of a module that torch calls by itself, and a class of the script's has its own of: its mode, its weights."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from migrate import nodes, suites
+from migrate.diagnostics import Unsupported
+from migrate.facts import ClassFacts
+from migrate.lowering.scope import Scope
+from migrate.nodes import Expr, Statement
+from migrate.qualified import spelled
+from migrate.states import MODE_IS_A_FIELD, MODES
+
+_TRAINED = "the weights of a Flax module are all that it makes"
+_LOADED = "weights are loaded and saved here as they are"
+_OF_WEIGHTS = {
+    **dict.fromkeys(("parameters", "named_parameters", "requires_grad_"), _TRAINED),
+    "zero_grad": "JAX keeps no gradients from step to step",
+    **dict.fromkeys(("state_dict", "load_state_dict"), _LOADED),
+    **dict.fromkeys(("_load_from_state_dict", "_save_to_state_dict"), _LOADED),
+}
+
+HOLDINGS = ("_modules", "_parameters", "_buffers", "__dict__")  # what a module of torch keeps its parts and settings in
+
+
+def held_elsewhere(node: Expr) -> Unsupported:
+    """What is said of those, `model._modules`."""
+    return Unsupported("MIG301", f"{nodes.code(node)}: Flax keeps what a module holds elsewhere")
+
+
+class MethodsOfTorch(Scope):
+    """Such methods, refused where they would be missed."""
+
+    def method_of_torch(self, facts: ClassFacts, node: cst.FunctionDef) -> list[Statement] | None:
+        """What stands for such a method; None for other methods. A `train()`, which says what keeps another mode than
+        the whole, goes where no layer cares."""
+        name = node.name.value
+        if name in MODES and not self.script.trains(facts.name):
+            return []
+        why = MODE_IS_A_FIELD if name in MODES else _OF_WEIGHTS.get(name)
+        if why is None:
+            return None
+        told = Unsupported("MIG201", f"{spelled(facts.name)}.{name}() is its own: {why}")
+        self.unit.report(told, node)
+        refused = suites.refusal(told.code, told.message, suites.suite_of(node.body.body))
+        return [node.with_changes(body=suites.block_of(node.body, [refused]))]
