@@ -172,11 +172,12 @@ def has_host_effects(statement: cst.CSTNode) -> bool:
 
 
 def numbers_taken(statement: Statement) -> dict[str, cst.Call]:
-    """The numbers that a statement surely takes out of arrays, by the names of those: `float(betas[epoch])`,
-    `weight.item()`; none where two are of one name."""
+    """The numbers that a statement surely takes out of arrays to reckon with, by the names of those:
+    `float(betas[epoch])`, `weight.item()`; none where two are of one name. Indices and arguments jit may have to
+    know."""
     if not isinstance(statement, cst.SimpleStatementLine):
         return {}
-    closed = (cst.Lambda, cst.IfExp, cst.BooleanOperation, cst.BaseComp)
+    closed = (cst.Lambda, cst.IfExp, cst.BooleanOperation, cst.BaseComp, cst.Subscript, cst.Arg)
     found: dict[str, cst.Call] = {}
     for call in every(statement, cst.Call, closed=closed):
         plain = len(call.args) == 1 and not call.args[0].star and not call.args[0].keyword

@@ -135,3 +135,11 @@ def test_schedulers_in_a_dict_are_refused() -> None:
     head = "import torch\nfrom torch import nn\nfrom torch.optim.lr_scheduler import LinearLR, StepLR\n\n"
     found = convert(parse("train.py", head + made)).report.diagnostics
     assert "a scheduler that has no name of its own" in [one.message for one in found]
+
+
+@pytest.mark.parametrize("loss", ["model(x)[: n.item()].sum()", "model(x).sum() * torch.ones(n.item()).sum()"])
+def test_numbers_that_jit_has_to_know_are_not_taken_before_the_step(loss: str) -> None:
+    made = "model = nn.Linear(3, 1)\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)\nx = torch.ones(4, 3)\n"
+    made += f"for n in torch.tensor([2, 3]):\n    loss = {loss}\n    optimizer.zero_grad()\n    loss.backward()\n"
+    source = f"import torch\nfrom torch import nn\n\n{made}    optimizer.step()\n"
+    assert "MIG401" in [one.code for one in convert(parse("train.py", source)).report.diagnostics]
