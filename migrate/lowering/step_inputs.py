@@ -166,11 +166,11 @@ def _is_known(kind: Kind, body: Sequence[Statement], name: str) -> bool:
 
 
 def _makes_shapes(body: Sequence[Statement], name: str) -> bool:
-    """Whether a number is used where jit needs a constant: in a shape or a range."""
+    """Whether a number is used where jit needs a constant: in a shape, a range or a slice."""
     for call in usage.calls(cst.Module(list(body))):
         if nodes.code(call.func).rpartition(".")[2] in _SHAPE_FUNCTIONS and name in usage.loads(call):
             return True
-    return False
+    return name in usage.loads(every(cst.Module(list(body)), cst.Slice))
 
 
 def _is_length(body: Sequence[Statement], name: str) -> bool:
