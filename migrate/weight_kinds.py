@@ -102,9 +102,13 @@ class AnyWeight(Kind):
 
 @dataclass(frozen=True)
 class StateDict(Kind):
-    """`x.state_dict()` of a model or an optimizer; of one of several, a place that is none of theirs."""
+    """`x.state_dict()` of a model or an optimizer; of one of several, a place that is none of theirs. `live`: its
+    tensors are those that training changes."""
 
     place: Place
+    live: bool = True
 
     def covering(self, other: Kind) -> Kind:
-        return StateDict(Place("", "")) if isinstance(other, StateDict) else super().covering(other)
+        if not isinstance(other, StateDict):
+            return super().covering(other)
+        return StateDict(self.place if other.place == self.place else Place("", ""), self.live or other.live)

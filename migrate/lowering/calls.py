@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import libcst as cst
 
 from migrate import nodes
@@ -65,7 +67,7 @@ class Calls(MethodCalls):
             if isinstance(value.kind, Module) and (self.cls or self.building or self.holder):
                 return self.copied_module(node, value)
             if isinstance(value.kind, StateDict):
-                return Value(node.with_changes(args=placed(node.args, [value])), value.kind)
+                return Value(node.with_changes(args=placed(node.args, [value])), replace(value.kind, live=False))
         about_weights = self.part_listed(node) or self.weight_size(node)
         if about_weights is not None:
             return about_weights

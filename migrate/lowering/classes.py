@@ -10,7 +10,6 @@ import libcst as cst
 from migrate import layouts, nodes, suites, usage
 from migrate.diagnostics import Unsupported
 from migrate.facts import ClassFacts, FunctionFacts, merge
-from migrate.kept import kept
 from migrate.kinds import (
     UNKNOWN,
     Host,
@@ -86,19 +85,20 @@ class Classes(
             raise Unsupported("MIG201", f"{node.name.value} inherits from {told}: what that adds is not known")
         if any(base and base.startswith(("torch.utils.data", "torchvision")) for base in bases):
             self.env.kinds[node.name.value] = Host("class")
-            return [kept(node)]
+            return [self.stays_torch(node)]
         if bases and bases[0] in TABLE:
             layer = self.layer_subclass(node, TABLE[bases[0]])
             return [self.module_class(self.without_constructor(node), None, layer)]
         if any(base and base.startswith("torch.nn.") for base in bases):
             raise Unsupported("MIG201", f"{node.name.value} inherits from {nodes.code(node.bases[0].value)}")
         kinds = [self.expr(arg.value).kind for arg in node.bases if arg.keyword is None]
-        if any(isinstance(kind, Host) for kind in kinds):
+        name = inside(self.unit.scope, node.name.value)
+        feeds = name in self.script.host_classes and self.may_work_on_tensors(node)
+        if feeds or any(isinstance(kind, Host) for kind in kinds):
             self.env.kinds[node.name.value] = Host("class")
-            return [kept(node)]
+            return [self.stays_torch(node)]
         if any(isinstance(kind, TorchName) for kind in kinds):
             raise Unsupported("MIG201", f"{node.name.value} inherits from {nodes.code(node.bases[0].value)}")
-        name = inside(self.unit.scope, node.name.value)
         complete = name in self.script.inheriting
         kept_by = [kind.cls for kind in kinds if isinstance(kind, HostClass) and self.script.keeps_state(kind.cls)]
         if kept_by and not complete:

@@ -9,12 +9,15 @@ import libcst as cst
 
 from migrate import layouts, nodes, usage
 from migrate.diagnostics import Unsupported
+from migrate.facts import FunctionFacts
 from migrate.kept import kept
 from migrate.kinds import (
     UNKNOWN,
     DType,
     Function,
     Host,
+    HostClass,
+    Instance,
     Kind,
     Model,
     Tensor,
@@ -23,7 +26,8 @@ from migrate.kinds import (
 from migrate.lowering.elements import kinds_in
 from migrate.lowering.generators import Generators
 from migrate.lowering.typed_tensors import TENSOR_TYPES, tensor_type
-from migrate.nodes import Expr, Statement
+from migrate.nodes import AnyNode, Expr, Statement
+from migrate.qualified import inside
 from migrate.rules.catalogue import RULES
 from migrate.rules.creation import dtype_kind
 from migrate.rules.rule import Value
@@ -36,6 +40,14 @@ def for_torch(value: Value) -> Expr:
     return nodes.call(_FROM_NUMPY, nodes.call("np.array", node)) if isinstance(value.kind, Tensor) else node
 
 
+def _parts(node: Expr) -> list[Expr]:
+    """What a list, a tuple or a dict is written of."""
+    if not isinstance(node, cst.List | cst.Tuple | cst.Dict):
+        return []
+    held = [element.value for element in node.elements]
+    return [part for value in held for part in (_parts(value) or [value])]
+
+
 _FROM_NUMPY = kept(nodes.expression("torch.from_numpy"))
 
 
@@ -46,10 +58,16 @@ class DataLoading(Generators):
         """Data loading stays torch, and so do the tensors that it is fed with."""
         args = []
         for arg in node.args:
-            if isinstance(arg.value, cst.Lambda) or self.given_function(arg.value):
+            if isinstance(arg.value, cst.Lambda):
+                args.append(arg.with_changes(value=self.stays_torch(arg.value)))
+                continue
+            if self.given_function(arg.value):
                 args.append(arg)
                 continue
             value = self.expr(arg.value)
+            for part in _parts(arg.value):
+                self.given_function(part)
+                self.sink(self.kind_of(part))
             self.sink(value.kind)
             self.keep(arg.value)
             args.append(arg.with_changes(value=for_torch(value)))
@@ -70,10 +88,37 @@ class DataLoading(Generators):
         return isinstance(kind, Function) or kind == Host("function")
 
     def sink(self, kind: Kind) -> None:
-        """Tensors that feed data loading stay torch, from the places that made them on."""
+        """Tensors that feed data loading stay torch, from the places that made them on; and so do classes of objects
+        that it is given, as a transform."""
         for part in kinds_in(kind):
             if isinstance(part, Tensor):
                 self.script.host_sites |= part.origins
+            if isinstance(part, Instance | HostClass) and not self.script.keeps_state(part.cls):
+                self.script.host_classes.add(part.cls)
+
+    def stays_torch(self, node: AnyNode) -> AnyNode:
+        """A function or a class that data loading runs, as it is; with it stay those of the user's, and the tensors,
+        that it names."""
+        for name in usage.loads(node):
+            kind = self.env.lookup(name) or self.defined_later(name)
+            if isinstance(kind, Function) and self.works_on_tensors(self.script.functions[kind.name]):
+                self.script.host_functions.add(kind.name)
+            elif kind is not None:
+                self.sink(kind)
+        return kept(node)
+
+    def defined_later(self, name: str) -> Kind | None:
+        """The function or the class that a name will stand for, which nothing binds yet."""
+        qualname = inside(self.scope, name)
+        for statement in self.blocks[0].statements:
+            if isinstance(statement, cst.ClassDef) and statement.name.value == name:
+                return HostClass(qualname)
+        return Function(qualname) if qualname in self.script.functions else None
+
+    def works_on_tensors(self, facts: FunctionFacts) -> bool:
+        """Whether a function of the user's would be another in JAX."""
+        given = [part for kind in facts.params.values() for part in kinds_in(kind)]
+        return self.uses_torch(facts.node) or any(isinstance(part, Tensor) for part in given)
 
     def keep(self, node: Expr) -> None:
         """Batches of a loader that torch code uses are not converted where they are bound."""

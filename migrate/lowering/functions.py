@@ -8,7 +8,6 @@ from migrate import layouts, nodes, suites, usage
 from migrate.apis import is_data_api, is_grad_mode
 from migrate.diagnostics import Unsupported
 from migrate.facts import FunctionFacts, merge
-from migrate.kept import kept
 from migrate.kinds import (
     Function,
     Host,
@@ -77,13 +76,9 @@ class Functions(HostInitializers, HandedOver, Initialisation, UserCalls, NamedLa
         return len(applied) == usage.loads(statements).count(node.name.value) > 0
 
     def host_function(self, node: cst.FunctionDef) -> cst.FunctionDef:
-        """A function that data loading calls stays torch, and so do those that it calls."""
-        for name in usage.loads(node.body):
-            kind = self.env.lookup(name)
-            if isinstance(kind, Function):
-                self.script.host_functions.add(kind.name)
+        """A function that data loading calls."""
         self.env.kinds[node.name.value] = Host("function")
-        return kept(node)
+        return self.stays_torch(node)
 
     def function(self, node: cst.FunctionDef) -> cst.FunctionDef:
         """A user's function: its body, with the state that it touches in its signature and its returns."""

@@ -11,7 +11,7 @@ from migrate.facts import ClassFacts, FunctionFacts
 from migrate.kinds import Function, Kind, Module, Place
 from migrate.lowering.region import MicroBatches, Region
 from migrate.manifest import Leaf
-from migrate.nodes import Expr, Statement
+from migrate.nodes import AnyNode, Expr, Statement
 from migrate.rules.rule import Value
 from migrate.weight_kinds import Selection
 
@@ -28,7 +28,11 @@ class Parts:
         raise NotImplementedError
 
     def sink(self, kind: Kind) -> None:
-        """Tensors that feed data loading stay torch, from the places that made them on."""
+        """Tensors that feed data loading stay torch, from the places that made them on, and classes of objects do."""
+        raise NotImplementedError
+
+    def stays_torch(self, node: AnyNode) -> AnyNode:
+        """A function or a class that data loading runs, as it is, with what of the user's it names."""
         raise NotImplementedError
 
     def available_name(self, name: str, before: bool = False) -> bool:

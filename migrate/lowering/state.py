@@ -385,7 +385,7 @@ class StateAccess(Detached, ChosenModels):
 def _follows(kind: Kind, state: State) -> bool:
     """Whether a value is in torch the memory that a change of this state changes."""
     if isinstance(kind, StateDict):
-        return kind.place == state.place
+        return kind.live and kind.place == state.place
     if isinstance(kind, WeightTree):
         return (kind.place, kind.what) == (state.place, state.what)
     if state.what != PARAMS or not isinstance(kind, Items):

@@ -111,6 +111,9 @@ class ValueCalls(
             return self.construct_host(node, callee, kind)
         if kind == Host("class"):
             return self.data_call(nodes.code(node.func), node)
+        if kind == Host("function") and any(isinstance(self.kind_of(arg.value), Tensor) for arg in node.args):
+            told = f"{nodes.code(node.func)} is called by data loading, where it takes torch's tensors"
+            raise Unsupported("MIG404", f"{told}: write one of its own for arrays")
         if isinstance(kind, Model):
             return self.model_call(node, callee)
         if isinstance(kind, Module):

@@ -1,5 +1,6 @@
 """Weights that are kept beside a model: a class that averages them by name, copies that are compared with what they have
 become, and the weights of the best epoch."""
+import copy
 import re
 from collections.abc import Mapping
 
@@ -8,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from flax import serialization
 from flax.traverse_util import flatten_dict
 from flax.traverse_util import unflatten_dict
 
@@ -158,6 +160,7 @@ ema = EMA(model, params, 0.9)
 first = jnp.copy(ema.params["head"]["bias"])
 slow = {name: jnp.copy(param) for name, param in flatten_dict(ema.params, sep=".").items()}
 best, best_weights = float("inf"), None
+start = copy.deepcopy(ema.params)
 
 
 @jax.jit(static_argnames="model", donate_argnames=("params", "opt_state"))
@@ -209,6 +212,9 @@ ema.params = unflatten_dict(weights, sep=".")
 print("slow", cross_entropy(eval_step(model, ema.params, x), y).item())
 ema.params = with_state_dict(ema.params, best_weights, NET_WEIGHTS)
 print("best", best, cross_entropy(eval_step(model, ema.params, x), y).item())
+ema.params = serialization.from_state_dict(ema.params, start)
+print("start", cross_entropy(eval_step(model, ema.params, x), y).item())
+ema.params = with_state_dict(ema.params, best_weights, NET_WEIGHTS)
 print(
     "head",
     ema.params["head"]["kernel"].T[0, 1].item(),

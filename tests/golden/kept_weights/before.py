@@ -1,5 +1,7 @@
 """Weights that are kept beside a model: a class that averages them by name, copies that are compared with what they have
 become, and the weights of the best epoch."""
+import copy
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
@@ -52,6 +54,7 @@ ema = EMA(model, 0.9)
 first = model.head.bias.detach().clone()
 slow = {name: param.clone().detach() for name, param in model.named_parameters()}
 best, best_weights = float("inf"), None
+start = copy.deepcopy(model.state_dict())
 for epoch in range(6):
     optimizer.zero_grad()
     loss = F.cross_entropy(model(x), y) + 0.1 * (model.head.bias - first).square().sum()
@@ -74,5 +77,9 @@ with torch.no_grad():
 model.load_state_dict(best_weights)
 with torch.no_grad():
     print("best", best, F.cross_entropy(model(x), y).item())
+model.load_state_dict(start)
+with torch.no_grad():
+    print("start", F.cross_entropy(model(x), y).item())
+model.load_state_dict(best_weights)
 weight, bias = model.head.parameters()
 print("head", weight[0, 1].item(), bias[1].item(), "first", list(model.parameters())[0][2, 1].item())

@@ -1,4 +1,4 @@
-"""Data sets of the script's own, which hold tensors that it made, and functions of theirs that use torch.nn."""
+"""Data sets of the script's own, which hold tensors that it made, transforms, and functions of theirs that use torch.nn."""
 from functools import partial
 from typing import Any
 
@@ -10,8 +10,35 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 
+CENTER = torch.tensor([0.1, 0.2, 0.3, 0.4])
+
+
+def centered(x):
+    return torch.flip(x - CENTER, [1])
+
+
+class Scale:
+    def __init__(self, by):
+        self.by = torch.tensor(by)
+
+    def __call__(self, x):
+        return x * self.by
+
+
+class Chain:
+    def __init__(self, steps):
+        self.steps = steps
+
+    def __call__(self, x):
+        for step in self.steps:
+            x = step(x)
+        return x
+
+
 class Sequences(Dataset):
-    def __init__(self, values, lengths, labels):
+    def __init__(self, values, lengths, labels, transform):
+        self.transform = transform
+        self.limit = Limit(2.0)
         self.values, self.lengths, self.labels = values, lengths, labels
         self.by_label = {int(label): (labels == label).nonzero().flatten().tolist() for label in labels.unique()}
 
@@ -19,7 +46,15 @@ class Sequences(Dataset):
         return len(self.labels)
 
     def __getitem__(self, index):
-        return self.values[index][: int(self.lengths[index])], self.labels[index]
+        return self.transform(self.limit(self.values[index][: int(self.lengths[index])])), self.labels[index]
+
+
+class Limit:
+    def __init__(self, most):
+        self.most = most
+
+    def __call__(self, x):
+        return torch.clamp(x, -self.most, self.most)
 
 
 def collate(batch):
@@ -133,7 +168,7 @@ key = jax.random.key(0)
 values = torch.randn(32, 6, 4)
 lengths = torch.randint(3, 7, (32,))
 labels = torch.randint(0, 3, (32,))
-data = Sequences(values, lengths, labels)
+data = Sequences(values, lengths, labels, Chain([centered, Scale([1.0, 2.0, 1.0, 0.5])]))
 print(len(data), sorted(data.by_label))
 loader = DataLoader(data, batch_size=8, shuffle=True, collate_fn=collate)
 model = Reader()
