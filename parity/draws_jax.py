@@ -105,6 +105,29 @@ def _choice(
     return jnp.take(items, jnp.asarray(index), axis=axis)
 
 
+def _of_concentrations(values: Callable[[np.ndarray], np.ndarray], concentration: Any, dtype: Any) -> Any:
+    """What is drawn is asked of numpy as the program runs, since under `jit` nothing is known before."""
+    concentration = jnp.asarray(concentration, _float(None))
+    drawn = jax.ShapeDtypeStruct(concentration.shape, concentration.dtype)
+    given = jax.lax.stop_gradient(concentration)
+    return jax.pure_callback(lambda a: values(np.asarray(a)).astype(drawn.dtype), drawn, given).astype(_float(dtype))
+
+
+def _gamma(key: Any, a: Any, shape: Any = None, dtype: Any = None, **_: Any) -> Any:
+    shape = jnp.shape(a) if shape is None else _shape(shape)
+    return _of_concentrations(standin.gamma, jnp.broadcast_to(a, shape), dtype)
+
+
+def _dirichlet(key: Any, alpha: Any, shape: Any = None, dtype: Any = None, **_: Any) -> Any:
+    shape = jnp.shape(alpha)[:-1] if shape is None else _shape(shape)
+    return _of_concentrations(standin.dirichlet, jnp.broadcast_to(alpha, (*shape, jnp.shape(alpha)[-1])), dtype)
+
+
+def _beta(key: Any, a: Any, b: Any, shape: Any = None, dtype: Any = None, **_: Any) -> Any:
+    both = jnp.stack(jnp.broadcast_arrays(a, b), axis=-1)
+    return _dirichlet(key, both, shape, dtype)[..., 0]
+
+
 _DRAWS: dict[str, Callable[..., Any]] = {
     "uniform": _uniform,
     "normal": _plain(standin.normal),
@@ -116,6 +139,9 @@ _DRAWS: dict[str, Callable[..., Any]] = {
     "permutation": _permutation,
     "truncated_normal": _truncated_normal,
     "choice": _choice,
+    "gamma": _gamma,
+    "dirichlet": _dirichlet,
+    "beta": _beta,
 }
 
 

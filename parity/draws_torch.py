@@ -195,6 +195,18 @@ def _multinomial(input: Tensor, num_samples: int, replacement: bool = False, **_
     return _tensor(values, torch.int64, input.device, False)
 
 
+def _of_concentrations(original: str, values: Callable[[np.ndarray], np.ndarray]) -> Callable[..., Tensor]:
+    """torch's own numbers where a gradient is taken of the concentrations: it goes by them."""
+    torchs = getattr(torch, original)
+
+    def draw(concentration: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if concentration.requires_grad:
+            return torchs(concentration, *args, **kwargs)
+        return _tensor(values(concentration.cpu().double().numpy()), concentration.dtype, concentration.device, False)
+
+    return draw
+
+
 _FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     "rand": _creation(standin.uniform01),
     "randn": _creation(standin.normal),
@@ -206,6 +218,8 @@ _FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     "normal": _normal,
     "bernoulli": _bernoulli,
     "multinomial": _multinomial,
+    "_standard_gamma": _of_concentrations("_standard_gamma", standin.gamma),
+    "_sample_dirichlet": _of_concentrations("_sample_dirichlet", standin.dirichlet),
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -57,6 +58,7 @@ def _alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplac
 def install() -> None:
     """Patch torch in this process, for good."""
     _patch_attention()
+    patch(torch._VF, "_pack_padded_sequence", _noting_time(torch._VF._pack_padded_sequence))
     for name in ("lstm", "gru", "rnn_tanh", "rnn_relu"):
         patch(torch._VF, name, _layer_by_layer(getattr(torch._VF, name)))
     for owner, name, dropout in (
@@ -101,11 +103,36 @@ def _patch_attention() -> None:
     F.scaled_dot_product_attention = attention
 
 
+_PACKED = 2  # where the weights are among the arguments when the data is packed: after its batch sizes and the state
+
+
+def _packed_mask(data: Tensor, keep: float, sizes: Tensor, order: Tensor | None) -> Tensor:
+    """The mask of a padded batch, time first, for what is packed of it: at each time the sequences that go on, the
+    longest first. `order`: where each of these is in the batch."""
+    time = getattr(sizes, "padded_time", len(sizes))
+    mask = _mask_like(data, keep, (time, int(sizes[0]), data.shape[-1])).div_(keep)
+    mask = mask if order is None else mask[:, order]
+    return torch.cat([mask[at, :count] for at, count in enumerate(sizes.tolist())])
+
+
+def _noting_time(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Packing, whose result no longer tells how long the padded batch was."""
+
+    @functools.wraps(original)
+    def pack(input: Tensor, lengths: Tensor, batch_first: bool) -> Any:
+        data, sizes = original(input, lengths, batch_first)
+        sizes.padded_time = input.shape[1 if batch_first else 0]
+        return data, sizes
+
+    return pack
+
+
 def _layer_by_layer(original: Callable[..., Any]) -> Callable[..., Any]:
     """A recurrent network, whose dropout lies inside torch between its layers: run the layers one at a time."""
 
     @functools.wraps(original)
     def run(data: Tensor, *args: Any) -> Any:
+        order = sys._getframe(1).f_locals.get("sorted_indices")  # known to torch's module alone, which calls this
         at = next((i for i, arg in enumerate(args) if isinstance(arg, list)), 0)  # the weights; before them the state
         bias, layers, p, training, bidirectional, *rest = args[at + 1 :]
         if not (training and p > 0 and layers > 1):
@@ -113,7 +140,9 @@ def _layer_by_layer(original: Callable[..., Any]) -> Callable[..., Any]:
         directions, each = 2 if bidirectional else 1, len(args[at]) // layers
         output, finals = data, []
         for layer in range(layers):
-            if layer:
+            if layer and at == _PACKED:
+                output = output * _packed_mask(output, 1.0 - p, args[0], order)
+            elif layer:
                 output = _dropped(output, p)
             part = slice(layer * directions, (layer + 1) * directions)
             state = args[at - 1]

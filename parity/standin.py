@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import gammaincinv, ndtr, ndtri
 
 _OFFSET = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio: the value of a draw without axes is 0.618
 _STREAM_ORDER, _STREAM_JITTER = 1, 2
@@ -85,6 +85,21 @@ def exponential(shape: Sequence[int]) -> np.ndarray:
 
 def gumbel(shape: Sequence[int]) -> np.ndarray:
     return _float32(-np.log(exponential(shape)))
+
+
+def gamma(concentration: np.ndarray) -> np.ndarray:
+    """Rate 1, one for each concentration."""
+    return _float32(_gamma(concentration))
+
+
+def dirichlet(concentration: np.ndarray) -> np.ndarray:
+    """Shares that add up to 1 along the last axis of the concentrations."""
+    parts = _gamma(concentration)
+    return _float32(parts / parts.sum(axis=-1, keepdims=True))
+
+
+def _gamma(concentration: np.ndarray) -> np.ndarray:
+    return gammaincinv(np.asarray(concentration, np.float64), uniform01(np.shape(concentration)))
 
 
 def bernoulli(shape: Sequence[int], p: float | np.ndarray = 0.5) -> np.ndarray:

@@ -67,7 +67,7 @@ class OperationValues(Layers):
         for name in kind.names:
             bound = {str(number): value for number, value in enumerate(values)}
             result = join(result, result_kind(RULES[name], bound))
-        return Value(node.with_changes(func=callee.node, args=placed(node.args, values)), result)
+        return Value(node.with_changes(func=nodes.parenthesized(callee.node), args=placed(node.args, values)), result)
 
 
 def _taken(rule: Rule, given: Mapping[str, Value]) -> list[str]:

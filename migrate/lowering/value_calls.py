@@ -147,7 +147,7 @@ class ValueCalls(
                 return self.construct_made(node, callee, named)
             self.refuse_named(node.func)
         self.note_value_call(node, kind)
-        made = node.with_changes(func=callee.node, args=self.plain_args(node.args))
+        made = node.with_changes(func=nodes.parenthesized(callee.node), args=self.plain_args(node.args))
         if self.context == "setup" and kind == Plain("imported"):
             return Value(made, FOREIGN)
         return Value(made, Plain("str") if name == "str" else UNKNOWN)

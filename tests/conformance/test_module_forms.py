@@ -366,7 +366,8 @@ class M(nn.Module):
             h = function(h)
         with torch.set_grad_enabled(False):
             still = h * 3
-        return self.low(h) * self.inner.scale(x) + still, max(x.sum(), x.mean()), list(map(torch.exp, [x, h]))
+        scaled = partial(torch.clamp, max=5)(self.inner.scale(x))
+        return self.low(h) * scaled + still, max(x.sum(), x.mean()), list(map(torch.exp, [x, h]))
 """
 IN_SEVERAL_PLACES = """class Core(nn.Module):
     def __init__(self, width):

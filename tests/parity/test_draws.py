@@ -35,6 +35,16 @@ def lstm(dropout):
     output, (hidden, cell) = model(torch.ones(6, 2, 3))
     return torch.cat([output.flatten(), hidden.flatten(), cell.flatten()])
 
+
+def one_way(lengths):
+    torch.manual_seed(0)
+    model, x = nn.LSTM(3, 4, num_layers=3, dropout=0.5), torch.ones(6, 2, 3)
+    if lengths:
+        packed = nn.utils.rnn.pack_padded_sequence(x, lengths, enforce_sorted=False)
+        return nn.utils.rnn.pad_packed_sequence(model(packed)[0])[0]
+    return model(x)[0]
+
+
 probabilities = np.random.RandomState(0).rand(7, 5).astype(np.float32)
 """
 
@@ -50,6 +60,15 @@ PAIRS = {
     "Normal.rsample": (
         "torch.distributions.Normal(ones, ones).rsample()",
         "1 + jax.random.normal(key, ones.shape)",
+    ),
+    "Gamma": ("torch.distributions.Gamma(ones, 2.0).sample()", "jax.random.gamma(key, jnp.ones(ones.shape)) / 2"),
+    "Beta": (
+        "torch.distributions.Beta(0.2, 0.2).sample((3,))",
+        "jax.jit(lambda a: jax.random.beta(key, a, 0.2, (3,)))(0.2)",
+    ),
+    "Dirichlet": (
+        "torch.distributions.Dirichlet(torch.tensor([0.5, 1.0, 2.0])).sample()",
+        "jax.random.dirichlet(key, jnp.array([0.5, 1.0, 2.0]))",
     ),
     "randint": ("torch.randint(10, (8,))", "jax.random.randint(key, (8,), 0, 10)"),
     "randint from low": ("torch.randint(-5, 10, size=(8,))", "jax.random.randint(key, (8,), -5, 10)"),
@@ -124,6 +143,8 @@ OWN = {
     "a draw in a constructor": ("not torch.equal(Drawing().w, Drawing().w)"),
     "a draw elsewhere": "torch.equal(torch.randn(9), torch.randn(9))",
     "dropout inside an LSTM repeats": "torch.equal(lstm(0.5), lstm(0.5)) and not torch.equal(lstm(0.5), lstm(0.0))",
+    "a packed batch has the masks of a padded one": "torch.allclose(one_way([3, 5])[:, 1], one_way([])[:5, 1])",
+    "and so has its shorter sequence": "torch.allclose(one_way([3, 5])[:3, 0], one_way([])[:3, 0])",
     "an LSTM run layer by layer is the same": "torch.allclose(lstm(1e-12), lstm(0.0), rtol=0, atol=1e-6)",
 }
 
