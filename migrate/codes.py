@@ -293,6 +293,14 @@ CODES: dict[str, Code] = _codes(
         Severity.NOTE,
     ),
     Code(
+        "MIG512",
+        "an assertion on the values of a tensor is left out",
+        "assert it of what the jitted function returns where it should go on being checked",
+        "jit traces a function before its tensors have values, so an `assert` on them cannot be decided there. As with "
+        "`python -O`, the program does the same as long as the assertion holds.",
+        Severity.NOTE,
+    ),
+    Code(
         "MIG900",
         "internal error",
         "please report it with the file",

@@ -51,6 +51,7 @@ class Script:
     copies: set[Place] = field(default_factory=set)  # those among them that start as copies of others
     initialized: set[Place] = field(default_factory=set)  # models that the script gives initial weights once made
     host_functions: set[str] = field(default_factory=set)  # functions that data loading calls: they stay torch
+    holding_tensors: set[str] = field(default_factory=set)  # classes of plain objects that are given tensors
     host_classes: set[str] = field(default_factory=set)  # likewise classes of what it is given
     parameters_of: dict[Place, Place] = field(default_factory=dict)  # parameter -> the model passed for it
     passed: dict[Place, set[Place]] = field(default_factory=dict)  # parameter -> all models that are passed for it

@@ -23,7 +23,14 @@ class Arguments(StateAccess):
 
     def plain_args(self, args: Sequence[cst.Arg]) -> list[cst.Arg]:
         """Arguments lowered as they are."""
-        return [arg.with_changes(value=self.node(arg.value)) for arg in args]
+        return placed(args, self.plain_values(args))
+
+    def plain_values(self, args: Sequence[cst.Arg]) -> list[Value]:
+        """Likewise, with what they are."""
+        values = [self.usable(self.expr(arg.value)) for arg in args]
+        for arg, value in zip(args, values, strict=True):
+            self.use(arg.value, value)
+        return values
 
     def torch_args(self, args: Sequence[cst.Arg]) -> list[cst.Arg]:
         """The arguments of a call that stays torch: dtypes stay torch's, devices go with their variables."""

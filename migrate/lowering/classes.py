@@ -104,7 +104,8 @@ class Classes(
         if kept_by and not complete:
             told = f"{node.name.value} inherits from {spelled(kept_by[0])}, whose objects have models or draw"
             raise Unsupported("MIG404", f"{told}: write the methods that it inherits into it")
-        ours = (complete or _stands_alone(node)) and self.may_work_on_tensors(node)
+        works = name in self.script.holding_tensors or self.may_work_on_tensors(node)
+        ours = (complete or _stands_alone(node)) and works
         ours |= self.tensor_fields(name, node)
         other = _FOREIGN if _FOREIGN in kinds or Plain(MIXIN) in kinds else Plain("class")
         self.env.kinds[node.name.value] = HostClass(name) if ours else other
@@ -153,9 +154,11 @@ class Classes(
 
     def host_class(self, node: cst.ClassDef) -> cst.ClassDef:
         """A class of the user's own: its methods run on the host."""
-        if not self.may_work_on_tensors(node) and not self.annotates_torch(node):
+        name = inside(self.unit.scope, node.name.value)
+        holds = name in self.script.holding_tensors or self.annotates_torch(node)
+        if not holds and not self.may_work_on_tensors(node):
             return node
-        inner = self.class_scope(inside(self.unit.scope, node.name.value))
+        inner = self.class_scope(name)
         body: list[Statement] = []
         for statement in suites.suite_of(node.body.body):
             if isinstance(statement, cst.FunctionDef):

@@ -316,7 +316,7 @@ def _fingerprint(script: Script, written: frozenset[int]) -> str:
         repr([*map(sorted, (script.found_device_used, script.initialisers))]),
         repr(
             (
-                *map(sorted, (script.host_functions, script.host_classes)),
+                *map(sorted, (script.host_functions, script.host_classes, script.holding_tensors)),
                 *map(sorted, (script.copies, script.early, script.unfed, script.eager)),
                 sorted(script.handed),
                 sorted(script.given_up),

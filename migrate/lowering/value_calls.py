@@ -46,6 +46,7 @@ from migrate.lowering.or_else import OrElse
 from migrate.lowering.tied_layers import TiedLayers
 from migrate.lowering.user_calls import UserCalls
 from migrate.nodes import Expr
+from migrate.qualified import inside
 from migrate.rules.rule import Value
 from migrate.weight_kinds import CHECKPOINT
 
@@ -147,7 +148,10 @@ class ValueCalls(
                 return self.construct_made(node, callee, named)
             self.refuse_named(node.func)
         self.note_value_call(node, kind)
-        made = node.with_changes(func=nodes.parenthesized(callee.node), args=self.plain_args(node.args))
+        values = self.plain_values(node.args)
+        if kind == Plain("class") and name and any(isinstance(value.kind, Tensor) for value in values):
+            self.script.holding_tensors.add(inside(self.unit.scope, name))
+        made = node.with_changes(func=nodes.parenthesized(callee.node), args=placed(node.args, values))
         if self.context == "setup" and kind == Plain("imported"):
             return Value(made, FOREIGN)
         return Value(made, Plain("str") if name == "str" else UNKNOWN)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from migrate.diagnostics import Severity
 from tests.conformance import rewritten
 
 HEAD = "import torch\nimport torch.nn as nn\n\n\nclass M(nn.Module):\n    def forward(self, x):\n"
@@ -43,7 +44,6 @@ LEFT = {
     "a side that prints": 'if x.sum() > 0:\n    print("positive")\n    x = x * 2\nreturn x',
     "one side alone binds it": "if x.sum() > 0:\n    y = x\nreturn y",
     "a draw": "if x.sum() > 0:\n    x = x + torch.randn(3)\nreturn x",
-    "an assertion": "assert x.sum() > 0\nreturn x",
     "a number": "return x[: int(x.sum())]",
     "a list": "return torch.zeros(len(x.tolist()))",
     "a chain of comparisons": "if -1 < x.sum() < 1:\n    x = x * 2\nreturn x",
@@ -84,3 +84,9 @@ def test_a_function_that_a_forward_pass_calls_is_traced_too() -> None:
     assert "return jax.lax.cond(x.sum() > 1, lambda: x / 2, lambda: x)" in made.text
     alone = rewritten.clean(f"import torch\n\n\n{helper}print(halved(torch.ones(3)))\n")
     assert "if x.sum() > 1:" in alone.text  # on the host the values are known
+
+
+def test_an_assertion_on_values_is_left_out_and_told() -> None:
+    made = rewritten.conversion(source("assert (x == x).all(), 'NaN'\nreturn x * 2"))
+    assert [(found.code, found.severity) for found in made.report.diagnostics] == [("MIG512", Severity.NOTE)]
+    assert "assert" not in made.text

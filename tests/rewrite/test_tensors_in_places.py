@@ -8,6 +8,8 @@ from migrate.pipeline import convert
 from migrate.source import parse
 
 PLACES = [
+    "class Batch:\n    def __init__(self, src):\n        self.src = src\n\n\n"
+    "def batches():\n    yield Batch(x)\n\n\nfor i, batch in enumerate(batches()):\n    print(batch.src.std())",
     'print(f"a {x.std()} " f"of {x.size(0)}")',
     'print(f"{x.size(0):{x.size(1)}}")',
     "stack = [x, x]\nprint(stack.pop().std())",
