@@ -93,8 +93,7 @@ class Classes(
             raise Unsupported("MIG201", f"{node.name.value} inherits from {nodes.code(node.bases[0].value)}")
         kinds = [self.expr(arg.value).kind for arg in node.bases if arg.keyword is None]
         name = inside(self.unit.scope, node.name.value)
-        feeds = name in self.script.host_classes and self.may_work_on_tensors(node)
-        if feeds or any(isinstance(kind, Host) for kind in kinds):
+        if name in self.script.host_classes or any(isinstance(kind, Host) for kind in kinds):
             self.env.kinds[node.name.value] = Host("class")
             return [self.stays_torch(node)]
         if any(isinstance(kind, TorchName) for kind in kinds):

@@ -93,8 +93,19 @@ class DataLoading(Generators):
         for part in kinds_in(kind):
             if isinstance(part, Tensor):
                 self.script.host_sites |= part.origins
-            if isinstance(part, Instance | HostClass) and not self.script.keeps_state(part.cls):
+            if isinstance(part, Instance | HostClass) and self.serves_data(part.cls):
                 self.script.host_classes.add(part.cls)
+
+    def serves_data(self, cls: str) -> bool:
+        """Whether the objects of a class may work on the data of a set that they are given to: those that can be
+        called, have methods that work on tensors, or hold some. Settings do not."""
+        if self.script.keeps_state(cls):
+            return False
+        methods = {name: facts for name, facts in self.script.functions.items() if name.rpartition(".")[0] == cls}
+        methods.pop(f"{cls}.__init__", None)
+        held = self.script.attributes.get(cls, {}).values()
+        works = f"{cls}.__call__" in methods or any(map(self.works_on_tensors, methods.values()))
+        return works or any(isinstance(kind, Tensor) for kind in held)
 
     def stays_torch(self, node: AnyNode) -> AnyNode:
         """A function or a class that data loading runs, as it is; with it stay those of the user's, and the tensors,

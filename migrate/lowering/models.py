@@ -9,7 +9,7 @@ import libcst as cst
 from migrate import nodes, usage
 from migrate.diagnostics import Unsupported
 from migrate.facts import Example, FunctionFacts
-from migrate.kinds import Kind, Model, Place, Tensor
+from migrate.kinds import Host, Kind, Model, Place, Tensor
 from migrate.lowering.arguments import placed
 from migrate.lowering.chosen_models import joined_results
 from migrate.lowering.host_draws import HostDraws
@@ -100,7 +100,7 @@ class Models(ToldModes, Precision, HostDraws):
             raise Unsupported("MIG301", f"{nodes.code(node.func)}: a model that has no name of its own")
         self.record_example(kind, node.args)
         mode = self.mode(kind)
-        values = [self.array(arg.value) for arg in node.args]
+        values = [self.fed(arg.value) for arg in node.args]
         result = self.call_kind(kind, node.args, values)
         forwards = self.methods_of(kind.cls, "forward")
         forward = forwards[0] if len(forwards) == 1 else None
@@ -111,6 +111,11 @@ class Models(ToldModes, Precision, HostDraws):
         if forward is not None and forward.draws:
             return Value(self.drawing_pass(node, callee, kind, mode, values, forward), result)
         return self.forward_pass(node, callee, kind, mode, values, result)
+
+    def fed(self, node: Expr) -> Value:
+        """An argument of a model: what data loading gives is a tensor there."""
+        value = self.array(node)
+        return Value(self.taken_in(value.node), Tensor()) if value.kind == Host("data") else value
 
     def forward_pass(
         self, node: cst.Call, callee: Value, kind: Model, mode: str, values: Sequence[Value], result: Kind

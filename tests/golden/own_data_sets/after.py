@@ -35,10 +35,15 @@ class Chain:
         return x
 
 
+class Settings:
+    def __init__(self, device, lr):
+        self.device, self.lr, self.limit = jax.default_backend(), lr, 2.0
+
+
 class Sequences(Dataset):
-    def __init__(self, values, lengths, labels, transform):
+    def __init__(self, values, lengths, labels, transform, settings):
         self.transform = transform
-        self.limit = Limit(2.0)
+        self.limit = Limit(settings.limit)
         self.values, self.lengths, self.labels = values, lengths, labels
         self.by_label = {int(label): (labels == label).nonzero().flatten().tolist() for label in labels.unique()}
 
@@ -168,14 +173,15 @@ key = jax.random.key(0)
 values = torch.randn(32, 6, 4)
 lengths = torch.randint(3, 7, (32,))
 labels = torch.randint(0, 3, (32,))
-data = Sequences(values, lengths, labels, Chain([centered, Scale([1.0, 2.0, 1.0, 0.5])]))
+settings = Settings("cpu", 0.01)
+data = Sequences(values, lengths, labels, Chain([centered, Scale([1.0, 2.0, 1.0, 0.5])]), settings)
 print(len(data), sorted(data.by_label))
 loader = DataLoader(data, batch_size=8, shuffle=True, collate_fn=collate)
 model = Reader()
 key, subkey = jax.random.split(key)
 example = loader.collate_fn([loader.dataset[0]])
 params = model.init(subkey, jnp.asarray(example[0]))["params"]
-optimizer = optax.adam(0.01)
+optimizer = optax.adam(settings.lr)
 opt_state = optimizer.init(params)
 
 

@@ -29,10 +29,15 @@ class Chain:
         return x
 
 
+class Settings:
+    def __init__(self, device, lr):
+        self.device, self.lr, self.limit = torch.device(device), lr, 2.0
+
+
 class Sequences(Dataset):
-    def __init__(self, values, lengths, labels, transform):
+    def __init__(self, values, lengths, labels, transform, settings):
         self.transform = transform
-        self.limit = Limit(2.0)
+        self.limit = Limit(settings.limit)
         self.values, self.lengths, self.labels = values, lengths, labels
         self.by_label = {int(label): (labels == label).nonzero().flatten().tolist() for label in labels.unique()}
 
@@ -70,11 +75,12 @@ torch.manual_seed(0)
 values = torch.randn(32, 6, 4)
 lengths = torch.randint(3, 7, (32,))
 labels = torch.randint(0, 3, (32,))
-data = Sequences(values, lengths, labels, Chain([centered, Scale([1.0, 2.0, 1.0, 0.5])]))
+settings = Settings("cpu", 0.01)
+data = Sequences(values, lengths, labels, Chain([centered, Scale([1.0, 2.0, 1.0, 0.5])]), settings)
 print(len(data), sorted(data.by_label))
 loader = DataLoader(data, batch_size=8, shuffle=True, collate_fn=collate)
-model = Reader()
-optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+model = Reader().to(settings.device)
+optimizer = torch.optim.Adam(model.parameters(), lr=settings.lr)
 for epoch in range(2):
     for x, y in loader:
         loss = nn.functional.cross_entropy(model(x), y)
