@@ -2,7 +2,8 @@
 
 A static method that draws is a method: Flax gives keys to modules. What a constructor registers by a shorthand,
 `register_buffer = lambda name, val: self.register_buffer(name, val.float())`, it registers where it uses that; a
-parameter that it freezes right away is made without a gradient. A method decorated with autocast has its body in it.
+parameter that it freezes right away is made without a gradient; a loop over the indices of a list of layers goes over
+the list. A method decorated with autocast has its body in it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from migrate.facts import ClassFacts
 from migrate.lowering.arguments import argument_names
 from migrate.lowering.copied_input import Exchanging
 from migrate.lowering.frozen_as_made import frozen_parameters, without_gradient
+from migrate.lowering.loops_by_index import over_elements
 from migrate.lowering.loops_written_out import NAMING
 from migrate.lowering.scope import Scope
 from migrate.nodes import Expr, Statement
@@ -41,7 +43,9 @@ class PlainerClasses(Scope):
         if not isinstance(statement, cst.FunctionDef):
             return statement
         if statement.name.value == "__init__":
-            return self._with_frozen_as_made(self._with_registering_in_place(statement))
+            statement = self._with_frozen_as_made(self._with_registering_in_place(statement))
+            elements = over_elements(statement, lambda func: self.torch_name(func) == "torch.nn.ModuleList")
+            return self._exchanged(statement, elements)
         statement = self._with_precision_inside(statement)
         asked = [one for one in every(statement, cst.Attribute) if nodes.dotted(one.value) == cls]
         asked = [one for one in asked if one.attr.value in drawing]

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import libcst as cst
 
 from migrate import layouts, nodes, suites
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Kind, Place, Tensor
+from migrate.kinds import Kind, Number, Place, Tensor
 from migrate.layers.moves import Permute
 from migrate.lowering.layer_weights import in_order_of_flax
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.weight_values import WeightValues
 from migrate.manifest import WILDCARD, Leaf
 from migrate.nodes import Expr, Statement
+from migrate.rules.rule import Value
 from migrate.states import PARAMS, State
 from migrate.weight_kinds import Weight
 
 
 class SetWeights(WeightValues):
-    """Statements that give a weight other values, which do not depend on those that it has: run again, they change
-    nothing, so that weights that come from elsewhere may have them already."""
+    """Statements that give a weight other values. Before the training run again they change nothing, so that weights
+    that come from elsewhere may have them already."""
 
     def weight_statement(self, line: cst.SimpleStatementLine, small: cst.BaseSmallStatement) -> list[Statement] | None:
         """Lowers such a statement; None for any other."""
@@ -34,6 +36,9 @@ class SetWeights(WeightValues):
                 return self.weight_assigned(line, target, value)
             case cst.Expr(value=cst.Call(func=cst.Attribute(value=target, attr=cst.Name("copy_")), args=[arg])):
                 return self.weight_copied(line, target, arg.value)
+            case cst.Expr(value=cst.Call(func=cst.Attribute(value=target, attr=method), args=args)):
+                again = method.value in _BOUNDING or (method.value in _CHANGING and bool(self.loops))
+                return self.weight_changed(line, target, method.value, args) if again else None
         return None
 
     def weight_assigned(
@@ -57,6 +62,32 @@ class SetWeights(WeightValues):
         found = self.set_leaf(target)
         return None if found is None else self.with_leaf(line, *found, self.other_values(value))
 
+    def weight_changed(
+        self, line: cst.SimpleStatementLine, target: Expr, method: str, args: Sequence[cst.Arg]
+    ) -> list[Statement] | None:
+        """`model.scale.data.clamp_(0, 4)`, and in a loop `model.scale.mul_(0.9)`; None for other calls."""
+        found = self.set_leaf(target)
+        if found is None:
+            return None
+        place, leaf = found
+        if all(isinstance(self.expr(arg.value).kind, Number) for arg in args):
+            leaf = replace(leaf, moves=())  # the order of axes is no matter
+        before = self.weight_before(place, leaf)
+        if before is None:
+            return None
+        name = self.unit.own("weight")
+        self.env.kinds[name] = Tensor("float", len(leaf.shape or ()) or -1)
+        made = self.expr(cst.Call(cst.Attribute(nodes.name(name), nodes.name(method.removesuffix("_"))), args))
+        del self.env.kinds[name]
+        return self.with_leaf(line, place, leaf, nodes.substituted(layouts.first(made), {name: before.node}))
+
+    def weight_before(self, place: Place, leaf: Leaf) -> Value | None:
+        """A weight as it is; a model that was fresh stays so."""
+        fresh = place in self.untouched
+        before = self.weight_at(place, leaf)
+        self.untouched |= {place} if fresh else set()
+        return before
+
     def part_of_weight_set(
         self, line: cst.SimpleStatementLine, small: cst.Assign, target: cst.Subscript
     ) -> list[Statement] | None:
@@ -65,11 +96,9 @@ class SetWeights(WeightValues):
         if found is None:
             return None
         place, leaf = found
-        fresh = place in self.untouched
-        before = self.weight_at(place, leaf)
+        before = self.weight_before(place, leaf)
         if before is None:
             raise _changed(target.value)
-        self.untouched |= {place} if fresh else set()
         name = self.unit.own("weight")
         self.env.kinds[name] = Tensor("float", len(leaf.shape or ()) or -1)
         named = small.with_changes(targets=[nodes.target(target.with_changes(value=nodes.name(name)))])
@@ -117,6 +146,8 @@ class SetWeights(WeightValues):
 
 
 _PARAMETER = "torch.nn.Parameter"
+_BOUNDING = ("clamp_", "clamp_min_", "clamp_max_", "clip_")  # run again, they change nothing
+_CHANGING = ("mul_", "div_", "add_", "sub_")
 
 
 def _merged(tree: Expr, keys: Sequence[str], value: Expr) -> Expr:

@@ -194,6 +194,8 @@ def eval_step(model, params, *inputs):
 for epoch in range(6):
     ema.params, opt_state, metrics = train_step(model, ema.params, opt_state, x, y, first)
     loss = metrics["loss"]
+    ema.params = {**ema.params, "head": {**ema.params["head"], "bias": jnp.clip(ema.params["head"]["bias"], -0.3, 0.3)}}
+    ema.params = {**ema.params, "hidden": {**ema.params["hidden"], "kernel": ema.params["hidden"]["kernel"] * 0.99}}
     ema.update()
     for name, param in flatten_dict(ema.params, sep=".").items():
         slow[name] = (slow[name] * 0.5) + 0.5 * param
