@@ -166,10 +166,13 @@ class Script:
         self.left_open = True
         return not self.settled
 
+    def methods(self, cls: str) -> dict[str, FunctionFacts]:
+        """The methods that a class writes itself, by their qualified names."""
+        return {name: facts for name, facts in self.functions.items() if name.rpartition(".")[0] == cls}
+
     def keeps_state(self, cls: str) -> bool:
         """Whether a class of the user's own that is no module has methods that are given more than they ask for."""
-        methods = [facts for name, facts in self.functions.items() if name.rpartition(".")[0] == cls]
-        return any(facts.states or facts.needs_key for facts in methods) or any(
+        return any(facts.states or facts.needs_key for facts in self.methods(cls).values()) or any(
             isinstance(kind, Model | Optimizer) for kind in self.attributes.get(cls, {}).values()
         )
 

@@ -132,9 +132,7 @@ def without_unread(
     while unread := restated & set(usage.stores(body)) - set(usage.loads(body)):
         body = [kept for one in body if isinstance(kept := one.visit(_Without(unread)), cst.BaseStatement)]
     for statement in reversed(body):
-        small = (
-            statement.body[0] if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1 else None
-        )
+        small = alone(statement)
         if not isinstance(small, cst.Assign):
             continue
         names = [target.target.value for target in small.targets if isinstance(target.target, cst.Name)]
@@ -170,6 +168,11 @@ class _Without(cst.CSTTransformer):
 def first_line(statement: Statement) -> str:
     """The first line of a statement, as a message shows it."""
     return nodes.code(statement.with_changes(leading_lines=[])).strip().partition("\n")[0]
+
+
+def alone(statement: cst.CSTNode | None) -> cst.BaseSmallStatement | None:
+    """The small statement that a line consists of; None of lines with several, and of blocks."""
+    return statement.body[0] if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1 else None
 
 
 def is_pass(statement: cst.CSTNode) -> bool:

@@ -58,7 +58,7 @@ class Branches(Binding):
             del end.last[name]
             if name in other.kinds or any(_reads(statements, name) for statements in self.following):
                 line = made[-1] if made else None
-                small = line.body[0] if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1 else None
+                small = suites.alone(line)
                 joined = isinstance(small, cst.Assign) and [nodes.dotted(t.target) for t in small.targets] == [name]
                 if isinstance(line, cst.SimpleStatementLine) and isinstance(small, cst.Assign) and joined:
                     moved = layouts.first(Value(small.value, Tensor(rank=rank), "last"))

@@ -103,8 +103,7 @@ class Classes(
         if kept_by and not complete:
             told = f"{node.name.value} inherits from {spelled(kept_by[0])}, whose objects have models or draw"
             raise Unsupported("MIG404", f"{told}: write the methods that it inherits into it")
-        works = name in self.script.holding_tensors or self.may_work_on_tensors(node)
-        ours = (complete or _stands_alone(node)) and works
+        ours = (complete or _stands_alone(node)) and self.may_work_on_tensors(node)
         ours |= self.tensor_fields(name, node)
         other = _FOREIGN if _FOREIGN in kinds or Plain(MIXIN) in kinds else Plain("class")
         self.env.kinds[node.name.value] = HostClass(name) if ours else other
@@ -153,11 +152,9 @@ class Classes(
 
     def host_class(self, node: cst.ClassDef) -> cst.ClassDef:
         """A class of the user's own: its methods run on the host."""
-        name = inside(self.unit.scope, node.name.value)
-        holds = name in self.script.holding_tensors or self.annotates_torch(node)
-        if not holds and not self.may_work_on_tensors(node):
+        if not self.may_work_on_tensors(node) and not self.annotates_torch(node):
             return node
-        inner = self.class_scope(name)
+        inner = self.class_scope(inside(self.unit.scope, node.name.value))
         body: list[Statement] = []
         for statement in suites.suite_of(node.body.body):
             if isinstance(statement, cst.FunctionDef):
@@ -167,8 +164,10 @@ class Classes(
         return node.with_changes(body=suites.block_of(node.body, body))
 
     def may_work_on_tensors(self, node: cst.ClassDef) -> bool:
-        """Whether a class names torch, works on models, or has methods that take more than the object: tensors, as in
-        `(a - b).abs()`."""
+        """Whether a class names torch, works on models, is given tensors, or has methods that take more than the
+        object: tensors, as in `(a - b).abs()`."""
+        if inside(self.unit.scope, node.name.value) in self.script.holding_tensors:
+            return True
         methods = [part for part in suites.suite_of(node.body.body) if isinstance(part, cst.FunctionDef)]
         taking = any(len(method.params.params) > 1 for method in methods if method.name.value != "__init__")
         return self.uses_torch(node) or usage.works_on_models(node) or (taking and self.unit.imports_torch)

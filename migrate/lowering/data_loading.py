@@ -101,7 +101,7 @@ class DataLoading(Generators):
         called, have methods that work on tensors, or hold some. Settings do not."""
         if self.script.keeps_state(cls):
             return False
-        methods = {name: facts for name, facts in self.script.functions.items() if name.rpartition(".")[0] == cls}
+        methods = self.script.methods(cls)
         methods.pop(f"{cls}.__init__", None)
         held = self.script.attributes.get(cls, {}).values()
         works = f"{cls}.__call__" in methods or any(map(self.works_on_tensors, methods.values()))

@@ -102,7 +102,7 @@ class Freezing(SortedNames):
 
 def _flag(statement: Statement, weight: str) -> Expr | None:
     """What a statement sets `requires_grad` of a weight to."""
-    small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1 else None
+    small = suites.alone(statement)
     if isinstance(small, cst.Assign) and nodes.dotted(small.targets[0].target) == f"{weight}.requires_grad":
         return small.value
     call = small.value if isinstance(small, cst.Expr) else None

@@ -56,7 +56,7 @@ def _made(statement: Statement, is_parameter: Callable[[Expr], bool]) -> Mapping
 
 def _frozen(statement: Statement) -> str:
     """The attribute that `self.w.requires_grad = False`, or `self.w.requires_grad_(False)`, freezes; "" of others."""
-    small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1 else None
+    small = suites.alone(statement)
     match small:
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Attribute() as target)], value=value):
             path = nodes.dotted(target) or ""

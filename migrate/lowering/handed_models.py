@@ -140,7 +140,7 @@ def attribute_of(facts: ClassFacts, field: str) -> str:
 
 def _assigned(statement: Statement) -> tuple[str, Expr | None]:
     """The name that a statement binds, and to what; "" of other statements."""
-    small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1 else None
+    small = suites.alone(statement)
     if not isinstance(small, cst.Assign) or len(small.targets) != 1:
         return "", None
     target = small.targets[0].target

@@ -26,7 +26,7 @@ def changes_with_use(scope: Scope, call: cst.Call) -> bool:
     if len(found) != 1:
         return False
     cls = found[0].qualname.rpartition(".")[0]
-    methods = {name: one for name, one in scope.script.functions.items() if name.rpartition(".")[0] == cls}
+    methods = scope.script.methods(cls)
     own = {found[0].qualname, f"{cls}.__init__"}
     changed = set[str]().union(*(changed_of_object(one) for name, one in methods.items() if name not in own))
     return bool(changed & used_of_object(cls, methods, found[0].qualname))

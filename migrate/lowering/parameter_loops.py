@@ -328,7 +328,7 @@ def _with_bare_product(value: Expr) -> Expr:
 
 def _chained(statement: Statement) -> list[Statement]:
     """`e.mul_(a).add_(b)` as two statements; `e.copy_(b)` as an assignment."""
-    small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1 else None
+    small = suites.alone(statement)
     call = small.value if isinstance(small, cst.Expr) else None
     if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
         return [statement]
@@ -367,7 +367,7 @@ def _without_other_names(body: Sequence[Statement], own: set[str]) -> list[State
 
 def _other_names(statement: Statement, own: set[str]) -> dict[str, Expr]:
     """New name -> the variable of the loop that an assignment gives it to; empty for other statements."""
-    small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1 else None
+    small = suites.alone(statement)
     if not isinstance(small, cst.Assign) or len(small.targets) > 1:
         return {}
     target, value = small.targets[0].target, small.value

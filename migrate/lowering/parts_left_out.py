@@ -84,9 +84,7 @@ def _assigned_in_a_row(statements: Sequence[Statement]) -> dict[str, object]:
     found: dict[str, object] = {}
     owners: set[str] = set()
     for statement in statements:
-        small = (
-            statement.body[0] if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1 else None
-        )
+        small = suites.alone(statement)
         target = small.targets[0].target if isinstance(small, cst.Assign) and len(small.targets) == 1 else None
         value = nodes.literal(small.value) if isinstance(small, cst.Assign) else ...
         if not isinstance(target, cst.Attribute) or (value is not False and value is not None):
@@ -125,7 +123,7 @@ _KEEPING = 2  # the names of a field in `self.aux_logits = aux_logits`
 
 def _sets(statement: cst.CSTNode, to_none: bool = False) -> str:
     """The attribute that a statement sets, and does no more; "" for others."""
-    small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1 else None
+    small = suites.alone(statement)
     if not isinstance(small, cst.Assign | cst.AnnAssign) or small.value is None:
         return ""
     target = small.targets[0].target if isinstance(small, cst.Assign) else small.target

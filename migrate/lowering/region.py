@@ -143,11 +143,8 @@ class Tracing:
 
 def call_of(statement: Statement) -> cst.Call | None:
     """The call of a statement that is nothing but a call."""
-    if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1:
-        small = statement.body[0]
-        if isinstance(small, cst.Expr) and isinstance(small.value, cst.Call):
-            return small.value
-    return None
+    small = suites.alone(statement)
+    return small.value if isinstance(small, cst.Expr) and isinstance(small.value, cst.Call) else None
 
 
 def method_call_of(statement: Statement, method: str) -> cst.Attribute | None:

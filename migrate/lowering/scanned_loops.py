@@ -240,13 +240,13 @@ def _names(node: cst.CSTNode) -> list[str]:
 
 def _binds_names(statement: Statement) -> bool:
     """Whether a statement does no more than bind names."""
-    small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1 else None
+    small = suites.alone(statement)
     return isinstance(small, cst.Assign) and all(_names(target.target) for target in small.targets)
 
 
 def _appended(statement: Statement) -> tuple[str, Expr] | None:
     """The list and the element of `xs.append(x)` or `xs += [x]`."""
-    small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1 else None
+    small = suites.alone(statement)
     if isinstance(small, cst.AugAssign) and isinstance(small.operator, cst.AddAssign):
         values = nodes.elements(small.value) if isinstance(small.value, cst.List) else []
         return (small.target.value, values[0]) if isinstance(small.target, cst.Name) and len(values) == 1 else None
@@ -273,7 +273,7 @@ def without_new_lists(made: Sequence[Statement], names: Collection[str]) -> list
 
 def is_new_list(statement: Statement, names: Collection[str]) -> bool:
     """Whether a statement is `x = []` for one of the names."""
-    small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1 else None
+    small = suites.alone(statement)
     if not isinstance(small, cst.Assign) or len(small.targets) != 1 or not isinstance(small.value, cst.List):
         return False
     return not small.value.elements and nodes.dotted(small.targets[0].target) in names

@@ -70,7 +70,9 @@ class SetWeights(WeightValues):
         if found is None:
             return None
         place, leaf = found
-        if all(isinstance(self.expr(arg.value).kind, Number) for arg in args):
+        if all(
+            isinstance(nodes.literal(arg.value), float | int) or self.kind_of(arg.value) == Number() for arg in args
+        ):
             leaf = replace(leaf, moves=())  # the order of axes is no matter
         before = self.weight_before(place, leaf)
         if before is None:

@@ -144,7 +144,7 @@ def _tests_of_floats(entries: set[str]) -> set[str]:
 
 def _only_places(statement: Statement, key: str) -> bool:
     """Whether a statement is `x = x.to(device)`, or `key = "module." + key`."""
-    small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1 else None
+    small = suites.alone(statement)
     if not isinstance(small, cst.Assign) or len(small.targets) != 1:
         return False
     target, value = nodes.dotted(small.targets[0].target), small.value

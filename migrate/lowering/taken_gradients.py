@@ -237,7 +237,7 @@ def _cleared(weights: Expr) -> cst.SimpleStatementLine | cst.For:
 
 def _gives_itself(statement: Statement) -> bool:
     """Whether a statement is `p.grad = p.grad.clone()`."""
-    small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1 else None
+    small = suites.alone(statement)
     target = nodes.code(small.targets[0].target) if isinstance(small, cst.Assign) else ""
     if not target.endswith(".grad") or not isinstance(small, cst.Assign):
         return False

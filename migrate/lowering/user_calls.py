@@ -164,7 +164,7 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
         """Declines a method that a loss calls where it uses what methods change of its object: jit knows the object by
         its identity alone, and keeps what it has seen in it. The weights of its models are arguments."""
         cls = facts.qualname.rpartition(".")[0]
-        methods = {name: one for name, one in self.script.functions.items() if name.rpartition(".")[0] == cls}
+        methods = self.script.methods(cls)
         later = [one for name, one in methods.items() if not self.script.sets_up(name)]
         changing = self.script.attributes_changed.union(*map(changed_of_object, later))
         for attribute in sorted(used_of_object(cls, methods, facts.qualname)):
