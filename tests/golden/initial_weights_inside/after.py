@@ -134,14 +134,10 @@ class Stack(nn.Module):
             )
             for _ in range(self.depth)
         ]
-        self.gates = [
-            nn.Dense(self.width, kernel_init=nn.initializers.variance_scaling(1.0, "fan_avg", "normal"))
-            for _ in range(self.depth)
-        ]
 
     def __call__(self, x):
-        for block, gate in zip(self.blocks, self.gates):
-            x = block(x) * nn.sigmoid(gate(x))
+        for block in self.blocks:
+            x = block(x)
         return x
 
 

@@ -18,14 +18,10 @@ class Stack(nn.Module):
         self.width = width
         self.depth = depth
         self.blocks = nn.ModuleList([Block(width) for _ in range(depth)])
-        self.gates = nn.ModuleList([nn.Linear(width, width) for _ in range(depth)])
-        for i in range(depth):
-            nn.init.xavier_normal_(self.gates[i].weight.data, gain=1.0)
-            nn.init.zeros_(self.gates[i].bias.data)
 
     def forward(self, x):
-        for block, gate in zip(self.blocks, self.gates):
-            x = block(x) * torch.sigmoid(gate(x))
+        for block in self.blocks:
+            x = block(x)
         return x
 
 
