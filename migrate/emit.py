@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import libcst as cst
 
 from migrate import nodes, snippet_files, usage
+from migrate.borrowed import PACKAGES
 from migrate.folding import folded
 from migrate.kept import imported_from, in_full
 from migrate.line_breaks import parenthesised
@@ -144,6 +145,11 @@ def _with_imports(body: list[Statement], wanted: frozenset[str], rebound: frozen
             if left is None:
                 continue
             statement = left
+        elif is_import(statement) and (models := _names_of_models(statement, body)):
+            left = _still_used(statement, used | (set(usage.stores(statement)) - models))
+            if left is None:
+                continue
+            statement = left
         if is_import(statement):
             imported |= set(usage.stores(statement))
         kept.append(statement)
@@ -170,6 +176,14 @@ def _with_imports(body: list[Statement], wanted: frozenset[str], rebound: frozen
         standard[0] = standard[0].with_changes(leading_lines=lines)
         made[position] = made[position].with_changes(leading_lines=[_BLANK])
     return [*made[:position], *standard, *made[position:]]
+
+
+def _names_of_models(statement: Statement, body: Sequence[Statement]) -> set[str]:
+    """The names of an import that stand for packages of models, where the output has files in the place of theirs."""
+    full = imported_from([statement], {package.partition(".")[0] for package in PACKAGES})
+    roots = {root for one in body if is_import(one) for root in _roots(one)}
+    taken = {package for package in PACKAGES if any(root.startswith(f"{package.partition('.')[0]}_") for root in roots)}
+    return {name for name, path in full.items() if path in taken}
 
 
 def _reexported(body: Sequence[Statement], wanted: frozenset[str]) -> set[str]:

@@ -105,6 +105,7 @@ class FunctionFacts:
     draws_globally: bool = False  # with the key of its file
     owner_is_class: bool = False
     builds: bool = False  # whether it makes parts of modules
+    copies_parts: bool = False  # whether it copies parts, which callers give it, of several classes
     makes_models: bool = False  # whether what it returns is a model of its own somewhere, which jit hashes
     takes_mode: bool = False  # whether it is told the mode of what it makes
     wants_mode: bool = False  # whether it makes layers that have a mode
@@ -249,6 +250,8 @@ class ClassFacts:
     ties: dict[str, str] = field(default_factory=dict)  # torch key -> the key that fills the leaf
     told_ties: set[str] = field(default_factory=set)  # those of them that a field of the class makes or not
     own_trains: bool = False
+    # paths of parts that a script puts others in the place of: it has a field for each
+    replaced: set[tuple[str, ...]] = field(default_factory=set)
     holds_parts: bool = False  # whether it is given modules that are made outside of any class
     reached: set[str] = field(default_factory=lambda: {"forward"})  # methods that a forward pass runs
     host_methods: set[str] = field(default_factory=set)  # methods that run outside, and are given the weights

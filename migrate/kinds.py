@@ -68,6 +68,11 @@ class Packed(Kind):
 
 
 @dataclass(frozen=True)
+class PackedElements(Kind):
+    """What a packed sequence holds, in torch one element after another: the same pair as the sequence."""
+
+
+@dataclass(frozen=True)
 class Number(Kind):
     """A Python or numpy number or boolean."""
 
@@ -391,10 +396,12 @@ class Scheduler(Kind):
 @dataclass(frozen=True)
 class Loss(Kind):
     """A torch loss module: a function in the output. `takes`: what torch calls the tensors that it is called with;
-    `reduced`: whether it gives one number."""
+    `reduced`: whether it gives one number; `ignored`: the label that it leaves out, None where it has none or that is
+    not known."""
 
     takes: tuple[str, ...] = ("input", "target")
     reduced: bool = True
+    ignored: int | None = None
 
 
 @dataclass(frozen=True)
@@ -436,7 +443,7 @@ def join(a: Kind, b: Kind) -> Kind:
         if (
             isinstance(one, Plain)
             and one.what == "None"
-            and isinstance(other, Module | Makers | ModuleClass | Operation | Model | Optimizer | Scheduler)
+            and isinstance(other, Module | Makers | ModuleClass | Operation | Model | Optimizer | Scheduler | Instance)
         ):
             return other
         if isinstance(one, Plain) and one.what == "None" and isinstance(other, Host) and other.what == "loader":
@@ -451,6 +458,8 @@ def join(a: Kind, b: Kind) -> Kind:
             return SIZES
         if isinstance(one, Number) and isinstance(other, Tensor):
             return replace(other, rank=-1, length=None)  # a running sum that starts at 0
+    if isinstance(a, Loss) and isinstance(b, Loss) and a.reduced == b.reduced and a.takes == b.takes:
+        return replace(a, ignored=None)  # chosen as the script runs
     if isinstance(a, Scaler) and isinstance(b, Scaler):
         return Scaler(a.optional or b.optional)
     if isinstance(a, Host) and isinstance(b, Host) and a.what == b.what:

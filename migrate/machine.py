@@ -22,6 +22,7 @@ NO_OPS = frozenset(
         "torch.backends.cuda.enable_math_sdp",
         "torch.backends.cuda.enable_mem_efficient_sdp",
         "torch.backends.cuda.enable_cudnn_sdp",
+        "torch.add_safe_globals",
         "torch.fx.wrap",
         "torch.jit.set_fusion_strategy",
         "torchvision.utils._log_api_usage_once",

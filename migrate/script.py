@@ -38,6 +38,7 @@ class Script:
     places: dict[Place, str] = field(default_factory=dict)  # models made by the script -> class
     averaging: dict[Place, Averaged] = field(default_factory=dict)  # averages of models
     handed: set[Place] = field(default_factory=set)  # models and optimizers that functions make for their callers
+    handed_classes: dict[Place, str] = field(default_factory=dict)  # the classes of those models
     chosen: dict[Place, str] = field(default_factory=dict)  # models of one of several classes -> these
     chosen_under: dict[Place, int] = field(default_factory=dict)  # the same -> how many branches are around the choice
     eager: set[Place] = field(default_factory=set)  # those among them whose weights each branch has to make itself
@@ -130,6 +131,7 @@ class Script:
     device_used: set[str] = field(default_factory=set)  # devices that are used for more than placing tensors
     found_device_used: set[str] = field(default_factory=set)
     # model -> the variables that hold an object which has taken its weights over, and the attributes of that
+    owned: set[Place] = field(default_factory=set)  # attributes that keep the weights of what their object is given
     holders: dict[Place, set[tuple[Place, Place]]] = field(default_factory=dict)
     objects: dict[str, set[Place]] = field(default_factory=dict)  # class that is no module -> variables with one of it
     # classes of which a scope has several objects, whose models and optimizers it uses

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from parity.ladder import layouts
 from parity.measures import relative
+from parity.packed import layouts
 from parity.record import Recording
 
 

@@ -19,6 +19,7 @@ from migrate.manifest import Manifest
 from parity import names, tolerance
 from parity.codes import ParityError
 from parity.measures import relative, relative_scalar, rms
+from parity.packed import forms, whole_count
 from parity.record import Recording, Tensors, tensors_of
 
 
@@ -166,20 +167,21 @@ def _output_rows(sides: Sides, class_name: str, model: str) -> list[Row]:
     torch_paths = dict.fromkeys(key.rsplit("|", 2)[0] for key in theirs)
     mapping = names.module_names(weights, (p for p in flax_paths if p), torch_paths) | {"": ""}
     flax_of = {torch_path: flax_path for flax_path, torch_path in mapping.items()}
-    as_many = sum(key.startswith("|") for key in theirs) == sum(key.startswith("|") for key in ours)
+    as_many = whole_count(theirs) == whole_count(ours)
     rows: list[Row] = []
     skipped: list[str] = []
     for key, value in theirs.items():
         path, occurrence, index = key.rsplit("|", 2)
-        other = ours.get(f"{flax_of.get(path)}|{occurrence}|{index}")
+        name = f"{flax_of.get(path)}|{occurrence}|{index}"
+        other = ours.get(name)
         if path not in flax_of or other is None:
             skipped.append(f"{model}.{path}")
             continue
         limit = tolerance.output_limit(_spread(value, [run.get(key) for run in perturbed]), sides.precision)
-        fitting = [layout for layout in layouts(other) if layout.shape == value.shape]
+        fitting = [form for form in forms(ours, name) if form.shape == value.shape]
         shown = f"output of {model}.{path}" if path else _whole(model)
         if fitting:
-            drift = min(relative(value, layout) for layout in fitting)
+            drift = min(relative(value, form) for form in fitting)
             tap = (f"{model}|{path}|{occurrence}", f"{class_name}|{flax_of[path]}|{occurrence}")
             rows.append(Row(shown, drift, limit, flax_of[path], _after(skipped), tap))
             skipped = []
@@ -195,7 +197,7 @@ def whole_outputs(sides: Sides, oracle: Recording | None) -> Iterator[tuple[np.n
         theirs, ours = tensors_of(sides.torch.outputs, model), tensors_of(sides.jax.outputs, class_name)
         exact = tensors_of(oracle.outputs, model) if oracle else theirs
         for key in [key for key in theirs if key.startswith("|") and key in ours and key in exact]:
-            fitting = [x for x in layouts(ours[key]) if x.shape == theirs[key].shape == exact[key].shape]
+            fitting = [x for x in forms(ours, key) if x.shape == theirs[key].shape == exact[key].shape]
             if fitting:
                 yield theirs[key], min(fitting, key=lambda x, y=theirs[key]: relative(y, x)), exact[key]
 
@@ -207,11 +209,6 @@ def _whole(model: str) -> str:
 def _after(skipped: list[str]) -> str:
     """Layers without a counterpart that ran since the last one compared: the cause may lie in them."""
     return f"after {', '.join(dict.fromkeys(skipped))}, not compared" if skipped else ""
-
-
-def layouts(value: np.ndarray) -> list[np.ndarray]:
-    """The ways a rewritten layer may hold what torch holds channel-first."""
-    return [value, np.moveaxis(value, -1, 1)] if value.ndim > 2 else [value]
 
 
 def _without_layout_differences(rows: list[Row], model: str) -> list[Row]:

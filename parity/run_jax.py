@@ -20,68 +20,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax  # noqa: F401  imported before the patches, so that its own jitted functions stay as they are
-from flax.core import FrozenDict, freeze, unfreeze
-from flax.traverse_util import flatten_dict, unflatten_dict
 
-from migrate import manifest as manifests
 from parity import child, draws_jax, probe_jax, products_jax
 from parity.codes import ParityError
-from parity.names import instances, weights_for
+from parity.initial_jax import Weights, by_path
+from parity.names import instances
 from parity.oracle import Undecided, Unknown, evaluated
+from parity.packed import LENGTHS, is_packed
 from parity.passes_jax import Outputs, array_of
 from parity.record import GRADIENT_STEPS, STATE_STEPS, Recording, RunConfig, Stop, wanted
 from parity.retyped_jax import Retyped
 from parity.scans_jax import Scans, of_first_turn
 
 
-def _flat(tree: Any) -> dict[str, Any]:
-    """Nested variables as {"params/conv1/kernel": leaf}."""
-    return {"/".join(path): leaf for path, leaf in flatten_dict(unfreeze(tree)).items()}
-
-
 def _models_of(tensors: dict[str, Any]) -> set[str]:
     return {name.partition("|")[0] for name in tensors}
-
-
-def _shapes(make: Callable[[], Any]) -> Any:
-    """What variables a model is initialised with, all but their values, which others replace: a forward pass that is
-    traced takes a fraction of one that is executed operation by operation. One that reads values cannot be traced."""
-    try:
-        return jax.eval_shape(make)
-    except (jax.errors.JAXTypeError, jax.errors.JAXIndexError):
-        return make()
-
-
-class Weights:
-    """Puts the torch weights in place of those that a model was initialised with."""
-
-    def __init__(self, manifest_path: str, torch_side: Recording) -> None:
-        self.manifest = manifests.read(manifest_path)
-        self.torch_side = torch_side
-        self.count: dict[str, int] = {}
-        self.taken: dict[str, str] = {}  # torch model -> the class of the rewritten one that it stands for
-
-    def replace(self, module: nn.Module, variables: Any) -> Any:
-        """The variables with every leaf replaced; raises ParityError where one is left over or does not fit."""
-        class_name = type(module).__name__
-        ordinal = self.count.get(class_name, 0)
-        self.count[class_name] = ordinal + 1
-        model, ported = weights_for(self.manifest, self.torch_side, class_name, ordinal, self.taken)
-        if model:
-            self.taken.setdefault(model, class_name)
-        here, there = _flat(variables), _flat(ported)
-        for leaf in here:
-            if leaf not in there:
-                raise ParityError("PAR202", f"{class_name}: the manifest does not fill the leaf {leaf}")
-        for leaf, value in there.items():
-            if leaf not in here:
-                raise ParityError("PAR203", f"{class_name}: the manifest fills {leaf}, which the rewritten model lacks")
-            if value.shape != here[leaf].shape:
-                text = f"{class_name}: {leaf} has the shape {here[leaf].shape}, the ported weight {value.shape}"
-                raise ParityError("PAR204", text)
-        filled = {tuple(k.split("/")): jnp.array(there[k], here[k].dtype) for k in here}
-        tree = unflatten_dict(filled)
-        return freeze(tree) if isinstance(variables, FrozenDict) else tree
 
 
 class Watcher:
@@ -255,10 +208,9 @@ class Watcher:
             self._init_depth += 1
             try:
                 make = functools.partial(original, module, *args, **kwargs)
-                variables = _shapes(make) if outermost else make()
+                return self.weights.initial(module, make) if outermost else make()
             finally:
                 self._init_depth -= 1
-            return self.weights.replace(module, variables) if outermost else variables
 
         child.patch(nn.Module, "init", init)
 
@@ -267,9 +219,10 @@ class Watcher:
 
         @functools.wraps(original)
         def apply(module: nn.Module, variables: Any, *args: Any, **kwargs: Any) -> Any:
+            self.weights.check(module)
             if not self._differentiating or self._model is not None or module.scope is not None:
                 return original(module, variables, *args, **kwargs)
-            self._model, flat = type(module).__name__, _flat(variables)
+            self._model, flat = type(module).__name__, by_path(variables)
             self.scans.occurrence.clear()
             self._passes += 1
             self._fixed = self._are_fixed(jax.tree.leaves((variables, args, kwargs)))
@@ -334,6 +287,8 @@ class Watcher:
         leaves = [leaf for leaf in jax.tree.leaves(result) if jnp.issubdtype(jnp.result_type(leaf), jnp.floating)]
         for i, leaf in enumerate(leaves):
             jax.debug.callback(recorder(i), of_first_turn(leaf))
+        if is_packed(result):
+            jax.debug.callback(recorder(LENGTHS), of_first_turn(result[1]))
         return result
 
 

@@ -8,8 +8,9 @@ import numpy as np
 
 from parity import names
 from parity.judge import Tensors
-from parity.ladder import Sides, layouts, models, ported_gradients
+from parity.ladder import Sides, models, ported_gradients
 from parity.measures import relative
+from parity.packed import layouts
 from parity.record import tensors_of
 
 

@@ -13,6 +13,7 @@ from migrate.diagnostics import Unsupported
 from migrate.facts import FunctionFacts, merge
 from migrate.kinds import VANISHING, DType, RunningOptions
 from migrate.lowering.elements import KEY_OF_ITS_OWN, kinds_in
+from migrate.lowering.packed_elements import refuse_rows
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.state import StateAccess
 from migrate.rules.rule import Call, Parameter, Value
@@ -30,6 +31,7 @@ class Arguments(StateAccess):
         values = [self.usable(self.expr(arg.value)) for arg in args]
         for arg, value in zip(args, values, strict=True):
             self.use(arg.value, value)
+            refuse_rows(arg.value, value)
         return values
 
     def torch_args(self, args: Sequence[cst.Arg]) -> list[cst.Arg]:

@@ -29,6 +29,7 @@ from migrate.kinds import (
 from migrate.lowering.any_weight import listed_for_one
 from migrate.lowering.changed_in_place import ChangedInPlace
 from migrate.lowering.data_loading import DataLoading
+from migrate.lowering.element_data import element_for_data
 from migrate.lowering.elements import kinds_in, part_kind
 from migrate.lowering.foreign_models import refuse_foreign_model
 from migrate.lowering.gradient_flow import asks_for_gradients, stands_for_weights
@@ -43,6 +44,7 @@ from migrate.lowering.schedules import makes_schedulers
 from migrate.lowering.scope import HOST_CONTEXTS, NOWHERE
 from migrate.lowering.sown import Sown
 from migrate.lowering.taken_over import TakenOver
+from migrate.lowering.trusted_classes import lists_trusted
 from migrate.lowering.typed_tensors import tensor_type
 from migrate.machine import SETTINGS, WRAPPERS, splits_batches
 from migrate.nodes import Expr, Statement
@@ -62,12 +64,17 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
         public = self.public_names(line, small)
         if public is not None:
             return public
+        if len(targets) == 1 and isinstance(targets[0], cst.Attribute | cst.Subscript):
+            where = self.context == "setup" or self.context in HOST_CONTEXTS
+            replaced = self.replaced_part(targets[0], small.value) if where else None
+            if replaced is not None:
+                return suites.with_comments(replaced, line)
         if len(targets) == 1 and isinstance(targets[0], cst.Subscript):
             return self.item_assignment(line, small, targets[0])
         chain = self.chained(line, small)
         if chain is not None:
             return chain
-        if all((self.torch_name(target) or "").startswith(SETTINGS) for target in targets):
+        if all((self.torch_name(one) or "").startswith(SETTINGS) or lists_trusted(self, one) for one in targets):
             return []
         if self.collects_options(small) or self.names_classes(targets, small.value) or self.named_shorthand(small):
             return []
@@ -78,6 +85,9 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
             tied = self.attribute_assignment(line, targets[0], small.value)
             if tied is not None:
                 return tied
+        element = element_for_data(self, line, small)
+        if element is not None:
+            return self.statement(element)
         if self.context in HOST_CONTEXTS:
             refuse_foreign_model(self, targets, small.value)
             self.refuse_outside(targets[0])
@@ -95,7 +105,8 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
             by_name = self.named_state(line, targets[0], small.value)
             if by_name is not None:
                 return by_name
-            if len(targets) == 1 and self.goes_into_row(nodes.dotted(targets[0]) or "", small.value):
+            name = nodes.dotted(targets[0]) or ""
+            if len(targets) == 1 and (self.goes_into_row(name, small.value) or self.becomes_part(name, small.value)):
                 self.define(targets, small.value)
                 return []
             unpacked = self.unpacked_weights(targets[0], small.value) if len(targets) == 1 else None
@@ -179,10 +190,7 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
         if len(small.targets) > 1 or not isinstance(target, cst.Tuple) or not isinstance(value, cst.Tuple):
             return None
         pairs = [(t.value, v.value) for t, v in zip(target.elements, value.elements, strict=False)]
-        with self.unit.discarding():
-            outer, self.before = self.before, []
-            kinds = [self.expr(node).kind for _, node in pairs]
-            self.before = outer
+        kinds = [self.asked(node).kind for _, node in pairs]
         taken = self.context == "method" and any(isinstance(name, cst.Attribute) for name, _ in pairs)
         stateful = [kind for kind in kinds if isinstance(kind, Model | Optimizer | Scheduler)]
         made = [taken or kind.place in (None, NOWHERE) for kind in stateful]

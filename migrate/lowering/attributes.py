@@ -13,12 +13,14 @@ from migrate.diagnostics import Unsupported
 from migrate.facts import ClassFacts
 from migrate.kinds import Instance, Items, Kind, Module, Never, Plain, SelfModule, Tensor, Tied, join
 from migrate.lowering.constructors import COPYING, changed_after_given
+from migrate.lowering.default_parts import may_be_made, weighted, with_copies
 from migrate.lowering.elements import element_kind, only_option
 from migrate.lowering.given_parts import own_given
 from migrate.lowering.layer_weights import LayerWeights
 from migrate.lowering.module_lists import ModuleLists, bare_lambda, list_in_lines, taking_last
 from migrate.lowering.module_weights import without_bias
 from migrate.lowering.named_weights import NamedWeights
+from migrate.lowering.new_parts import field_of
 from migrate.lowering.parameter_lists import PARAMETERS, ParameterLists
 from migrate.lowering.shared_modules import SharedModules
 from migrate.nodes import Expr, Statement
@@ -32,6 +34,15 @@ _SLIP = "require_grad"  # torch's attribute has an s: this one means nothing to 
 
 class Attributes(NamedWeights, ParameterLists, ModuleLists, LayerWeights, SharedModules):
     """Assignments to attributes of a module."""
+
+    def refuse_part_of_other(self, value: Expr) -> None:
+        """Declines `self.conv = net.conv` of a module that a constructor has made under a name: Flax has not set it up
+        by then."""
+        root = nodes.root(value)
+        if not isinstance(value, cst.Attribute) or not isinstance(root, cst.Name) or root.value == "self":
+            return
+        if isinstance(self.kind_of(root), Module) and isinstance(self.asked(value).kind, Module):
+            raise Unsupported("MIG201", f"{nodes.code(value)}: a part of a module that Flax has not set up yet")
 
     def attribute_assignment(
         self, line: cst.SimpleStatementLine, target: cst.Attribute, value: Expr
@@ -64,6 +75,7 @@ class Attributes(NamedWeights, ParameterLists, ModuleLists, LayerWeights, Shared
             raise Unsupported("MIG204", f"{path} is changed after its module was made")
         facts = self.script.classes[self.cls]
         name = target.attr.value
+        self.refuse_part_of_other(value)
         self.making = path
         if self.context == "forward" and _moved(value, path) and len(self.blocks) == 1:
             return self.moved_attribute(line, name, value)
@@ -119,10 +131,19 @@ class Attributes(NamedWeights, ParameterLists, ModuleLists, LayerWeights, Shared
             holds = isinstance(kind, Module) or isinstance(facts.attributes.get(name), Module)  # where it is not None
             facts.renamed[name] = f"{name}_layer" if holds else f"{name}_value"
         passed = isinstance(value, cst.Name) and value.value in facts.fields
+        facts.kept_as = {field: attribute for field, attribute in facts.kept_as.items() if attribute != name}
         if isinstance(value, cst.Name) and passed:
             facts.kept_as[value.value] = name
-        if passed and facts.holds_parts and isinstance(kind, Module):
-            own_given(facts, kind)
+        if isinstance(kind, Module):
+            given = {field for field in facts.fields if self.has_weights(facts.field_kinds.get(field))}
+            given |= set(map(field_of, facts.replaced))
+            if facts.holds_parts and (passed or given & set(usage.loads(value))):
+                own_given(facts, kind)
+            made_else = isinstance(value, cst.Name) and may_be_made(facts.method("__init__"), value.value, name)
+            if isinstance(value, cst.Name) and value.value in given and made_else:
+                del facts.kept_as[value.value]
+                node = nodes.call(cst.Attribute(node, cst.Name("copy")))
+            node = with_copies(node, given)
         self.note_places(facts, name, value)
         self.note_attribute(facts, name, kind, perhaps=passed or _or_none(value))
         source = (nodes.dotted(value) or "").removeprefix("self.")
@@ -138,6 +159,11 @@ class Attributes(NamedWeights, ParameterLists, ModuleLists, LayerWeights, Shared
             return [*suites.assigned(line, stored, without_bias(node)), *self.tied_bias(facts, name, lowered)]
         stored = self.stored_attribute(facts, target)
         return [*suites.assigned(line, stored, node), *self.made_early(facts, name, stored)]
+
+    def has_weights(self, kind: Kind | None) -> bool:
+        """Whether what a field holds is a module with weights: a layer without any is a function in Flax."""
+        options = kind.options if isinstance(kind, Module) else ()
+        return bool(options) and all(weighted(self.script, option) for option in options)
 
     def beside_last(self, known: Node | None, value: Value) -> Value:
         """A function that wants channels first, where the attribute may also be a layer that wants them last (an

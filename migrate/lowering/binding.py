@@ -27,6 +27,7 @@ from migrate.lowering.scalars import Scalars
 from migrate.lowering.scope import NOWHERE
 from migrate.nodes import Expr
 from migrate.rules.catalogue import RULES
+from migrate.rules.rule import Value
 from migrate.walking import every
 
 _GENERATED = {"jnp", "jax", "nn", "optax", "partial", "example", "np", "serialization", "freeze", "Path"}
@@ -48,6 +49,12 @@ class Binding(Scalars, MaskedSelections):
         """Whether a function inside this one reads a name: as it is when that is called, with torch's axes."""
         around = self.unit.source.module if self.facts is None else self.facts.node.body
         return name.value in _captured(around)
+
+    def each_as_array(self, value: Value) -> Value:
+        """A batch with each tensor in it as an array; other values as they are taken."""
+        if not isinstance(value.kind, Host) or value.kind.what != "batch":
+            return self.as_array(value)
+        return replace(value, node=nodes.call("jax.tree.map", self.taken_in(value.node).func, value.node))
 
     def bind(self, target: cst.CSTNode, kind: Kind, layout: str = "first") -> None:
         """Binds the names of an assignment target."""
@@ -147,6 +154,17 @@ class Binding(Scalars, MaskedSelections):
         if isinstance(target, cst.Attribute) and nodes.dotted(target.value) == "self":
             return Place(self.scope.rpartition(".")[0], f"self.{target.attr.value}")
         return NOWHERE
+
+    def held_as(self, cls: str, given: Place) -> Place:
+        """The attribute that takes an object over which a method of a class is given, itself or by another method that
+        it hands it on to; the object itself where none does."""
+        sources = self.script.parameters_of
+        for place, source in sources.items():
+            while source != given and source.scope.rpartition(".")[0] == cls and source in sources:
+                source = sources[source]
+            if source == given and place.of_self and place.scope == cls:
+                return place
+        return given
 
     def outlive(self, optimizer: Place) -> None:
         """Schedulers that are there before their optimizer is made anew are none of the new one."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import libcst as cst
 
 from migrate import nodes
-from migrate.constructed import ClassNode
+from migrate.constructed import ClassNode, LayerNode
 from migrate.diagnostics import Unsupported
 from migrate.facts import FunctionFacts
 from migrate.kinds import Function, Kind, Model, Module, Never
@@ -55,12 +55,17 @@ class Builders(GivenParts):
             raise Unsupported("MIG204", f"{spelled(self.scope)} makes layers that its callers initialise differently")
         return dict(found[0]) if found else {}
 
+    @property
+    def fills_module(self) -> bool:
+        """Whether what is made here is a part of a module."""
+        return bool(self.cls) and (self.context == "setup" or INLINE in self.cls)
+
     def take_built(self, facts: FunctionFacts) -> dict[str, Expr]:
         """Notes a call of a builder: what it makes is part of this class. Returns the arguments besides its own."""
-        part = bool(self.cls) and (self.context == "setup" or INLINE in self.cls)
+        part = self.fills_module
         if not part and not self.building and not self.holder:
             return {}
-        if not facts.builds and not self.makes_modules(facts):
+        if not facts.builds and not self.makes_modules(facts) and not self.hands_over(facts):
             return {}
         if not facts.builds:
             self.now_builds(facts)
@@ -74,6 +79,11 @@ class Builders(GivenParts):
             facts.found_initializers |= self.facts.initializers
         mode = {"training": self.mode_expression(spelled(facts.qualname))} if facts.takes_mode else {}
         return mode | self.told_to(facts)
+
+    def hands_over(self, facts: FunctionFacts) -> bool:
+        """Whether a function returns a model that is made there, or by a function that it calls."""
+        made = self.script.handed | self.script.given_up
+        return any(isinstance(kind, Model) and kind.place in made for kind in kinds_in(facts.result))
 
     def now_builds(self, facts: FunctionFacts) -> None:
         """Has a function make parts of modules from here on: what it made were models until then."""
@@ -108,6 +118,14 @@ class Builders(GivenParts):
             return kind
         option = kind.options[0]
         return Model(option.cls) if isinstance(option, ClassNode) else kind
+
+
+def class_of_part(kind: Module) -> str:
+    """The class of a module, of the script's or of torch's; "" where it may be several, or is a list."""
+    option = kind.options[0] if len(kind.options) == 1 else None
+    if isinstance(option, ClassNode):
+        return option.cls
+    return option.torch if isinstance(option, LayerNode) else ""
 
 
 class _Mode(cst.CSTTransformer):

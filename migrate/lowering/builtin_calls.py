@@ -33,6 +33,7 @@ from migrate.lowering.host_draws import HostDraws
 from migrate.lowering.inheritance import FRAMEWORK
 from migrate.lowering.layer_tests import LayerTests
 from migrate.lowering.methods_of_torch import held_elsewhere
+from migrate.lowering.packed_elements import refuse_rows
 from migrate.lowering.traced_effects import traced_print
 from migrate.lowering.unit import stays
 from migrate.lowering.weight_trees import of_leaves
@@ -91,6 +92,7 @@ class BuiltinCalls(AttributesByName, LayerTests, Distributed, HostDraws, Binding
             return Value(nodes.expression("True"), Number())
         if name in ("isinstance", "issubclass"):
             values = [self.flax_class(value) for value in values]
+        refuse_rows(node, *values)
         values = [self.usable(value) for value in values]
         for arg, value in zip(node.args, values, strict=True):
             self.use(arg.value, value)

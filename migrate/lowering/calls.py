@@ -86,6 +86,8 @@ class Calls(MethodCalls):
         """`copy.deepcopy(layer)`: a module of its own, with those that it holds. Functions are what they are."""
         assert isinstance(value.kind, Module)
         if self.building and len(value.kind.options) > 1:  # each caller would seem to hold what the others give
+            assert self.facts is not None
+            self.facts.copies_parts = True
             raise Unsupported("MIG201", f"{nodes.code(node)}, where callers give modules of several classes")
         if isinstance(value.node, cst.Name | cst.Attribute):
             self.unit.report(Unsupported("MIG509", nodes.code(node)), node)

@@ -181,6 +181,8 @@ class ChangedInPlace(Leaves, OptimizerStatements, ChangedBuffers, NamedRows):
         if isinstance(kind, Model):
             return path[-1] != "requires_grad"
         owner = self.kind_of_name(path[0])
+        if isinstance(owner, Module):
+            return self.building and len(path) > 1
         facts = self.script.classes.get(owner.cls) if isinstance(owner, Model) and len(path) > 2 else None
         return facts is not None and isinstance(facts.attributes.get(path[1]), Module) and path[-1] != "requires_grad"
 

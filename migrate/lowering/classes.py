@@ -36,6 +36,7 @@ from migrate.lowering.keyword_fields import KeywordFields
 from migrate.lowering.layer_subclasses import LayerSubclasses
 from migrate.lowering.methods_of_torch import MethodsOfTorch
 from migrate.lowering.names_of_flax import other_names, refuse_names_of_flax, with_other_names
+from migrate.lowering.new_parts import with_other_parts
 from migrate.lowering.own_optimizers import OPTIMIZER, OwnOptimizers
 from migrate.lowering.plainer_classes import PlainerClasses
 from migrate.lowering.registered_settings import RegisteredSettings
@@ -266,7 +267,7 @@ class Classes(
         facts.changed = changed_attributes(run)
         bodies = [suites.suite_of(methods[name].body.body) for name in ("__init__", *facts.built) if name in methods]
         facts.certain = {name for body in bodies for name in present(body)}
-        facts.rebound = {name for body in bodies for name in repeated(body)}
+        facts.rebound = {name for body in bodies for name in (*repeated(body), *with_other_parts(body))}
         facts.seen, facts.held, facts.askable, facts.askable_if = {}, {}, {}, {}
         facts.lengths, facts.torch_lengths, facts.flags, facts.shared = {}, {}, {}, {}
 

@@ -26,11 +26,11 @@ from migrate.lowering.elements import (
     loop_kind,
     members_of,
     part_kind,
-    refuse_elements,
     repeated_unknown,
     taken_apart,
 )
 from migrate.lowering.loops_written_out import LoopsWrittenOut
+from migrate.lowering.packed_elements import elements_of
 from migrate.lowering.parameter_groups import ParameterGroups
 from migrate.lowering.scalars import is_indexed_by_numbers
 from migrate.lowering.scope import HOST_CONTEXTS
@@ -127,8 +127,7 @@ class Containers(ChosenWeights, ParameterGroups, LoopsWrittenOut, Binding):
             return self.group_item(node, base)
         if isinstance(base.kind, WeightTree):
             raise Unsupported("MIG302", f"`{nodes.code(node)}`: one of the weights, which Flax has in another order")
-        refuse_elements(node, base)
-        part = self.numbered_weight(node, base.kind) or self.part_of_tuple(node, base)
+        part = elements_of(node, base) or self.numbered_weight(node, base.kind) or self.part_of_tuple(node, base)
         if part is not None:
             return part
         cut = self.cut_outside(node, base)

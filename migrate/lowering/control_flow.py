@@ -13,6 +13,7 @@ from migrate.kinds import UNKNOWN, Autocast, Device, Host, Plain, Tensor
 from migrate.lowering.loops import Loops
 from migrate.lowering.precision import Precision
 from migrate.lowering.told_modes import ToldModes
+from migrate.lowering.trusted_classes import TRUSTING
 from migrate.lowering.unit import Environment
 from migrate.machine import OUT_OF_MEMORY
 from migrate.nodes import Expr, Statement
@@ -121,6 +122,8 @@ class ControlFlow(ToldModes, Precision, Loops):
             name = self.torch_name(item.item.func) if isinstance(item.item, cst.Call) else None
             if isinstance(item.item, cst.Call) and is_grad_mode(name):
                 self.refuse_recording(item.item, name)
+                continue
+            if name in TRUSTING:
                 continue
             value = self.expr(item.item)
             if isinstance(value.kind, Autocast):

@@ -19,6 +19,7 @@ from libcst.metadata import CodeRange
 from migrate import nodes, suites, usage
 from migrate.diagnostics import Diagnostic
 from migrate.facts import CallSite, FunctionFacts
+from migrate.lowering.arguments_kept import with_arguments_kept
 from migrate.lowering.computed_again import with_inputs_kept, with_reasons
 from migrate.lowering.copied_input import Anew, Placing
 from migrate.lowering.inherited_methods import with_inherited_methods
@@ -26,6 +27,8 @@ from migrate.lowering.lists_on_models import with_lists_apart
 from migrate.lowering.loops_over_leaves import with_steps_in_place
 from migrate.lowering.methods_of_bases import with_methods_of_bases
 from migrate.lowering.rounds import Input, Lowered, lower_project
+from migrate.lowering.settings_nobody_gives import with_constants_of_classes
+from migrate.lowering.steps_that_tell import with_told_returned
 from migrate.nodes import Statement
 from migrate.qualified import file_of, snake_case, spelled
 from migrate.script import INLINE, Script, followed
@@ -71,7 +74,7 @@ def lower_by_class(
 ) -> list[Lowered]:
     """Lowers the files of a project, as `lower_project` does. `source` of each is what was lowered."""
     originals: dict[str, str] = {}  # name of a copy -> the name of what it is a copy of
-    current = list(inputs)
+    current = with_told_returned(with_constants_of_classes(with_arguments_kept(inputs)))
     for depth in range(_DEEPEST + 1):
         found: dict[str, Diagnostic] = {}
         lowered = lower_project(current, submodules, found, data_parallel)

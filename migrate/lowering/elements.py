@@ -25,6 +25,7 @@ from migrate.kinds import (
     Number,
     Optimizer,
     Packed,
+    PackedElements,
     Place,
     Plain,
     Scheduler,
@@ -96,6 +97,7 @@ def display(kind: Members) -> Expr:
 
 def part_kind(kind: Kind, number: int, count: int) -> Kind:
     """The kind of one element of an unpacked value."""
+    _refuse_packed(kind)
     if isinstance(kind, Items):
         if kind.items is not None and len(kind.items) == count:
             return kind.items[number]
@@ -110,8 +112,14 @@ def part_kind(kind: Kind, number: int, count: int) -> Kind:
     return UNKNOWN
 
 
+def _refuse_packed(kind: Kind) -> None:
+    if isinstance(kind, Packed | PackedElements):
+        raise Unsupported("MIG302", "a packed sequence taken apart: its elements are `.data`, as many as the data say")
+
+
 def loop_kind(kind: Kind, origin: int) -> Kind:
     """The kind of the loop variable over a value of this kind."""
+    _refuse_packed(kind)
     kind = without_names(kind)
     if isinstance(kind, Items):
         return {DICT: Plain("str"), BY_WEIGHT: WEIGHT_NAME}.get(kind.type) or kind.joined()
@@ -283,10 +291,15 @@ def arrays_of_numpy(node: cst.Call) -> Kind:
     return Items(None, Items(None, UNKNOWN, "array"), "tuple") if several and module in ("np", "numpy") else UNKNOWN
 
 
-def refuse_elements(node: cst.CSTNode, base: Value) -> None:
-    """Declines what reads a packed sequence itself: in torch all elements, one after another."""
-    if isinstance(base.kind, Packed):
-        raise Unsupported("MIG302", f"{nodes.code(node)} of a packed sequence, whose length depends on the data")
+QUEUES = ("deque", "collections.deque")
+
+
+def of_queue(node: cst.Call, values: Sequence[Value]) -> Kind | None:
+    """What `deque(maxlen=5)` is: a list, as far as its elements go; None of other calls."""
+    if nodes.dotted(node.func) not in QUEUES:
+        return None
+    filled = [value for value, arg in zip(values, node.args, strict=True) if arg.keyword is None]
+    return Items(None, loop_kind(filled[0].kind, 0), "list") if filled else Items((), type="list")
 
 
 def kinds_in(kind: Kind) -> list[Kind]:

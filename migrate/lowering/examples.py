@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import replace
 
 import libcst as cst
@@ -19,6 +19,7 @@ from migrate.kinds import (
     Plain,
     Tensor,
 )
+from migrate.lowering.attributes_followed import Followed, attribute_given, with_receiver
 from migrate.lowering.binding import Binding
 from migrate.lowering.elements import loop_kind
 from migrate.lowering.host_draws import HostDraws
@@ -32,25 +33,44 @@ _LONGEST = 2_000  # characters of an example: nobody reads a longer one, and a v
 class Examples(StateAccess, HostDraws, Binding):
     """What a model is first called with, as it can be written where the model is made."""
 
-    def resolve(self, example: Example, early: bool) -> list[Expr]:
+    def resolve(self, example: Example, early: bool, following: frozenset[str] = frozenset()) -> list[Expr]:
         """The example's arguments in terms of this scope: the parameters of functions between are followed to
-        their calls. `early`: a loader that this scope makes further down is written out."""
+        their calls, and attributes of other objects to what these are given (`following`: those on the way here).
+        `early`: a loader that this scope makes further down is written out."""
         arguments, scope, definitions = list(example.arguments), example.scope, example.definitions
+        held: dict[str, Expr] = {}
         for _ in range(6):
             here = scope == self.scope
             seen = here or scope == self.unit.scope  # names of the module are seen from everywhere
             arguments = [self.expanded(argument, definitions, seen, early) for argument in arguments]
             facts = self.script.functions.get(scope)
-            if here or facts is None:
-                return arguments
-            if not facts.calls:
-                return arguments
+            if here or facts is None or not facts.calls:
+                break
             call = next((site for site in facts.calls if self.leads_here(site.scope)), facts.calls[0])
+            given = call.bound
+            if not early and facts.method and not f"{self.scope}.".startswith(f"{scope.rpartition('.')[0]}."):
+                arguments = [self.without_object(argument, scope, following, held) for argument in arguments]
+                given = with_receiver(call)
             standing = _stand_ins(facts, call.bound)
             arguments = [nodes.substituted(argument, standing) for argument in arguments]
-            arguments = [_projected(nodes.substituted(argument, call.bound)) for argument in arguments]
+            arguments = [_projected(nodes.substituted(argument, given)) for argument in arguments]
             scope, definitions = call.scope, call.definitions
-        return arguments
+        return [_projected(nodes.substituted(argument, held)) for argument in arguments] if held else arguments
+
+    def without_object(self, argument: Expr, method: str, following: frozenset[str], held: dict[str, Expr]) -> Expr:
+        """What a method gives a model, with names in the place of attributes of its object: `held` takes what these are
+        given, in terms of this scope."""
+        cls = method.rpartition(".")[0]
+
+        def value_of(name: str) -> Expr | None:
+            path = f"{cls}.{name}"
+            given = attribute_given(self.script.methods(cls), name) if path not in following else None
+            if given is None:
+                return None
+            found = self.resolve(Example(given[0], (given[1],), {}, trained=False), False, following | {path})
+            return None if "self" in usage.loads(found[0]) else found[0]
+
+        return nodes.visited(argument, Followed(value_of, held))
 
     def leads_here(self, scope: str) -> bool:
         """Whether what a scope calls may be called by this one."""
@@ -93,8 +113,11 @@ class Examples(StateAccess, HostDraws, Binding):
         made = self.script.functions[kind.name].result if isinstance(kind, Function) else None
         return made == Host("loader") or self.torch_name(node.func) == "torch.utils.data.DataLoader"
 
-    def example_arguments(self, resolved: list[Expr]) -> tuple[list[Statement], list[Expr] | None]:
-        """Statements that prepare an example, and the arguments of `init`; None where a name is not bound yet."""
+    def example_arguments(
+        self, resolved: list[Expr], whole: Container[int] = ()
+    ) -> tuple[list[Statement], list[Expr] | None]:
+        """Statements that prepare an example, and the arguments of `init`; None where a name is not bound yet.
+        `whole`: those of which all that is in a batch is given."""
         sources: list[Expr] = []
 
         class Sources(cst.CSTTransformer):
@@ -126,11 +149,13 @@ class Examples(StateAccess, HostDraws, Binding):
         inner = self.inner(bound)
         inner.nested, inner.sampling = False, True
         made: list[Expr] = []
-        for argument in arguments:
+        for number, argument in enumerate(arguments):
             assert isinstance(argument, cst.BaseExpression)
             if not all(name in bound or self.available_name(name) for name in usage.loads(argument)):
                 return [], None
-            made.append(self.undisturbed(argument, inner.array(self.sample(argument)).node))
+            value = inner.expr(self.sample(argument))
+            value = inner.each_as_array(value) if number in whole else inner.as_array(value)
+            made.append(self.undisturbed(argument, value.node))
         return prepared, made
 
     def is_still_empty(self, source: Expr, kind: Kind) -> bool:

@@ -44,6 +44,7 @@ from migrate.lowering.accelerated import Accelerated
 from migrate.lowering.any_weight import AnyWeights, listed_for_one, listed_for_type
 from migrate.lowering.borrowed_models import borrowed_value
 from migrate.lowering.called_in_training import IN_TRAINING
+from migrate.lowering.element_data import data_by_name
 from migrate.lowering.elements import (
     DICT,
     WeightsByName,
@@ -53,14 +54,14 @@ from migrate.lowering.elements import (
     loop_kind,
     named_child,
     part_kind,
-    refuse_elements,
 )
 from migrate.lowering.imports import Imports
 from migrate.lowering.methods_of_torch import HOLDINGS, held_elsewhere
 from migrate.lowering.mixed_rows import MixedRows
 from migrate.lowering.named_parameters import NamedParameters
 from migrate.lowering.objects_at_hand import surely_held
-from migrate.lowering.parts_left_out import PartsLeftOut
+from migrate.lowering.packed_elements import elements_of
+from migrate.lowering.replaced_parts import ReplacedParts
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.shown_outside import is_constant, is_setting, read_outside
 from migrate.lowering.sown import refuse_sown
@@ -97,7 +98,7 @@ _FIELDS = {
 _OF_DICTS = ("keys", "values", "items", "get")
 
 
-class Expressions(AnyWeights, Submodules, Accelerated, PartsLeftOut, NamedParameters, TiedLayers, MixedRows, Imports):
+class Expressions(AnyWeights, Submodules, Accelerated, ReplacedParts, NamedParameters, TiedLayers, MixedRows, Imports):
     """Expressions, by their type."""
 
     def expr(self, node: Expr) -> Value:
@@ -203,6 +204,9 @@ class Expressions(AnyWeights, Submodules, Accelerated, PartsLeftOut, NamedParame
         weight = self.weight_shape(node) if attribute == "shape" else self.weight(node)
         if weight is not None:
             return weight
+        size = self.size_of_part(node) if self.context in ("setup", *HOST_CONTEXTS) else None
+        if size is not None:
+            return size
         of_weight = self.weight_type(node) if attribute in ("dtype", "device") else None
         if of_weight is not None:
             return of_weight
@@ -213,7 +217,9 @@ class Expressions(AnyWeights, Submodules, Accelerated, PartsLeftOut, NamedParame
         base = self.expr(first) if first is not None and of_model else self.asked_weight(node.value)
         if isinstance(base.kind, AnyWeight):
             return self.of_any_weight(node)
-        refuse_elements(node, base)
+        rows = elements_of(node, base) or data_by_name(self, node, base)
+        if rows is not None:
+            return rows
         refuse_sown(self, node, base.kind)
         if isinstance(base.kind, Parameters):
             return Value(nodes.expression("{x}[0].dtype", x=base.node), DType())

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from itertools import takewhile
 
@@ -18,6 +19,8 @@ from migrate.lowering.arguments import argument_names
 from migrate.lowering.borrowed_models import borrowed_value
 from migrate.lowering.scope import HOST_CONTEXTS, Scope
 from migrate.nodes import Expr, Statement
+from migrate.rules.rule import Value
+from migrate.weight_kinds import Parameters
 
 
 def note_trained(scope: Scope, node: Expr) -> None:
@@ -42,6 +45,18 @@ def refuse_foreign_model(scope: Scope, targets: Sequence[Expr], value: Expr) -> 
     ):
         text = f"`{nodes.code(value)}` makes a model of another package, which is trained here"
         raise Unsupported("MIG202", text)
+
+
+def refuse_foreign_class(scope: Scope, node: cst.Call, values: Sequence[Value]) -> None:
+    """Declines to give parameters to a class of another package, which changes or keeps them as torch's:
+    `torch_ema.ExponentialMovingAverage(model.parameters(), 0.99)`."""
+    if not any(isinstance(value.kind, Parameters) for value in values):
+        return
+    root, _, rest = (nodes.dotted(node.func) or "").partition(".")
+    package = scope.unit.imported.get(root, "").partition(".")[0]
+    named = (rest or root).rpartition(".")[2]
+    if package and package not in sys.stdlib_module_names and named[0].isupper() and _is_made_elsewhere(scope, node):
+        raise Unsupported("MIG301", f"{nodes.code(node.func)} of {package}, which is given torch's parameters")
 
 
 def _is_made_elsewhere(scope: Scope, node: Expr) -> bool:

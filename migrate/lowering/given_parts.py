@@ -6,6 +6,8 @@ eval mode, and a copy of that module in train mode has copies of them in train m
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import libcst as cst
 
 from migrate import nodes, usage
@@ -65,7 +67,7 @@ class GivenParts(ToldFields):
             kind = self.kind_of(call.func)
             if not isinstance(kind, ModuleClass):
                 continue
-            for given in [arg.value for arg in call.args]:
+            for given in self.parts_in(call):
                 original = self.deep_copied(given)
                 if nodes.dotted(original or given) == target.value:
                     (itself if original is None else copied).append(kind.cls)
@@ -74,6 +76,13 @@ class GivenParts(ToldFields):
         if len(itself) > 1:
             raise Unsupported("MIG201", f"{target.value} is given to several modules, which share its weights")
         return (itself + copied)[0] if itself + copied else ""
+
+    def parts_in(self, call: cst.Call) -> Iterator[Expr]:
+        """The arguments of a call, with those of a row of layers among them."""
+        for arg in call.args:
+            yield arg.value
+            if isinstance(arg.value, cst.Call) and self.torch_name(arg.value.func) == _ROW:
+                yield from self.parts_in(arg.value)
 
     def goes_into_row(self, name: str, value: Expr | None) -> bool:
         """Whether a name stands for a module that one `net = nn.Sequential(b1, b2)` of this block takes, and nothing
@@ -136,6 +145,8 @@ class GivenParts(ToldFields):
     def initializers_outside(self, cls: str, layer: Layer) -> dict[str, Expr]:
         """The initialisers that a class gives a layer which is made outside of it, where a field does not decide them
         or always has its default."""
+        if self.replacing:  # the constructor has run by then
+            return {}
         facts = self.script.classes[cls]
         init = facts.method("__init__")
         defaults = {p.name.value: p.default for p in init.params.params if p.default} if init is not None else {}

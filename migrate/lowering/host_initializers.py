@@ -108,6 +108,9 @@ class HostInitializers(FilledLayers):
         again = self.loops > 0 and not any(root.name in usage.stores(block.statements) for block in self.blocks[1:])
         if again or (self.scope, root) in self.script.updated:
             raise Unsupported("MIG204", f"`{nodes.code(node)}` fills weights that were made before, and maybe trained")
+        exchanged = kind.place in {place for place, _ in self.replaced} or kind.place in self.script.made_as
+        if exchanged and any(facts.replaced for facts in self.classes_inside(owner)):
+            raise Unsupported("MIG204", f"`{nodes.code(node)}` fills weights of parts that are put into {name} before")
         made_here = kind.place in self.ready or any(entry[:2] == ("model", kind.place) for entry in self.pending)
         if not made_here and self.facts is not None and not self.runs_once(self.facts):
             raise Unsupported("MIG204", f"`{nodes.code(node)}`: whether {self.facts.node.name.value} runs is not known")

@@ -135,6 +135,9 @@ class Inheritance(Arguments):
                 "MIG201", f"{node.name.value} passes arguments to the constructor of a class in another file"
             )
         theirs = _methods(base.node)
+        if "__init__" not in theirs:
+            told = f"{node.name.value} has settings of a class that {base.node.name.value} inherits from"
+            raise Unsupported("MIG201", f"{told}, which Flax would want from whoever makes it")
         own_class = {id(one) for one in suites.suite_of(theirs["__init__"].body.body) if _asks_for(one, base.node)}
         body = self.constructor_in_place(init, call, theirs["__init__"], node.name.value)
         body = [one for one in body if id(one) not in own_class]

@@ -42,7 +42,7 @@ class Initialisation(ExampleShapes, MethodExamples, TakenExamples):
         handed = place in self.script.handed
         self.script.places[place] = self.class_at(place, kind)
         if handed:
-            del self.script.places[place]  # its callers have it
+            self.script.handed_classes[place] = self.script.places.pop(place)  # its callers have it
         self.bind(target, Model(kind.cls, place))
         self.define_target(target, None)
         self.set_mode(place, kind.mode or "train")
@@ -53,6 +53,7 @@ class Initialisation(ExampleShapes, MethodExamples, TakenExamples):
         if self.script.weightless(kind.cls):
             return made
         self.ready.discard(place)
+        self.captured.pop(place, None)
         states = self.state_of(Model(kind.cls, place))
         if place in self.script.perhaps_loaded:
             return [*made, *(nodes.statement("{s} = None", s=self.write(state)) for state in states)]
@@ -79,9 +80,14 @@ class Initialisation(ExampleShapes, MethodExamples, TakenExamples):
         waiting: set[Place] = set()
         while self.pending:
             what, place, line = self.pending[0]
-            if what == "model" and self.made_after_branch(place):
+            if what == "model" and (self.made_after_branch(place) or self.gets_parts_first(place)):
                 break
-            make = {"model": self.init_model, "optimizer": self.init_optimizer, "rate": self.init_rate}[what]
+            make = {
+                "model": self.init_model,
+                "part": self.init_parts,
+                "optimizer": self.init_optimizer,
+                "rate": self.init_rate,
+            }[what]
             try:
                 statements = make(place)
             except Awaited as other:
@@ -128,7 +134,7 @@ class Initialisation(ExampleShapes, MethodExamples, TakenExamples):
         """Reports what could not be initialised by the end of a scope."""
         for what, place, line in self.pending:
             self.want_inside(place)
-            if what == "model" and place.name not in self.unit.refused_reads:  # it is said there
+            if what in ("model", "part") and place.name not in self.unit.refused_reads:  # it is said there
                 self.unit.report(
                     Unsupported("MIG402", f"{place.name}: no call of it was found to take the input from"), line
                 )
@@ -237,7 +243,7 @@ class Initialisation(ExampleShapes, MethodExamples, TakenExamples):
                 return self.made_weights(place, [], self.init_keys(cls), nodes.arguments(zeros))
         outer, self.before = self.before, []
         try:
-            prepared, arguments = self.example_arguments(given_to)
+            prepared, arguments = self.example_arguments(given_to, called.whole)
             if arguments is None:
                 self.waiting.add(place)
                 return None
@@ -255,6 +261,8 @@ class Initialisation(ExampleShapes, MethodExamples, TakenExamples):
         cls, made = self.script.places[place], list(prepared)
         call = nodes.call(cst.Attribute(nodes.expression(place.name), cst.Name("init")), key)
         call = self.everywhere(call.with_changes(args=[*call.args, *given]))
+        if self.making_parts:
+            return [*made, *self.weights_of_parts(place, call)]
         params = self.write(State(PARAMS, place))
         if self.script.has_stats(cls):
             stats = self.write(State(BATCH_STATS, place))
@@ -322,7 +330,7 @@ class Initialisation(ExampleShapes, MethodExamples, TakenExamples):
 
     def made_by(self, place: Place) -> Expr:
         """The expression that makes a model whose weights are not made yet."""
-        line = next(line for what, waiting, line in self.pending if what == "model" and waiting == place)
+        line = next((line for what, waiting, line in self.pending if what == "model" and waiting == place), None)
         small = line.body[0] if isinstance(line, cst.SimpleStatementLine) else None
         return unchained(small.value) if isinstance(small, cst.Assign) else nodes.name("None")
 
@@ -369,7 +377,8 @@ class Initialisation(ExampleShapes, MethodExamples, TakenExamples):
         made: list[Statement] = [nodes.statement("{state} = {call}", state=target, call=self.everywhere(call))]
         for model in models:
             if self.root(model) in self.script.accumulated and self.root(model) not in self.script.zeroed_first:
-                made.append(self.zero_gradients(State(PARAMS, model), State(GRADS, model)))
+                kept = self.held_as(place.scope, model) if place.of_self else model  # beside the optimizer
+                made.append(self.zero_gradients(State(PARAMS, model), State(GRADS, kept)))
         return made
 
 

@@ -17,6 +17,7 @@ from migrate.kinds import (
     Module,
     Never,
     Packed,
+    PackedElements,
     join,
 )
 from migrate.layers.layer import Layer
@@ -25,6 +26,7 @@ from migrate.lowering.arguments import argument_names, placed
 from migrate.lowering.copied_snippets import with_snippets
 from migrate.lowering.initializing_functions import completed, outputs_first
 from migrate.lowering.layer_weights import smallest_input
+from migrate.lowering.packed_elements import of_each_row
 from migrate.lowering.precision import CASTING
 from migrate.lowering.user_modules import UserModules
 from migrate.nodes import Expr
@@ -190,6 +192,8 @@ class Layers(UserModules):
             return self.user_layer_call(node, callee, user)
         self.refuse_more(node, kind)
         taken = self.array(node.args[0].value)
+        if isinstance(taken.kind, PackedElements):
+            return of_each_row(node, callee.node, kind, taken)
         self.note_place(kind, taken.layout)
         entered = layouts.enter(taken, kind)
         first = cst.Arg(entered.node, comma=node.args[0].comma, whitespace_after_arg=node.args[0].whitespace_after_arg)

@@ -17,6 +17,7 @@ from migrate.lowering.scope import Scope
 from migrate.nodes import Expr
 from migrate.rules.catalogue import RULES
 from migrate.rules.rule import Value
+from migrate.walking import every
 
 _REDUCTIONS = {"sum": "masked_sum", "mean": "masked_mean"}  # the method, and the snippet for a mask with fewer axes
 _CASTS = ("float", "double", "half", "int", "long", "bool")
@@ -60,14 +61,14 @@ class MaskedSelections(Scope):
         """Whether a mask surely has the shape of what it is the index of."""
         if isinstance(written, cst.Comparison):
             sides = [written.left, *(part.comparator for part in written.comparisons)]
-            tensors = [side for side in sides if not isinstance(self.expr(side).kind, Number)]
+            tensors = [side for side in sides if not isinstance(self.asked(side).kind, Number)]
             return all(nodes.code(side) == nodes.code(whole) for side in tensors)
         ranks = [value.kind.rank if isinstance(value.kind, Tensor) else -1 for value in (mask, base)]
         return ranks[0] == ranks[1] > 0
 
     def of_selection(self, node: cst.Call) -> Value | None:
         """A sum, a mean or a loss of what a mask selects: `x[mask].mean()`; None of other calls."""
-        if not self.under_jit:
+        if not self.under_jit or next(every(node, cst.Subscript), None) is None:
             return None
         name = self.torch_name(node.func) or ""
         if name in _OF_LABELS:
@@ -98,7 +99,7 @@ class MaskedSelections(Scope):
         selecting = self.array(mask)
         where, x = layouts.first(selecting), layouts.first(whole)
         dtype = "float" if reduction == "mean" else whole.kind.dtype if isinstance(whole.kind, Tensor) else ""
-        if all(self.same_shape(mask, selecting, part.value, self.expr(part.value)) for part in parts):
+        if all(self.same_shape(mask, selecting, part.value, self.asked(part.value)) for part in parts):
             function = cst.Attribute(nodes.parenthesized(x), cst.Name(reduction))
             made = nodes.call(function, where=where)
         else:
@@ -116,8 +117,8 @@ class MaskedSelections(Scope):
         if options.get("reduction", "mean") not in _REDUCTIONS or _mask_in(parts[0]) != _mask_in(parts[1]):
             return None
         mask, (scores, labels) = _index(parts[0]), (part.value for part in parts)
-        known = self.expr(labels)
-        if not self.same_shape(mask, self.expr(mask), labels, known) or nodes.code(labels) == nodes.code(scores):
+        known = self.asked(labels)
+        if not self.same_shape(mask, self.asked(mask), labels, known) or nodes.code(labels) == nodes.code(scores):
             return None
         out = {"left_out": _negated(mask), "y": labels, "x": scores}
         kept, flat = nodes.expression("{y}.masked_fill({left_out}, -100)", **out), scores
@@ -134,7 +135,7 @@ class MaskedSelections(Scope):
             index = node.slice[0].slice if len(node.slice) == 1 else None
             if not isinstance(index, cst.Index) or isinstance(index.value, cst.Tuple | cst.List):
                 return None
-            return [node] if self.is_mask(index.value, self.expr(index.value)) else None
+            return [node] if self.is_mask(index.value, self.asked(index.value)) else None
         if isinstance(node, cst.UnaryOperation):
             return None if isinstance(node.operator, cst.Not) else self.selections(node.expression)
         if isinstance(node, cst.BinaryOperation):
@@ -145,7 +146,7 @@ class MaskedSelections(Scope):
         if isinstance(node, cst.Call) and not any(arg.star for arg in node.args):
             return self.selections_in_call(node)
         plain = isinstance(node, cst.Name | cst.Attribute | cst.Integer | cst.Float | cst.SimpleString)
-        return [] if plain and is_scalar(self.expr(node)) else None
+        return [] if plain and is_scalar(self.asked(node)) else None
 
     def selections_in_call(self, node: cst.Call) -> list[cst.Subscript] | None:
         """Those in the call of a function or a method that takes each element for itself."""
@@ -158,7 +159,7 @@ class MaskedSelections(Scope):
         method = node.func.attr.value
         rule = RULES.get(f"Tensor.{method}")
         if method in _REDUCTIONS and not given and self.selections(node.func.value) is None:
-            return [] if is_scalar(self.expr(node)) else None
+            return [] if is_scalar(self.asked(node)) else None
         elementwise = method in _CASTS or (rule is not None and rule.elementwise and not method.endswith("_"))
         return self.all_selections([node.func.value, *given]) if elementwise else None
 
@@ -170,7 +171,7 @@ class MaskedSelections(Scope):
     def alike(self, parts: Sequence[cst.Subscript]) -> bool:
         """Whether selections are by one mask, and of tensors with as many axes: of others the whole tensors would
         broadcast where the selected elements do not."""
-        bases = {nodes.code(part.value): layouts.rank(self.expr(part.value)) for part in parts}
+        bases = {nodes.code(part.value): layouts.rank(self.asked(part.value)) for part in parts}
         one = len({_mask_in(part) for part in parts}) == 1
         return one and (len(bases) == 1 or (all(bases.values()) and len(set(bases.values())) == 1))
 

@@ -42,7 +42,17 @@ from migrate.kinds import (
     join,
 )
 from migrate.lowering.arguments import placed
-from migrate.lowering.elements import DICT, KEY_OF_ITS_OWN, arrays_of_numpy, element_kind, has_key, taken_apart
+from migrate.lowering.elements import (
+    DICT,
+    KEY_OF_ITS_OWN,
+    arrays_of_numpy,
+    element_kind,
+    has_key,
+    of_queue,
+    taken_apart,
+)
+from migrate.lowering.foreign_models import refuse_foreign_class
+from migrate.lowering.packed_elements import refuse_rows
 from migrate.lowering.torch_calls import in_place_rule
 from migrate.lowering.value_calls import FOREIGN, ValueCalls, as_model, which_model
 from migrate.lowering.weight_trees import method_of_tree
@@ -81,7 +91,8 @@ _TORCH_ONLY = frozenset(
 # Methods of tensors that strings, lists, dicts and the like have as well.
 _COMMON = frozenset({"index", "count", "split", "copy", "format", "update", "pop", "get", "items", "keys", "values"})
 
-_TAKING = ("get", "pop")  # an element of a list or a dict
+_ADDING = ("append", "extend", "insert", "appendleft", "extendleft")
+_TAKING = ("get", "pop", "popleft")  # an element of a list or a dict
 _PLACING = ("to", "cuda", "cpu", "float", "train", "eval", "requires_grad_")
 
 # Methods of every module in torch that Flax's have not.
@@ -93,6 +104,7 @@ _MODULE_METHODS = frozenset(
     | {"register_full_backward_hook", "register_backward_hook", "get_submodule", "get_parameter", "get_buffer"}
 )
 
+_LISTINGS = ("modules", "named_modules", "children", "named_children")
 _TO_BE_SHOWN = (
     "replace",
     "removeprefix",
@@ -196,7 +208,10 @@ class MethodCalls(ValueCalls):
             if listed is not None:
                 return listed
             self.refuse_of_layer(node, kind)
-        if isinstance(kind, Items) and kind.type == "list" and method in ("append", "extend", "insert"):
+            if method in _MODULE_METHODS:
+                told = "lists no parts" if method in _LISTINGS else "has no weights of its own"
+                raise Unsupported("MIG301", f"{nodes.code(node)}: a part of a Flax module {told}")
+        if isinstance(kind, Items) and kind.type == "list" and method in _ADDING:
             return self.list_method(node, func, base)
         if isinstance(kind, Items) and kind.type in (DICT, BY_WEIGHT) and method in ("items", "values"):
             pair = Items((Plain("str") if kind.type == DICT else WEIGHT_NAME, kind.joined()), type="tuple")
@@ -227,11 +242,16 @@ class MethodCalls(ValueCalls):
             return base
         self.refuse_foreign(node, kind)
         self.suspect(node, method, kind)
+        if type(kind) is Kind:
+            self.refuse_unseen(node, method)
         made_func = func.with_changes(value=nodes.parenthesized(layouts.first(base)))
         known: Kind = Plain("str") if isinstance(kind, Plain) and kind.what == "str" else arrays_of_numpy(node)
         known = FOREIGN if self.context == "setup" and kind == Plain("module") else known
         known = self.said_to_return(func) if type(known) is Kind and type(kind) is Kind else known
         values = [self.expr(arg.value) for arg in node.args]
+        known = (of_queue(node, values) if kind == Plain("module") else None) or known
+        refuse_rows(node, base, *values)
+        refuse_foreign_class(self, node, values)
         module = (nodes.dotted(func.value) or "").partition(".")[0]
         if module in ("np", "numpy") and self.under_jit and any(isinstance(value.kind, Tensor) for value in values):
             raise Unsupported("MIG307", f"{nodes.code(func)} of a tensor whose values jit does not know")
@@ -391,7 +411,7 @@ class MethodCalls(ValueCalls):
         kind = base.kind
         assert isinstance(kind, Items)
         added = values[-1].kind if values else UNKNOWN
-        if func.attr.value == "extend" and isinstance(added, Items):
+        if func.attr.value.startswith("extend") and isinstance(added, Items):
             added = added.joined()
         element = added if kind.items == () else join(kind.joined(), added)
         self.bind(func.value, Items(None, element, kind.type))

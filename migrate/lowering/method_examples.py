@@ -10,9 +10,11 @@ import libcst as cst
 from migrate import nodes, usage
 from migrate.facts import Example
 from migrate.kinds import Model, Place
+from migrate.lowering.arguments import argument_names
 from migrate.lowering.binding import Binding
 from migrate.lowering.examples import Examples
 from migrate.nodes import Expr
+from migrate.walking import every
 
 
 class MethodUses(Binding):
@@ -39,6 +41,24 @@ class MethodUses(Binding):
             waiting += found
         return used
 
+    def takes_apart(self, cls: str, method: str, parameter: str, asked: frozenset[str] = frozenset()) -> bool:
+        """Whether a method unpacks a parameter, or takes items of it, itself or in a method that it hands it on to."""
+        facts = self.script.functions.get(f"{cls}.{method}")
+        if facts is None or method in asked:
+            return False
+        unpacked = [one.value for one in every(facts.node, cst.Assign) if isinstance(one.targets[0].target, cst.Tuple)]
+        parts = [*unpacked, *(one.value for one in every(facts.node, cst.Subscript))]
+        if any(nodes.dotted(part) == parameter for part in parts):
+            return True
+        for call in usage.calls(facts.node.body):
+            owner, _, name = (nodes.dotted(call.func) or "").rpartition(".")
+            other = self.script.functions.get(f"{cls}.{name}") if owner == "self" else None
+            names = argument_names(call.args, other.parameter_names[1:]) if other is not None else []
+            for arg, inner in zip(call.args, names, strict=True) if names else ():
+                if nodes.dotted(arg.value) == parameter and self.takes_apart(cls, name, inner, asked | {method}):
+                    return True
+        return False
+
     def weighted_parts(self, cls: str) -> set[str]:
         """The attributes of a module that have weights, or hold what has."""
         facts = self.script.classes[cls]
@@ -53,14 +73,24 @@ class MethodExamples(Examples, MethodUses):
         those that the script has do not, or are given what cannot be told here."""
         cls = self.script.places[place]
         left = self.weighted_parts(cls)
-        made = MethodCalls(place.name, lambda node, calls: self._between(cls, node, calls))
+        made = MethodCalls(
+            place.name,
+            lambda node, calls: self._between(cls, node, calls),
+            lambda method, number: self._taken_apart(cls, method, number),
+        )
         for method, example in self.script.method_examples.get(place, {}).items():
             used = self.attributes_used(cls, method)
             if left & used:
                 (call,) = self.resolve(example, early)
                 made.add(call)
                 left -= used
-        return made if made.understood and not left else None
+        return made if made.calls and made.understood and not left else None
+
+    def _taken_apart(self, cls: str, method: str, number: int) -> bool:
+        """Whether a method takes an argument apart."""
+        facts = self.script.functions.get(f"{cls}.{method}")
+        names = facts.parameter_names[1:] if facts is not None else []
+        return number < len(names) and self.takes_apart(cls, method, names[number])
 
     def _between(self, cls: str, node: Expr, calls: Mapping[str, str]) -> Expr | None:
         """What is done to results of methods before another one is given it, with names in the place of calls; None
@@ -81,13 +111,16 @@ def _calls_itself(method: cst.FunctionDef) -> Callable[[cst.Call], bool]:
 
 @dataclass
 class MethodCalls:
-    """Calls of methods of the model `name`, and what they are given from outside of it. `between` lowers what is done
-    to the results of some, each under a name, before others are given it."""
+    """Calls of methods of the model `name`, and what they are given from outside of it: of `whole`, which are counted
+    as these are, a batch with all that is in it. `between` lowers what is done to the results of some, each under a
+    name, before others are given it; `takes_apart` tells whether a method does so with an argument."""
 
     name: str
     between: Callable[[Expr, Mapping[str, str]], Expr | None]
+    takes_apart: Callable[[str, int], bool]
     calls: list[Expr] = field(default_factory=list)
     given: list[Expr] = field(default_factory=list)
+    whole: set[int] = field(default_factory=set)
     understood: bool = True
 
     def add(self, call: Expr) -> None:
@@ -96,7 +129,12 @@ class MethodCalls:
 
     def function(self, arguments: Sequence[Expr]) -> Expr:
         """`lambda model, x: model.decode(model.encode(x))`: each input is called as the argument that is given for
-        it."""
+        it. A method that is all that is called is told by its name."""
+        (first, *others), given = self.calls, [f"given_{number}" for number in range(len(arguments))]
+        if not others and isinstance(first, cst.Call) and self.is_method(first, "model"):
+            plain = all(arg.keyword is None for arg in first.args)
+            if plain and [nodes.code(arg.value) for arg in first.args] == given:
+                return cst.SimpleString(f'"{nodes.code(first.func).rpartition(".")[2]}"')
         names = ["model"]
         for number, argument in enumerate(arguments):
             plain = isinstance(argument, cst.Name) and argument.value not in names
@@ -110,14 +148,18 @@ class MethodCalls:
         body = nodes.bare(calls[0]) if len(calls) == 1 else nodes.tuple_of(calls)
         return cst.Lambda(cst.Parameters([cst.Param(cst.Name(name)) for name in names]), body)
 
-    def _inside(self, node: Expr) -> Expr:
+    def _inside(self, node: Expr, whole: bool = False) -> Expr:
         """An expression with the model called `model`, and what does not come from it taken out."""
         if self.name not in usage.paths(node):
-            return self._outside(node)
+            return self._outside(node, whole)
         if self.is_method(node):
             assert isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute)
             self.understood &= not any(arg.star for arg in node.args)
-            args = [arg.with_changes(value=self._inside(arg.value)) for arg in node.args]
+            method = node.func.attr.value
+            args = [
+                arg.with_changes(value=self._inside(arg.value, self.takes_apart(method, number)))
+                for number, arg in enumerate(node.args)
+            ]
             return node.with_changes(func=node.func.with_changes(value=nodes.name("model")), args=args)
         if isinstance(node, cst.Subscript) and self.is_method(node.value):
             return node.with_changes(value=self._inside(node.value))
@@ -127,19 +169,21 @@ class MethodCalls:
         self.understood &= made is not None
         return nodes.substituted(made or left, {name: self._inside(call) for name, (_, call) in found.calls.items()})
 
-    def is_method(self, node: cst.CSTNode) -> bool:
-        """Whether a node is a call of a method of the model."""
+    def is_method(self, node: cst.CSTNode, name: str = "") -> bool:
+        """Whether a node is a call of a method of the model, which is called so."""
         func = node.func if isinstance(node, cst.Call) else None
-        return isinstance(func, cst.Attribute) and nodes.dotted(func.value) == self.name
+        return isinstance(func, cst.Attribute) and nodes.dotted(func.value) == (name or self.name)
 
-    def _outside(self, node: Expr) -> Expr:
+    def _outside(self, node: Expr, whole: bool) -> Expr:
         if nodes.literal(node) is not ...:
             return node
         texts = [nodes.code(one) for one in self.given]
         if nodes.code(node) not in texts:
             self.given.append(node)
             texts.append(nodes.code(node))
-        return nodes.name(f"given_{texts.index(nodes.code(node))}")
+        number = texts.index(nodes.code(node))
+        self.whole |= {number} if whole else set()
+        return nodes.name(f"given_{number}")
 
 
 class _Calls(cst.CSTTransformer):

@@ -8,7 +8,6 @@ import libcst as cst
 
 from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.facts import FunctionFacts
 from migrate.kinds import VANISHING, DType, Host, Model, Place
 from migrate.lowering.arguments import argument_names, placed
 from migrate.lowering.chosen_models import joined_results
@@ -17,10 +16,9 @@ from migrate.lowering.method_examples import MethodUses
 from migrate.lowering.models import Models
 from migrate.lowering.scope import HOST_CONTEXTS, NOWHERE
 from migrate.nodes import Expr
-from migrate.qualified import is_chosen, options
+from migrate.qualified import is_chosen, options, spelled
 from migrate.rules.rule import Value
 from migrate.states import PARAMS, State
-from migrate.walking import every
 from migrate.weight_kinds import Parameters, StateDict
 
 _SAME = ("to", "cuda", "cpu", "float", "compile", "requires_grad_", "share_memory")
@@ -62,6 +60,9 @@ class ModelMethods(Models, MethodUses):
         if place is None:
             raise Unsupported("MIG301", f"nn.Module.{method} of a model that has no name of its own")
         if method in ("parameters", "named_parameters") and self.script.weightless(kind.cls):
+            if self.script.is_base(kind.cls):
+                told = f"{spelled(kind.cls)}, which only classes that inherit from it give weights"
+                raise Unsupported("MIG301", f"nn.Module.{method} of {told}")
             return Value(nodes.expression("[]"), Parameters(()))
         if method == "parameters":
             leaves = nodes.call("jax.tree.leaves", self.read(State(PARAMS, place)))
@@ -103,7 +104,8 @@ class ModelMethods(Models, MethodUses):
         facts = self.script.functions[f"{kind.cls}.{method}"]
         facts.found_traced |= self.under_jit
         names = argument_names(node.args, facts.parameter_names[0 if "staticmethod" in facts.decorators else 1 :])
-        values = [self.given_whole(arg.value, facts, name) for arg, name in zip(node.args, names, strict=True)]
+        given = zip(node.args, names, strict=True)
+        values = [self.given_whole(arg.value, kind.cls, method, name) for arg, name in given]
         self.pass_kinds(facts, node.args, values)
         lowered = zip(placed(node.args, values), values, strict=True)
         args = [arg for arg, value in lowered if not isinstance(value.kind, VANISHING)]
@@ -144,16 +146,14 @@ class ModelMethods(Models, MethodUses):
         streams = self.streams(kind, mode, method=True)
         return Value(self.plain_apply(base.node, kind, mode, args, streams, method), joined_results(methods))
 
-    def given_whole(self, node: Expr, facts: FunctionFacts, parameter: str) -> Value:
+    def given_whole(self, node: Expr, cls: str, method: str, parameter: str) -> Value:
         """An argument of a method. A batch that the method takes apart is more than one array: a step function is given
         all of them."""
         value = self.expr(node)
-        whole = isinstance(value.kind, Host) and value.kind.what == "batch" and _takes_apart(facts.node, parameter)
-        if not whole:
+        whole = isinstance(value.kind, Host) and value.kind.what == "batch"
+        if not whole or not self.takes_apart(cls, method, parameter):
             return self.as_array(value)
-        if self.region is not None:
-            return value
-        return replace(value, node=nodes.call("jax.tree.map", self.taken_in(value.node).func, value.node))
+        return value if self.region is not None else self.each_as_array(value)
 
     def stands_for_forward(self, cls: str, method: str) -> bool:
         """Whether a method of a module without a forward pass makes all of its weights: it uses each part, itself or
@@ -166,13 +166,6 @@ class ModelMethods(Models, MethodUses):
         facts, function = self.script.classes[cls], self.script.functions[f"{cls}.{method}"]
         fields = set(facts.fields) - facts.renamed.keys() - facts.changed
         return not function.decorators and not facts.own_draws - {"dropout"} and reads_fields(function.node, fields)
-
-
-def _takes_apart(function: cst.FunctionDef, parameter: str) -> bool:
-    """Whether a function unpacks a parameter, or takes items of it."""
-    unpacked = [found.value for found in every(function, cst.Assign) if isinstance(found.targets[0].target, cst.Tuple)]
-    parts = [*unpacked, *(found.value for found in every(function, cst.Subscript))]
-    return any(nodes.dotted(part) == parameter for part in parts)
 
 
 def named_leaves(tree: Expr) -> Expr:

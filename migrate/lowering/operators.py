@@ -28,6 +28,7 @@ from migrate.lowering.branches import Branches
 from migrate.lowering.copied_snippets import with_snippets
 from migrate.lowering.elements import repeated
 from migrate.lowering.given_lists import GivenLists
+from migrate.lowering.packed_elements import refuse_rows
 from migrate.lowering.scalars import is_indexed_by_numbers
 from migrate.lowering.settings_given import never_taken
 from migrate.lowering.typed_tensors import tensor_type
@@ -47,6 +48,7 @@ class Operators(GivenLists, Branches):
 
     def expr_BinaryOperation(self, node: cst.BinaryOperation) -> Value:
         left, right = self.expr(node.left), self.expr(node.right)
+        refuse_rows(node, left, right)
         if isinstance(node.operator, cst.FloorDivide | cst.Modulo):
             self.note_type(node.left, "int")
             self.note_type(node.right, "int")
@@ -76,6 +78,7 @@ class Operators(GivenLists, Branches):
 
     def expr_UnaryOperation(self, node: cst.UnaryOperation) -> Value:
         value = self.expr(node.expression)
+        refuse_rows(node, value)
         if isinstance(node.operator, cst.Not) and isinstance(value.kind, Tensor) and self.under_jit:
             return Value(nodes.expression("jnp.logical_not({x})", x=layouts.first(value)), Tensor("bool", 0))
         kind = Number() if isinstance(node.operator, cst.Not) else value.kind
@@ -115,6 +118,7 @@ class Operators(GivenLists, Branches):
         if any(isinstance(value.kind, Device) for value in values):
             left, *_ = values = [self.as_backend(value) for value in values]
         self.use(node.left, left)
+        refuse_rows(node, *values)
         self.refuse_makers_apart(node)
         values = [of_leaves(value, node) for value in values]
         by_weight = isinstance(values[-1].kind, Items) and values[-1].kind.type == BY_WEIGHT

@@ -9,7 +9,7 @@ import libcst as cst
 
 from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Items, Number, Optimizer, Place, Scheduler
+from migrate.kinds import Items, Number, Optimizer, Place, Scheduler, Tensor
 from migrate.layers.moves import Permute
 from migrate.lowering.labels import FROZEN
 from migrate.lowering.parameter_groups import Grouped, ParameterGroups
@@ -256,7 +256,10 @@ class Optimizers(Schedules, ParameterGroups):
                 raise Unsupported("MIG401", f"{nodes.code(node)}: one of several parameter groups")
             return Value(node, OptimizerGroups(kind.optimizer, one=True))
         follow_rate(self, node, kind)
-        return Value(nodes.expression("{rate}.item()", rate=rate_in_state(self, kind.optimizer)), Number())
+        rate = rate_in_state(self, kind.optimizer)
+        if self.under_jit:
+            return Value(rate, Tensor("float", 0))
+        return Value(nodes.expression("{rate}.item()", rate=rate), Number())
 
 
 def _parameters(torch: str, node: cst.Call) -> tuple[Expr, list[cst.Arg]]:

@@ -215,6 +215,51 @@ class Parts:
         """An assignment that cuts a part of a model, or takes one out; None for others."""
         raise NotImplementedError
 
+    @property
+    def building(self) -> bool:
+        """Whether this is the body of a function that makes parts of modules."""
+        raise NotImplementedError
+
+    def makes_part(self, call: cst.Call) -> bool:
+        """Whether a call makes a module: a layer, one of the user's, or what a builder returns."""
+        raise NotImplementedError
+
+    def given(self, node: Expr, cls: str, call: cst.Call | None = None) -> Value:
+        """An argument of the constructor of a class, in that call where it is at hand."""
+        raise NotImplementedError
+
+    def handed_kind(self, written: Expr, kind: Kind) -> Kind:
+        """What an argument of a module's constructor tells of a field."""
+        raise NotImplementedError
+
+    def field_value(self, value: Value) -> Expr:
+        """An argument of a module's constructor: a field can be hashed."""
+        raise NotImplementedError
+
+    def replaced_part(self, target: Expr, value: Expr) -> list[Statement] | None:
+        """An assignment of a module to a part of a model; None for others."""
+        raise NotImplementedError
+
+    def gets_parts_first(self, place: Place) -> bool:
+        """Whether the statements that follow put parts into a model before they need its weights."""
+        raise NotImplementedError
+
+    def becomes_part(self, name: str, value: Expr) -> bool:
+        """Whether a name stands for a module that one statement puts into a model, and nothing else reads."""
+        raise NotImplementedError
+
+    def init_parts(self, place: Place) -> list[Statement] | None:
+        """The weights of new parts of a model, or None where there is no example yet."""
+        raise NotImplementedError
+
+    def init_model(self, place: Place) -> list[Statement] | None:
+        """The weights of a model, or None where there is no example yet."""
+        raise NotImplementedError
+
+    def weights_of_parts(self, place: Place, call: Expr) -> list[Statement]:
+        """The statements that give a model the weights of its new parts."""
+        raise NotImplementedError
+
     def only_cuts_constants(self, node: cst.For) -> bool:
         """Whether a loop over modules of a model only cuts constants, which cut themselves."""
         raise NotImplementedError

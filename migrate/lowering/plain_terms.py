@@ -13,23 +13,22 @@ from migrate.diagnostics import Unsupported
 from migrate.kinds import UNKNOWN, Accelerator, Function, Kind, Leaf, Optimizer, Scaler, Tensor
 from migrate.lowering.blocks import Block
 from migrate.lowering.cleared_by_hand import ClearedByHand
+from migrate.lowering.gradient_contexts import GradientContexts
 from migrate.lowering.gradient_flow import asks_for_gradients
 from migrate.lowering.handed_models import HandedModels
 from migrate.lowering.members import MemberLoops, named_members
 from migrate.lowering.named_lambdas import NamedLambdas
 from migrate.lowering.one_line import taken_apart
 from migrate.lowering.precision import Precision
-from migrate.lowering.region import call_of, goes_backward, method_call_of
+from migrate.lowering.region import call_of, method_call_of
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.taken_gradients import TakenGradients
-from migrate.lowering.told_modes import flag_of
 from migrate.nodes import Expr, Statement
 
 _ONES = ("torch.ones_like", "torch.ones")
-_GRADIENTS_WHERE = "torch.set_grad_enabled"
 
 
-class PlainTerms(Precision, TakenGradients, MemberLoops, HandedModels, ClearedByHand, NamedLambdas):
+class PlainTerms(Precision, TakenGradients, MemberLoops, HandedModels, ClearedByHand, NamedLambdas, GradientContexts):
     """Statements that say the same in other words."""
 
     def say_plainly(self, block: Block) -> bool:
@@ -81,7 +80,7 @@ class PlainTerms(Precision, TakenGradients, MemberLoops, HandedModels, ClearedBy
     def plain(self, statement: Statement) -> list[Statement]:
         """One statement in plain terms; itself where it is plain already."""
         if isinstance(statement, cst.With):
-            inner = self.guarded_block(statement) if self.context in HOST_CONTEXTS else None
+            inner = self.opened_block(statement) if self.context in HOST_CONTEXTS else None
             return self.plain_block(statement) if inner is None else [p for each in inner for p in self.plain(each)]
         if isinstance(statement, cst.If):
             return self.plain_branch(statement)
@@ -333,23 +332,6 @@ class PlainTerms(Precision, TakenGradients, MemberLoops, HandedModels, ClearedBy
         for statement in made:
             self.unit.precisions[statement] = precision
         return [plain for statement in made for plain in self._carried(statement, precision)]
-
-    def guarded_block(self, block: cst.With) -> list[Statement] | None:
-        """The statements of `with torch.set_grad_enabled(train)` around a branch on the same flag, which alone goes
-        backward; None for other blocks."""
-        call = block.items[0].item if len(block.items) == 1 else None
-        if not isinstance(call, cst.Call) or self.torch_name(call.func) != _GRADIENTS_WHERE or len(call.args) != 1:
-            return None
-        inner = suites.suite_of(block.body.body)
-        flags = [each.test for each in inner if isinstance(each, cst.If) and goes_backward(each)]
-        if not flags or any(flag_of(flag) != flag_of(call.args[0].value) for flag in flags):
-            return None
-        first = self.unit.plain.get(block)
-        if first is None:
-            first = inner[0].with_changes(leading_lines=[*block.leading_lines, *suites.comments(inner[0])])
-            self.unit.stands_for(first, inner[0])
-            self.unit.plain[block] = first
-        return [first, *inner[1:]]
 
     def _carried(self, statement: Statement, precision: Expr | None) -> list[Statement]:
         """A statement of the block in plain terms, with the same precision."""

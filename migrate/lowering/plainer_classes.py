@@ -20,6 +20,7 @@ from migrate.lowering.copied_input import Exchanging
 from migrate.lowering.frozen_as_made import frozen_parameters, without_gradient
 from migrate.lowering.loops_by_index import over_elements
 from migrate.lowering.loops_written_out import NAMING
+from migrate.lowering.new_parts import with_new_parts
 from migrate.lowering.scope import Scope
 from migrate.nodes import Expr, Statement
 from migrate.walking import every
@@ -31,12 +32,13 @@ class PlainerClasses(Scope):
     def plainer(self, facts: ClassFacts, node: cst.ClassDef) -> cst.ClassDef:
         """A module class in such terms; itself where it is in them."""
         drawing = {name for name in facts.draws_statically if not self._asked_of_class(node, name)}
-        key = (node, "plainer", *sorted(drawing))
+        key = (node, "plainer", *sorted(drawing), *sorted(facts.replaced))
         if key not in facts.spelled_out:
+            written, node = node, with_new_parts(node, facts.replaced, self.unit.source.positions)
             body = [self._plainer_method(one, node.name.value, drawing) for one in suites.suite_of(node.body.body)]
             changed = any(made is not one for made, one in zip(body, suites.suite_of(node.body.body), strict=True))
             facts.spelled_out[key] = node.with_changes(body=suites.block_of(node.body, body)) if changed else node
-            self.unit.stands_for(facts.spelled_out[key], node)
+            self.unit.stands_for(facts.spelled_out[key], written)
         return facts.spelled_out[key]
 
     def _plainer_method(self, statement: Statement, cls: str, drawing: set[str]) -> Statement:

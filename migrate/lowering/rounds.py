@@ -324,7 +324,7 @@ def _fingerprint(script: Script, written: frozenset[int]) -> str:
                 sorted(script.averaging.items()),
                 sorted((holder, sorted(models)) for holder, models in script.kept_outputs.items()),
                 sorted(script.foreign_models),
-                *map(sorted, (script.by_value, script.hashed)),
+                *map(sorted, (script.by_value, script.hashed, script.owned)),
                 sorted((model, sorted(found)) for model, found in script.holders.items()),
                 script.parallel,
                 script.distributed,
@@ -349,12 +349,15 @@ def _fingerprint(script: Script, written: frozenset[int]) -> str:
             f"{sorted(facts.found_arrays)}"
         )
         parts.append(repr([(draw.name, nodes.code(draw.node)) for draw in facts.found_draws]))
-        parts.append(f"{facts.builds} {facts.makes_models} {facts.takes_mode} {sorted(facts.initializers)}")
+        parts.append(
+            f"{facts.builds} {facts.copies_parts} {facts.makes_models} {facts.takes_mode} {sorted(facts.initializers)}"
+        )
         parts.append(f"{facts.entry_modes} {facts.exit_modes} {facts.local_key} {facts.seeds} {sorted(facts.told)}")
     for name, facts in script.classes.items():
         parts.append(
             f"{name} {facts.attributes} {facts.children} {facts.renamed} {facts.ties} {facts.shared} {facts.own_trains}"
             f" {facts.other_names} {facts.holds_parts} {sorted(facts.read_outside)} {sorted(facts.shown)}"
+            f" {sorted(facts.replaced)}"
         )
         drawing = sorted(facts.draws_statically)
         parts.append(f"{sorted(facts.own_draws)} {drawing} {facts.field_types} {facts.own_stats} {facts.field_kinds}")

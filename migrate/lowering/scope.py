@@ -35,6 +35,7 @@ from migrate.kinds import (
     TorchName,
 )
 from migrate.lowering.blocks import Block
+from migrate.lowering.new_parts import NewPart
 from migrate.lowering.objects_at_hand import held_in_object
 from migrate.lowering.parts import Parts
 from migrate.lowering.region import Clip, Gathering, Tracing, method_call_of
@@ -99,6 +100,10 @@ class Scope(Parts):
         self.cleared_by_step: frozenset[Place] = frozenset()  # models whose gradients the last step has cleared
         self.ready: set[Place] = set()  # models whose parameters are made
         self.untouched: set[Place] = set()  # models among them whose parameters nothing has read
+        self.new_parts: dict[Place, list[NewPart]] = {}  # parts of models whose weights are not made yet
+        self.replaced: set[tuple[Place, tuple[str, ...]]] = set()  # parts of models in whose places others are
+        self.replacing = False  # whether what is being made is put in the place of a part
+        self.making_parts = False  # whether they are being made
         self.rates: dict[Place, Expr] = {}  # optimizer -> its learning rate as written
         self.optimizer_models: dict[Place, tuple[Place, ...]] = {}
         self.owners: dict[str, str] = {}  # class of the script's own -> how this scope calls the only object of it
@@ -423,6 +428,15 @@ class Scope(Parts):
         value = self.usable(self.expr(node))
         self.use(node, value)
         return layouts.first(value)
+
+    def asked(self, node: Expr) -> Value:
+        """What an expression is, where it is lowered elsewhere: the statements that it has before it are not kept."""
+        outer, self.before = self.before, []
+        try:
+            with self.unit.discarding():
+                return self.expr(node)
+        finally:
+            self.before = outer
 
     def array(self, node: Expr) -> Value:
         """Lowers an expression that JAX code takes: a torch tensor of the data loading is converted."""

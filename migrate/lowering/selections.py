@@ -341,7 +341,7 @@ def without(whole: Selection, some: Selection) -> Selection:
 
 def leaves_of(script: Script, model: Place) -> list[Leaf]:
     """The parameters of a model, as far as its class tells."""
-    cls = script.places.get(model) or script.selves.get(model)
+    cls = script.places.get(model) or script.selves.get(model) or script.handed_classes.get(model, "")
     found = [leaf for leaf in weights_of(script, cls) if leaf.flax.startswith("params/")] if cls else []
     if cls and is_chosen(cls) and _mean_several(script, cls):
         raise Unsupported("MIG404", f"which parameters are meant of a model that is {spelled_options(cls)}")

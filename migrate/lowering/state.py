@@ -14,6 +14,7 @@ from migrate.kinds import Instance, Items, Kind, Model, Optimizer, Place, Schedu
 from migrate.lowering.chosen_models import ChosenModels
 from migrate.lowering.detached import Detached
 from migrate.lowering.elements import WeightsByName
+from migrate.lowering.looked_at import LookedAt
 from migrate.nodes import Expr, Statement
 from migrate.qualified import is_module
 from migrate.states import BATCH_STATS, COUNT, CYCLE, GRADS, KEY, MODE, OPT_STATE, PARAMS, THE_KEY, State
@@ -31,7 +32,7 @@ class Awaited(Exception):
         self.place = place
 
 
-class StateAccess(Detached, ChosenModels):
+class StateAccess(Detached, ChosenModels, LookedAt):
     """Reading and writing what torch changes in place."""
 
     # -- names --------------------------------------------------------------------------------------------------------
@@ -80,6 +81,8 @@ class StateAccess(Detached, ChosenModels):
     def is_attribute(self, state: State) -> bool:
         """Whether a piece of state is read from the object. To jit that is a constant: a method that it traces is given
         the weights of the object's models."""
+        if self.looked_at(state.place):
+            return False
         traced = self.facts is not None and self.context == "method" and self.facts.traced
         if state.place.of_self and state.place.scope in self.owners and self.facts is not None and self.facts.traced:
             raise Unsupported("MIG404", f"{self.owner_of(state)} is constant to jit, and has weights")
@@ -127,7 +130,9 @@ class StateAccess(Detached, ChosenModels):
         """The state by the name of this function's parameter, where the model that an object has is the one that the
         function is given as well: `train(model, ScheduledOptim(Adam(model.parameters())))`."""
         place = state.place
-        if self.facts is None or place.of_self or place.scope in (self.scope, self.unit.scope):
+        if self.looked_at(place):
+            return State(state.what, self.whose_weights(place))
+        if self.facts is None or place.of_self or place.scope == self.scope:
             return state
         given = [Place(self.scope, name) for name in (*self.facts.parameter_names, *self.facts.keyword_names)]
         same = [one for one in given if one in self.script.parameters_of and self.roots(one) == {self.root(place)}]

@@ -125,6 +125,7 @@ class StepFunctions(StepInputs, Clipping):
                 metrics.append((key, nodes.name(gradients.names[state])))
                 taken[-1][self.state_name(State(GRADS, state.place))] = key
         states = [*tracing.states, *(State(OPT_STATE, kind.place) for kind in optimizers), *gradients.waiting]
+        states = list({self.state_name(state): state for state in states}.values())  # a loss may read the rate
         outputs = gradients.outputs(optimizers, [state for traced in losses for state in traced.stats])
         for kind, step in zip(optimizers, region.steps, strict=True):
             body += gradients.update(kind, step, self.partly_read(region, losses, kind))

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import libcst as cst
 
 from migrate import nodes, usage
-from migrate.kinds import Function, Instance, Kind
+from migrate.kinds import Function, Instance, Items, Kind
+from migrate.lowering.elements import QUEUES
 from migrate.lowering.scope import Scope
 from migrate.lowering.unit import Environment
 from migrate.nodes import Expr
@@ -53,8 +54,15 @@ class TakenExamples(Scope):
         return any(type(self.kind_of(func.value)) is Kind and func.attr.value in _MOVING for func in methods)
 
     def reads_empty(self, example: Sequence[Expr]) -> str:
-        """The list of the object that is being made which an example reads, and which its constructor leaves empty; ""
-        where there is none."""
+        """The list of the object that is being made which an example reads, and which its constructor leaves empty, or
+        one of this scope that is empty yet; "" where there is none."""
+        for name in (name for one in example for name in usage.loads(one)):
+            kind = self.kind_of_name(name)
+            if isinstance(kind, Items) and kind.items == () and kind.type == "list":
+                return name
+        for made in (call for one in example for call in usage.calls(one)):
+            if nodes.dotted(made.func) in QUEUES and _is_empty(made):
+                return nodes.code(made)
         if self.facts is None or not self.script.is_constructor(self.scope):
             return ""
         made = {

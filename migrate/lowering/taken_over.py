@@ -7,7 +7,7 @@ from dataclasses import replace
 import libcst as cst
 
 from migrate import nodes, suites
-from migrate.kinds import Model, Optimizer, Place, Scheduler
+from migrate.kinds import Model, Optimizer, Scheduler
 from migrate.lowering.binding import Binding
 from migrate.lowering.state import StateAccess
 from migrate.nodes import Statement
@@ -35,12 +35,9 @@ class TakenOver(StateAccess, Binding):
         self.bind(target, own)
         if isinstance(kind, Model):
             self.set_mode(place, self.env.modes.get(kind.place, "train"))
+        if self.looked_at(place):
+            return made
         for state in self.state_of(kind):
             kept = self.state_expr(State(state.what, place))
             made.append(nodes.statement("{own} = {given}", own=kept, given=self.read(state)))
         return made
-
-    def held_as(self, cls: str, given: Place) -> Place:
-        """The attribute that takes an object over which a constructor is given; the object itself where none does."""
-        attributes = (place for place, source in self.script.parameters_of.items() if source == given)
-        return next((place for place in attributes if place.of_self and place.scope == cls), given)

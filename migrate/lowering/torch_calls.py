@@ -9,7 +9,20 @@ import libcst as cst
 from migrate import layouts, nodes, usage
 from migrate.apis import is_data_api
 from migrate.diagnostics import Unsupported
-from migrate.kinds import UNKNOWN, Device, Function, Host, Items, Model, Module, Number, Plain, Tensor, join
+from migrate.kinds import (
+    UNKNOWN,
+    Device,
+    Function,
+    Host,
+    Items,
+    Model,
+    Module,
+    Number,
+    PackedElements,
+    Plain,
+    Tensor,
+    join,
+)
 from migrate.layers.refused import REFUSED
 from migrate.layers.table import TABLE
 from migrate.lowering.arguments import at_first
@@ -144,6 +157,8 @@ class TorchCalls(Losses, PretrainedTables, ChosenOptimizers, Distributed, DataLo
                 assert isinstance(func, cst.Attribute)
                 func = func.with_changes(value=receiver.node)
             return Value(node.with_changes(func=func, args=self.torch_args(node.args)), Host("tensor"))
+        if any(isinstance(kind, PackedElements) for kind in kinds):
+            return self.loss_of_rows(api, node)
         for value in values:
             self.refuse_torch(value)
         weights = [kind for kind in kinds if isinstance(kind, Weight)]

@@ -20,6 +20,7 @@ from migrate.kinds import (
     Items,
     Kind,
     Model,
+    Module,
     Never,
     Number,
     OneOfModels,
@@ -31,20 +32,21 @@ from migrate.kinds import (
 )
 from migrate.lowering.arguments import Arguments, argument_names
 from migrate.lowering.binding import Binding
-from migrate.lowering.builders import Builders
+from migrate.lowering.builders import Builders, class_of_part
 from migrate.lowering.elements import DICT, kinds_in, without_names
 from migrate.lowering.host_draws import HostDraws
 from migrate.lowering.object_history import changed_of_object, used_of_object
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.signatures import parameter_order
 from migrate.lowering.starred_calls import spread, with_state
+from migrate.lowering.taken_by_objects import TakenByObjects
 from migrate.nodes import Expr, Statement
 from migrate.qualified import spelled
 from migrate.rules.rule import Value
 from migrate.states import BATCH_STATS, KEY, THE_KEY, State
 
 
-class UserCalls(Arguments, Builders, HostDraws, Binding):
+class UserCalls(TakenByObjects, Arguments, Builders, HostDraws, Binding):
     """Calls of functions whose state is threaded through them."""
 
     def user_call(self, node: cst.Call, callee: Value, kind: Function, statement: bool = False) -> Value:
@@ -54,7 +56,9 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
         if self.facts is not None and facts.method:
             self.facts.found_uses |= facts.uses
             self.facts.found_sets |= facts.sets
+            self.refuse_two_names(facts)
         self.lost = {place: call for place, call in self.lost.items() if call is not node}
+        self.captured = {place: call for place, call in self.captured.items() if call is not node}
         bound: dict[str, Expr] = {}
         models: dict[str, str] = {}
         args: list[cst.Arg] = []
@@ -71,6 +75,8 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
                 bound[name] = arg.value
                 if isinstance(value.kind, Model | OneOfModels):
                     models[name] = value.kind.cls if isinstance(value.kind, Model) else ""
+                elif isinstance(value.kind, Module) and facts.copies_parts:
+                    models[name] = class_of_part(value.kind)
                 itself = facts.qualname in self.script.by_value and nodes.dotted(arg.value) == "self"
                 self.pass_kind(facts, name, self.object_kind(arg.value) if itself else value.kind)
                 facts.found_given[name] = facts.found_given.get(name, True) and self.gives(arg.value)
@@ -100,7 +106,7 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
             for p in kinds_in(facts.result)
             if isinstance(p, Model | Optimizer) and p.place in self.script.handed | self.script.given_up
         ]
-        if made_there and node is not self.receiving:
+        if made_there and node is not self.receiving and not (self.fills_module or self.building):
             raise Unsupported("MIG404", f"what {nodes.code(node)} makes needs a name of its own")
         alone = statement or not facts.writes - {THE_KEY}
         traced = self.context == "region" and all(state.what in (BATCH_STATS, KEY) for state in facts.writes)
@@ -112,6 +118,8 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
         passed = nodes.extended(self.threaded_args(facts, args, followed), added)
         self.lost |= {self.outside(facts, place): node for place in facts.keeps}
         made = node.with_changes(func=callee.node, args=passed)
+        if facts.method and isinstance(node.func, cst.Attribute) and nodes.dotted(node.func.value) != "self":
+            self.note_taken(node, kind.name, self.place_of(node.func.value))
         result = self.of_its_argument(facts, facts.result)
         result = self.annotated_object(facts) if type(result) is Kind else result
         return Value(made, self.built_kind(result)) if alone else self.called_before(node, Value(made, result), facts)
@@ -181,24 +189,9 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
         if name not in self.script.functions:
             return Value(node.with_changes(args=self.plain_args(node.args)), Instance(kind.cls))
         self.script.objects.setdefault(kind.cls, set()).add(self.pending_place)
-        self.captured = {place: call for place, call in self.captured.items() if call is not node}
         made = self.user_call(node, callee, Function(name))
-        for place, source in self.script.parameters_of.items():
-            if place.scope == kind.cls and place.of_self:
-                while source.scope.rpartition(".")[0] == kind.cls and source in self.script.parameters_of:
-                    source = self.script.parameters_of[source]  # a constructor hands it on to a base's
-                model = source
-                self.captured[model] = node
-                if self.facts is not None and self.passed_in(model) and self.trained_in(kind.cls, model):
-                    self.facts.keeps.add(model)
-                if model.scope == self.scope:
-                    self.script.holders.setdefault(model, set()).add((self.pending_place, place))
+        self.note_taken(node, name, self.pending_place)
         return Value(made.node, Instance(kind.cls))
-
-    def trained_in(self, cls: str, model: Place) -> bool:
-        """Whether methods of a class change the weights of a model."""
-        root = self.root(model)
-        return any(scope.rpartition(".")[0] == cls and place == root for scope, place in self.script.updated)
 
     def parameter_kind(self, facts: FunctionFacts, parameter: cst.Param) -> Kind:
         """What a parameter of a function holds: what its calls passed, else what its annotation says."""
@@ -267,13 +260,13 @@ class UserCalls(Arguments, Builders, HostDraws, Binding):
     def outside(self, facts: FunctionFacts, place: Place) -> Place:
         """A place of the callee, seen from this scope."""
         if place.scope != facts.qualname:
-            return place
+            return self.whose_weights(place) if self.looked_at(place) else place
         return self.script.parameters_of.get(place, place)
 
     def inside(self, facts: FunctionFacts, place: Place) -> list[Place]:
         """A place of this scope, seen from the callee: the parameters that it is passed for."""
         own = [p for p, target in self.script.parameters_of.items() if p.scope == facts.qualname and target == place]
-        return own or [place]
+        return [*own, *self.attributes_of(facts, place)] or [place]
 
     def pass_modes(self, facts: FunctionFacts) -> None:
         """Train and eval modes go into the callee, and come back as it leaves them."""

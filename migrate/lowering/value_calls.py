@@ -38,7 +38,9 @@ from migrate.lowering.changed_inputs import ChangedInputs
 from migrate.lowering.computed_in_loss import ComputedInLoss
 from migrate.lowering.derivatives import Derivatives
 from migrate.lowering.einops_calls import EinopsCalls
+from migrate.lowering.elements import of_queue
 from migrate.lowering.expressions import Expressions
+from migrate.lowering.foreign_models import refuse_foreign_class
 from migrate.lowering.makers import MakerValues
 from migrate.lowering.named_lambdas import NamedLambdas
 from migrate.lowering.operation_values import OperationValues
@@ -151,7 +153,11 @@ class ValueCalls(
         values = self.plain_values(node.args)
         if kind == Plain("class") and name and any(isinstance(value.kind, Tensor) for value in values):
             self.script.holding_tensors.add(inside(self.unit.scope, name))
+        refuse_foreign_class(self, node, values)
         made = node.with_changes(func=nodes.parenthesized(callee.node), args=placed(node.args, values))
+        queue = of_queue(node, values) if kind == Plain("imported") else None
+        if queue is not None:
+            return Value(made, queue)
         if self.context == "setup" and kind == Plain("imported"):
             return Value(made, FOREIGN)
         return Value(made, Plain("str") if name == "str" else UNKNOWN)

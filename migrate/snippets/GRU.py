@@ -50,7 +50,8 @@ class GRU(nn.Module):
             return self.param(f"{kind}_{name}", (self.initializers or {}).get(kind, usual), shape)
 
         gates = 3 * self.hidden_size
-        inputs = x @ weight("weight_ih", x.shape[-1], gates)
+        rows = x.reshape(-1, x.shape[-1])  # one product of two matrices is XLA's fastest
+        inputs = (rows @ weight("weight_ih", x.shape[-1], gates)).reshape(*x.shape[:-1], gates)
         weight_hh = weight("weight_hh", self.hidden_size, gates)
         if self.bias:
             inputs = inputs + weight("bias_ih", gates)

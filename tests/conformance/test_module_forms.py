@@ -119,6 +119,7 @@ PACKED = """class M(nn.Module):
         self.rnn = nn.RNN(3, 4, 2, batch_first=True, bidirectional=True)
         self.gru = nn.GRU(8, 4, bidirectional=True)
         self.lstm = nn.LSTM(8, 4, num_layers=2, proj_size=3, batch_first=True)
+        self.tag = nn.Sequential(nn.Linear(3, 4), nn.Tanh())
 
     def forward(self, x):
         lengths = torch.tensor([3, 5, 2])
@@ -129,8 +130,10 @@ PACKED = """class M(nn.Module):
         padded, _ = nn.utils.rnn.pad_packed_sequence(inside, total_length=6)
         ordered = nn.utils.rnn.pack_padded_sequence(padded.transpose(0, 1), [6, 5, 1], batch_first=True)
         outputs, (h, c) = self.lstm(ordered)
+        labels = nn.utils.rnn.pack_padded_sequence(torch.arange(21).reshape(7, 3) % 4, [6, 5, 1])
+        loss = nn.functional.cross_entropy(self.tag(outputs.data), labels[0], ignore_index=3)
         outputs, known = nn.utils.rnn.pad_packed_sequence(outputs, batch_first=True, padding_value=2.0)
-        return outputs, hidden, last, h, c * known.sum()
+        return outputs, hidden, last, h, c * known.sum(), loss
 """
 STEPPED = """class M(nn.Module):
     def __init__(self):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textwrap import indent
 from typing import Any
 
 import numpy as np
@@ -422,6 +423,7 @@ NOAM = """class NoamOpt:
 
 optimizer = NoamOpt(16, 1, 40, AdamW(model.parameters(), lr=0))
 """
+IN_FUNCTION = "def train(model, optimizer):\n" + indent(LOOP, "    ") + "\n\ntrain(model, optimizer)\n"
 CHOSEN = """def get(name, params):
     if name == 'lion':
         return Lion(params, lr=0.01)
@@ -456,6 +458,7 @@ FORMS = {
     "a closure": of("Lion", LION, "lr=0.01", CLOSURE),
     "steps apart from backward": of("Lion", SPOILED, "lr=0.01", APART),
     "noam": IMPORTS + ADAM + NOAM + LOOP,
+    "noam in a function that is given the model": IMPORTS + ADAM + NOAM + IN_FUNCTION,
     "one of several": IMPORTS + LION + CHOSEN + LOOP,
     "clipped": of("Lion", LION, "lr=0.01", CLIPPED),
     "a cycle": of("Lion", LION, "lr=0.01", CYCLE),

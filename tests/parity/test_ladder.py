@@ -84,6 +84,16 @@ def test_an_output_of_another_shape_differs() -> None:
     assert "its shape is (2, 3) in torch and (2, 2) in JAX" in _differing(_climb(jax)).first
 
 
+def test_the_rows_of_a_packed_sequence_are_a_padded_array_with_its_lengths() -> None:
+    jax, torch = _jax(), _torch()
+    padded, lengths = np.random.RandomState(0).randn(4, 3, 2), np.array([2, 4, 1])
+    jax.outputs |= {"Net||0|0": padded, "Net||0|-1": lengths}
+    torch.outputs["Net||0|0"] = np.concatenate([padded[0, [1, 0, 2]], padded[1, [1, 0]], padded[2:, 1]])
+    assert [rung.verdict for rung in _climb(jax, torch)][:1] == [Verdict.EQUAL]
+    torch.outputs["Net||0|0"][3] += 1
+    assert _differing(_climb(jax, torch)).name == "outputs"
+
+
 def test_an_inner_layer_of_another_layout_is_no_difference_where_the_model_agrees() -> None:
     jax = _jax()
     jax.outputs["Net|a|0|0"] = jax.outputs["Net|a|0|0"].swapaxes(1, 2)

@@ -179,3 +179,22 @@ def test_a_partial_of_a_module_of_torchvision_is_refused() -> None:
     text += "scaled = partial(SqueezeExcitation, activation=torch.nn.SiLU)\n"
     (found,) = convert(parse("net.py", text)).report.diagnostics
     assert (found.code, found.message) == ("MIG304", "torchvision.ops.misc.SqueezeExcitation is used as a value")
+
+
+@pytest.mark.parametrize(
+    ("imported", "made", "codes"),
+    [
+        (
+            "from torch_ema import ExponentialMovingAverage",
+            "ExponentialMovingAverage(net.parameters())",
+            ["MIG301"],
+        ),
+        ("import bitsandbytes as bnb", "bnb.optim.Adam8bit(net.parameters())", ["MIG301"]),
+        ("from collections import OrderedDict", "OrderedDict(net.named_parameters())", []),
+    ],
+)
+def test_classes_that_are_given_parameters(imported: str, made: str, codes: list[str]) -> None:
+    """They would change or keep them as torch's, and were left as they are."""
+    made_there = f"{imported}\nnet = nn.Linear(2, 3)\nkept = {made}\nprint(net(torch.ones(4, 2)))\n"
+    source = f"import torch\nfrom torch import nn\n{made_there}"
+    assert [found.code for found in convert(parse("x.py", source)).report.diagnostics] == codes

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.conformance import rewritten
 from tests.conformance.rewritten import clean
 
@@ -172,3 +174,109 @@ def test_a_loader_that_may_be_none() -> None:
     made = rewritten.clean(CHOSEN_LOADER)
     assert "self.net.init(subkey, jnp.zeros((1, 4)))" in made.text
     assert rewritten.executed(made.text)["told"] > 0
+
+
+FITTING = """class Trainer:
+    def prepare(self, data):
+        self.batches, self.others = data
+
+    def fit(self, model, data):
+        self.prepare(data)
+        self.model = model
+        self.optim = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(2):
+            self.fit_epoch()
+
+    def fit_epoch(self):
+        for batch in self.batches:
+            loss = self.model.training_step(batch)
+            self.optim.zero_grad()
+            with torch.no_grad():
+                loss.backward()
+                self.optim.step()
+                print(loss.item())
+
+
+model = Net()
+trainer = Trainer()
+trainer.fit(model, (loader, None))
+print(sum(p.numel() for p in model.parameters()))
+"""
+
+
+def test_a_trainer_is_given_model_and_data_when_it_fits() -> None:
+    made = clean(HEAD + FITTING).text
+    assert "trainer.fit(model, params, (loader, None))" in made
+    assert made.endswith("print(sum(p.size for p in jax.tree.leaves(trainer.params)))\n")
+    assert made.count('method="training_step"') == 1  # in the loss alone
+
+
+def test_what_a_model_is_called_with_is_followed_through_a_trainer() -> None:
+    made = clean(HEAD.replace("nn.Linear(3, 2)", "nn.LazyLinear(2)") + FITTING).text
+    assert "example = loader.collate_fn([loader.dataset[0]])" in made
+    assert 'model.init(subkey, jax.tree.map(jnp.asarray, example), method="training_step")' in made
+
+
+CLIPPED = FITTING.replace(
+    "                self.optim.step()\n",
+    """                self.clip_gradients(0.5, self.model)
+                self.optim.step()
+""",
+).replace(
+    "    def fit_epoch",
+    """    def clip_gradients(self, limit, model):
+        norm = torch.sqrt(sum(torch.sum(p.grad ** 2) for p in model.parameters()))
+        if norm > limit:
+            for param in model.parameters():
+                param.grad[:] *= limit / norm
+
+    def fit_epoch""",
+)
+
+
+HANDED_ON = CLIPPED.replace("        self.model = model\n", "        self.prepare_model(model)\n").replace(
+    "    def fit_epoch", "    def prepare_model(self, model):\n        self.model = model\n\n    def fit_epoch"
+)
+
+
+@pytest.mark.parametrize("text", [CLIPPED, HANDED_ON])
+def test_gradients_that_a_method_clips_are_kept_on_the_trainer(text: str) -> None:
+    made = clean(HEAD + text).text
+    assert "self.grads = jax.tree.map(jnp.zeros_like, params)" in made
+    assert "trainer.fit(model, params, (loader, None))\n" in made
+    rewritten.executed(made)
+
+
+BASE = """import torch
+import torch.nn as nn
+
+
+class Own:
+    def __init__(self, params):
+        self.params = list(params)
+
+
+class Task(nn.Module):
+    def configure(self):
+        return Own(self.parameters())
+
+
+class Net(Task):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(3, 2)
+
+    def forward(self, x):
+        return self.fc(x)
+
+
+model = Net()
+print(model(torch.ones(1, 3)).shape)
+print(len(model.configure().params))
+"""
+
+
+def test_weights_that_only_subclasses_have_are_no_empty_list() -> None:
+    """They were, in silence."""
+    found = rewritten.conversion(BASE).report.diagnostics
+    assert any("Task, which only classes that inherit from it give weights" in one.message for one in found)

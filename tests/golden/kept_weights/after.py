@@ -120,32 +120,33 @@ class Net(nn.Module):
 class EMA:
     def __init__(self, model, params, decay):
         self.model = model
-        self.params = params
         self.decay = decay
         self.shadow = {}
         self.backup = {}
-        for name, param in flatten_dict(self.params, sep=".").items():
+        for name, param in flatten_dict(params, sep=".").items():
             self.shadow[name] = jnp.copy(param)
 
-    def update(self):
-        for name, param in flatten_dict(self.params, sep=".").items():
+    def update(self, params):
+        for name, param in flatten_dict(params, sep=".").items():
             assert name in self.shadow
             new_average = (1.0 - self.decay) * param + self.decay * self.shadow[name]
             self.shadow[name] = jnp.copy(new_average)
 
-    def apply_shadow(self):
-        weights = flatten_dict(self.params, sep=".")
+    def apply_shadow(self, params):
+        weights = flatten_dict(params, sep=".")
         for name, param in weights.items():
             self.backup[name] = param
             weights[name] = self.shadow[name]
-        self.params = unflatten_dict(weights, sep=".")
+        params = unflatten_dict(weights, sep=".")
+        return params
 
-    def restore(self):
-        weights = flatten_dict(self.params, sep=".")
+    def restore(self, params):
+        weights = flatten_dict(params, sep=".")
         for name in weights:
             weights[name] = self.backup[name]
-        self.params = unflatten_dict(weights, sep=".")
+        params = unflatten_dict(weights, sep=".")
         self.backup = {}
+        return params
 
 
 key = jax.random.key(0)
@@ -157,10 +158,10 @@ params = model.init(subkey, x)["params"]
 optimizer = optax.sgd(0.1)
 opt_state = optimizer.init(params)
 ema = EMA(model, params, 0.9)
-first = jnp.copy(ema.params["head"]["bias"])
-slow = {name: jnp.copy(param) for name, param in flatten_dict(ema.params, sep=".").items()}
+first = jnp.copy(params["head"]["bias"])
+slow = {name: jnp.copy(param) for name, param in flatten_dict(params, sep=".").items()}
 best, best_weights = float("inf"), None
-start = copy.deepcopy(ema.params)
+start = copy.deepcopy(params)
 
 
 @jax.jit(static_argnames="model", donate_argnames=("params", "opt_state"))
@@ -192,35 +193,35 @@ def eval_step(model, params, *inputs):
 
 
 for epoch in range(6):
-    ema.params, opt_state, metrics = train_step(model, ema.params, opt_state, x, y, first)
+    params, opt_state, metrics = train_step(model, params, opt_state, x, y, first)
     loss = metrics["loss"]
-    ema.params = {**ema.params, "head": {**ema.params["head"], "bias": jnp.clip(ema.params["head"]["bias"], -0.3, 0.3)}}
-    ema.params = {**ema.params, "hidden": {**ema.params["hidden"], "kernel": ema.params["hidden"]["kernel"] * 0.99}}
-    ema.update()
-    for name, param in flatten_dict(ema.params, sep=".").items():
+    params = {**params, "head": {**params["head"], "bias": jnp.clip(params["head"]["bias"], -0.3, 0.3)}}
+    params = {**params, "hidden": {**params["hidden"], "kernel": params["hidden"]["kernel"] * 0.99}}
+    ema.update(params)
+    for name, param in flatten_dict(params, sep=".").items():
         slow[name] = (slow[name] * 0.5) + 0.5 * param
     if epoch == 2:
         best, best_weights = loss.item(), {
-            name: jnp.copy(value) for name, value in state_dict(ema.params, NET_WEIGHTS).items()
+            name: jnp.copy(value) for name, value in state_dict(params, NET_WEIGHTS).items()
         }
-    ema.apply_shadow()
-    print("averaged", cross_entropy(eval_step(model, ema.params, x), y).item())
-    ema.restore()
-    print("as it is", cross_entropy(eval_step(model, ema.params, x), y).item())
-weights = flatten_dict(ema.params, sep=".")
+    params = ema.apply_shadow(params)
+    print("averaged", cross_entropy(eval_step(model, params, x), y).item())
+    params = ema.restore(params)
+    print("as it is", cross_entropy(eval_step(model, params, x), y).item())
+weights = flatten_dict(params, sep=".")
 for name in weights:
     weights[name] = jnp.copy(slow[name])
-ema.params = unflatten_dict(weights, sep=".")
-print("slow", cross_entropy(eval_step(model, ema.params, x), y).item())
-ema.params = with_state_dict(ema.params, best_weights, NET_WEIGHTS)
-print("best", best, cross_entropy(eval_step(model, ema.params, x), y).item())
-ema.params = serialization.from_state_dict(ema.params, start)
-print("start", cross_entropy(eval_step(model, ema.params, x), y).item())
-ema.params = with_state_dict(ema.params, best_weights, NET_WEIGHTS)
+params = unflatten_dict(weights, sep=".")
+print("slow", cross_entropy(eval_step(model, params, x), y).item())
+params = with_state_dict(params, best_weights, NET_WEIGHTS)
+print("best", best, cross_entropy(eval_step(model, params, x), y).item())
+params = serialization.from_state_dict(params, start)
+print("start", cross_entropy(eval_step(model, params, x), y).item())
+params = with_state_dict(params, best_weights, NET_WEIGHTS)
 print(
     "head",
-    ema.params["head"]["kernel"].T[0, 1].item(),
-    ema.params["head"]["bias"][1].item(),
+    params["head"]["kernel"].T[0, 1].item(),
+    params["head"]["bias"][1].item(),
     "first",
-    ema.params["hidden"]["kernel"].T[2, 1].item(),
+    params["hidden"]["kernel"].T[2, 1].item(),
 )

@@ -69,7 +69,8 @@ class GRU(nn.Module):
             return self.param(f"{kind}_{name}", (self.initializers or {}).get(kind, usual), shape)
 
         gates = 3 * self.hidden_size
-        inputs = x @ weight("weight_ih", x.shape[-1], gates)
+        rows = x.reshape(-1, x.shape[-1])  # one product of two matrices is XLA's fastest
+        inputs = (rows @ weight("weight_ih", x.shape[-1], gates)).reshape(*x.shape[:-1], gates)
         weight_hh = weight("weight_hh", self.hidden_size, gates)
         if self.bias:
             inputs = inputs + weight("bias_ih", gates)
@@ -137,7 +138,8 @@ class LSTM(nn.Module):
             return self.param(f"{kind}_{name}", (self.initializers or {}).get(kind, usual), shape)
 
         gates = 4 * self.hidden_size
-        inputs = x @ weight("weight_ih", x.shape[-1], gates)
+        rows = x.reshape(-1, x.shape[-1])  # one product of two matrices is XLA's fastest
+        inputs = (rows @ weight("weight_ih", x.shape[-1], gates)).reshape(*x.shape[:-1], gates)
         weight_hh = weight("weight_hh", self.proj_size or self.hidden_size, gates)
         if self.bias:
             inputs = inputs + (weight("bias_ih", gates) + weight("bias_hh", gates))
@@ -201,7 +203,8 @@ class RNN(nn.Module):
             usual = partial(jax.random.uniform, minval=-bound, maxval=bound)
             return self.param(f"{kind}_{name}", (self.initializers or {}).get(kind, usual), shape)
 
-        inputs = x @ weight("weight_ih", x.shape[-1], self.hidden_size)
+        rows = x.reshape(-1, x.shape[-1])  # one product of two matrices is XLA's fastest
+        inputs = (rows @ weight("weight_ih", x.shape[-1], self.hidden_size)).reshape(*x.shape[:-1], self.hidden_size)
         weight_hh = weight("weight_hh", self.hidden_size, self.hidden_size)
         if self.bias:
             inputs = inputs + (weight("bias_ih", self.hidden_size) + weight("bias_hh", self.hidden_size))
