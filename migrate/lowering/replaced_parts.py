@@ -252,7 +252,7 @@ class ReplacedParts(PartsLeftOut):
             target = small.targets[0].target if isinstance(small, cst.Assign) and len(small.targets) == 1 else None
             if isinstance(target, cst.Attribute | cst.Subscript) and isinstance(small, cst.Assign):
                 found = self._part_at(target)
-                if found is not None and found.place == place:
+                if found is not None and found.place == place and isinstance(self.kind_of(target), Module):
                     return not isinstance(small.value, cst.Call) or self.makes_part(small.value)
             if place.name in usage.paths(statement) and not self._is_before_weights(statement):
                 return False
