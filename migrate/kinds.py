@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import TypeGuard
 
 from migrate.apis import public_name
 from migrate.constructed import Node, passage_of
@@ -60,6 +61,11 @@ class Host(Kind):
 
     what: str = "data"  # "data", "loader", "stream" (of batches, by a generator), "tensor", "batch"
     origins: frozenset[int] = frozenset()  # the nodes that bound a batch
+
+
+def is_batch(kind: Kind) -> TypeGuard[Host]:
+    """Whether a kind is that of tensors of the data loading, which enter JAX where it first works on them."""
+    return isinstance(kind, Host) and kind.what in ("tensor", "batch")
 
 
 @dataclass(frozen=True)

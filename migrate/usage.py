@@ -368,3 +368,13 @@ def _asks_by_value(node: ast.Call) -> bool:
     if not isinstance(node.func, ast.Name) or node.func.id not in ("getattr", "vars"):
         return False
     return len(node.args) < 2 or not isinstance(node.args[1], ast.Constant)
+
+
+_QUESTIONS = frozenset(
+    {"is_available", "device_count", "default_backend", "startswith", "endswith", "isinstance", "hasattr", "len"}
+)
+
+
+def only_asks(node: cst.CSTNode) -> bool:
+    """Whether evaluating an expression changes nothing: names, attributes, literals, comparisons of them, questions."""
+    return all((nodes.dotted(call.func) or "").rpartition(".")[2] in _QUESTIONS for call in calls(node))

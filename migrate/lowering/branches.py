@@ -11,7 +11,7 @@ from dataclasses import replace
 import libcst as cst
 
 from migrate import layouts, nodes, suites, usage
-from migrate.kinds import Kind, Model, Number, Plain, Tensor, join
+from migrate.kinds import Device, Kind, Model, Number, Plain, Tensor, is_batch, join
 from migrate.lowering.binding import Binding
 from migrate.lowering.blocks import NextTurn
 from migrate.lowering.unit import Environment, stays
@@ -66,7 +66,52 @@ class Branches(Binding):
                 else:
                     moved = layouts.first(Value(nodes.name(name), Tensor(rank=rank), "last"))
                     made.append(nodes.statement(f"{name} = {{x}}", x=moved))
+        return [*made, *self.entered(end, other)]
+
+    def entered(self, end: Environment, other: Environment) -> list[Statement]:
+        """Batches that are torch's at the end of one way and arrays on the other enter JAX on both."""
+        made: list[Statement] = []
+        for name, kind in end.kinds.items():
+            if is_batch(kind) and isinstance(other.kinds.get(name), Tensor) and name.isidentifier():
+                value = self.as_array(Value(nodes.name(name), kind))
+                end.kinds[name] = value.kind
+                made.append(nodes.statement(f"{name} = {{x}}", x=value.node))
         return made
+
+    def moves_alone(self, node: cst.If) -> bool:
+        """Whether all that an `if` does is to move batches to a device, `x, y = x.cuda(), y.cuda()`. There they enter
+        JAX, on every machine."""
+        pairs: list[tuple[cst.BaseExpression, cst.BaseExpression]] = []
+        for line in suites.suite_of(node.body.body):
+            small = suites.alone(line)
+            if not isinstance(small, cst.Assign) or len(small.targets) != 1:
+                return False
+            target, value = small.targets[0].target, small.value
+            if isinstance(target, cst.Tuple) and isinstance(value, cst.Tuple):
+                pairs += zip(nodes.elements(target), nodes.elements(value), strict=False)
+            else:
+                pairs.append((target, value))
+        moved = [(nodes.dotted(target), self.unplaced(value)) for target, value in pairs]
+        return node.orelse is None and all(
+            name is not None and name == nodes.dotted(source) and source is not value and is_batch(self.kind_of(source))
+            for (name, source), (_, value) in zip(moved, pairs, strict=True)
+        )
+
+    def unplaced(self, node: Expr) -> Expr:
+        """What a chain of moves to devices, `Variable(x).cuda()`, moves."""
+        while isinstance(node, cst.Call):
+            func, given = node.func, [arg.value for arg in node.args if arg.keyword is None]
+            if isinstance(func, cst.Attribute) and func.attr.value == "cuda":
+                node = func.value
+            elif isinstance(func, cst.Attribute) and func.attr.value == "to":
+                if not all(isinstance(self.kind_of(one), Device) for one in given):
+                    break
+                node = func.value
+            elif self.torch_name(func) == "torch.autograd.Variable" and len(given) == 1:
+                node = given[0]
+            else:
+                break
+        return node
 
     def truth(self, test: Expr) -> Value:
         """Lowers a test. Where jit knows no values, `.item()` says nothing in one."""

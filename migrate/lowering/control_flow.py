@@ -51,6 +51,8 @@ class ControlFlow(ToldModes, Precision, Loops):
         self.use(node.test, test)
         if isinstance(test.kind, Tensor) and self.under_jit:
             return [*settled, *suites.with_comments(self.traced_branch(node, test), node)]
+        if usage.only_asks(node.test) and self.moves_alone(node):
+            return [*settled, *suites.with_comments(self.suite(node.body.body), node)]
         answered = isinstance(node.test, cst.Call | cst.UnaryOperation) and isinstance(test.node, cst.Name)
         truth = nodes.code(test.node) if answered else ""
         if truth in ("True", "False"):
@@ -97,9 +99,11 @@ class ControlFlow(ToldModes, Precision, Loops):
             self.env.join(after_body)
             self.note_chosen(node, models, ways)
             self.modes_told(node.test, after_body.modes, modes)
-        if not body and orelse is None and _pure(node.test):
+        if not body and orelse is None and usage.only_asks(node.test):
             return settled
-        if body and isinstance(orelse, cst.Else) and _pure(node.test) and _alike(body, rest):  # device = ... on both
+        if (
+            body and isinstance(orelse, cst.Else) and usage.only_asks(node.test) and _alike(body, rest)
+        ):  # device = ... on both
             return [*settled, *suites.with_comments(body, node)]
         if not body and isinstance(orelse, cst.Else):
             negated = nodes.expression("not {test}", test=layouts.first(test))
@@ -233,16 +237,6 @@ def _caught(node: Expr) -> list[Expr]:
     return nodes.elements(node) if isinstance(node, cst.Tuple) else [node]
 
 
-def _pure(node: Expr) -> bool:
-    """Whether evaluating an expression changes nothing: names, attributes, literals, comparisons of them, questions."""
-    return all((nodes.dotted(call.func) or "").rpartition(".")[2] in _QUESTIONS for call in usage.calls(node))
-
-
 def _alike(body: Sequence[Statement], other: Sequence[Statement]) -> bool:
     """Whether two blocks are written alike."""
     return cst.Module(list(body)).code == cst.Module(list(other)).code
-
-
-_QUESTIONS = frozenset(
-    {"is_available", "device_count", "default_backend", "startswith", "endswith", "isinstance", "hasattr", "len"}
-)

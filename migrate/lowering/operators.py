@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import libcst as cst
 
-from migrate import layouts, nodes
+from migrate import layouts, nodes, usage
 from migrate.diagnostics import Unsupported
 from migrate.kinds import (
     BY_WEIGHT,
@@ -22,6 +22,7 @@ from migrate.kinds import (
     RunningOptions,
     Tensor,
     TorchName,
+    is_batch,
     join,
 )
 from migrate.lowering.branches import Branches
@@ -187,6 +188,13 @@ class Operators(GivenLists, Branches):
             body, orelse = self.expr(node.body), self.expr(node.orelse)
         if isinstance(body.kind, Device) or isinstance(orelse.kind, Device):
             return Value(node, Device())
+        if {is_batch(body.kind), is_batch(orelse.kind)} == {True, False} and Tensor in (
+            type(body.kind),
+            type(orelse.kind),
+        ):
+            body, orelse = self.as_array(body), self.as_array(orelse)  # x.cuda() if cuda else x
+            if nodes.code(body.node) == nodes.code(orelse.node) and usage.only_asks(node.test):
+                return body
         named = [v.kind.name if isinstance(v.kind, TorchName) else "" for v in (body, orelse)]
         types = [tensor_type(name) for name in named]
         if types[0] and types[0] == types[1]:  # torch.cuda.FloatTensor if cuda else torch.FloatTensor

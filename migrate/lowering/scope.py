@@ -33,6 +33,7 @@ from migrate.kinds import (
     Shorthand,
     Tensor,
     TorchName,
+    is_batch,
 )
 from migrate.lowering.blocks import Block
 from migrate.lowering.new_parts import NewPart
@@ -444,7 +445,7 @@ class Scope(Parts):
 
     def as_array(self, value: Value) -> Value:
         """A value as JAX code takes it; remembers that the batch which it came from is wanted as jax arrays."""
-        if isinstance(value.kind, Host) and value.kind.what in ("tensor", "batch"):
+        if is_batch(value.kind):
             self.script.wanted |= value.kind.origins
             return Value(self.taken_in(value.node), Tensor())
         return value

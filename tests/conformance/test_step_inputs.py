@@ -329,3 +329,36 @@ def test_what_is_refused(name: str) -> None:
     """Each would be left out, or fail as it runs."""
     text, said = REFUSED[name]
     assert said in convert(parse("train.py", text)).report.as_text()
+
+
+MOVED = """
+
+net = Net(argparse.Namespace(width=2, scale=0.5))
+optimizer = torch.optim.SGD(net.parameters(), lr=0.05)
+use_cuda = torch.cuda.is_available()
+for batch in torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=1):
+    a, b = batch
+    a = a.view(a.size(0), -1)
+    MOVES
+    loss = F.mse_loss(net(a), b)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    losses.append(loss.item())
+"""
+MOVES = {
+    "one by one": "if use_cuda:\n        a = a.cuda()\n        b = b.cuda(non_blocking=True)",
+    "at once": "if torch.cuda.is_available():\n        a, b = torch.autograd.Variable(a).cuda(), b.cuda()",
+    "on both sides": "if use_cuda:\n        a = torch.autograd.Variable(a.cuda())\n    else:\n"
+    "        a = torch.autograd.Variable(a)",
+    "in an expression": "a = a.cuda() if use_cuda else a",
+    "beside something else": "if len(losses) > 1:\n        a = a.cuda() * 2\n        print(len(losses))",
+}
+
+
+@pytest.mark.parametrize("moves", MOVES)
+def test_batches_that_some_machines_move(moves: str, float64: None) -> None:
+    """They are arrays on every machine."""
+    text = HEAD + MOVED.replace("MOVES", MOVES[moves])
+    theirs, ours = rewritten.executed(text), rewritten.executed(rewritten.clean(text).text)
+    np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=FLOAT32)

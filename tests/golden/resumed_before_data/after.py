@@ -139,7 +139,8 @@ def main():
         data = datasets.FakeData(64, (3, 32, 32), 10, transforms.ToTensor())
     loader = DataLoader(data, batch_size=4)
     for images, labels in loader:
-        images, labels = split_batch(images), split_batch(labels)
+        images = split_batch(images)
+        labels = split_batch(labels)
         params, opt_state, metrics = train_step(model, optimizer, params, opt_state, images, labels)
         loss = metrics["loss"]
         print(loss.item(), images.shape[0])
