@@ -157,6 +157,9 @@ class Script:
     module_keys: set[str] = field(default_factory=set)  # files whose top-level statements draw
     module_seeds: set[str] = field(default_factory=set)  # files whose top-level statements seed torch
     made_with: dict[str, set[str]] = field(default_factory=dict)  # torch layers used as values -> arguments they get
+    # torch layers used as values -> what their arguments are, round before
+    made_kinds: dict[str, dict[str, Kind]] = field(default_factory=dict)
+    found_made_kinds: dict[str, dict[str, Kind]] = field(default_factory=lambda: defaultdict(dict))
     # torch layers used as values -> the files that make them, each by a function of its own
     maker_files: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     loads: dict[str, int] = field(default_factory=lambda: defaultdict(int))

@@ -27,6 +27,7 @@ from migrate.kinds import (
     TorchName,
 )
 from migrate.lowering.any_weight import listed_for_one
+from migrate.lowering.attributes import grows_in, unfinished
 from migrate.lowering.changed_in_place import ChangedInPlace
 from migrate.lowering.data_loading import DataLoading
 from migrate.lowering.element_data import element_for_data
@@ -238,6 +239,9 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
             self.bind(targets[0], kind)
             return []  # Tensor = torch.cuda.FloatTensor; sin = torch.sin
         value = self.usable(value)
+        made_here = self.context == "setup" or self.building
+        if made_here and len(targets) == 1 and grows_in(self.blocks[0].statements, nodes.dotted(targets[0]) or ""):
+            value = unfinished(value)
         kind, node = value.kind, value.node
         self.refuse_torch(value)
         if not all(isinstance(target, cst.Name) for target in targets):

@@ -118,7 +118,10 @@ class Attributes(NamedWeights, ParameterLists, ModuleLists, LayerWeights, Shared
             return []
         if grows_later(facts, name):
             lowered = unfinished(lowered)
-            kind = lowered.kind
+        elif isinstance(value, cst.Name) and not (isinstance(lowered.kind, Items) and lowered.kind.items == ()):
+            lowered = Value(lowered.node, filled(lowered.kind))
+            self.bind(value, lowered.kind)
+        kind = lowered.kind
         filling = isinstance(kind, Items) and kind.type == "modules"
         rebound = isinstance(kind, Module) and name in facts.rebound and not isinstance(lowered.node, cst.Lambda)
         if filling or (rebound and name not in facts.seen):
@@ -256,10 +259,8 @@ class Attributes(NamedWeights, ParameterLists, ModuleLists, LayerWeights, Shared
             if isinstance(kind, Items) and kind.type == PARAMETERS:
                 facts.attributes[name] = facts.seen[name] = Items(None, kind.joined())
             elif isinstance(kind, Items):
-                element = kind.joined()
-                options = element.options if isinstance(element, Module) else ()
                 facts.seen[name] = facts.otherwise.pop(name, Never())
-                self.note_attribute(facts, name, Module((ListNode(options, "_", dynamic=True),)))
+                self.note_attribute(facts, name, filled(kind))
             if name in facts.fields:
                 facts.renamed[name] = _other_name(name, kind)
             made.append(nodes.statement(f"self.{facts.renamed.get(name, name)} = {local}"))
@@ -289,7 +290,7 @@ class Attributes(NamedWeights, ParameterLists, ModuleLists, LayerWeights, Shared
 
     def grown(self, kind: Items, method: str, value: Value, node: cst.CSTNode) -> Kind:
         """A list of modules with one or several more."""
-        added = value.kind
+        added = filled(value.kind) if method != "extend" else value.kind
         if method == "extend" and isinstance(added, Items):
             added = added.joined()
         elif method == "extend" and isinstance(added, Module):
@@ -324,12 +325,21 @@ def beside_blocks(known: Node | None, value: Value) -> Value:
 def grows_later(facts: ClassFacts, name: str) -> bool:
     """Whether the constructor of a class puts more into a list after it has made it."""
     init = facts.method("__init__")
-    if init is None:
-        return False
-    added = [nodes.dotted(one.target) for one in every(init.body, cst.AugAssign)]
-    return not {f"self.{name}.{method}" for method in _GROWING}.isdisjoint(usage.paths(init.body)) or (
-        f"self.{name}" in added
-    )
+    return init is not None and grows_in([init.body], f"self.{name}")
+
+
+def grows_in(code: Sequence[cst.CSTNode], path: str) -> bool:
+    """Whether code puts more into the list at a path."""
+    added = [nodes.dotted(one.target) for each in code for one in every(each, cst.AugAssign)]
+    return path in added or any(f"{path}.{method}" in usage.paths(each) for each in code for method in _GROWING)
+
+
+def filled(kind: Kind) -> Kind:
+    """A list of modules that has all that it gets, as a module of its own."""
+    if not isinstance(kind, Items) or kind.type != "modules":
+        return kind
+    element = kind.joined()
+    return Module((ListNode(element.options if isinstance(element, Module) else (), "_", dynamic=True),))
 
 
 def unfinished(value: Value) -> Value:

@@ -14,7 +14,20 @@ import libcst as cst
 from migrate import nodes, suites
 from migrate.diagnostics import Unsupported
 from migrate.facts import merge
-from migrate.kinds import UNKNOWN, Function, Kind, Makers, Model, Module, ModuleClass, Never, TorchName, join
+from migrate.kinds import (
+    UNKNOWN,
+    Function,
+    Kind,
+    Makers,
+    Model,
+    Module,
+    ModuleClass,
+    Never,
+    Number,
+    Plain,
+    TorchName,
+    join,
+)
 from migrate.layers.table import TABLE
 from migrate.lowering.arguments import argument_names
 from migrate.lowering.copied_snippets import with_snippets
@@ -23,7 +36,7 @@ from migrate.lowering.names_of_flax import called_so
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.nodes import Expr, Statement
 from migrate.qualified import snake_case, spelled
-from migrate.rules.rule import Call, Value
+from migrate.rules.rule import Call, Parameter, Value
 from migrate.targets import linen
 
 
@@ -37,7 +50,8 @@ class MakerValues(Layers):
         wanted = self.script.made_with.get(name, set())
         parameters = [p for p in linen.layer_signature(layer) if p.name in wanted]
         everything = {p.name: p.default for p in linen.layer_signature(layer)}
-        bound = {p.name: Value(nodes.name(p.name)) for p in parameters}
+        kinds = self.script.made_kinds.get(name, {})
+        bound = {p.name: Value(nodes.name(p.name), _given(p, kinds.get(p.name, UNKNOWN))) for p in parameters}
         for parameter in linen.layer_signature(layer):
             if parameter.default is None and parameter.name not in bound:
                 bound[parameter.name] = Value(nodes.name(parameter.name))
@@ -194,6 +208,8 @@ class MakerValues(Layers):
         if any(not name for name in given):
             raise Unsupported("MIG302", f"{nodes.code(node)}: arguments that cannot be followed")
         self.script.made_with.setdefault(name, set()).update(given)
+        for parameter, arg in zip(given, node.args, strict=True):
+            merge(self.script.found_made_kinds[name], parameter, self.asked(arg.value).kind)
         return self.construct_layer(name, node)
 
     def partial_maker(self, node: cst.Call, made: Kind) -> Value | None:
@@ -217,6 +233,7 @@ class MakerValues(Layers):
                     merge(self.script.classes[option.cls].field_kinds, arg.keyword.value, value.kind)
                 elif isinstance(option, TorchName):
                     self.script.made_with.setdefault(option.name, set()).add(arg.keyword.value)
+                    merge(self.script.found_made_kinds[option.name], arg.keyword.value, value.kind)
         lowered = [arg.with_changes(value=self.field_value(v)) for arg, v in zip(node.args, args, strict=True)]
         return Value(node.with_changes(args=lowered), made)
 
@@ -245,6 +262,14 @@ class MakerValues(Layers):
             if isinstance(kind, ModuleClass):
                 found = join(found, kind)
         return found
+
+
+def _given(parameter: Parameter, kind: Kind) -> Kind:
+    """What an argument of some kind is, or else its default."""
+    default = ... if parameter.default is None else nodes.literal(parameter.default)
+    if default is None:
+        return join(Plain("None"), kind)
+    return join(Number(), kind) if isinstance(default, int | float) else kind
 
 
 _AS_IT_IS = "as it is"  # among what a layer is made with: by some call with torch's initial weights

@@ -211,7 +211,7 @@ class MethodCalls(ValueCalls):
             if method in _MODULE_METHODS:
                 told = "lists no parts" if method in _LISTINGS else "has no weights of its own"
                 raise Unsupported("MIG301", f"{nodes.code(node)}: a part of a Flax module {told}")
-        if isinstance(kind, Items) and kind.type == "list" and method in _ADDING:
+        if isinstance(kind, Items) and kind.type in ("list", "modules") and method in _ADDING:
             return self.list_method(node, func, base)
         if isinstance(kind, Items) and kind.type in (DICT, BY_WEIGHT) and method in ("items", "values"):
             pair = Items((Plain("str") if kind.type == DICT else WEIGHT_NAME, kind.joined()), type="tuple")
@@ -410,6 +410,9 @@ class MethodCalls(ValueCalls):
             self.share([], arg.value)
         kind = base.kind
         assert isinstance(kind, Items)
+        if kind.type == "modules" and values:
+            self.bind(func.value, self.grown(kind, func.attr.value, values[-1], node))
+            return Value(node.with_changes(args=placed(node.args, values)), UNKNOWN)
         added = values[-1].kind if values else UNKNOWN
         if func.attr.value.startswith("extend") and isinstance(added, Items):
             added = added.joined()

@@ -8,7 +8,7 @@ import libcst as cst
 
 from migrate.diagnostics import Unsupported
 from migrate.facts import ClassFacts, FunctionFacts
-from migrate.kinds import Function, Kind, Module, Place
+from migrate.kinds import Function, Items, Kind, Module, Place
 from migrate.lowering.region import MicroBatches, Region
 from migrate.manifest import Leaf
 from migrate.nodes import AnyNode, Expr, Statement
@@ -270,6 +270,10 @@ class Parts:
 
     def note_listed(self, values: Sequence[Expr]) -> None:
         """Declines to put a module into a list a second time."""
+        raise NotImplementedError
+
+    def grown(self, kind: Items, method: str, value: Value, node: cst.CSTNode) -> Kind:
+        """A list of modules with one or several more."""
         raise NotImplementedError
 
     def is_held(self, target: cst.CSTNode) -> bool:

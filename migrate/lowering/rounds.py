@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -166,6 +166,7 @@ def _next_round(script: Script) -> None:
         facts.asked, facts.found_asked = facts.found_asked, {}
         facts.stilled, facts.found_stilled = facts.found_stilled, set()
     script.attributes, script.found_attributes = script.found_attributes, {}
+    script.made_kinds, script.found_made_kinds = script.found_made_kinds, defaultdict(dict)
     script.device_used, script.found_device_used = script.found_device_used, set()
     script.left_open = False
     script.summed.clear()
@@ -333,6 +334,7 @@ def _fingerprint(script: Script, written: frozenset[int]) -> str:
         repr(dict(script.loads)),
         repr(sorted((name, sorted(given)) for name, given in script.made_with.items())),
         repr(sorted((name, sorted(files)) for name, files in script.maker_files.items())),
+        repr(sorted((name, sorted(map(repr, kinds.items()))) for name, kinds in script.found_made_kinds.items())),
         repr(sorted(script.module_keys)),
         repr((sorted(script.listed), sorted(script.followed), sorted(script.mixed_rows), sorted(script.selves))),
         repr(sorted(script.module_seeds)),

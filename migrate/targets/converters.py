@@ -10,19 +10,22 @@ import libcst as cst
 
 from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import SIZES, Items, Module, Number, TorchName
+from migrate.kinds import SIZES, Items, Kind, Module, Number, TorchName
 from migrate.nodes import Expr
 from migrate.reckoning import reckoned
-from migrate.rules.rule import Call
+from migrate.rules.rule import Call, Value
 
 
 def _repeated(call: Call, name: str, count: int) -> Expr:
-    value = call.value(name)
+    return _each_axis(call, call.value(name), count)
+
+
+def _each_axis(call: Call, value: Value, count: int) -> Expr:
     if isinstance(value.node, cst.Tuple) or isinstance(value.kind, Items):
         return value.node
     if isinstance(value.node, cst.List):
         return nodes.tuple_of([element.value for element in value.node.elements])
-    if value.kind == SIZES:
+    if value.kind == SIZES or (type(value.kind) is Kind and isinstance(value.node, _READ)):
         return nodes.call(call.snippet("for_each_axis"), value.node, nodes.expression(str(count)))
     return nodes.tuple_of([value.node] * count)
 
@@ -34,8 +37,20 @@ def _padding(call: Call, name: str, count: int) -> Expr:
     return nodes.expression('"VALID"') if value == 0 else call.node(name)
 
 
+_READ = (cst.Name, cst.Attribute, cst.Subscript, cst.Call)  # of such an expression nothing more is told
+
+
 def _stride(call: Call, name: str, count: int) -> Expr:
-    return _repeated(call, name if call.has(name) else "kernel_size", count)
+    """None is the size of the kernel: a value of which that is not known may be None."""
+    if not call.has(name):
+        return _repeated(call, "kernel_size", count)
+    stride, kernel = call.value(name), call.value("kernel_size")
+    known = isinstance(stride.kind, Number | Items) or stride.kind == SIZES
+    if known or not isinstance(stride.node, cst.Name | cst.Attribute | cst.Subscript):
+        return _each_axis(call, stride, count)
+    either = cst.BooleanOperation(stride.node, cst.Or(), kernel.node)
+    kind = SIZES if isinstance(kernel.kind, Items) or kernel.kind == SIZES else Number()
+    return _each_axis(call, Value(either, kind), count)
 
 
 def _pool_padding(call: Call, name: str, count: int) -> Expr:

@@ -164,7 +164,64 @@ class M(nn.Module):
     def forward(self, x):
         return self.layers(x)
 """
+LISTS_WITH_NAMES = """def rows(width, depth):
+    made = nn.ModuleList()
+    for _ in range(depth):
+        made.append(nn.Linear(width, width))
+    return made
+
+
+class M(nn.Module):
+    def __init__(self, width=4, depth=2):
+        super().__init__()
+        layers = nn.ModuleList([])
+        for _ in range(depth):
+            layers.append(nn.ModuleList([nn.Linear(width, width), nn.LayerNorm(width)]))
+        self.layers = layers
+        first = nn.ModuleList([nn.Linear(width, width)])
+        first.extend([nn.Linear(width, width)])
+        self.first = first
+        self.pairs = nn.ModuleList()
+        for _ in range(depth):
+            pair = nn.ModuleList()
+            pair.append(nn.Linear(width, width))
+            pair.append(nn.LayerNorm(width))
+            self.pairs.append(pair)
+        self.more = rows(width, depth)
+
+    def forward(self, x):
+        for fc, norm in [*self.layers, *self.pairs]:
+            x = norm(fc(x))
+        for fc in [*self.first, *self.more]:
+            x = fc(x).tanh()
+        return x
+"""
+SIZES_OF_MADE_LAYERS = """class Stage(nn.Module):
+    def __init__(self, entry, out, kernel, stride=None, conv=nn.Conv2d, pool=nn.MaxPool2d):
+        super().__init__()
+        padding = kernel // 2 if isinstance(kernel, int) else tuple(k // 2 for k in kernel)
+        self.conv = conv(entry, out, kernel, padding=padding)
+        self.first = pool(2, stride=1)
+        self.pool = pool(2)
+        self.own = nn.AvgPool2d(2, stride)
+        self.stride = stride
+
+    def forward(self, x):
+        return F.max_pool2d(self.own(self.pool(self.first(self.conv(x)))), 2, self.stride)
+
+
+class M(nn.Module):
+    def __init__(self, width=4):
+        super().__init__()
+        self.wide = Stage(3, width, (1, 3), stride=1)
+        self.last = Stage(width, width, 3)
+
+    def forward(self, x):
+        return self.last(self.wide(x))
+"""
 FORMS = {
+    "lists of modules that have names": (LISTS_WITH_NAMES, Sample("M()", (3, 4))),
+    "sizes of layers that are made by value": (SIZES_OF_MADE_LAYERS, Sample("M()", (2, 3, 26, 26))),
     "sizes of sizes": (SIZES_OF_SIZES, Sample("M()", (3, 3, 4, 4))),
     "layers by their functions": (LAYERS_BY_THEIR_FUNCTIONS, Sample("M()", (3, 3, 4, 4))),
     "rows that are filled by name": (ROWS_BY_NAME, Sample("M()", (3, 3, 4, 4))),
