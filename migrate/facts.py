@@ -43,6 +43,17 @@ class SteppedUnder:
     follows: bool
 
 
+@dataclass(frozen=True)
+class ParameterGroup:
+    """A parameter group: what its hyperparameters are called by, all of its items but the parameters as they are
+    written, and what its learning rate is of that of its optimizer ("" where it is that, "?" where that is not known).
+    """
+
+    label: str
+    options: tuple[tuple[str, str], ...]
+    multiple: str = ""
+
+
 @dataclass(frozen=True, eq=False)
 class KeptSite:
     """A statement `saved.append(log_prob)`.

@@ -190,7 +190,9 @@ class ScheduleEntry:
     """A schedule as a function of the number of scheduler steps; {lr} is the optimizer's own rate. `starts`: its rate
     at step 0 is not that one, and torch sets it as soon as the scheduler is made. `scales`: it only multiplies the
     rate by factors, so that it can be chained with others. `momentum`: the schedule of the momentum (of Adam's first
-    beta) that goes with it unless `cycle_momentum` is False."""
+    beta) that goes with it unless `cycle_momentum` is False. `closed`: torch computes each rate from the first one, not
+    from the one before. `going_on`: the schedule as a function of the rate before, too, which the script may have set.
+    """
 
     torch: str
     signature: str
@@ -198,6 +200,8 @@ class ScheduleEntry:
     starts: bool = False
     scales: bool = False
     momentum: str = ""
+    closed: bool = False
+    going_on: str = ""
 
 
 SCHEDULES: dict[str, ScheduleEntry] = {
@@ -208,35 +212,47 @@ SCHEDULES: dict[str, ScheduleEntry] = {
             "step_size, gamma=0.1, last_epoch=-1",
             "optax.exponential_decay({lr}, transition_steps={step_size}, decay_rate={gamma}, staircase=True)",
             scales=True,
+            going_on="(lambda epoch, rate: rate * {gamma} if epoch % {step_size} == 0 else rate)",
         ),
         ScheduleEntry(
             "ExponentialLR",
             "gamma, last_epoch=-1",
             "optax.exponential_decay({lr}, transition_steps=1, decay_rate={gamma})",
             scales=True,
+            going_on="(lambda epoch, rate: rate * {gamma})",
         ),
-        ScheduleEntry("LambdaLR", "lr_lambda, last_epoch=-1", "(lambda epoch: {lr} * {lr_lambda}(epoch))", starts=True),
+        ScheduleEntry(
+            "LambdaLR",
+            "lr_lambda, last_epoch=-1",
+            "(lambda epoch: {lr} * {lr_lambda}(epoch))",
+            starts=True,
+            closed=True,
+        ),
         ScheduleEntry(
             "MultiplicativeLR",
             "lr_lambda, last_epoch=-1",
             "(lambda epoch: {lr} * math.prod({lr_lambda}(turn) for turn in range(1, epoch + 1)))",
             scales=True,
+            going_on="(lambda epoch, rate: rate * {lr_lambda}(epoch))",
         ),
         ScheduleEntry(
             "CosineAnnealingLR",
             "T_max, eta_min=0.0, last_epoch=-1",
             "(lambda epoch: {eta_min} + ({lr} - {eta_min}) * (1 + math.cos(math.pi * epoch / {T_max})) / 2)",
+            going_on="cosine_annealing({lr}, {T_max}, end={eta_min?0.0})",
         ),
         ScheduleEntry(
             "CosineAnnealingWarmRestarts",
             "T_0, T_mult=1, eta_min=0.0, last_epoch=-1",
             "warm_restarts({lr}, {T_0}, factor={T_mult?1}, end={eta_min?0.0})",
+            closed=True,
         ),
         ScheduleEntry(
             "MultiStepLR",
             "milestones, gamma=0.1, last_epoch=-1",
             "(lambda epoch: {lr} * {gamma} ** sum(epoch >= milestone for milestone in {milestones}))",
             scales=True,
+            going_on="(lambda epoch, rate: rate * {gamma} ** sum(epoch == milestone for milestone in {milestones}))",
         ),
         ScheduleEntry(
             "ConstantLR",
@@ -266,6 +282,7 @@ SCHEDULES: dict[str, ScheduleEntry] = {
             "one_cycle({max_lr} / {div_factor}, {max_lr}, {max_lr} / {div_factor} / {final_div_factor}, {total_steps}, "
             "pct_start={pct_start?0.3}, linear={anneal_strategy?False}, three_phase={three_phase?False})",
             starts=True,
+            closed=True,
             momentum="one_cycle({max_momentum}, {base_momentum}, {max_momentum}, {total_steps}, "
             "pct_start={pct_start?0.3}, linear={anneal_strategy?False}, three_phase={three_phase?False})",
         ),
@@ -275,6 +292,7 @@ SCHEDULES: dict[str, ScheduleEntry] = {
             "scale_mode='cycle', cycle_momentum=True, base_momentum=0.8, max_momentum=0.9, last_epoch=-1",
             "cyclic({base_lr}, {max_lr}, {step_size_up?2000}, {step_size_down?None}, mode={mode}, gamma={gamma?1.0})",
             starts=True,
+            closed=True,
             momentum="cyclic({max_momentum}, {base_momentum}, {step_size_up?2000}, {step_size_down?None}, "
             "mode={mode}, gamma={gamma?1.0})",
         ),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from migrate.constructed import ChoiceNode, ClassNode, LayerNode, ListNode, Node
-from migrate.facts import Averaged, ClassFacts, Example, FunctionFacts, KeptSite, SteppedUnder
+from migrate.facts import Averaged, ClassFacts, Example, FunctionFacts, KeptSite, ParameterGroup, SteppedUnder
 from migrate.kinds import Kind, Model, Optimizer, Place
 from migrate.optimizers import OptimizerEntry
 from migrate.qualified import is_chosen, options
@@ -92,7 +92,13 @@ class Script:
     doubled: set[Place] = field(default_factory=set)  # models in float64
     evaluating: set[Place] = field(default_factory=set)  # optimizers that evaluate a closure as often as they need
     counting: set[Place] = field(default_factory=set)  # optimizers that count their steps, in torch for each parameter
-    several: set[Place] = field(default_factory=set)  # optimizers of several parameter groups
+    groups: dict[Place, tuple[ParameterGroup, ...]] = field(default_factory=dict)  # optimizer -> its parameter groups
+    # optimizers, and those of their hyperparameters that each group has of its own, that change beside the rate, and
+    # keys under which a group keeps the rate that it starts with
+    separate: set[tuple[Place, str]] = field(default_factory=set)
+    changing: set[tuple[Place, str]] = field(default_factory=set)
+    first_rates: set[tuple[Place, str]] = field(default_factory=set)
+    set_by_hand: set[Place] = field(default_factory=set)  # optimizers whose rate is set by other than schedulers
     scheduled: set[Place] = field(default_factory=set)  # optimizers whose learning rate changes
     momenta: dict[Place, str] = field(default_factory=dict)  # optimizer -> "momentum", "b1" or ""
     cycled: dict[Place, str] = field(default_factory=dict)  # optimizers of which a scheduler changes that, too

@@ -11,10 +11,11 @@ CHECKPOINT = Plain("checkpoint")  # what a file of the script's own holds
 
 @dataclass(frozen=True)
 class OptimizerGroups(Kind):
-    """`optimizer.param_groups`, or one of them (`one`)."""
+    """`optimizer.param_groups`, or one of them (`one`): that of this `number`, or (None) any, where all are alike."""
 
     optimizer: Place
     one: bool = False
+    number: int | None = None
 
 
 @dataclass(frozen=True)

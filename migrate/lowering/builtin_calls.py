@@ -76,6 +76,9 @@ class BuiltinCalls(AttributesByName, LayerTests, Distributed, HostDraws, Binding
             return tested
         if name == "locals" and self.context == "setup":
             raise Unsupported("MIG201", "locals() of a constructor, whose arguments are fields in Flax")
+        groups = self.group_items(node.args[0].value) if name == "len" and len(node.args) == 1 else None
+        if groups is not None:
+            return Value(cst.Integer(str(len(groups))), Number())
         if name == "int" and len(node.args) == 1:
             known = self.launcher_variable(node.args[0].value)
             if known is not None:

@@ -21,7 +21,7 @@ from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value, power_of_integers
 from migrate.walking import every
-from migrate.weight_kinds import OptimizerGroups, StateDict, Weight
+from migrate.weight_kinds import StateDict, Weight
 
 
 class ChangedInPlace(Leaves, OptimizerStatements, ChangedBuffers, NamedRows):
@@ -34,11 +34,11 @@ class ChangedInPlace(Leaves, OptimizerStatements, ChangedBuffers, NamedRows):
         entry = self.row_entry(target, small.value)
         if entry is not None:
             return entry
+        if self.group_of(target.value) is not None:
+            return self.set_hyperparameter(target, small.value)
         target = self.in_one_subscript(target)
         base = self.expr(target.value)
         refuse_entry(target, base.kind, self.scope)
-        if isinstance(base.kind, OptimizerGroups) and base.kind.one:
-            return self.set_hyperparameter(target, base.kind, self.node(small.value))
         whole = self.whole_of(small.value, target) if isinstance(base.kind, Tensor) else None
         value = self.expr(small.value if whole is None else whole)
         if isinstance(base.kind, Tensor) and base.kind.dtype == "bool" and isinstance(nodes.literal(value.node), int):
@@ -193,10 +193,10 @@ class ChangedInPlace(Leaves, OptimizerStatements, ChangedBuffers, NamedRows):
         if self.context == "setup" and isinstance(small.value, cst.List | cst.Tuple):
             self.note_listed([small.value])
         if isinstance(small.target, cst.Subscript):
+            if self.group_of(small.target.value) is not None:
+                return self.set_hyperparameter(small.target, nodes.augmented(small))
             base = self.expr(small.target.value)
             refuse_entry(small.target, base.kind, self.scope)
-            if isinstance(base.kind, OptimizerGroups) and base.kind.one:
-                return self.set_hyperparameter(small.target, base.kind, self.node(nodes.augmented(small)))
             part = self.changed_part(line, small, small.target)
             if part is not None:
                 return part

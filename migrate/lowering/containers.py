@@ -40,7 +40,7 @@ from migrate.lowering.weight_trees import each_of_tree
 from migrate.nodes import Expr
 from migrate.row_kinds import NamedRow
 from migrate.rules.rule import Value
-from migrate.weight_kinds import OptimizerGroups, WeightTree
+from migrate.weight_kinds import WeightTree
 
 
 class Containers(ChosenWeights, ParameterGroups, LoopsWrittenOut, Binding):
@@ -122,9 +122,12 @@ class Containers(ChosenWeights, ParameterGroups, LoopsWrittenOut, Binding):
         length = self.axis_length(node)
         if length is not None:
             return length
+        group = self.group_of(node.value)
+        if group is not None:
+            return self.group_item(node, group)
+        if self.groups_of(node.value) is not None:
+            raise Unsupported("MIG401", f"{nodes.code(node)}: a parameter group as a value")
         base = taken_apart(self.expr(node.value), self.context)
-        if isinstance(base.kind, OptimizerGroups):
-            return self.group_item(node, base)
         if isinstance(base.kind, WeightTree):
             raise Unsupported("MIG302", f"`{nodes.code(node)}`: one of the weights, which Flax has in another order")
         part = elements_of(node, base) or self.numbered_weight(node, base.kind) or self.part_of_tuple(node, base)
@@ -213,7 +216,7 @@ class Containers(ChosenWeights, ParameterGroups, LoopsWrittenOut, Binding):
         return layouts.length(base, axis)
 
     def _comprehension(self, node: cst.BaseComp) -> Value:
-        tree = self.tree_value(node)
+        tree = self.over_groups(node) or self.tree_value(node)
         if tree is not None:
             return tree
         inner = self.inner({})
@@ -237,6 +240,15 @@ class Containers(ChosenWeights, ParameterGroups, LoopsWrittenOut, Binding):
             return Value(made, Items((element.kind,) * len(times)))
         type = ITERATOR if isinstance(node, cst.GeneratorExp) else "list"
         return Value(made, Items(None, element.kind, type))
+
+    def over_groups(self, node: cst.BaseComp) -> Value | None:
+        """`[group["lr"] for group in optimizer.param_groups]`: what it gives for each; None of anything else."""
+        groups = self.group_items(node.for_in.iter) or ()
+        plain = isinstance(node.for_in.target, cst.Name) and not node.for_in.ifs and node.for_in.inner_for_in is None
+        if not groups or not plain or not isinstance(node, cst.ListComp | cst.GeneratorExp):
+            return None
+        name = nodes.code(node.for_in.target)
+        return self.expr(cst.List([cst.Element(nodes.substituted(node.elt, {name: group})) for group in groups]))
 
     def is_counted(self, each: cst.CompFor) -> bool:
         """Whether it is known before how many turns a comprehension takes."""
@@ -267,7 +279,10 @@ class Containers(ChosenWeights, ParameterGroups, LoopsWrittenOut, Binding):
                 return Value(node, selection)
         return self._comprehension(node)
 
-    expr_GeneratorExp = expr_SetComp = expr_DictComp = _comprehension
+    def expr_GeneratorExp(self, node: cst.GeneratorExp) -> Value:
+        return self._comprehension(node)
+
+    expr_SetComp = expr_DictComp = _comprehension
 
     def over_chosen_in(self, node: cst.BaseComp) -> cst.CompFor | None:
         """The `for` of a comprehension over those parameters for which tests of their names hold; None for others."""

@@ -74,7 +74,7 @@ from migrate.qualified import options
 from migrate.rules.creation import DTYPES
 from migrate.rules.rule import Value
 from migrate.states import PARAMS, State
-from migrate.weight_kinds import AnyWeight, OptimizerGroups, Parameters, Selection, StateDict, Weight, WeightTree
+from migrate.weight_kinds import AnyWeight, Parameters, Selection, StateDict, Weight, WeightTree
 
 _NUMBERS = (cst.Integer, cst.Float, cst.Imaginary)
 
@@ -267,8 +267,8 @@ class Expressions(AnyWeights, Submodules, Accelerated, ReplacedParts, NamedParam
             return Value(node, Function(f"{base.kind.cls}.apply"))
         if isinstance(base.kind, Items) and base.kind.items is not None and attribute in _FIELDS:
             return _field(base, attribute)
-        if isinstance(base.kind, Optimizer) and attribute == "param_groups":
-            return Value(node, OptimizerGroups(base.kind.place))
+        if isinstance(base.kind, Optimizer | Scheduler):
+            return self.optimizer_attribute(node, base)
         made = node.with_changes(value=nodes.parenthesized(layouts.first(base)))
         return Value(made, self.attribute_kind(node, base.kind))
 

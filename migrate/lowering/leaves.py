@@ -10,7 +10,7 @@ import libcst as cst
 
 from migrate import nodes, usage
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Instance, Kind, Leaf, Optimizer, Place, Tensor
+from migrate.kinds import Instance, Kind, Leaf, Optimizer, Place, Scheduler, Tensor
 from migrate.lowering.accumulation import Accumulation
 from migrate.lowering.gradient_flow import GradientFlow, asks_for_gradients
 from migrate.lowering.members import named_members
@@ -43,8 +43,11 @@ class Leaves(Accumulation, GradientFlow):
         return Leaf(kind.dtype, kind.rank, kind.optional, kind.origins, place)
 
     def refuse_outside(self, target: Expr) -> None:
-        """Declines to bind such a tensor of an object anew outside of its class: the optimizer has the old one."""
+        """Declines to bind such a tensor of an object anew outside of its class, of which the optimizer has the old
+        one, and what an optimizer or a scheduler keeps."""
         owner = self.kind_of(target.value) if isinstance(target, cst.Attribute) else None
+        if isinstance(owner, Optimizer | Scheduler):
+            raise Unsupported("MIG401", f"{nodes.code(target)} is set: what torch keeps there is not followed")
         if not isinstance(owner, Instance) or not isinstance(target, cst.Attribute):
             return
         held = self.script.attributes.get(owner.cls, {}).get(f"self.{target.attr.value}")

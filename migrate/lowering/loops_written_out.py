@@ -113,7 +113,7 @@ class LoopsWrittenOut(Scope):
             return self.known_result(node)
         if isinstance(node, cst.ListComp):
             return self.listed_texts(node)
-        insisted = self.insisted_on(node)
+        insisted = self.insisted_on(node) or self.group_items(node)
         made = self.constant_of(node) if insisted is None else None
         return insisted if made is None else self.known_items(made)
 

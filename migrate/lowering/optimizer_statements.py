@@ -10,22 +10,21 @@ from migrate import layouts, nodes, suites
 from migrate.diagnostics import Unsupported
 from migrate.facts import SteppedUnder
 from migrate.kinds import Optimizer, Place, Scheduler
-from migrate.lowering.binding import Binding
 from migrate.lowering.closures import Closures
 from migrate.lowering.freezing import Freezing
-from migrate.lowering.schedules import follow_rate, rate_in_state, refuse_mixed
+from migrate.lowering.group_settings import GroupSettings
+from migrate.lowering.schedules import rate_in_state, refuse_mixed
 from migrate.lowering.state_loops import StateLoops
-from migrate.nodes import Expr, Statement
+from migrate.nodes import Statement
 from migrate.rules.rule import Value, signature
 from migrate.states import COUNT, CYCLE, OPT_STATE, State
 from migrate.walking import every
-from migrate.weight_kinds import OptimizerGroups
 
 _ORDERED = (cst.GreaterThan, cst.GreaterThanEqual, cst.LessThan, cst.LessThanEqual)
 
 
-class OptimizerStatements(Closures, StateLoops, Freezing, Binding):
-    """What scripts do with optimizers and schedulers, and loops over their parameter groups."""
+class OptimizerStatements(Closures, StateLoops, Freezing, GroupSettings):
+    """What scripts do with optimizers and schedulers."""
 
     def optimizer_statement(self, node: cst.Call, kind: Optimizer, method: str) -> list[Statement] | None:
         """A method of an optimizer that changes something; None where it is a call like any other."""
@@ -73,7 +72,11 @@ class OptimizerStatements(Closures, StateLoops, Freezing, Binding):
         if kind.plateau:
             call = self.bind_call("ReduceLROnPlateau.step", signature("metrics, epoch=None"), node.args)
             rate = nodes.expression("{s}.step({metric})", s=base.node, metric=layouts.first(call.value("metrics")))
-            return [self.set_hyperparameters(kind.optimizer, {"learning_rate": rate})]
+            made = self.set_hyperparameters(kind.optimizer, {"learning_rate": rate})
+            if self.root(kind.optimizer) not in self.script.set_by_hand:
+                return [made]
+            before = nodes.expression("float({rate})", rate=rate_in_state(self, kind.optimizer))
+            return [nodes.statement("{s}.lr = {before}", s=base.node, before=before), made]
         count = State(COUNT, kind.place)
         steps = self.read(count)
         self.write(count)
@@ -82,6 +85,8 @@ class OptimizerStatements(Closures, StateLoops, Freezing, Binding):
             counted = nodes.statement("{steps} = {n}", steps=steps, n=self.node(node.args[0].value))
         rate = nodes.expression("{s}({n})", s=base.node, n=steps)
         if kind.follows:
+            if node.args:
+                raise Unsupported("MIG302", f"{nodes.code(node)}, where the rate is set by other means as well")
             before = nodes.expression("float({rate})", rate=rate_in_state(self, kind.optimizer))
             rate = nodes.expression("{s}({n}, {before})", s=base.node, n=steps, before=before)
         given = {"learning_rate": rate}
@@ -155,20 +160,3 @@ class OptimizerStatements(Closures, StateLoops, Freezing, Binding):
         same = isinstance(before, Scheduler) and not before.mixed and self.root(before.optimizer) == root
         if same and self.root(place) in self.script.stepped.get(root, set()):
             raise Unsupported("MIG302", f"{place.name} takes the place of a scheduler that has changed the rate")
-
-    # -- parameter groups ---------------------------------------------------------------------------------------------
-
-    def rate_loop(self, node: cst.For) -> list[Statement] | None:
-        """`for group in optimizer.param_groups: group["lr"] = lr`: the statements alone, since all groups are one."""
-        if not isinstance(node.iter, cst.Attribute) or node.iter.attr.value != "param_groups":
-            return None
-        kind = self.expr(node.iter).kind
-        if not isinstance(kind, OptimizerGroups):
-            return None
-        self.bind(node.target, OptimizerGroups(kind.optimizer, one=True))
-        return suites.with_comments(self.suite(node.body.body), node)
-
-    def set_hyperparameter(self, target: cst.Subscript, kind: OptimizerGroups, value: Expr) -> list[Statement]:
-        """`group["lr"] = value`."""
-        follow_rate(self, target, kind)
-        return [self.set_hyperparameters(kind.optimizer, {"learning_rate": value})]

@@ -9,20 +9,22 @@ import libcst as cst
 
 from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Items, Number, Optimizer, Place, Scheduler, Tensor
+from migrate.kinds import Items, Number, Optimizer, Place, Scheduler
 from migrate.layers.moves import Permute
+from migrate.lowering.group_arguments import GroupArguments
+from migrate.lowering.group_settings import GroupSettings
 from migrate.lowering.labels import FROZEN
-from migrate.lowering.parameter_groups import Grouped, ParameterGroups
-from migrate.lowering.schedules import Schedules, follow_rate, rate_in_state, refuse_mixed
+from migrate.lowering.parameter_groups import Grouped
+from migrate.lowering.schedules import refuse_mixed
 from migrate.lowering.scope import NOWHERE
 from migrate.nodes import Expr
 from migrate.optimizers import AS_IN_TORCH, OPTIMIZERS, TURNED, OptimizerEntry
 from migrate.rules.rule import Call, Value, signature
 from migrate.states import COUNT, OPT_STATE, State
-from migrate.weight_kinds import OptimizerGroups, OwnOptimizer, StateDict
+from migrate.weight_kinds import OwnOptimizer, StateDict
 
-# Hyperparameters that change while a script trains, as optax calls them: what they are part of in torch.
-_INJECTED = {"learning_rate": "lr", "b1": "betas"}
+# Attributes of a scheduler that follows a metric, as the snippet calls them.
+_OF_PLATEAU = {"best": "best", "num_bad_epochs": "bad_epochs", "factor": "factor", "patience": "patience"}
 
 
 @dataclass(frozen=True)
@@ -34,9 +36,10 @@ class MadeOptimizer:
     rate: Expr
     models: tuple[Place, ...]
     injected: Mapping[str, Expr]
+    changing: frozenset[str]  # what these are called in torch
 
 
-class Optimizers(Schedules, ParameterGroups):
+class Optimizers(GroupArguments, GroupSettings):
     """Constructors and methods of optimizers."""
 
     def optimizer(self, name: str, node: cst.Call) -> Value:
@@ -52,9 +55,8 @@ class Optimizers(Schedules, ParameterGroups):
         entry = self.script.own_optimizers[kind.cls]
         entry = replace(entry, template=nodes.code(node.func) + entry.template.removeprefix(entry.torch))
         made = self.optimizer_of_entry(entry, node)
-        if made.injected:
-            changing = {_INJECTED.get(name, name) for name in made.injected}
-            self.script.injecting[kind.cls] = self.script.injecting.get(kind.cls, frozenset()) | changing
+        if made.changing:
+            self.script.injecting[kind.cls] = self.script.injecting.get(kind.cls, frozenset()) | made.changing
         return self.with_rates(made.node, [made])
 
     def with_rates(self, node: Expr, options: Sequence[MadeOptimizer]) -> Value:
@@ -106,13 +108,13 @@ class Optimizers(Schedules, ParameterGroups):
                 raise Unsupported("MIG302", f"{name} with a learning rate that changes")
         if entry.counts:
             self.script.counting.add(self.pending_place)
-        if len(grouped.options) > 1:
-            self.script.several.add(self.pending_place)
-        scheduled = self.pending_place in self.script.scheduled
+        written = grouped
+        call, grouped = self.of_one_group(entry, call, self.known_to_torch(entry, call, grouped))
+        self.note_groups(call, grouped, written)
         rate = call.node("lr")
-        injected = self.injected(call) if scheduled else {}
-        made = self.transformation(entry, call, grouped, rate if scheduled else None)
-        return MadeOptimizer(made, rate, grouped.models, injected)
+        injected = self.injected(call, grouped)
+        made = self.transformation(entry, call, grouped, rate if "lr" in injected.changing else None)
+        return MadeOptimizer(made, rate, grouped.models, injected.first, injected.changing)
 
     def note_axes(self, entry: OptimizerEntry, grouped: Grouped) -> None:
         """Notes how the axes of what an optimizer trains are, to whose step that matters: all must be alike."""
@@ -134,7 +136,7 @@ class Optimizers(Schedules, ParameterGroups):
         it changes while it trains."""
         if grouped.labels is None:
             (options,) = grouped.options.values()
-            own = self.of_group(entry, call, options, rate)
+            own = self.of_group(entry, call, options, "", rate)
             return self.decayed(entry, own, self.filled(entry, own, rate is not None))
         masked = self.decay_masked(entry, call, grouped, rate)
         if masked is not None:
@@ -144,7 +146,7 @@ class Optimizers(Schedules, ParameterGroups):
             if label == FROZEN:
                 made.append((label, nodes.expression("optax.set_to_zero()")))
                 continue
-            own = self.of_group(entry, call, options, rate)
+            own = self.of_group(entry, call, options, label, rate)
             made.append((label, self.decayed(entry, own, self.filled(entry, own, rate is not None))))
         return nodes.call("optax.multi_transform", nodes.dict_of(made), grouped.labels)
 
@@ -156,7 +158,7 @@ class Optimizers(Schedules, ParameterGroups):
             or any(set(options) - {"weight_decay"} for options in grouped.options.values())
         ):
             return None
-        calls = {name: self.of_group(entry, call, options, rate) for name, options in grouped.options.items()}
+        calls = {name: self.of_group(entry, call, options, name, rate) for name, options in grouped.options.items()}
         without = [name for name, own in calls.items() if nodes.literal(own.node("weight_decay")) == 0]
         if len(without) != 1 or not grouped.masks:
             return None
@@ -166,41 +168,6 @@ class Optimizers(Schedules, ParameterGroups):
             return None
         made = made.with_changes(args=nodes.extended(made.args, {"mask": grouped.masks[decayed]}))
         return self.decayed(entry, calls[decayed], made)
-
-    def of_group(self, entry: OptimizerEntry, call: Call, options: Mapping[str, Expr], rate: Expr | None) -> Call:
-        """The arguments of an optimizer for one of its groups."""
-        bound = dict(call.bound)
-        for key, written in options.items():
-            if (key not in call.defaults and key != "lr") or (entry.options and key not in entry.options):
-                raise Unsupported("MIG302", f"{entry.torch}: {key} of a parameter group")
-            value = self.expr(written)
-            if key == "lr" and rate is not None:
-                if nodes.code(value.node) == nodes.code(rate):
-                    continue
-                if not self.script.proportional.get(self.pending_place, False):
-                    raise Unsupported("MIG302", f"{entry.torch}: rates of groups that do not change in proportion")
-                text = "learning_rate * ({own} / {rate})"
-                value = Value(nodes.expression(text, own=value.node, rate=rate), Number())
-            bound[key] = value
-        return replace(call, bound=bound)
-
-    def injected(self, call: Call) -> dict[str, Expr]:
-        """The hyperparameters that change while it trains, by name: their values at first; the call then has names in
-        their places."""
-        found: dict[str, Expr] = {"learning_rate": call.node("lr")}
-        call.bound = {**call.bound, "lr": Value(nodes.name("learning_rate"), Number())}
-        cycled = self.script.cycled.get(self.pending_place)
-        if cycled == "momentum":
-            found["momentum"] = call.node("momentum")
-            call.bound = {**call.bound, "momentum": Value(nodes.name("momentum"), Number())}
-        elif cycled == "b1":
-            betas = call.node("betas")
-            if not isinstance(betas, cst.Tuple) or len(betas.elements) != 2:
-                raise Unsupported("MIG302", f"{call.api}: betas={nodes.code(betas)} with a cycle of the momentum")
-            found["b1"] = betas.elements[0].value
-            both = nodes.tuple_of([nodes.name("b1"), betas.elements[1].value])
-            call.bound = {**call.bound, "betas": Value(both, call.kind("betas"))}
-        return found
 
     def filled(self, entry: OptimizerEntry, call: Call, scheduled: bool) -> Expr:
         """The optimizer's template, or the variant that its arguments ask for, filled."""
@@ -233,12 +200,36 @@ class Optimizers(Schedules, ParameterGroups):
             return nodes.call("optax.chain", *before, first, decayed, *rest)
         return nodes.call("optax.chain", *before, decayed, made)
 
+    def optimizer_attribute(self, node: cst.Attribute, base: Value) -> Value:
+        """What a script reads of an optimizer or a scheduler: how often that was stepped, the rates it starts from."""
+        kind, attribute = base.kind, node.attr.value
+        if isinstance(kind, Scheduler) and not kind.mixed and kind.place != NOWHERE:
+            if attribute == "_last_lr":
+                return self.last_rates(kind, base.node)
+            first = self.rates.get(self.root(kind.optimizer))
+            if attribute == "base_lrs" and isinstance(nodes.literal(first), int | float):
+                rates = self.rates_of_groups(nodes.expression("{rate}", rate=first or node), kind.optimizer)
+                return Value(cst.List([cst.Element(rate) for rate in rates]), Items(tuple(Number() for _ in rates)))
+            if attribute == "optimizer":
+                return Value(node, Optimizer(kind.optimizer))
+            if kind.plateau and attribute in _OF_PLATEAU:
+                return Value(nodes.expression(f"{{s}}.{_OF_PLATEAU[attribute]}", s=base.node), Number())
+            if attribute in ("last_epoch", "_step_count") and not kind.plateau:
+                count = self.read(State(COUNT, kind.place))
+                return Value(count if attribute == "last_epoch" else nodes.expression("{n} + 1", n=count), Number())
+        raise Unsupported("MIG401", f"{nodes.code(node)}: what torch keeps there is not followed")
+
+    def last_rates(self, kind: Scheduler, node: Expr) -> Value:
+        """`scheduler.get_last_lr()`: the rates of all parameter groups."""
+        rates = self.rates_of_groups(self.present_rate(kind, node), kind.optimizer)
+        return Value(cst.List([cst.Element(rate) for rate in rates]), Items(tuple(Number() for _ in rates)))
+
     def optimizer_method(self, node: cst.Call, func: cst.Attribute, base: Value) -> Value:
         """A method of an optimizer or scheduler inside an expression."""
         kind, method = base.kind, func.attr.value
         refuse_mixed(kind)
         if isinstance(kind, Scheduler) and method in ("get_last_lr", "get_lr"):
-            return Value(nodes.expression("[{rate}]", rate=self.present_rate(kind, base.node)), Items((Number(),)))
+            return self.last_rates(kind, base.node)
         if isinstance(kind, Optimizer) and method == "state_dict":
             return Value(self.read(State(OPT_STATE, kind.place)), StateDict(kind.place))
         if isinstance(kind, Scheduler) and method == "state_dict":
@@ -246,20 +237,6 @@ class Optimizers(Schedules, ParameterGroups):
         raise Unsupported(
             "MIG401", f"{func.value.value if isinstance(func.value, cst.Name) else 'optimizer'}.{method}() here"
         )
-
-    def group_item(self, node: cst.Subscript, base: Value) -> Value:
-        """`optimizer.param_groups[0]`, and `group["lr"]`: the rate as it is now."""
-        kind = base.kind
-        assert isinstance(kind, OptimizerGroups)
-        if not kind.one:
-            if self.root(kind.optimizer) in self.script.several:
-                raise Unsupported("MIG401", f"{nodes.code(node)}: one of several parameter groups")
-            return Value(node, OptimizerGroups(kind.optimizer, one=True))
-        follow_rate(self, node, kind)
-        rate = rate_in_state(self, kind.optimizer)
-        if self.under_jit:
-            return Value(rate, Tensor("float", 0))
-        return Value(nodes.expression("{rate}.item()", rate=rate), Number())
 
 
 def _parameters(torch: str, node: cst.Call) -> tuple[Expr, list[cst.Arg]]:

@@ -28,6 +28,7 @@ class Grouped:
     labels: Expr | None = None
     masks: Mapping[str, Expr] = field(default_factory=dict)  # of two groups of one model: which parameters are one's
     trained: tuple[WeightLeaf, ...] = ()
+    all: tuple[str, ...] = ("",)  # the labels of the groups in torch's order, those of frozen weights among them
 
 
 class ParameterGroups(Selections):
@@ -80,6 +81,7 @@ class ParameterGroups(Selections):
         trained = tuple(leaf for leaves, labels in trees for leaf in leaves if labels[leaf.flax] != FROZEN)
         if len(groups) == 1 and used <= set(names):
             return Grouped(models, {"": options[names[0]]}, trained=trained)
+        every_one = tuple(names)
         if FROZEN in used:
             options[FROZEN] = {}
         kept = {name: found for name, found in options.items() if name in used}
@@ -88,7 +90,7 @@ class ParameterGroups(Selections):
         if len(trees) == 1 and len(kept) == 2 and FROZEN not in kept:
             ((leaves, labels),) = trees
             masks = {name: mask_of(leaves, {leaf: labels[leaf] == name for leaf in labels}, by_rank) for name in kept}
-        return Grouped(models, kept, labels_of(trees, by_rank), masks, trained)
+        return Grouped(models, kept, labels_of(trees, by_rank), masks, trained, every_one)
 
     def tensors_in(self, node: Expr) -> list[Leaf]:
         """The tensors made with requires_grad=True in a list; empty where it holds something else."""

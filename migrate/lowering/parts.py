@@ -13,7 +13,7 @@ from migrate.lowering.region import MicroBatches, Region
 from migrate.manifest import Leaf
 from migrate.nodes import AnyNode, Expr, Statement
 from migrate.rules.rule import Value
-from migrate.weight_kinds import Selection
+from migrate.weight_kinds import OptimizerGroups, Selection
 
 
 class Parts:
@@ -288,6 +288,26 @@ class Parts:
         """A comprehension over parameters that reads their gradients, as one over the leaves of both."""
         raise NotImplementedError
 
-    def group_item(self, node: cst.Subscript, base: Value) -> Value:
-        """An item of an optimizer's parameter groups."""
+    def group_item(self, node: cst.Subscript, kind: OptimizerGroups) -> Value:
+        """An item of a parameter group."""
+        raise NotImplementedError
+
+    def group_of(self, node: Expr) -> OptimizerGroups | None:
+        """The parameter group that an expression is; None of anything else."""
+        raise NotImplementedError
+
+    def groups_of(self, node: Expr) -> OptimizerGroups | None:
+        """The parameter groups of an optimizer; None of anything else."""
+        raise NotImplementedError
+
+    def branch_of(self, statement: Statement) -> list[Statement]:
+        """What a branch comes to in one turn of a loop, where that is known; itself elsewhere."""
+        raise NotImplementedError
+
+    def group_items(self, node: Expr) -> list[Expr] | None:
+        """The groups of an optimizer, one by one; None of anything else."""
+        raise NotImplementedError
+
+    def optimizer_attribute(self, node: cst.Attribute, base: Value) -> Value:
+        """What a script reads of an optimizer or a scheduler."""
         raise NotImplementedError

@@ -299,6 +299,8 @@ def _fingerprint(script: Script, written: frozenset[int]) -> str:
     ]
     parts += [
         repr(sorted(map(repr, script.proportional.items()))),
+        repr([sorted(map(repr, known)) for known in (script.groups.items(), script.separate, script.changing)]),
+        repr([sorted(map(repr, known)) for known in (script.first_rates, script.set_by_hand)]),
         repr(
             (
                 sorted(script.own_optimizers),

@@ -20,7 +20,6 @@ from migrate.rules.rule import Call, Value, signature
 from migrate.states import COUNT, OPT_STATE, State
 from migrate.targets.template import fill
 from migrate.walking import every
-from migrate.weight_kinds import OptimizerGroups
 
 # Schedules beside those that only scale that change the rates of all parameter groups alike, if they end at zero.
 _PROPORTIONAL = ("LambdaLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts")
@@ -49,7 +48,8 @@ class Schedules(Arguments, StateAccess):
             return self.composed(name, node)
         entry = SCHEDULES[name]
         call = self.bind_call(name, signature("optimizer, " + entry.signature), node.args)
-        call.only("last_epoch", -1)
+        self.refuse_resumed(call)
+        refuse_lists(call)
         optimizer, rate = self.scheduled_optimizer(call)
         root, known = self.root(optimizer), self.script.proportional
         ends = "eta_min" in call.defaults and not nodes.is_literal(call.node("eta_min"), 0.0) and call.has("eta_min")
@@ -60,8 +60,12 @@ class Schedules(Arguments, StateAccess):
         if cycles:
             self.script.cycled[self.root(optimizer)] = cycles
             self.pending_cycle = self.template_filled(entry.momentum, call)
-        made = self.template_filled(entry.template, call)
-        return Value(made, Scheduler(NOWHERE, optimizer, entry.starts, entry.scales, cycles))
+        goes_on = root in self.script.set_by_hand and not entry.closed
+        if goes_on and not entry.going_on:
+            raise Unsupported("MIG302", f"{name} of an optimizer whose rate is set by other means as well")
+        made = self.template_filled(entry.going_on if goes_on else entry.template, call)
+        scales = entry.scales and not goes_on
+        return Value(made, Scheduler(NOWHERE, optimizer, entry.starts, scales, cycles, follows=goes_on))
 
     def scheduled_optimizer(self, call: Call) -> tuple[Place, Expr]:
         """The optimizer whose rate changes, and the rate that it starts with."""
@@ -69,9 +73,10 @@ class Schedules(Arguments, StateAccess):
         if not isinstance(kind, Optimizer):
             text = nodes.code(call.node("optimizer"))
             raise Unsupported("MIG302", f"{call.api} of {text}, which is no known optimizer")
-        root = self.root(kind.place)
-        self.script.scheduled.add(root)
-        return kind.place, self.rates.get(root) or self.present_base(kind)
+        roots = self.roots(kind.place)
+        self.script.scheduled |= roots
+        known = self.rates.get(self.root(kind.place)) if len(roots) == 1 else None
+        return kind.place, known or self.present_base(kind)
 
     def present_base(self, kind: Optimizer) -> Expr:
         """The rate that an optimizer has when its scheduler is made, where another function has made it."""
@@ -82,6 +87,16 @@ class Schedules(Arguments, StateAccess):
         if not any(nodes.code(taken) == nodes.code(each) for each in self.before):
             self.before.append(taken)
         return nodes.name(name)
+
+    def refuse_resumed(self, call: Call) -> None:
+        """Declines a schedule that starts elsewhere than at its beginning."""
+        name, facts = nodes.dotted(call.node("last_epoch")), self.facts
+        default = facts.defaults.get(name or "") if facts is not None else None
+        if facts is not None and nodes.is_literal(default, -1) and name not in usage.stores(facts.node.body):
+            given = [site.bound[name] for site in facts.calls if name is not None and name in site.bound]
+            if all(nodes.is_literal(one, -1) for one in given):
+                return
+        call.only("last_epoch", -1)
 
     def cycled(self, call: Call, optimizer: Place) -> str:
         """The hyperparameter that goes up and down beside the rate: the momentum, or the first beta of Adam."""
@@ -120,13 +135,13 @@ class Schedules(Arguments, StateAccess):
             text = "lambda epoch: {rate} * math.prod(schedule(epoch) / {rate} for schedule in {parts})"
             made = nodes.expression(text, rate=rate, parts=parts)
             return Value(made, Scheduler(NOWHERE, optimizer, starts=True, scales=True))
-        call.only("last_epoch", -1)
+        self.refuse_resumed(call)
         made = nodes.call("optax.join_schedules", parts, call.node("milestones"))
         return Value(made, Scheduler(NOWHERE, optimizer, starts=True))
 
     def annealed(self, call: Call) -> Value:
         """`SWALR(...)`, which goes on from the rate that another scheduler has left."""
-        call.only("last_epoch", -1)
+        self.refuse_resumed(call)
         optimizer, _ = self.scheduled_optimizer(call)
         if nodes.is_literal(call.node("anneal_epochs"), 0) or isinstance(call.kind("swa_lr"), Items):
             raise Unsupported("MIG302", f"{call.api}: anneal_epochs=0, or a rate for each parameter group")
@@ -162,6 +177,13 @@ def refuse_mixed(kind: Kind) -> None:
         raise Unsupported("MIG302", f"{kind.place.name} is one of several schedulers that are not stepped alike")
 
 
+def refuse_lists(call: Call) -> None:
+    """Declines what is given to each parameter group on its own: `LambdaLR(optimizer, [warm, cool])`."""
+    for name in ("lr_lambda", "max_lr", "base_lr"):
+        if name in call.bound and isinstance(call.kind(name), Items):
+            raise Unsupported("MIG302", f"{call.api}: {name} of each parameter group")
+
+
 def _translated(call: Call) -> dict[str, Value]:
     """Arguments in the form that the schedules of the output take."""
     found: dict[str, Value] = {}
@@ -178,17 +200,9 @@ def _translated(call: Call) -> dict[str, Value]:
     return found
 
 
-def follow_rate(scope: Scope, node: cst.Subscript, kind: OptimizerGroups) -> None:
-    """Checks that an item of a parameter group is the learning rate, which the optimizer then keeps in its state."""
-    index = node.slice[0].slice
-    if not isinstance(index, cst.Index) or not nodes.is_literal(index.value, "lr"):
-        raise Unsupported("MIG401", f"{nodes.code(node)}: only the learning rate of a parameter group is followed")
-    root = scope.root(kind.optimizer)
-    scope.script.scheduled.add(root)
-    scope.script.proportional[root] = False
-
-
 def rate_in_state(scope: StateAccess, optimizer: Place) -> Expr:
     """The rate that an optimizer keeps in its state."""
+    if (scope.root(optimizer), "lr") in scope.script.separate:
+        raise Unsupported("MIG302", f"the rate of {optimizer.name}, whose parameter groups have rates of their own")
     state = scope.read(State(OPT_STATE, optimizer))
     return nodes.expression('optax.tree_utils.tree_get({state}, "learning_rate")', state=state)

@@ -249,6 +249,7 @@ class UserCalls(TakenByObjects, Arguments, Builders, HostDraws, Binding):
             kind = Model(kind.cls, place)
         elif isinstance(kind, Optimizer):
             self.script.parameters_of[place] = kind.place
+            self.script.passed.setdefault(place, set()).add(kind.place)
             kind = Optimizer(place, tuple(self.inside(facts, model)[0] for model in kind.models))
         elif isinstance(kind, Scheduler):
             self.script.parameters_of[place] = kind.place
