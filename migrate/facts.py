@@ -263,6 +263,8 @@ class ClassFacts:
     own_trains: bool = False
     # paths of parts that a script puts others in the place of: it has a field for each
     replaced: set[tuple[str, ...]] = field(default_factory=set)
+    # models that its constructor takes parts of: name -> class
+    taken_apart: dict[str, str] = field(default_factory=dict)
     holds_parts: bool = False  # whether it is given modules that are made outside of any class
     reached: set[str] = field(default_factory=lambda: {"forward"})  # methods that a forward pass runs
     host_methods: set[str] = field(default_factory=set)  # methods that run outside, and are given the weights
@@ -285,6 +287,8 @@ class ClassFacts:
     marked: set[str] = field(default_factory=set)  # what constructors note on modules of the class
     stilled: set[str] = field(default_factory=set)  # paths of weights that its constructor freezes
     found_stilled: set[str] = field(default_factory=set)  # as this round finds them
+    frozen_parts: set[str] = field(default_factory=set)  # weights of its parts that it freezes, by their names in torch
+    found_frozen_parts: set[str] = field(default_factory=set)  # as this round finds them
     askable: dict[str, bool] = field(default_factory=dict)  # weights with a path -> whether they keep torch's axes
     askable_as: dict[str, str] = field(default_factory=dict)  # the same paths -> the keyword of the constructor
     askable_if: dict[str, list[cst.BaseExpression]] = field(default_factory=dict)  # the same -> tests around the layer

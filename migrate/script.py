@@ -262,7 +262,9 @@ class Script:
             if (
                 facts is None
                 or holder in seen
-                or any(cls in self.initialising.get(n, ()) for n in (holder, *facts.bases))
+                or any(
+                    cls in self.initialising.get(n, ()) for n in (holder, *facts.bases, *self._makers_of(facts, cls))
+                )
             ):
                 continue
             seen.add(holder)
@@ -271,6 +273,10 @@ class Script:
                 return holder
             waiting += held
         return ""
+
+    def _makers_of(self, facts: ClassFacts, cls: str) -> list[str]:
+        """The classes of the models out of which a class takes its modules of another one, if it makes none itself."""
+        return [] if facts.name in self.classes[cls].given else list(facts.taken_apart.values())
 
     def inside_others(self, cls: str) -> bool:
         """Whether modules of a class are made inside others."""

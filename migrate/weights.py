@@ -52,6 +52,18 @@ def still_weights(script: Script, cls: str) -> frozenset[str]:
     return frozenset(collected.still)
 
 
+def frozen_by_constructors(script: Script, cls: str) -> frozenset[str]:
+    """The Flax paths of the weights of a model that the constructors of its class and of its parts freeze."""
+    found: list[frozenset[str]] = []
+    for option in options(cls):
+        collected = _Collected(script)
+        collected.cls(option, "", "", 0)
+        found.append(frozenset(collected.frozen))
+    if len(set(found)) > 1:
+        raise Unsupported("MIG404", f"which weights are frozen of a model that is {spelled_options(cls)}")
+    return found[0] if found else frozenset()
+
+
 def _name(script: Script, cls: str) -> str:
     made = script.classes.get(cls)
     return made.output_name if made is not None and made.output_name else spelled(cls).partition(INLINE)[0]
@@ -85,6 +97,7 @@ class _Collected:
         self.ties: list[Tie] = []
         self.buffers: list[tuple[str, str, str]] = []
         self.still: set[str] = set()
+        self.frozen: set[str] = set()
         self.inside: list[str] = []
 
     # Each takes the torch and the Flax name of where it is, "" at the top. `depth` counts the lists around it whose
@@ -118,6 +131,9 @@ class _Collected:
             self.buffers.append((_join(torch, ".", buffer), path, reason))
         for key, source in facts.ties.items():
             self.ties.append(Tie(_join(torch, ".", key), _join(torch, ".", source), key in facts.told_ties))
+        if facts.frozen_parts:
+            frozen = {_uncounted(_join(torch, ".", key)) for key in facts.frozen_parts}
+            self.frozen |= {leaf.flax for leaf in self.leaves if _uncounted(leaf.torch) in frozen}
         for path, first in facts.shared.items():
             self.share(start, _join(torch, ".", path), _join(torch, ".", first))
 
@@ -205,6 +221,11 @@ def _agreed(one: Shape | None, other: Shape | None) -> Shape | None:
     if one is None or other is None or len(one) != len(other):
         return None
     return tuple(a if a == b else None for a, b in zip(one, other, strict=True))
+
+
+def _uncounted(name: str) -> str:
+    """A name whose numbers that are not known have no numbers themselves."""
+    return WILDCARD.sub("{}", name)
 
 
 def _join(base: str, separator: str, name: str) -> str:

@@ -17,13 +17,14 @@ from migrate.kinds import Function, Kind, Model, Module, Never
 from migrate.layers.layer import Layer
 from migrate.layers.table import TABLE
 from migrate.lowering.elements import kinds_in
-from migrate.lowering.given_parts import GivenParts, without_negation
+from migrate.lowering.given_parts import without_negation
+from migrate.lowering.taken_parts import TakenParts
 from migrate.nodes import Expr
 from migrate.qualified import spelled
 from migrate.script import INLINE, layers_in
 
 
-class Builders(GivenParts):
+class Builders(TakenParts):
     """What a builder has of the classes that call it, and they of it."""
 
     def mode_expression(self, what: str) -> Expr:

@@ -58,6 +58,9 @@ class Calls(MethodCalls):
             made = self.partial_operation(node, kind) or self.partial_maker(node, kind)
             if made is not None:
                 return made
+        taken = self.taken_part(node)
+        if taken is not None:
+            return taken
         copied = self.deep_copied(node)
         if copied is not None:
             value = self.expr(copied)

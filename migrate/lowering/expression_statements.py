@@ -75,6 +75,8 @@ class ExpressionStatements(Averaging, Setup, Calls, Checkpoints, Leaves, Optimiz
         if not isinstance(func, cst.Attribute):
             return None
         frozen = self.freezing_call(node) if self.context in HOST_CONTEXTS else None
+        if self.context == "setup":
+            frozen = self.frozen_parts_call(node)
         if frozen is not None:
             return frozen
         shared = self.path_kind(nodes.dotted(func) or "")

@@ -22,7 +22,7 @@ class Freezing(SortedNames):
         if names is None or "requires_grad" not in nodes.code(node.body) or node.orelse is not None:
             return None
         statements = suites.suite_of(node.body.body)
-        if not all(_switches(statement, names[-1]) for statement in statements):
+        if not all(switches(statement, names[-1]) for statement in statements):
             return None
         whole = self.selection(node.iter)
         if whole is None:
@@ -44,7 +44,7 @@ class Freezing(SortedNames):
                 for other in inner:
                     self.switch(other, others, names)
             return
-        value = _flag(statement, names[-1])
+        value = flag_of(statement, names[-1])
         if value is not None:
             for on in self.flags(value):
                 self.freeze(chosen, on, statement)
@@ -100,7 +100,7 @@ class Freezing(SortedNames):
         raise Unsupported("MIG401", f"requires_grad = {nodes.code(value)} is told while it runs")
 
 
-def _flag(statement: Statement, weight: str) -> Expr | None:
+def flag_of(statement: Statement, weight: str) -> Expr | None:
     """What a statement sets `requires_grad` of a weight to."""
     small = suites.alone(statement)
     if isinstance(small, cst.Assign) and nodes.dotted(small.targets[0].target) == f"{weight}.requires_grad":
@@ -111,7 +111,7 @@ def _flag(statement: Statement, weight: str) -> Expr | None:
     return None
 
 
-def _switches(statement: Statement, weight: str) -> bool:
+def switches(statement: Statement, weight: str) -> bool:
     """Whether a statement does nothing but set `requires_grad`."""
     if isinstance(statement, cst.If):
         inner = list(suites.suite_of(statement.body.body))
@@ -119,7 +119,7 @@ def _switches(statement: Statement, weight: str) -> bool:
             inner.append(statement.orelse)
         elif statement.orelse is not None:
             inner += suites.suite_of(statement.orelse.body.body)
-        return all(_switches(one, weight) for one in inner)
+        return all(switches(one, weight) for one in inner)
     if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1:
-        return isinstance(statement.body[0], cst.Pass) or _flag(statement, weight) is not None
+        return isinstance(statement.body[0], cst.Pass) or flag_of(statement, weight) is not None
     return False

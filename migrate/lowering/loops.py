@@ -108,7 +108,9 @@ class Loops(ChosenWeights, Branches, DataLoading, OptimizerStatements, ScannedLo
         rates = self.rate_loop(node)
         if rates is not None:
             return rates
-        about_weights = self.freezing_loop(node)
+        about_weights = self.frozen_parts_loop(node)
+        if about_weights is None:
+            about_weights = self.freezing_loop(node)
         if about_weights is None and self.context in HOST_CONTEXTS:
             about_weights = self.sorting_loop(node)
         if about_weights is not None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import libcst as cst
 
 from migrate import layouts, nodes, usage
-from migrate.constructed import ChoiceNode, ListNode
+from migrate.constructed import ListNode
 from migrate.diagnostics import Unsupported
 from migrate.facts import ClassFacts
 from migrate.kinds import (
@@ -53,6 +53,7 @@ from migrate.lowering.elements import (
 )
 from migrate.lowering.foreign_models import refuse_foreign_class
 from migrate.lowering.packed_elements import refuse_rows
+from migrate.lowering.parts_written import children_in_order
 from migrate.lowering.torch_calls import in_place_rule
 from migrate.lowering.value_calls import FOREIGN, ValueCalls, as_model, which_model
 from migrate.lowering.weight_trees import method_of_tree
@@ -210,6 +211,8 @@ class MethodCalls(ValueCalls):
             self.refuse_of_layer(node, kind)
             if method in _MODULE_METHODS:
                 told = "lists no parts" if method in _LISTINGS else "has no weights of its own"
+                if method == "load_state_dict":
+                    told += ": `migrate port-weights` puts a checkpoint among those that `init` gives the whole model"
                 raise Unsupported("MIG301", f"{nodes.code(node)}: a part of a Flax module {told}")
         if isinstance(kind, Items) and kind.type in ("list", "modules") and method in _ADDING:
             return self.list_method(node, func, base)
@@ -331,10 +334,10 @@ class MethodCalls(ValueCalls):
     def own_children(self, facts: ClassFacts, method: str) -> Value | None:
         """`self.children()`: the modules that the class surely has, in the order in which it makes them; None of other
         methods, and where some may not be there."""
-        sure = all(name in facts.certain and not isinstance(one, ChoiceNode) for name, one in facts.children.items())
-        if method not in ("children", "named_children") or not sure or facts.held or facts.shared or facts.ties:
+        names = children_in_order(facts) if method in ("children", "named_children") else None
+        if names is None:
             return None
-        parts = {name: self.expr(nodes.expression(f"self.{name}")) for name in facts.children}
+        parts = {name: self.expr(nodes.expression(f"self.{name}")) for name in names}
         if method == "named_children":
             pairs = [nodes.tuple_of([cst.SimpleString(f'"{name}"'), part.node]) for name, part in parts.items()]
             kinds: list[Kind] = [Items((Plain("str"), part.kind), type="tuple") for part in parts.values()]

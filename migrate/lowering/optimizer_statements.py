@@ -11,7 +11,7 @@ from migrate.diagnostics import Unsupported
 from migrate.facts import SteppedUnder
 from migrate.kinds import Optimizer, Place, Scheduler
 from migrate.lowering.closures import Closures
-from migrate.lowering.freezing import Freezing
+from migrate.lowering.frozen_by_constructor import FrozenByConstructor
 from migrate.lowering.group_settings import GroupSettings
 from migrate.lowering.schedules import rate_in_state, refuse_mixed
 from migrate.lowering.state_loops import StateLoops
@@ -23,7 +23,7 @@ from migrate.walking import every
 _ORDERED = (cst.GreaterThan, cst.GreaterThanEqual, cst.LessThan, cst.LessThanEqual)
 
 
-class OptimizerStatements(Closures, StateLoops, Freezing, GroupSettings):
+class OptimizerStatements(Closures, StateLoops, FrozenByConstructor, GroupSettings):
     """What scripts do with optimizers and schedulers."""
 
     def optimizer_statement(self, node: cst.Call, kind: Optimizer, method: str) -> list[Statement] | None:

@@ -12,7 +12,8 @@ from migrate.diagnostics import Unsupported
 from migrate.kinds import Items, Leaf, Place
 from migrate.lowering.foreign_models import note_trained
 from migrate.lowering.labels import FROZEN, labels_of, mask_of
-from migrate.lowering.selections import Selections, leaves_of, still_of
+from migrate.lowering.made_without_gradient import frozen_as_made, still_of
+from migrate.lowering.selections import Selections, leaves_of
 from migrate.manifest import Leaf as WeightLeaf
 from migrate.nodes import Expr
 from migrate.weight_kinds import Group, Selection
@@ -71,7 +72,7 @@ class ParameterGroups(Selections):
         for place in models:
             root = self.root(place)
             leaves = leaves_of(self.script, root)
-            frozen = self.script.frozen_last.get(root, frozenset())
+            frozen = self.script.frozen_last.get(root, frozenset()) | frozen_as_made(self.script, root)
             frozen |= still_of(self.script, root) if decays else frozenset()
             own = {leaf.flax: label.get((root, leaf.flax), FROZEN) for leaf in leaves}
             trees.append((leaves, {leaf: FROZEN if leaf in frozen else name for leaf, name in own.items()}))

@@ -21,12 +21,12 @@ from migrate.lowering.frozen_as_made import frozen_parameters, without_gradient
 from migrate.lowering.loops_by_index import over_elements
 from migrate.lowering.loops_written_out import NAMING
 from migrate.lowering.new_parts import with_new_parts
-from migrate.lowering.scope import Scope
+from migrate.lowering.parts_of_others import PartsOfOthers
 from migrate.nodes import Expr, Statement
 from migrate.walking import every
 
 
-class PlainerClasses(Scope):
+class PlainerClasses(PartsOfOthers):
     """Classes in plain terms."""
 
     def plainer(self, facts: ClassFacts, node: cst.ClassDef) -> cst.ClassDef:
@@ -39,6 +39,19 @@ class PlainerClasses(Scope):
             changed = any(made is not one for made, one in zip(body, suites.suite_of(node.body.body), strict=True))
             facts.spelled_out[key] = node.with_changes(body=suites.block_of(node.body, body)) if changed else node
             self.unit.stands_for(facts.spelled_out[key], written)
+        return self._with_parts_of_others(facts, facts.spelled_out[key])
+
+    def _with_parts_of_others(self, facts: ClassFacts, node: cst.ClassDef) -> cst.ClassDef:
+        """A class whose constructor names each part that it takes of another model."""
+        init = next((one for one in suites.suite_of(node.body.body) if _is_init(one)), None)
+        written = self.with_parts_of_others(facts, init) if isinstance(init, cst.FunctionDef) else None
+        if written is None or written is init:
+            return node
+        key = (node, "parts", nodes.code(written))
+        if key not in facts.spelled_out:
+            body = [written if one is init else one for one in suites.suite_of(node.body.body)]
+            facts.spelled_out[key] = node.with_changes(body=suites.block_of(node.body, body))
+            self.unit.stands_for(facts.spelled_out[key], node)
         return facts.spelled_out[key]
 
     def _plainer_method(self, statement: Statement, cls: str, drawing: set[str]) -> Statement:
@@ -113,6 +126,10 @@ class PlainerClasses(Scope):
         modules = [unit.source.module for unit in self.unit.others.values()]
         mentions = [one for module in modules for one in every(module, cst.Attribute) if one.attr.value == method]
         return any(id(one) not in inside and (nodes.dotted(one) or "").endswith(asked) for one in mentions)
+
+
+def _is_init(statement: Statement) -> bool:
+    return isinstance(statement, cst.FunctionDef) and statement.name.value == "__init__"
 
 
 def _is_static(node: cst.FunctionDef) -> bool:

@@ -165,6 +165,7 @@ def _next_round(script: Script) -> None:
     for facts in script.classes.values():
         facts.asked, facts.found_asked = facts.found_asked, {}
         facts.stilled, facts.found_stilled = facts.found_stilled, set()
+        facts.frozen_parts, facts.found_frozen_parts = facts.found_frozen_parts, set()
     script.attributes, script.found_attributes = script.found_attributes, {}
     script.made_kinds, script.found_made_kinds = script.found_made_kinds, defaultdict(dict)
     script.device_used, script.found_device_used = script.found_device_used, set()
@@ -371,6 +372,7 @@ def _fingerprint(script: Script, written: frozenset[int]) -> str:
         parts.append(repr(inits))
         parts.append(repr({path: nodes.code(made) for path, made in facts.found_asked.items()}))
         parts.append(repr(sorted(facts.found_stilled)))
+        parts.append(repr(sorted(facts.found_frozen_parts)))
         parts.append(repr({method: [nodes.code(test) for test in tests] for method, tests in facts.under.items()}))
     parts.append(repr({place: [nodes.code(a) for a in e.arguments] for place, e in script.examples.items()}))
     parts.append(repr({place: sorted(called) for place, called in script.method_examples.items()}))

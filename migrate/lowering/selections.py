@@ -18,6 +18,7 @@ from migrate.kinds import Kind, Model, Place
 from migrate.layers.moves import Permute
 from migrate.lowering.initializing_functions import without_data
 from migrate.lowering.labels import listing_of
+from migrate.lowering.made_without_gradient import frozen_as_made, still_of
 from migrate.lowering.state import StateAccess
 from migrate.manifest import Leaf
 from migrate.nodes import Expr, Statement
@@ -26,7 +27,7 @@ from migrate.rules.rule import Value
 from migrate.script import Script, followed
 from migrate.states import PARAMS, State
 from migrate.weight_kinds import Names, Parameters, Selection
-from migrate.weights import still_weights, weights_of
+from migrate.weights import weights_of
 
 _NUMBER = re.compile(r"\{\d+\}")  # of a module in a list whose length is not known
 _LISTING = ("list", "tuple", "iter", "chain", "itertools.chain", "filter")
@@ -186,7 +187,8 @@ class Selections(StateAccess):
 
     def frozen(self, model: Place) -> frozenset[str]:
         """The leaves of a model that do not require gradients, as far as the script has run."""
-        return self.script.frozen.get(model, frozenset()) | still_of(self.script, model)
+        by_script = self.script.frozen.get(model, frozenset()) | frozen_as_made(self.script, model)
+        return by_script | still_of(self.script, model)
 
     def freeze(self, selection: Selection, on: bool, node: cst.CSTNode) -> None:
         """`requires_grad = False` of some weights before training. Whole models that are switched off and on while it
@@ -202,7 +204,8 @@ class Selections(StateAccess):
                     continue
                 if (self.scope, root) in self.script.updated:
                     raise Unsupported("MIG401", f"{nodes.code(node)}: weights are frozen after it has trained")
-                if on and still_of(self.script, root) & set(leaves):
+                made_so = still_of(self.script, root) | frozen_as_made(self.script, root)
+                if on and made_so & set(leaves):
                     raise Unsupported("MIG401", f"{nodes.code(node)}: of a weight that was made without a gradient")
                 before = self.script.frozen.get(root, frozenset())
                 self.script.frozen[root] = before | set(leaves) if not on else before - set(leaves)
@@ -354,12 +357,6 @@ def _mean_several(script: Script, cls: str) -> bool:
     leaves = [leaf for option in options(cls) for leaf in weights_of(script, option)]
     said = [(leaf.flax, (leaf.torch, -1 if leaf.shape is None else len(leaf.shape))) for leaf in leaves]
     return any(known.setdefault(flax, meant) != meant for flax, meant in said)
-
-
-def still_of(script: Script, model: Place) -> frozenset[str]:
-    """Those among them that are made without a gradient."""
-    cls = script.places.get(model) or script.selves.get(model)
-    return still_weights(script, cls) if cls else frozenset()
 
 
 def selection_of(kind: object, script: Script) -> Selection | None:

@@ -34,6 +34,7 @@ from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.set_weights import SetWeights
 from migrate.lowering.settings_given import never_called_so, never_taken
 from migrate.lowering.training_branches import TrainingBranches
+from migrate.lowering.weights_not_asked_for import never_asked
 from migrate.nodes import Expr, Statement
 
 
@@ -156,10 +157,13 @@ class Statements(
 
     def where_reached(self, error: Unsupported) -> Unsupported:
         """A finding in a branch that no module and no call of the program takes is worth a note alone."""
-        files = (unit.source.module for unit in self.unit.others.values())
+        files = [unit.source.module for unit in self.unit.others.values()]
         if self.context == "setup" and never_taken(self.script, self.cls, self.conditions):
             what = "no module is made so"
-        elif self.facts is not None and never_called_so(self.facts, self.conditions, files):
+        elif self.facts is not None and (
+            never_called_so(self.facts, self.conditions, files)
+            or never_asked(self.script, self.facts, self.conditions, files)
+        ):
             what = "nothing calls it so"
         else:
             return error

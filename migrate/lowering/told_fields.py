@@ -13,11 +13,14 @@ import libcst as cst
 from migrate import nodes, usage
 from migrate.diagnostics import Unsupported
 from migrate.facts import FunctionFacts
+from migrate.kinds import Module
 from migrate.lowering.arguments import argument_names
+from migrate.lowering.elements import kinds_in
 from migrate.lowering.scope import Scope
 from migrate.lowering.settings_given import default_of
 from migrate.nodes import Expr
 from migrate.qualified import spelled
+from migrate.script import classes_in
 
 
 class ToldFields(Scope):
@@ -49,10 +52,17 @@ class ToldFields(Scope):
             given = {field: self.given_as(self.holder, field, default) for field, default in builder.told.items()}
             return {field: node for field, node in given.items() if not node.deep_equals(builder.told[field])}
         if self.cls:
-            return {field: nodes.expression(f"self.{field}") for field in builder.told}
+            own = set(builder.told) & set(self.script.classes[self.cls].fields) - self._told_of_result(builder)
+            return {field: nodes.expression(f"self.{field}") for field in builder.told if field in own}
         if self.facts is not None:
             self.facts.told |= builder.told
         return {field: nodes.name(field) for field in builder.told}
+
+    def _told_of_result(self, builder: FunctionFacts) -> set[str]:
+        """The fields of the classes of which a builder makes whole modules: it decides them itself."""
+        made = [kind for kind in kinds_in(builder.result) if isinstance(kind, Module)]
+        classes = {cls for kind in made for option in kind.options for cls in classes_in(option)}
+        return {field for cls in classes for field in self.script.classes[cls].fields}
 
     def given_as(self, cls: str, field: str, default: Expr) -> Expr:
         """What the call that is given a module has for another field."""

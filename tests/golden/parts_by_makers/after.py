@@ -79,7 +79,7 @@ def _encoder(width, weights, training=False, **options):
     if weights is not None:
         # encoder.load_state_dict(torch.load(weights))
         raise NotImplementedError(
-            "MIG301: encoder.load_state_dict(torch.load(weights)): a part of a Flax module has no weights of its own"
+            "MIG301: encoder.load_state_dict(torch.load(weights)): a part of a Flax module has no weights of its own: `migrate port-weights` puts a checkpoint among those that `init` gives the whole model"
         )
     return encoder
 
@@ -116,19 +116,15 @@ class Pretrained(nn.Module):
         self.encoder = Encoder(3, training=self.training)
         # self.encoder.load_state_dict(torch.load("encoder.pt"))
         raise NotImplementedError(
-            "MIG301: self.encoder.load_state_dict(torch.load(\"encoder.pt\")): a part of a Flax module has no weights of its own"
+            "MIG301: self.encoder.load_state_dict(torch.load(\"encoder.pt\")): a part of a Flax module has no weights of its own: `migrate port-weights` puts a checkpoint among those that `init` gives the whole model"
         )
         self.other = Encoder(3, training=self.training)
-        # for weight in self.other.parameters():
-        #     weight.requires_grad = False
-        raise NotImplementedError("MIG301: self.other.parameters(): a part of a Flax module has no weights of its own")
         self.third = Encoder(3, training=self.training)
         # self.third.half()
         raise NotImplementedError("MIG301: self.third.half(): a part of a Flax module has no weights of its own")
         self.fourth = without_bias(training=self.training)
-        encoder = Encoder(3, training=self.training)
-        # self.inside = encoder.inside
-        raise NotImplementedError("MIG201: encoder.inside: a part of a module that Flax has not set up yet")
+        encoder = Encoder(3, training=self.training).bind({})
+        self.inside = encoder.inside.copy()
 
     def __call__(self, x):
         return self.encoder(x) + self.other(x) + self.third(x)

@@ -1,0 +1,19 @@
+"""Weights of a model that have no gradient from the time it is made."""
+
+from __future__ import annotations
+
+from migrate.kinds import Place
+from migrate.script import Script
+from migrate.weights import frozen_by_constructors, still_weights
+
+
+def still_of(script: Script, model: Place) -> frozenset[str]:
+    """Those that are made without one: `requires_grad=False`."""
+    cls = script.places.get(model) or script.selves.get(model)
+    return still_weights(script, cls) if cls else frozenset()
+
+
+def frozen_as_made(script: Script, model: Place) -> frozenset[str]:
+    """Those that constructors freeze."""
+    cls = script.places.get(model) or script.selves.get(model)
+    return frozen_by_constructors(script, cls) if cls else frozenset()
