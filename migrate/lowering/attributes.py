@@ -120,7 +120,7 @@ class Attributes(NamedWeights, ParameterLists, ModuleLists, LayerWeights, Shared
             lowered = unfinished(lowered)
         elif isinstance(value, cst.Name) and not (isinstance(lowered.kind, Items) and lowered.kind.items == ()):
             lowered = Value(lowered.node, filled(lowered.kind))
-            self.bind(value, lowered.kind)
+            self.env.kinds[value.value] = lowered.kind
         kind = lowered.kind
         filling = isinstance(kind, Items) and kind.type == "modules"
         rebound = isinstance(kind, Module) and name in facts.rebound and not isinstance(lowered.node, cst.Lambda)

@@ -24,6 +24,7 @@ from migrate.kinds import (
 )
 from migrate.layers.table import TABLE
 from migrate.lowering.arguments import placed
+from migrate.lowering.attributes_asked import AttributesAsked
 from migrate.lowering.attributes_by_name import AttributesByName
 from migrate.lowering.binding import Binding
 from migrate.lowering.distributed import Distributed
@@ -31,7 +32,6 @@ from migrate.lowering.elements import kinds_in, loop_kind, taken_apart
 from migrate.lowering.given_lists import type_test
 from migrate.lowering.host_draws import HostDraws
 from migrate.lowering.inheritance import FRAMEWORK
-from migrate.lowering.layer_tests import LayerTests
 from migrate.lowering.methods_of_torch import held_elsewhere
 from migrate.lowering.packed_elements import refuse_rows
 from migrate.lowering.traced_effects import traced_print
@@ -47,7 +47,7 @@ _TYPES = {"int": "int", "float": "float"}
 _TAKING_APART = {"len", "enumerate", "zip", "reversed", "list", "tuple", "iter"}
 
 
-class BuiltinCalls(AttributesByName, LayerTests, Distributed, HostDraws, Binding):
+class BuiltinCalls(AttributesByName, AttributesAsked, Distributed, HostDraws, Binding):
     """What `range`, `zip`, `next` and the like give, and `tqdm`, which gives what it is given."""
 
     def progress(self, node: cst.Call, callee: Value) -> Value:
@@ -74,6 +74,9 @@ class BuiltinCalls(AttributesByName, LayerTests, Distributed, HostDraws, Binding
         tested = self.layer_test(node) if name == "isinstance" else None
         if tested is not None:
             return tested
+        asked = self.attribute_test(node) if name == "hasattr" else None
+        if asked is not None:
+            return asked
         if name == "locals" and self.context == "setup":
             raise Unsupported("MIG201", "locals() of a constructor, whose arguments are fields in Flax")
         groups = self.group_items(node.args[0].value) if name == "len" and len(node.args) == 1 else None

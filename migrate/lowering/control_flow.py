@@ -47,6 +47,9 @@ class ControlFlow(ToldModes, Precision, Loops):
         if decided is not None:
             return self.taken_side(node, decided)
         settled = self.settle([node])
+        filling = self.initial_branch(node)
+        if filling is not None:
+            return [*settled, *filling]
         test = self.truth(node.test)
         self.use(node.test, test)
         if isinstance(test.kind, Tensor) and self.under_jit:

@@ -201,6 +201,15 @@ def named_child(kind: Module, key: str | int) -> Kind:
     """The module of a list or a dict under a key; UNKNOWN where it is not known which."""
     found: list[Node] = []
     for option in kind.options:
+        if (
+            isinstance(option, ListNode)
+            and option.named
+            and key in option.keys
+            and len(option.children) == len(option.keys)
+        ):
+            under = [child for child, one in zip(option.children, option.keys, strict=True) if one == key]
+            found += [one for child in under for one in (child.children if isinstance(child, ChoiceNode) else (child,))]
+            continue
         if not isinstance(option, ListNode) or option.dynamic:
             return element_kind(kind) if isinstance(key, int) else UNKNOWN
         children = [child for child in option.children if not isinstance(child, LayerNode) or child.torch]

@@ -7,6 +7,7 @@ the layer takes it in the next round.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 import libcst as cst
 
@@ -29,13 +30,14 @@ from migrate.lowering.initializing_functions import (
 )
 from migrate.lowering.module_weights import is_still
 from migrate.lowering.scope import HOST_CONTEXTS
+from migrate.lowering.tests_of_parts import TestsOfParts, parts_of
 from migrate.nodes import Expr, Statement
 from migrate.walking import every
 
 _DEEP = 8  # how many variables may be written in terms of one another
 
 
-class InitialWeights(HandedDown):
+class InitialWeights(TestsOfParts, HandedDown):
     """Initialisers for single weights."""
 
     def initial_statement(self, node: cst.Call) -> list[Statement] | None:
@@ -61,7 +63,7 @@ class InitialWeights(HandedDown):
         made = self.in_terms_of_fields(initializer_of(self, name, told, target), call, path)
         if matrix is not None:
             made = of_matrix(made, self.rank_of(way, call))
-        self.note_asked(way, path, made, call)
+        self.note_asked(way, path, made, call, nodes.dotted(without_data(matrix or named)) or "")
         return []
 
     def is_defined(self, name: cst.Name) -> bool:
@@ -122,12 +124,21 @@ class InitialWeights(HandedDown):
         facts = self.script.classes[self.cls]
         return nodes.visited(node, _Lengths(facts.torch_lengths, set(facts.fields) - facts.rebinds))
 
-    def note_asked(self, way: Way, path: str, made: Expr, node: cst.CSTNode) -> None:
-        """The same, through fields where the class of the weight makes others too, or does not know the names."""
+    def note_asked(self, way: Way, path: str, made: Expr, node: cst.CSTNode, written: str) -> None:
+        """The same, through fields where the class of the weight makes others too, or does not know the names.
+        `written`: what the statement calls the weight."""
         if self.is_of_tied(way, path):
             path = self.asked_of_tied(way, path, made, node)
+
+        def is_it(other: Expr) -> bool:
+            with suppress(Unsupported):
+                found, its = self.weight_path(other)
+                return (found.owner.name, its) == (way.owner.name, path)
+            return False
+
         made_under = way.owner.askable_if.get(path, [])
-        tests = [test for test in self.conditions if not _exists(test) and not any(test is one for one in made_under)]
+        tests = [test for test in self.conditions if not any(test is one for one in made_under)]
+        tests = [one for test in tests for one in parts_of(test) if not self.asks_for_part(one, written, is_it)]
         switch = self.field_behind(tests) or self.settled_field(tests)
         if tests and (not switch or way.through):
             raise Unsupported("MIG204", f"`{nodes.code(node)}` depends on `{nodes.code(tests[-1])}`")
@@ -182,7 +193,7 @@ class InitialWeights(HandedDown):
             made = self.starting_value(facts, name, value) if whole else None
         if made is None:
             raise Unsupported("MIG204", f"`{nodes.code(node)}`")
-        self.note_asked(way, path, made, node)
+        self.note_asked(way, path, made, node, nodes.dotted(without_data(target)) or "")
         return []
 
     def starts_as_parameter(self, target: cst.Attribute, value: Expr) -> list[Statement] | None:
@@ -374,10 +385,3 @@ def _bound_before(init: cst.FunctionDef, path: str) -> set[str]:
 def own_paths(node: Expr) -> list[str]:
     """The attributes of `self` that an expression reads, as "self.fc"."""
     return [path for path in usage.paths(node) if path.startswith("self.")]
-
-
-def _exists(test: Expr) -> bool:
-    """Whether a condition asks only whether there is a weight: `self.fc.bias is not None`."""
-    if isinstance(test, cst.Comparison) and isinstance(test.comparisons[0].operator, cst.IsNot):
-        return nodes.is_literal(test.comparisons[0].comparator, None) and isinstance(test.left, cst.Attribute)
-    return False

@@ -6,7 +6,6 @@ is here; its settings have other names in Flax, so that only the user's own meth
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 import libcst as cst
@@ -25,6 +24,7 @@ from migrate.lowering.setup import Setup
 from migrate.nodes import Expr
 from migrate.qualified import inside
 from migrate.rules.rule import Value
+from migrate.targets.linen import flax_class_of
 
 
 class LayerSubclasses(Setup):
@@ -132,12 +132,6 @@ _OWN_FORMS = {
     "torch.nn.GroupNorm": ("torch.nn.functional.group_norm", "num_groups", "weight", "bias", "eps"),
     "torch.nn.Linear": ("torch.nn.functional.linear", "weight", "bias"),
 }
-
-
-def flax_class_of(layer: Layer) -> Expr | None:
-    """The class that a layer is in Flax; None where it is a function there."""
-    called = re.match(r"(?:\w+\.)*[A-Z]\w*(?=\()", layer.template)
-    return cst.parse_expression(called.group()) if called else None
 
 
 def _covering(one: BoundWeight, other: BoundWeight) -> BoundWeight:

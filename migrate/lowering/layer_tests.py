@@ -5,21 +5,24 @@ The same is asked of Flax's class, where that tells the layers apart; below the 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import libcst as cst
 
 from migrate import nodes
-from migrate.constructed import MOVED, ClassNode, LayerNode, ListNode, Node
+from migrate.constructed import MOVED, ChoiceNode, ClassNode, LayerNode, ListNode, Node
 from migrate.diagnostics import Unsupported
 from migrate.kinds import Module, ModuleClass, Number
 from migrate.layers.table import TABLE
 from migrate.lowering.elements import children_of
-from migrate.lowering.layer_subclasses import flax_class_of
 from migrate.lowering.scope import Scope
 from migrate.nodes import Expr
 from migrate.qualified import spelled
 from migrate.rules.rule import Value
+from migrate.targets.linen import flax_class_of
 
 _LISTS = {"torch.nn.Sequential": "/layers_", "torch.nn.ModuleList": "_"}
+_INSIDE = ("forward", "setup")
 _INHERITING = {"torch.nn.ReLU6": "torch.nn.Hardtanh"} | {
     f"torch.nn.ZeroPad{n}d": f"torch.nn.ConstantPad{n}d" for n in (1, 2, 3)
 }
@@ -36,17 +39,43 @@ class LayerTests(Scope):
         value, classes = asked
         assert isinstance(value.kind, Module)
         those, others = self.told_apart(value.kind, classes)
+        if those and not others and self.may_be_none(node.args[0].value):
+            return self.unless_none(node, value)
+        return self.among(node, value, those, others)
+
+    def among(self, node: cst.Call, value: Value, those: Sequence[Node], others: Sequence[Node]) -> Value:
+        """Whether a module is one of those that it may be, which a call asks in torch's words."""
         if not those or not others:
             return Value(nodes.name(str(bool(those))), Number())
         given = list(dict.fromkeys(nodes.code(self.class_in_flax(option, node)) for option in those))
         others_too = [nodes.code(self.class_in_flax(one, node)) for one in others if not _is_function(one)]
         if set(given) & set(others_too):
             raise Unsupported("MIG304", f"{nodes.code(node)}: {given[0]} is several layers of torch's")
-        written = node.args[1].value
-        if any(isinstance(option, LayerNode) for option in those):
-            made = [nodes.expression(text) for text in given]
-            written = made[0] if len(made) == 1 else nodes.tuple_of(made)
-        return Value(node.with_changes(args=nodes.arguments([value.node, written])), Number())
+        made = [nodes.expression(text) for text in given]
+        written = made[0] if len(made) == 1 else nodes.tuple_of(made)
+        if nodes.dotted(node.func) == "isinstance" and not any(isinstance(option, LayerNode) for option in those):
+            written = node.args[1].value
+        return Value(nodes.call("isinstance", value.node, written), Number())
+
+    def may_be_none(self, node: Expr) -> bool:
+        """Whether what is known to be a module, where it is anything, may be None: an attribute that an argument
+        decides, or an argument."""
+        name = node.value if isinstance(node, cst.Name) else ""
+        meant = self.env.definitions.get(name, node) if name else node
+        path = nodes.dotted(meant) or ""
+        facts = self.script.classes.get(self.cls)
+        if facts is not None and path.startswith("self.") and path.count(".") == 1:
+            return isinstance(facts.children.get(path.removeprefix("self.")), ChoiceNode)
+        function = self.script.functions.get(self.scope)
+        given = () if function is None else (*function.node.params.params, *function.node.params.kwonly_params)
+        default = next((one.default for one in given if one.name.value == name and one.default is not None), None)
+        return default is not None and nodes.is_literal(default, None)
+
+    def unless_none(self, node: cst.Call, value: Value) -> Value:
+        """`isinstance(self.first, nn.Linear)` of what is such a layer, or None."""
+        if self.context == "setup":
+            raise Unsupported("MIG304", f"{nodes.code(node)}: an argument decides whether it is there")
+        return Value(nodes.parenthesized(nodes.expression("{x} is not None", x=value.node)), Number())
 
     def narrowed(self, test: Expr) -> tuple[str, Module, Module] | None:
         """The name that a test tells something of, and what it is where the test holds and where it does not."""
@@ -62,7 +91,7 @@ class LayerTests(Scope):
 
     def asked_layers(self, node: cst.Call) -> tuple[Value, list[str]] | None:
         """The module and the classes, of torch's and the user's, in `isinstance(module, classes)`; None for others."""
-        if self.context != "forward" or nodes.dotted(node.func) != "isinstance" or len(node.args) != 2:
+        if self.context not in _INSIDE or nodes.dotted(node.func) != "isinstance" or len(node.args) != 2:
             return None
         given = node.args[1].value
         parts = nodes.elements(given) if isinstance(given, cst.Tuple) else [given]

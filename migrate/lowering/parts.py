@@ -276,6 +276,10 @@ class Parts:
         """A list of modules with one or several more."""
         raise NotImplementedError
 
+    def initial_branch(self, node: cst.If) -> list[Statement] | None:
+        """A branch on what parts there are that only fills weights; None of other branches."""
+        raise NotImplementedError
+
     def is_held(self, target: cst.CSTNode) -> bool:
         """Whether an attribute of a module is a variable by now."""
         raise NotImplementedError

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -20,6 +21,12 @@ from migrate.targets.template import fill
 from migrate.targets.weights import bound_weights, evaluated, exists, wrapped_layer
 
 __all__ = ["fill"]
+
+
+def flax_class_of(layer: Layer) -> Expr | None:
+    """The class that a layer is in Flax; None where it is a function there."""
+    called = re.match(r"(?:\w+\.)*[A-Z]\w*(?=\()", layer.template)
+    return cst.parse_expression(called.group()) if called else None
 
 
 def layer_signature(layer: Layer) -> tuple[Parameter, ...]:

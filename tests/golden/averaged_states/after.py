@@ -93,7 +93,7 @@ class ModelEma:
         self.ema_batch_stats = jax.tree.map(jnp.copy, model_batch_stats)
         self.decay = decay
         self.device = device
-        self.ema_has_module = hasattr(self.ema, "module")
+        self.ema_has_module = False
 
     def update(self, model, model_params, model_batch_stats):
         needs_module = False
