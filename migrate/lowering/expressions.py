@@ -73,7 +73,7 @@ from migrate.nodes import Expr
 from migrate.qualified import options
 from migrate.rules.creation import DTYPES
 from migrate.rules.rule import Value
-from migrate.states import PARAMS, State
+from migrate.states import COUNT, PARAMS, State
 from migrate.weight_kinds import AnyWeight, Parameters, Selection, StateDict, Weight, WeightTree
 
 _NUMBERS = (cst.Integer, cst.Float, cst.Imaginary)
@@ -336,6 +336,9 @@ class Expressions(AnyWeights, Submodules, Accelerated, ReplacedParts, NamedParam
             return base
         if attribute in HOLDINGS:
             raise held_elsewhere(node)
+        if attribute == "n_averaged" and base.kind.place is not None and self.averages(base.kind.place):
+            count = self.read(State(COUNT, base.kind.place))
+            return Value(nodes.expression("jnp.asarray({n})", n=count), Tensor("int", 0))
         found = [self.script.classes.get(cls) for cls in options(base.kind.cls)]
         kind = Items(tuple(facts.attributes.get(attribute, UNKNOWN) if facts else UNKNOWN for facts in found)).joined()
         borrows = [facts.borrows for facts in found if facts is not None and facts.is_borrowed(attribute)]
