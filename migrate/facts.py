@@ -37,10 +37,11 @@ class Averaged:
 @dataclass(frozen=True)
 class SteppedUnder:
     """When a scheduler is stepped: where this test holds, always where it is None. `follows`: it goes on from whatever
-    rate there is."""
+    rate there is. `closed`: the rate that was there does not tell."""
 
     test: cst.BaseExpression | None
     follows: bool
+    closed: bool = False
 
 
 @dataclass(frozen=True)

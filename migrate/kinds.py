@@ -379,7 +379,8 @@ class Scheduler(Kind):
     """A torch learning-rate scheduler; `place` is ("", "") until it is assigned. `starts`: it sets a rate of its own as
     soon as it is made. `scales`: it only multiplies the rate. `cycles`: the hyperparameter that it changes beside it.
     `plateau`: it follows a metric. `follows`: it goes on from whatever rate there is. `mixed`: it is one of several
-    that are not stepped alike."""
+    that are not stepped alike. `own`: it is of a class of the script's own, an object. `closed`: its rates go by the
+    number of steps alone, whatever the rate is."""
 
     place: Place
     optimizer: Place
@@ -389,6 +390,13 @@ class Scheduler(Kind):
     plateau: bool = False
     follows: bool = False
     mixed: bool = False
+    own: bool = False
+    closed: bool = False
+
+    @property
+    def is_object(self) -> bool:
+        """Whether it is an object that counts for itself, and no function of the number of steps."""
+        return self.plateau or self.own
 
     def covering(self, other: Kind) -> Kind:
         """Schedules that a script chooses from are stepped alike where they are functions of one count."""

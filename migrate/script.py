@@ -74,6 +74,9 @@ class Script:
     finished: set[tuple[str, Place]] = field(default_factory=set)  # those of which all weights were frozen after that
     spoiling: set[Place] = field(default_factory=set)  # optimizers that change gradients in place
     own_optimizers: dict[str, OptimizerEntry] = field(default_factory=dict)  # optimizer classes of the script's own
+    # scheduler classes of the script's own -> their parameter for the optimizer, and whether their rates go by the
+    # number of steps alone
+    own_schedulers: dict[str, tuple[str, bool]] = field(default_factory=dict)
     optimizer_axes: dict[str, set[str]] = field(default_factory=dict)  # of these: how the axes of what they train are
     written_out: set[str] = field(
         default_factory=set

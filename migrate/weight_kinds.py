@@ -26,6 +26,13 @@ class OwnOptimizer(Kind):
 
 
 @dataclass(frozen=True)
+class OwnScheduler(Kind):
+    """A scheduler class of the user's own."""
+
+    cls: str
+
+
+@dataclass(frozen=True)
 class Parameters(Kind):
     """`model.parameters()` and the like: `named` for pairs of name and weight."""
 

@@ -38,6 +38,7 @@ from migrate.lowering.methods_of_torch import MethodsOfTorch
 from migrate.lowering.names_of_flax import other_names, refuse_names_of_flax, with_other_names
 from migrate.lowering.new_parts import with_other_parts
 from migrate.lowering.own_optimizers import OPTIMIZER, OwnOptimizers
+from migrate.lowering.own_schedulers import SCHEDULER, OwnSchedulers
 from migrate.lowering.plainer_classes import PlainerClasses
 from migrate.lowering.registered_settings import RegisteredSettings
 from migrate.lowering.sequential_subclasses import SEQUENTIAL, as_module
@@ -47,6 +48,7 @@ from migrate.lowering.weight_methods import WeightMethods
 from migrate.nodes import Expr, Statement
 from migrate.qualified import inside, spelled
 from migrate.rules.catalogue import RULES
+from migrate.weight_kinds import OwnOptimizer, OwnScheduler
 
 _FOREIGN = Plain("imported")  # of another package, or a class that inherits from one of those
 
@@ -62,6 +64,7 @@ class Classes(
     CustomGradients,
     MethodsOfTorch,
     OwnOptimizers,
+    OwnSchedulers,
     RegisteredSettings,
     KeywordFields,
     PlainerClasses,
@@ -81,6 +84,8 @@ class Classes(
             return [self.custom_gradient(node)]
         if bases and bases[0] in OPTIMIZER:
             return self.own_optimizer(node)
+        if bases and bases[0] in SCHEDULER:
+            return self.own_scheduler(node)
         if any(self.is_foreign_module(arg.value, node) for arg in node.bases if arg.keyword is None):
             told = ", ".join(nodes.code(arg.value) for arg in node.bases if arg.keyword is None)
             raise Unsupported("MIG201", f"{node.name.value} inherits from {told}: what that adds is not known")
@@ -97,7 +102,7 @@ class Classes(
         if name in self.script.host_classes or any(isinstance(kind, Host) for kind in kinds):
             self.env.kinds[node.name.value] = Host("class")
             return [self.stays_torch(node)]
-        if any(isinstance(kind, TorchName) for kind in kinds):
+        if any(isinstance(kind, TorchName | OwnOptimizer | OwnScheduler) for kind in kinds):
             raise Unsupported("MIG201", f"{node.name.value} inherits from {nodes.code(node.bases[0].value)}")
         complete = name in self.script.inheriting
         kept_by = [kind.cls for kind in kinds if isinstance(kind, HostClass) and self.script.keeps_state(kind.cls)]

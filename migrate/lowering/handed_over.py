@@ -156,7 +156,7 @@ class HandedOver(Initialisation, UserCalls):
             self.bind(name, replace(kind, place=place, optimizer=optimizers[kind.optimizer]))
             if kind.starts:
                 self.pending.append(("rate", place, small))
-            if not kind.plateau:
+            if not kind.is_object:
                 made.append(nodes.statement("{count} = 0", count=self.state_expr(State(COUNT, place))))
         return made
 

@@ -16,6 +16,7 @@ from migrate.lowering.inline_models import unchained
 from migrate.lowering.method_examples import MethodExamples
 from migrate.lowering.object_history import changes_with_use
 from migrate.lowering.objects_at_hand import asks_object
+from migrate.lowering.schedules import rate_of_own
 from migrate.lowering.state import Awaited
 from migrate.lowering.taken_examples import TakenExamples
 from migrate.nodes import Expr, Statement
@@ -352,7 +353,9 @@ class Initialisation(ExampleShapes, MethodExamples, TakenExamples):
         """The learning rate that a scheduler sets as soon as it is made."""
         kind = self.kind_of_name(place.name)
         assert isinstance(kind, Scheduler)
-        given: dict[str, Expr] = {"learning_rate": nodes.expression(f"{place.name}(0)")}
+        scheduler = nodes.expression(place.name)
+        first = rate_of_own(scheduler) if kind.own else nodes.expression("{s}(0)", s=scheduler)
+        given: dict[str, Expr] = {"learning_rate": first}
         if kind.cycles:
             given[kind.cycles] = nodes.expression("{cycle}(0)", cycle=self.state_expr(State(CYCLE, place)))
         with self.naming_parameters():  # a part of the optimizer's first state

@@ -13,7 +13,7 @@ from migrate.kinds import Optimizer, Place, Scheduler
 from migrate.lowering.closures import Closures
 from migrate.lowering.frozen_by_constructor import FrozenByConstructor
 from migrate.lowering.group_settings import GroupSettings
-from migrate.lowering.schedules import rate_in_state, refuse_mixed
+from migrate.lowering.schedules import rate_in_state, rate_of_own, refuse_mixed
 from migrate.lowering.state_loops import StateLoops
 from migrate.nodes import Statement
 from migrate.rules.rule import Value, signature
@@ -51,8 +51,10 @@ class OptimizerStatements(Closures, StateLoops, FrozenByConstructor, GroupSettin
             return self.scheduler_step(node, base)
         return self.load_scheduler(node, base.kind) if method == "load_state_dict" else None
 
-    def load_scheduler(self, node: cst.Call, kind: Scheduler) -> list[Statement]:
+    def load_scheduler(self, node: cst.Call, kind: Scheduler) -> list[Statement] | None:
         """`scheduler.load_state_dict(x)`: a schedule's state is how often it was stepped."""
+        if kind.own:
+            return None
         count = State(COUNT, kind.place)
         self.read(count)
         return [nodes.statement("{c} = {x}", c=self.write(count), x=self.node(node.args[0].value))]
@@ -63,9 +65,12 @@ class OptimizerStatements(Closures, StateLoops, FrozenByConstructor, GroupSettin
         assert isinstance(kind, Scheduler)
         stepped = self.script.stepped.setdefault(self.root(kind.optimizer), set())
         stepped.add(self.root(kind.place))
-        under = SteppedUnder(self.conditions[-1] if self.conditions else None, kind.follows)
+        closed = kind.closed or (bool(node.args) and not kind.is_object and not kind.follows)
+        under = SteppedUnder(self.conditions[-1] if self.conditions else None, kind.follows, closed)
         self.script.stepped_under[self.root(kind.place)] = under
-        if len(stepped) > 1 and not self.take_over(stepped):
+        found = [self.script.stepped_under.get(place) for place in stepped]
+        each_sets = all(one is not None and one.closed for one in found)
+        if len(stepped) > 1 and not each_sets and not self.take_over(stepped):
             raise Unsupported(
                 "MIG302", "two schedulers that change one learning rate; use SequentialLR or ChainedScheduler"
             )
@@ -77,6 +82,8 @@ class OptimizerStatements(Closures, StateLoops, FrozenByConstructor, GroupSettin
                 return [made]
             before = nodes.expression("float({rate})", rate=rate_in_state(self, kind.optimizer))
             return [nodes.statement("{s}.lr = {before}", s=base.node, before=before), made]
+        if kind.own:
+            return self.own_step(node, base)
         count = State(COUNT, kind.place)
         steps = self.read(count)
         self.write(count)
@@ -94,6 +101,19 @@ class OptimizerStatements(Closures, StateLoops, FrozenByConstructor, GroupSettin
             cycle = self.read(State(CYCLE, kind.place))
             given[kind.cycles] = nodes.expression("{cycle}({n})", cycle=cycle, n=steps)
         return [counted, self.set_hyperparameters(kind.optimizer, given)]
+
+    def own_step(self, node: cst.Call, base: Value) -> list[Statement]:
+        """A step of a scheduler of the script's own: what it does with the rate that it sees goes to the optimizer."""
+        kind = base.kind
+        assert isinstance(kind, Scheduler) and isinstance(node.func, cst.Attribute)
+        rate = rate_of_own(base.node)
+        args = [arg.with_changes(value=self.node(arg.value)) for arg in node.args]
+        func = node.func.with_changes(value=base.node)
+        made: list[Statement] = [nodes.statement("{x}", x=node.with_changes(func=func, args=args))]
+        if self.root(kind.optimizer) in self.script.set_by_hand:
+            before = nodes.expression("float({rate})", rate=rate_in_state(self, kind.optimizer))
+            made.insert(0, nodes.statement("{rate} = {before}", rate=rate, before=before))
+        return [*made, self.set_hyperparameters(kind.optimizer, {"learning_rate": rate})]
 
     def take_over(self, stepped: set[Place]) -> bool:
         """Whether of two schedulers one is stepped until some epoch and the other one from then on, `if epoch > start:`
@@ -140,6 +160,9 @@ class OptimizerStatements(Closures, StateLoops, FrozenByConstructor, GroupSettin
         made = suites.rebuilt(line, small, small.with_changes(value=nodes.bare(value.node)))
         cycle, self.pending_cycle = self.pending_cycle, None
         if place in self.script.composed | self.script.handed or value.kind.plateau:
+            return made
+        if value.kind.own:
+            self.pending.append(("rate", place, small))
             return made
         if value.kind.cycles and cycle is None:
             raise Unsupported("MIG404", f"{place.name} cycles the momentum, and is made in another function")

@@ -9,11 +9,11 @@ import libcst as cst
 
 from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Items, Number, Optimizer, Place, Scheduler
+from migrate.kinds import UNKNOWN, Items, Kind, Number, Optimizer, Place, Scheduler
 from migrate.layers.moves import Permute
 from migrate.lowering.group_arguments import GroupArguments
-from migrate.lowering.group_settings import GroupSettings
 from migrate.lowering.labels import FROZEN
+from migrate.lowering.own_schedulers import OwnSchedules
 from migrate.lowering.parameter_groups import Grouped
 from migrate.lowering.schedules import refuse_mixed
 from migrate.lowering.scope import NOWHERE
@@ -21,7 +21,7 @@ from migrate.nodes import Expr
 from migrate.optimizers import AS_IN_TORCH, OPTIMIZERS, TURNED, OptimizerEntry
 from migrate.rules.rule import Call, Value, signature
 from migrate.states import COUNT, OPT_STATE, State
-from migrate.weight_kinds import OwnOptimizer, StateDict
+from migrate.weight_kinds import OwnOptimizer, OwnScheduler, StateDict
 
 # Attributes of a scheduler that follows a metric, as the snippet calls them.
 _OF_PLATEAU = {"best": "best", "num_bad_epochs": "bad_epochs", "factor": "factor", "patience": "patience"}
@@ -39,7 +39,7 @@ class MadeOptimizer:
     changing: frozenset[str]  # what these are called in torch
 
 
-class Optimizers(GroupArguments, GroupSettings):
+class Optimizers(GroupArguments, OwnSchedules):
     """Constructors and methods of optimizers."""
 
     def optimizer(self, name: str, node: cst.Call) -> Value:
@@ -50,6 +50,8 @@ class Optimizers(GroupArguments, GroupSettings):
     def of_own_class(self, node: cst.Call) -> Value | None:
         """An optimizer of a class of the user's own; None for other calls."""
         kind = self.kind_of(node.func)
+        if isinstance(kind, OwnScheduler):
+            return self.schedule_of_own(node, kind)
         if not isinstance(kind, OwnOptimizer):
             return None
         entry = self.script.own_optimizers[kind.cls]
@@ -203,6 +205,8 @@ class Optimizers(GroupArguments, GroupSettings):
     def optimizer_attribute(self, node: cst.Attribute, base: Value) -> Value:
         """What a script reads of an optimizer or a scheduler: how often that was stepped, the rates it starts from."""
         kind, attribute = base.kind, node.attr.value
+        if isinstance(kind, Scheduler) and kind.own and attribute != "optimizer":
+            return Value(node.with_changes(value=base.node), UNKNOWN)
         if isinstance(kind, Scheduler) and not kind.mixed and kind.place != NOWHERE:
             if attribute == "_last_lr":
                 return self.last_rates(kind, base.node)
@@ -228,6 +232,10 @@ class Optimizers(GroupArguments, GroupSettings):
         """A method of an optimizer or scheduler inside an expression."""
         kind, method = base.kind, func.attr.value
         refuse_mixed(kind)
+        if isinstance(kind, Scheduler) and kind.own:
+            args = [arg.with_changes(value=self.node(arg.value)) for arg in node.args]
+            listed: Kind = Items(None, Number()) if method in ("get_last_lr", "get_lr") else UNKNOWN
+            return Value(node.with_changes(func=func.with_changes(value=base.node), args=args), listed)
         if isinstance(kind, Scheduler) and method in ("get_last_lr", "get_lr"):
             return self.last_rates(kind, base.node)
         if isinstance(kind, Optimizer) and method == "state_dict":

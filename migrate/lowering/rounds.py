@@ -305,6 +305,7 @@ def _fingerprint(script: Script, written: frozenset[int]) -> str:
         repr(
             (
                 sorted(script.own_optimizers),
+                sorted(script.own_schedulers.items()),
                 sorted(script.written_out),
                 sorted(map(repr, script.optimizer_axes.items())),
                 sorted(map(repr, script.injecting.items())),

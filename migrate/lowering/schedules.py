@@ -11,6 +11,7 @@ from migrate import nodes, usage
 from migrate.diagnostics import Unsupported
 from migrate.kinds import Items, Kind, Number, Optimizer, Place, Scheduler
 from migrate.lowering.arguments import Arguments
+from migrate.lowering.copied_snippets import with_snippets
 from migrate.lowering.scope import NOWHERE, Scope
 from migrate.lowering.state import StateAccess
 from migrate.lowering.unit import SNIPPETS
@@ -65,14 +66,18 @@ class Schedules(Arguments, StateAccess):
             raise Unsupported("MIG302", f"{name} of an optimizer whose rate is set by other means as well")
         made = self.template_filled(entry.going_on if goes_on else entry.template, call)
         scales = entry.scales and not goes_on
-        return Value(made, Scheduler(NOWHERE, optimizer, entry.starts, scales, cycles, follows=goes_on))
+        kind = Scheduler(NOWHERE, optimizer, entry.starts, scales, cycles, follows=goes_on, closed=entry.closed)
+        return Value(made, kind)
 
     def scheduled_optimizer(self, call: Call) -> tuple[Place, Expr]:
         """The optimizer whose rate changes, and the rate that it starts with."""
-        kind = call.kind("optimizer")
+        return self.optimizer_of(call.api, call.value("optimizer"))
+
+    def optimizer_of(self, api: str, given: Value) -> tuple[Place, Expr]:
+        """The same of what a scheduler is given."""
+        kind = given.kind
         if not isinstance(kind, Optimizer):
-            text = nodes.code(call.node("optimizer"))
-            raise Unsupported("MIG302", f"{call.api} of {text}, which is no known optimizer")
+            raise Unsupported("MIG302", f"{api} of {nodes.code(given.node)}, which is no known optimizer")
         roots = self.roots(kind.place)
         self.script.scheduled |= roots
         known = self.rates.get(self.root(kind.place)) if len(roots) == 1 else None
@@ -116,8 +121,8 @@ class Schedules(Arguments, StateAccess):
             if isinstance(call.kind("min_lr"), Items):
                 raise Unsupported("MIG302", f"{name}: a min_lr for each parameter group")
             given = {key: call.node(key) for key in call.bound if key != "optimizer" and call.has(key)}
-            self.unit.use_snippet("ReduceLROnPlateau")
-            return Value(nodes.call("ReduceLROnPlateau", rate, **given), Scheduler(NOWHERE, optimizer, plateau=True))
+            made = with_snippets(self, nodes.call("ReduceLROnPlateau", rate, **given), ["ReduceLROnPlateau"])
+            return Value(made, Scheduler(NOWHERE, optimizer, plateau=True))
         if name == SWA:
             return self.annealed(call)
         parts, kinds = self.parts(call)
@@ -126,7 +131,7 @@ class Schedules(Arguments, StateAccess):
                 self.script.composed.add(kind.place)
         optimizer = kinds[0].optimizer
         rate = self.rates.get(self.root(optimizer))
-        alone = any(kind.plateau or kind.cycles or kind.follows for kind in kinds)
+        alone = any(kind.is_object or kind.cycles or kind.follows for kind in kinds)
         if alone or any(kind.optimizer != optimizer for kind in kinds) or rate is None:
             raise Unsupported("MIG302", f"{name} of such schedulers")
         if name == CHAINED:
@@ -163,6 +168,8 @@ class Schedules(Arguments, StateAccess):
         """The rate that a scheduler has set, as a number."""
         if kind.plateau:
             return nodes.expression("{s}.lr", s=node)
+        if kind.own:
+            return rate_of_own(node)
         if kind.follows:
             return nodes.expression("{rate}.item()", rate=rate_in_state(self, kind.optimizer))
         return nodes.expression("float({s}({n}))", s=node, n=self.read(State(COUNT, kind.place)))
@@ -198,6 +205,11 @@ def _translated(call: Call) -> dict[str, Value]:
         call.only("scale_fn", None)
         call.only("scale_mode", "cycle")
     return found
+
+
+def rate_of_own(node: Expr) -> Expr:
+    """The rate that a scheduler of the script's own has set."""
+    return nodes.expression('{s}.optimizer.param_groups[0]["lr"]', s=node)
 
 
 def rate_in_state(scope: StateAccess, optimizer: Place) -> Expr:

@@ -263,7 +263,7 @@ class StateAccess(Detached, ChosenModels, LookedAt):
         assert kind.place is not None
         if isinstance(kind, Scheduler):
             cycle = [State(CYCLE, kind.place)] if kind.cycles else []
-            return [] if kind.plateau else [State(COUNT, kind.place), *cycle]
+            return [] if kind.is_object else [State(COUNT, kind.place), *cycle]
         if isinstance(kind, Optimizer):
             return [State(OPT_STATE, kind.place)]
         if self.script.weightless(kind.cls):
