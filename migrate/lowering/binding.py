@@ -10,7 +10,7 @@ import libcst as cst
 
 from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
-from migrate.facts import merge
+from migrate.facts import FunctionFacts, merge
 from migrate.kinds import (
     SIZES,
     Host,
@@ -256,7 +256,35 @@ class Binding(Scalars, MaskedSelections):
         if outer is None:  # Python's own, unless the file binds it further down: `input = batch.to(device)`
             return hasattr(builtins, name) and name not in usage.stores(self.unit.source.module.body)
         looped = outer.outer is None and name not in self.unit.settled
+        if outer.outer is None and self.facts is not None and not self.bound_when_called(name):
+            return False
         return not (looped and isinstance(outer.kinds[name], Tensor | Host))
+
+    def bound_when_called(self, name: str) -> bool:
+        """Whether a variable of the file is bound before the file first calls this function, as the order of its lines
+        tells."""
+        assert self.facts is not None
+        called = self._first_line_calling(self.facts, frozenset())
+        positions = self.unit.source.positions
+        lines = [
+            positions[line].start.line
+            for line in every(self.unit.source.module, cst.SimpleStatementLine, closed=(cst.FunctionDef, cst.ClassDef))
+            if line in positions and name in usage.stores(line)
+        ]
+        return called is None or not lines or min(lines) < called
+
+    def _first_line_calling(self, facts: FunctionFacts, seen: frozenset[str]) -> int | None:
+        """The first line of the file, outside of functions, that leads to a function; None where that is not known."""
+        found: list[int] = []
+        for site in facts.calls:
+            position = self.unit.source.positions.get(site.node) if site.node is not None else None
+            around = self.script.functions.get(site.scope)
+            if site.scope == self.unit.scope and position is not None:
+                found.append(position.start.line)
+            elif around is not None and site.scope not in seen:
+                line = self._first_line_calling(around, seen | {site.scope})
+                found += [] if line is None else [line]
+        return min(found, default=None)
 
     def bound_in_this_turn(self, name: str, before: bool) -> bool:
         """Whether a name that no statement before the loops binds is bound by now in their first turn as well."""

@@ -91,7 +91,7 @@ class _Editing(Placing):
 
     def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> Expr:
         name = self.edits.names.get(nodes.dotted(original_node) or "")
-        return updated_node if name is None else nodes.name(name)
+        return updated_node if name is None else nodes.expression(name)
 
     def on_leave(self, original_node: Any, updated_node: Any) -> Any:
         made = super().on_leave(original_node, updated_node)

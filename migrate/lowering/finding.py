@@ -324,6 +324,8 @@ class RegionFinding(RegionStatements):
         found: set[int] = set()
         for number, statement in enumerate(statements):
             loads = set(usage.loads(statement))
+            if not found and self.only_copies_weights(statement):
+                continue
             if names & loads or self.goes_through(statement):
                 found.add(number)
                 if not has_host_effects(statement):

@@ -13,9 +13,10 @@ import libcst as cst
 from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
 from migrate.facts import Draw, FunctionFacts
-from migrate.kinds import Function, Kind, Number, Plain, Tensor
+from migrate.kinds import Kind, Number, Plain, Tensor
 from migrate.lowering.arguments import argument_names
 from migrate.lowering.region import Region
+from migrate.lowering.results_followed import function_called, result_from_outside
 from migrate.lowering.scope import Scope
 from migrate.nodes import Expr, Statement
 from migrate.qualified import spelled
@@ -203,8 +204,8 @@ class HostDraws(Scope):
         """Whether functions of the project that code calls draw with Python or numpy."""
         seen, waiting = set[str](), [node]
         while waiting:
-            kinds = [self.kind_of(call.func) for call in usage.calls(waiting.pop())]
-            names = {kind.name for kind in kinds if isinstance(kind, Function)} - seen
+            called = [function_called(self, call) for call in usage.calls(waiting.pop())]
+            names = {facts.qualname for facts in called if facts is not None} - seen
             seen |= names
             waiting += [self.script.functions[name].node.body for name in names]
         return any(self.draws_on_host(self.script.functions[name].node.body) for name in seen)
@@ -247,6 +248,29 @@ class _Undrawn(cst.CSTTransformer):
             return updated_node.with_changes(func=func.with_changes(attr=cst.Name(_ZEROS[torchs])))
         name = self.scope.host_only(nodes.dotted(func) or "")
         return _sample(updated_node, name) or updated_node if name else updated_node
+
+    def leave_Subscript(self, original_node: cst.Subscript, updated_node: cst.Subscript) -> Expr:
+        drawn = isinstance(original_node.value, cst.Call) and self.scope.draws_inside(original_node.value)
+        inside = result_from_outside(self.scope, original_node) if drawn else None
+        if inside is not None:
+            return self.scope.undrawn(inside)
+        index = original_node.slice[0].slice if len(original_node.slice) == 1 else None
+        call = index.value if isinstance(index, cst.Index) else None
+        if not isinstance(call, cst.Call) or not self.scope.host_only(nodes.dotted(call.func) or ""):
+            return updated_node
+        return nodes.expression("{x}[:1]", x=updated_node.value) if _draws_rows(call) else updated_node
+
+
+def _draws_rows(node: cst.Call) -> bool:
+    """Whether a call draws several numbers in a row: `np.random.choice(n, 32)`. Of an empty buffer it would raise."""
+    short = (nodes.dotted(node.func) or "").rpartition(".")[2]
+    placed = [arg.value for arg in node.args if arg.keyword is None]
+    size = [arg.value for arg in node.args if arg.keyword is not None and arg.keyword.value == "size"]
+    found = (size or placed[_ROWS_AT[short] :]) if short in _ROWS_AT else []
+    return short == "permutation" or (bool(found) and not isinstance(found[0], cst.Tuple))
+
+
+_ROWS_AT = {"choice": 1, "randint": 2}
 
 
 def _sample(node: cst.Call, name: str) -> Expr | None:

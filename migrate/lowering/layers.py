@@ -16,6 +16,7 @@ from migrate.kinds import (
     Kind,
     Module,
     Never,
+    Number,
     Packed,
     PackedElements,
     join,
@@ -50,9 +51,18 @@ FUNCTIONAL_LAYERS = {
 class Layers(UserModules):
     """Layers of torch's: constructors and calls."""
 
+    def with_one_size(self, name: str, node: cst.Call) -> cst.Call:
+        """`nn.Linear(*shape, 64)` with the one size that there is in a shape: a statement before it says so."""
+        if name != "torch.nn.Linear" or [arg.star for arg in node.args] != ["*", ""] or node.args[1].keyword:
+            return node
+        size = nodes.name(usage.unused_name("in_features", {*self.unit.taken, *usage.stores(self.before)}))
+        self.before.append(nodes.statement("({size},) = {x}", size=size, x=self.expr(node.args[0].value).node))
+        self.bind(size, Number())
+        return node.with_changes(args=[node.args[0].with_changes(star="", value=size), node.args[1]])
+
     def construct_layer(self, name: str, node: cst.Call) -> Value:
         """A torch layer: its Flax constructor, its weights, its layout."""
-        layer, node = TABLE[name], self.without_defaults(node)
+        layer, node = TABLE[name], self.with_one_size(name, self.without_defaults(node))
         path, self.making = self.making, "" if layer.wraps else self.making
         call = self.bind_call(name, linen.layer_signature(layer), node.args)
         self.making = path

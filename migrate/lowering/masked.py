@@ -13,6 +13,7 @@ import libcst as cst
 
 from migrate import layouts, nodes, usage
 from migrate.kinds import Host, Number, Tensor
+from migrate.lowering.numpy_types import holds_bools
 from migrate.lowering.scope import Scope
 from migrate.nodes import Expr
 from migrate.rules.catalogue import RULES
@@ -41,7 +42,8 @@ class MaskedSelections(Scope):
         written = self.env.definitions.get(node.value, node) if isinstance(node, cst.Name) else node
         if isinstance(value.kind, Tensor):
             inverted = isinstance(written, cst.UnaryOperation) and isinstance(written.operator, cst.BitInvert)
-            return value.kind.dtype == "bool" or (inverted and not value.kind.dtype)
+            typed = value.kind.dtype
+            return typed == "bool" or (not typed and (inverted or holds_bools(self, node)))
         return isinstance(value.kind, Host) and isinstance(written, cst.Comparison)
 
     def is_constant_mask(self, node: Expr) -> bool:

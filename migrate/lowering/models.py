@@ -13,6 +13,7 @@ from migrate.kinds import Host, Kind, Model, Place, Tensor
 from migrate.lowering.arguments import placed
 from migrate.lowering.chosen_models import joined_results
 from migrate.lowering.host_draws import HostDraws
+from migrate.lowering.models_in_steps import ModelsInSteps
 from migrate.lowering.objects_at_hand import asks_object
 from migrate.lowering.precision import Precision
 from migrate.lowering.scope import Scope
@@ -23,7 +24,7 @@ from migrate.rules.rule import Value
 from migrate.states import BATCH_STATS, MODE, PARAMS, State
 
 
-class Models(ToldModes, Precision, HostDraws):
+class Models(ToldModes, Precision, HostDraws, ModelsInSteps):
     """Forward passes and methods of models."""
 
     def mode(self, model: Model) -> str:
@@ -152,7 +153,7 @@ class Models(ToldModes, Precision, HostDraws):
     def traced_apply(self, kind: Model, mode: str, args: Sequence[cst.Arg]) -> Expr:
         """A forward pass in a loss function. One that changes batch statistics takes two statements before."""
         assert kind.place is not None
-        made = self.plain_apply(nodes.name(kind.place.short), kind, mode, args, self.streams(kind, mode))
+        made = self.plain_apply(nodes.name(self.model_in_step(kind.place)), kind, mode, args, self.streams(kind, mode))
         if not self.script.changes_state(kind.cls, mode):
             return made
         return self.mutating_apply(kind.place, made)

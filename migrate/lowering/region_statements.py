@@ -63,6 +63,18 @@ class RegionStatements(GradientFlow):
             state.what in (PARAMS, OPT_STATE, GRADS) for state in facts.sets | facts.writes
         )
 
+    def only_copies_weights(self, statement: Statement) -> bool:
+        """Whether a statement only calls a method of the object at hand that changes weights, and that goes through no
+        model: `self.update_target()`."""
+        call = call_of(statement)
+        path = nodes.dotted(call.func) or "" if call is not None else ""
+        kind = self.kind_of_name(path)
+        if not path.startswith("self.") or not isinstance(kind, Function) or not self.steers(path):
+            return False
+        body = self.script.functions[kind.name].node.body
+        calls = [one for one in usage.calls(body) if not (nodes.dotted(one.func) or "").endswith(".load_state_dict")]
+        return not any(map(self.models_called, calls)) and not any(one.value for one in usage.returns(body))
+
     def optimizers_stepped(self, statement: Statement) -> set[Place]:
         """The optimizer that a statement steps, or whose rate it changes."""
         func = method_call_of(statement, "step")

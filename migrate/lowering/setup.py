@@ -12,6 +12,7 @@ from migrate.facts import ClassFacts, merge
 from migrate.kinds import (
     UNKNOWN,
     VANISHING,
+    Device,
     Function,
     Host,
     Instance,
@@ -155,6 +156,10 @@ class Setup(DrawnOnce, AttributesByName, Attributes, MakerValues):
         paths = usage.paths(facts.node)
         return any(path.startswith((f"{name}.", f"self.{name}.")) for path in paths)
 
+    def only_devices(self, node: cst.Call) -> bool:
+        """Whether all that a call is given are devices."""
+        return all(isinstance(self.asked(arg.value).kind, Device) for arg in node.args)
+
     def setup_call(self, node: cst.Call) -> list[Statement] | None:
         """Calls in `__init__` that are about weights: `self.apply(f)`, `self.register_buffer(...)`."""
         path = nodes.dotted(node.func) or ""
@@ -165,6 +170,8 @@ class Setup(DrawnOnce, AttributesByName, Attributes, MakerValues):
             self.applied_initializer(facts, node.args[0].value, self.deciding_field())
             return []
         method = path.removeprefix("self.") if path.startswith("self.") else ""
+        if method in ("cuda", "cpu") or (method == "to" and self.only_devices(node)):
+            return []
         if method in facts.built:
             facts.under[method] = self.tests_around(facts, path)
         if method in facts.emptied:

@@ -21,7 +21,6 @@ from migrate.kinds import (
     Model,
     Number,
     Optimizer,
-    Place,
     Plain,
     Tensor,
 )
@@ -67,14 +66,16 @@ class StepInputs(LossFunctions):
             for found in step.states
             if found.what in (PARAMS, OPT_STATE) and found.place not in self.script.leaves
         ]
+        models = {found.place for found in step.states if found.what == PARAMS}
         named = set(usage.loads(step.body))  # a method that knows its object's models has no need of them
-        passed = [place for place in objects if not self.is_global(place) and place.short in named]
+        called = {place: self.model_in_step(place) if place in models else place.short for place in objects}
+        passed = [place for place in objects if not self.is_global(place) and called[place] in named]
         for place in passed:
-            if place.of_self and place.short in step.variables and not self.is_model_at(place, place.short):
+            if place.of_self and called[place] in step.variables and place not in models:
                 both = f"{self.named_here(place)} and another {place.short}"
                 raise Unsupported("MIG401", f"the loss reads {both}, which its step would call alike: rename one")
             self.script.hashed.update(options(self.script.places.get(self.root(place), "")))
-        statics = {place.short: nodes.expression(self.named_here(place)) for place in passed}
+        statics = {called[place]: nodes.expression(self.named_here(place)) for place in passed}
         inputs: dict[str, Expr] = {}
         bound = (
             set(usage.stores(step.body))
@@ -106,11 +107,6 @@ class StepInputs(LossFunctions):
             elif self.carried_in(_with_loss_in_place(step.body), name):
                 inputs[name] = self.as_array(Value(nodes.name(name), self.kind_of_name(name))).node
         return statics, inputs
-
-    def is_model_at(self, place: Place, name: str) -> bool:
-        """Whether a variable is another name for the same model."""
-        kind = self.kind_of_name(name)
-        return isinstance(kind, Model) and kind.place is not None and self.root(kind.place) == self.root(place)
 
     def refuse_mixed(self, name: str, kind: Kind) -> None:
         """Declines a dict that a loss reads unless it holds arrays or numbers alone: jit takes no other, and cannot
