@@ -57,7 +57,7 @@ class Layers(UserModules):
             return node
         size = nodes.name(usage.unused_name("in_features", {*self.unit.taken, *usage.stores(self.before)}))
         self.before.append(nodes.statement("({size},) = {x}", size=size, x=self.expr(node.args[0].value).node))
-        self.bind(size, Number())
+        self.env.kinds[size.value] = Number()
         return node.with_changes(args=[node.args[0].with_changes(star="", value=size), node.args[1]])
 
     def construct_layer(self, name: str, node: cst.Call) -> Value:

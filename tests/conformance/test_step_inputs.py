@@ -352,7 +352,8 @@ MOVES = {
     "on both sides": "if use_cuda:\n        a = torch.autograd.Variable(a.cuda())\n    else:\n"
     "        a = torch.autograd.Variable(a)",
     "in an expression": "a = a.cuda() if use_cuda else a",
-    "beside something else": "if len(losses) > 1:\n        a = a.cuda() * 2\n        print(len(losses))",
+    "beside something else": "if len(losses) > 1:\n        a = 2 * a.to('cuda' if use_cuda else 'cpu')\n"
+    "        print(len(losses))",
 }
 
 
