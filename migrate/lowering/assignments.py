@@ -329,7 +329,7 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
             node = layouts.first(value)
         node = bare_lambda(node)
         self.define(targets, small.value)
-        unseen = self.stays_alone(targets, small.value)
+        unseen, through = self.stays_alone(targets, small.value), self.seen_through(targets, small.value)
         if len(targets) == 1:
             kind = self.leaf_at(self.place_of(targets[0]), kind, small.value)
             kind = SIZES if self.still_sizes(targets[0], kind, small.value) else kind
@@ -339,6 +339,7 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
             self.note_targets(targets, kind)
         if not unseen:
             self.share(targets, small.value)
+        self.env.shared |= through
         grows = isinstance(node, cst.Call) and nodes.dotted(node.func) == "jnp.concatenate"
         if self.loops and grows and set(usage.loads(node)) & set(usage.target_names(targets[0])):
             self.unit.report(Unsupported("MIG501", f"{nodes.code(targets[0])} grows at each turn of the loop"), line)

@@ -26,6 +26,8 @@ VIEWS = frozenset(
 # Functions whose result may be the memory of their argument.
 SHARES = frozenset(["as_tensor", "asarray", "from_numpy", "frombuffer", "Variable", "atleast_1d", "atleast_2d", "real"])
 
+_TOLD = ("shape", "dtype", "device", "ndim")  # of a tensor, and none of its memory
+
 _CONTAINERS = frozenset(["list", "tuple", "dict", "max", "min"])
 _MODULES = ("torch", "np", "numpy", "torch.autograd")
 _READING = (
@@ -36,7 +38,8 @@ _READING = (
 def may_be_seen(value: Expr) -> bool:
     """Whether a value is, in torch, the memory of something that has a name already."""
     if isinstance(value, cst.Name | cst.Attribute | cst.Subscript):
-        return True
+        whole = value.value if isinstance(value, cst.Subscript) else value
+        return not isinstance(whole, cst.Attribute) or whole.attr.value not in _TOLD
     if isinstance(value, cst.List | cst.Tuple | cst.Dict):
         return any(may_be_seen(element.value) for element in value.elements)
     if isinstance(value, cst.IfExp):

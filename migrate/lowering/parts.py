@@ -280,6 +280,10 @@ class Parts:
         """A branch on what parts there are that only fills weights; None of other branches."""
         raise NotImplementedError
 
+    def seen_through(self, targets: Sequence[cst.CSTNode], value: Expr) -> set[str]:
+        """The names that show one tensor once a call has been given it and its result has names."""
+        raise NotImplementedError
+
     def is_held(self, target: cst.CSTNode) -> bool:
         """Whether an attribute of a module is a variable by now."""
         raise NotImplementedError

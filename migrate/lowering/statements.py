@@ -19,13 +19,13 @@ from migrate.kinds import (
 )
 from migrate.lowering.assignments import Assignments
 from migrate.lowering.blocks import Block
-from migrate.lowering.changed_inputs import ChangedInputs
 from migrate.lowering.classes import Classes
 from migrate.lowering.expression_statements import ExpressionStatements
 from migrate.lowering.failing import Failing
 from migrate.lowering.filled_containers import FilledContainers
 from migrate.lowering.foreign_models import is_trained_foreign, unreached
 from migrate.lowering.gathering import MicroBatchLoops
+from migrate.lowering.handed_through import HandedThrough
 from migrate.lowering.merging import merged_outputs
 from migrate.lowering.one_line import put_back
 from migrate.lowering.region import MicroBatches, Region
@@ -46,7 +46,7 @@ class Statements(
     Assignments,
     MicroBatchLoops,
     TrainingBranches,
-    ChangedInputs,
+    HandedThrough,
     FilledContainers,
 ):
     """Blocks, and the statements in them."""

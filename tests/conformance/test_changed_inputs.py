@@ -69,3 +69,57 @@ def test_names_bound_together_share_what_they_share_alone() -> None:
 def test_a_change_that_no_new_name_follows_is_refused(text: str) -> None:
     found = rewritten.conversion(HEAD + text).report.diagnostics
     assert [(one.code, "changed in place by" in one.message) for one in found] == [("MIG303", True)]
+
+
+HANDED_THROUGH = """
+def drop_path(x, rate=0.0, training=False):
+    if rate == 0.0 or not training:
+        return x
+    kept = x.div(1 - rate)
+    return kept
+
+
+class DropPath(nn.Module):
+    def forward(self, x):
+        return drop_path(x, 0.0, self.training)
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(5, 5)
+        self.drop = nn.Dropout(0.1)
+        self.drop_path = DropPath()
+        self.row = nn.Sequential(nn.Linear(5, 5), nn.Dropout(0.1))
+        self.flat = nn.Sequential(nn.Identity(), nn.Flatten())
+        self.pos = nn.Parameter(torch.ones(1, 5))
+
+    def forward(self, x):
+        h = self.fc(x)
+        {0}
+
+
+net = Net().eval()
+out = net(torch.linspace(-1, 1, 10).view(2, 5))
+"""
+
+
+@pytest.mark.parametrize(
+    "made", ["self.drop(h)", "self.drop_path(h)", "self.flat(h)", "F.dropout(h, 0.1, self.training)"]
+)
+def test_a_change_of_what_may_be_the_input_is_refused(made: str) -> None:
+    found = rewritten.conversion(HEAD + HANDED_THROUGH.format(f"y = {made}; y += 1; return y + h")).report.diagnostics
+    assert [one.code for one in found] == ["MIG303"]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "h = self.drop(h); h += 1; return h * h",
+        "y = self.drop_path(h); y += 1; return y",
+        "y = self.row(h); b, n = y.shape; y += self.pos[:, :n]; return y + h",
+        "y = self.drop(h * 2); y += h; return y",
+    ],
+)
+def test_a_change_of_what_nothing_else_reads(lines: str) -> None:
+    assert rewritten.conversion(HEAD + HANDED_THROUGH.format(lines)).report.exit_code == 0
