@@ -219,7 +219,7 @@ _OF_MODELS = ("parameters", "eval", "named_parameters", "state_dict", "load_stat
 
 def works_on_models(node: cst.ClassDef) -> bool:
     """Whether a class works on models, optimizers or losses that it is given."""
-    if "param_groups" in (path.rpartition(".")[2] for path in paths(node)):
+    if {"param_groups", "grad", "requires_grad"} & {path.rpartition(".")[2] for path in paths(node)}:
         return True
     return any(isinstance(call.func, cst.Attribute) and call.func.attr.value in _OF_MODELS for call in calls(node))
 

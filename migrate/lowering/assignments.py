@@ -47,6 +47,7 @@ from migrate.lowering.sown import Sown
 from migrate.lowering.taken_over import TakenOver
 from migrate.lowering.trusted_classes import lists_trusted
 from migrate.lowering.typed_tensors import tensor_type
+from migrate.lowering.weight_dicts import model_of_state
 from migrate.machine import SETTINGS, WRAPPERS, splits_batches
 from migrate.nodes import Expr, Statement
 from migrate.rules.catalogue import RULES
@@ -188,7 +189,8 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
 
     def one_by_one(self, line: cst.SimpleStatementLine, small: cst.Assign) -> list[Statement] | None:
         """`net, best = Net(), 0`: what makes a model, an optimizer or a tensor to train is a statement of its own;
-        so is what an object takes over, `self.net, self.best = net, 0`."""
+        so are weights, `ours, theirs = net.state_dict(), other.state_dict()`, and what an object takes over,
+        `self.net, self.best = net, 0`."""
         target, value = small.targets[0].target, small.value
         if len(small.targets) > 1 or not isinstance(target, cst.Tuple) or not isinstance(value, cst.Tuple):
             return None
@@ -198,6 +200,7 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
         stateful = [kind for kind in kinds if isinstance(kind, Model | Optimizer | Scheduler)]
         made = [taken or kind.place in (None, NOWHERE) for kind in stateful]
         made += [isinstance(kind, Tensor) and asks_for_gradients(v) for kind, (_, v) in zip(kinds, pairs, strict=True)]
+        made += [model_of_state(self, node) is not None for _, node in pairs]
         bound = [set(usage.target_names(name)) for name, _ in pairs]
         clash = any(names & set(usage.loads(node)) for i, names in enumerate(bound) for _, node in pairs[i + 1 :])
         if not any(made) or clash or len(target.elements) != len(value.elements):

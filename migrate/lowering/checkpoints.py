@@ -129,8 +129,9 @@ class Checkpoints(StateDicts):
         other = self.live_source(source, kind)
         if other is not None:
             return self.weights_of_other(kind.place, other, kind)
-        if isinstance(self.kind_of(source), WeightsByName):
-            return self.put_back(kind.place, self.expr(source).node)
+        by_name = self.expr(source) if isinstance(source, cst.Name | cst.DictComp) else None
+        if by_name is not None and isinstance(by_name.kind, WeightsByName):
+            return self.put_back(kind.place, by_name.node)
         made = [line for what, place, line in self.pending if (what, place) == ("model", kind.place)]
         loading = bool(made)
         here = any(line is one for line in made for one in self.blocks[-1].statements)

@@ -40,7 +40,7 @@ from migrate.lowering.weight_trees import each_of_tree
 from migrate.nodes import Expr
 from migrate.row_kinds import NamedRow
 from migrate.rules.rule import Value
-from migrate.weight_kinds import WeightTree
+from migrate.weight_kinds import StateDict, WeightTree
 
 
 class Containers(ChosenWeights, ParameterGroups, LoopsWrittenOut, Binding):
@@ -128,6 +128,8 @@ class Containers(ChosenWeights, ParameterGroups, LoopsWrittenOut, Binding):
         if self.groups_of(node.value) is not None:
             raise Unsupported("MIG401", f"{nodes.code(node)}: a parameter group as a value")
         base = taken_apart(self.expr(node.value), self.context)
+        if isinstance(base.kind, StateDict) and self.root(base.kind.place) in self.script.groups:
+            raise Unsupported("MIG306", f"{nodes.code(node)}: by a name of torch's, of what JAX has in a tree")
         if isinstance(base.kind, WeightTree):
             raise Unsupported("MIG302", f"`{nodes.code(node)}`: one of the weights, which Flax has in another order")
         part = elements_of(node, base) or self.numbered_weight(node, base.kind) or self.part_of_tuple(node, base)

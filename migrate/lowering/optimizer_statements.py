@@ -19,6 +19,7 @@ from migrate.nodes import Statement
 from migrate.rules.rule import Value, signature
 from migrate.states import COUNT, CYCLE, OPT_STATE, State
 from migrate.walking import every
+from migrate.weight_kinds import StateDict
 
 _ORDERED = (cst.GreaterThan, cst.GreaterThanEqual, cst.LessThan, cst.LessThanEqual)
 
@@ -29,7 +30,13 @@ class OptimizerStatements(Closures, StateLoops, FrozenByConstructor, GroupSettin
     def optimizer_statement(self, node: cst.Call, kind: Optimizer, method: str) -> list[Statement] | None:
         """A method of an optimizer that changes something; None where it is a call like any other."""
         if method == "load_state_dict":
+            given = self.expr(node.args[0].value).kind
+            if isinstance(given, StateDict) and given.live:
+                raise Unsupported("MIG401", f"{nodes.code(node)}: the state of an optimizer that goes on")
             target = self.write(State(OPT_STATE, kind.place))
+            if isinstance(given, StateDict) and self.root(given.place) == self.root(kind.place):
+                copied = nodes.call("jax.tree.map", nodes.expression("jnp.copy"), self.node(node.args[0].value))
+                return [nodes.statement("{target} = {copied}", target=target, copied=copied)]
             source = self.node(node.args[0].value)
             text = "{target} = serialization.from_state_dict({target}, {source})"
             return [nodes.statement(text, target=target, source=source)]

@@ -50,7 +50,7 @@ from migrate.lowering.user_calls import UserCalls
 from migrate.nodes import Expr
 from migrate.qualified import inside
 from migrate.rules.rule import Value
-from migrate.weight_kinds import CHECKPOINT
+from migrate.weight_kinds import CHECKPOINT, Parameters, Selection
 
 FOREIGN = Plain("foreign")  # what a constructor has from another package: where it is called, it is a module
 
@@ -151,7 +151,8 @@ class ValueCalls(
             self.refuse_named(node.func)
         self.note_value_call(node, kind)
         values = self.plain_values(node.args)
-        if kind == Plain("class") and name and any(isinstance(value.kind, Tensor) for value in values):
+        works_on = (Tensor, Parameters, Selection)
+        if kind == Plain("class") and name and any(isinstance(value.kind, works_on) for value in values):
             self.script.holding_tensors.add(inside(self.unit.scope, name))
         refuse_foreign_class(self, node, values)
         made = node.with_changes(func=nodes.parenthesized(callee.node), args=placed(node.args, values))

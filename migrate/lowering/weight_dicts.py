@@ -15,15 +15,20 @@ from migrate.weight_kinds import WEIGHT_NAME, StateDict, Weight
 
 
 def dict_of_weights(scope: Scope, inner: Scope, node: cst.DictComp, value: Kind) -> Kind | None:
-    """The kind of `{name: f(weight) for name, weight in ...}`, whose variables `inner` knows; None of other dicts."""
+    """The kind of `{name: f(weight) for name, weight in ...}`, or `{name: f(weights[name]) for name in weights}`, whose
+    variables `inner` knows; None of other dicts."""
     if inner.expr(node.key).kind == WEIGHT_NAME:
         return Items(None, value, BY_WEIGHT)
     names, iterated = names_of_pair(node.for_in.target), node.for_in.iter
-    if names is None or nodes.dotted(node.key) != names[0] or node.for_in.ifs or node.for_in.inner_for_in is not None:
+    alone = nodes.dotted(node.for_in.target)
+    name = names[0] if names is not None else alone
+    if name is None or nodes.dotted(node.key) != name or node.for_in.ifs or node.for_in.inner_for_in is not None:
         return None
-    if not isinstance(iterated, cst.Call) or not isinstance(iterated.func, cst.Attribute):
+    if isinstance(iterated, cst.Call) and isinstance(iterated.func, cst.Attribute):
+        iterated = iterated.func.value
+    elif alone is None:
         return None
-    whole = scope.expr(iterated.func.value).kind
+    whole = scope.expr(iterated).kind
     if not isinstance(whole, StateDict | WeightsByName) or not isinstance(value, Tensor | Weight):
         return None
     return WeightsByName(None, value, DICT, whole.place)

@@ -69,6 +69,25 @@ for step in range(10):
 STEERED = "weights that a draw leaves out"  # of the momentum, and of the decay: they have no gradient
 
 FORMS = {
+    "weights by name, mixed in a dict": SGD
+    + """target = copy.deepcopy(model)
+first = copy.deepcopy(optimizer.state_dict())
+for step in range(10):
+    optimizer.zero_grad()
+    loss = criterion(model(x), y + target(x).detach())
+    loss.backward()
+    optimizer.step()
+    ours, theirs = model.state_dict(), target.state_dict()
+    if step < 5:
+        target.load_state_dict({name: 0.9 * theirs[name] + 0.1 * ours[name] for name in theirs})
+    else:
+        for name in theirs:
+            theirs[name] = 0.9 * theirs[name] + 0.1 * ours[name]
+        target.load_state_dict(theirs)
+    if step == 6:
+        optimizer.load_state_dict(first)
+    losses.append(loss.item())
+""",
     "what a loop in a loss bound last": SGD
     + """def train(xs, ys):
     optimizer.zero_grad()
