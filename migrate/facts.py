@@ -120,6 +120,9 @@ class FunctionFacts:
     copies_parts: bool = False  # whether it copies parts, which callers give it, of several classes
     makes_models: bool = False  # whether what it returns is a model of its own somewhere, which jit hashes
     takes_mode: bool = False  # whether it is told the mode of what it makes
+    taken_apart: dict[str, str] = field(default_factory=dict)  # models that it makes and takes parts of: name -> class
+    # itself with the parts that it takes under their own names, by its text then
+    parts_named: dict[str, cst.FunctionDef] = field(default_factory=dict)
     wants_mode: bool = False  # whether it makes layers that have a mode
     # fields of the classes it makes parts for that it is told, since initial weights go by them -> their defaults
     told: dict[str, cst.BaseExpression] = field(default_factory=dict)

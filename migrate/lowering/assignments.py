@@ -142,7 +142,7 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
         asked = listed_for_one(small.value) is not None
         value = self.asked_weight(small.value) if asked else self.constructed(small.value, targets[0])
         self.receiving = None
-        if self.context == "setup" and isinstance(targets[0], cst.Name):
+        if isinstance(targets[0], cst.Name):
             value = self.opened_model(targets[0].value, value)
         if self.handed(value.kind) and isinstance(small.value, cst.Call) and len(targets) == 1:
             return self.received(line, small, targets[0], value)

@@ -36,7 +36,6 @@ class Checkpoints(StateDicts):
         kind = value.kind
         if not isinstance(kind, Model) or kind.place is None:
             return value.node
-        self.refuse_chosen(kind.cls, "a file")
         modes = self.script.saved_whole.setdefault(kind.cls, set())
         modes.add(self.env.modes.get(kind.place, "train"))
         return self.saved(kind)

@@ -23,6 +23,7 @@ from migrate.lowering.handed_over import HandedOver
 from migrate.lowering.host_initializers import HostInitializers
 from migrate.lowering.initialisation import Initialisation
 from migrate.lowering.named_lambdas import NamedLambdas
+from migrate.lowering.parts_of_others import PartsOfOthers
 from migrate.lowering.scope import HOST_CONTEXTS, Scope
 from migrate.lowering.signatures import threaded_parameters, with_defaults, with_draws, with_mode
 from migrate.lowering.unit import joined_modes
@@ -33,7 +34,7 @@ from migrate.qualified import inside, is_module, spelled
 from migrate.states import KEY
 
 
-class Functions(HostInitializers, HandedOver, Initialisation, UserCalls, NamedLambdas):
+class Functions(PartsOfOthers, HostInitializers, HandedOver, Initialisation, UserCalls, NamedLambdas):
     """Definitions of functions, and their returns."""
 
     def statement_FunctionDef(self, node: cst.FunctionDef) -> list[Statement]:
@@ -85,7 +86,7 @@ class Functions(HostInitializers, HandedOver, Initialisation, UserCalls, NamedLa
         name = node.name.value
         qualname = inside(self.scope, name)
         facts = self.script.functions.setdefault(qualname, FunctionFacts(node, qualname, self.scope))
-        facts.node = node
+        facts.node = node = self.with_parts_named(facts, node)
         facts.owner_is_class = self.in_class and not facts.is_static
         if not self.in_class:
             self.env.kinds[name] = Function(qualname)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import libcst as cst
 
@@ -45,6 +45,10 @@ class Parts:
 
     def grafted_part(self, written: Expr, value: Value, cls: str) -> Value:
         """An argument of the constructor of a class outside of any other: what is a model so far becomes its part."""
+        raise NotImplementedError
+
+    def taken_apart_here(self) -> Mapping[str, str]:
+        """The models that this constructor, or this function that makes parts, takes parts of: name -> class."""
         raise NotImplementedError
 
     def asked_weight(self, node: Expr) -> Value:

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate import suites, usage
+from migrate import nodes, suites, usage
 from migrate.constructed import ClassNode
-from migrate.facts import ClassFacts
+from migrate.facts import ClassFacts, FunctionFacts
 from migrate.kinds import Function, Model, ModuleClass
 from migrate.lowering.borrowed_models import borrowed_value
 from migrate.lowering.elements import only_option
@@ -32,7 +32,7 @@ _INNER = (cst.For, cst.While, cst.BaseComp, cst.Lambda, cst.FunctionDef)
 class PartsOfOthers(Scope):
     """Constructors that take the parts of another model."""
 
-    def with_parts_of_others(self, facts: ClassFacts, init: cst.FunctionDef) -> cst.FunctionDef:
+    def with_parts_of_others(self, facts: ClassFacts | FunctionFacts, init: cst.FunctionDef) -> cst.FunctionDef:
         """A constructor that names each part which it takes; itself where it takes none, or they are not known."""
         written, init = init, with_models_named(init, self._class_made, self.unit.source.positions)
         made = {name: cls for name, cls in self._made_once(init).items() if _may_be_opened(self.script, cls)}
@@ -45,6 +45,11 @@ class PartsOfOthers(Scope):
             return written
         facts.taken_apart = {name: made[name] for name in taking.owners()}
         return result
+
+    def with_parts_named(self, facts: FunctionFacts, node: cst.FunctionDef) -> cst.FunctionDef:
+        """The same of a function that makes parts of modules."""
+        made = self.with_parts_of_others(facts, node) if facts.builds else node
+        return node if made is node else facts.parts_named.setdefault(nodes.code(made), made)
 
     def _made_once(self, init: cst.FunctionDef) -> dict[str, str]:
         """The names of a constructor that stand for a model which it makes, once: name -> class."""

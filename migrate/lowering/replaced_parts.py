@@ -198,8 +198,8 @@ class ReplacedParts(PartsLeftOut):
         if not isinstance(only_option(kind), ClassNode):
             return isinstance(kind, Model)
         held = self.context == "setup" and self.is_held(node)
-        local = isinstance(node, cst.Name) and self.cls and node.value in self.script.classes[self.cls].taken_apart
-        return held or bool(local) or (self.building and isinstance(node, cst.Name))
+        taken = isinstance(node, cst.Name) and node.value in self.taken_apart_here()
+        return held or taken or (self.building and isinstance(node, cst.Name))
 
     def _refuse_elsewhere(self, target: Expr, owner: Expr, place: Place) -> None:
         """Declines to change a model that others have as well."""

@@ -66,7 +66,10 @@ class SharedModules(LoopsWrittenOut):
         facts = self.script.classes[self.cls]
         if name is not None:
             own = name.startswith("self.")
-            kind = facts.seen.get(name.removeprefix("self.")) if own else self.kind_of(value)
+            attribute = name.removeprefix("self.")
+            kind = facts.seen.get(attribute) if own else self.kind_of(value)
+            if own and "." in attribute:
+                kind = self.asked(value).kind
             if isinstance(kind, Module) and name not in facts.fields:
                 yield name, path
         elif isinstance(value, cst.Call) and self.torch_name(value.func) == "torch.nn.Sequential":

@@ -52,10 +52,23 @@ class Submodules(Arguments, LayerWeights):
         made = node.with_changes(value=base.node, attr=cst.Name(names.pop()))
         kind = functools.reduce(join, kinds)
         root = nodes.root(base.node)
+        if isinstance(kind, Module) and self.is_made_here(root) and not self.script.still_open():
+            raise Unsupported("MIG201", f"{nodes.code(node)}: a part of a module that Flax has not set up yet")
         if self.context == "setup" and is_setting(kind) and not (isinstance(root, cst.Name) and root.value == "self"):
             for each in known_to:  # it is part of nothing yet, and Flax has not run its setup
                 read_outside(self.script, each, attribute, node)
         return Value(made, kind)
+
+    def is_made_here(self, root: cst.CSTNode) -> bool:
+        """Whether an expression is a module that a constructor, or a function that makes parts, has made, and neither
+        kept nor taken apart."""
+        building = not self.cls and self.facts is not None and self.facts.builds
+        if self.context != "setup" and not building:
+            return False
+        if not isinstance(root, cst.Name) or root.value == "self":
+            return isinstance(root, cst.Call)
+        made = self.env.definitions.get(root.value)
+        return isinstance(made, cst.Call) and root.value not in self.taken_apart_here()
 
     def setting_of_layer(self, node: cst.Attribute) -> Value:
         """`self.fc.in_features`, which Flax's layers do not keep: the number that the constructor gave, the field that

@@ -6,6 +6,8 @@ them, `resnet.conv1.copy()`, is a module without a name, that is part of whateve
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import libcst as cst
 
 from migrate import nodes
@@ -22,26 +24,35 @@ from migrate.rules.rule import Value
 class TakenParts(GivenParts):
     """Parts of other models in constructors."""
 
+    def taken_apart_here(self) -> Mapping[str, str]:
+        """The models that this constructor, or this function that makes parts, takes parts of: name -> class."""
+        if self.context == "setup":
+            return self.script.classes[self.cls].taken_apart
+        return self.facts.taken_apart if self.building and self.facts is not None else {}
+
     def opened_model(self, name: str, value: Value) -> Value:
         """The model under a name whose parts a constructor takes, with its parts."""
-        facts = self.script.classes.get(self.cls)
-        if self.context != "setup" or facts is None or name not in facts.taken_apart:
+        taken, facts = self.taken_apart_here(), self.script.classes.get(self.cls)
+        if name not in taken:
             return value
-        if facts.initializers:
-            raise Unsupported("MIG201", f"parts of {name}, which {self.cls} gives initial weights by what they are")
-        facts.own_trains |= self.script.trains(facts.taken_apart[name])
+        own = [facts.initializers] if facts is not None else []
+        if any(own) or (self.facts is not None and any(self.facts.initializers.values())):
+            raise Unsupported("MIG201", f"parts of {name}, whose initial weights go by what they are a part of")
+        if facts is not None:
+            facts.own_trains |= self.script.trains(taken[name])
         return Value(nodes.call(cst.Attribute(value.node, cst.Name("bind")), cst.Dict([])), value.kind)
 
     def taken_part(self, node: cst.Call) -> Value | None:
         """`copy.deepcopy(resnet.layer1)` of such a model; None of other calls."""
-        path = self.deep_copied(node) if self.context == "setup" else None
+        taken, facts = self.taken_apart_here(), self.script.classes.get(self.cls)
+        path = self.deep_copied(node) if taken else None
         root = nodes.root(path) if path is not None else None
-        facts = self.script.classes.get(self.cls)
-        if path is None or facts is None or not isinstance(root, cst.Name) or root.value not in facts.taken_apart:
+        if path is None or not isinstance(root, cst.Name) or root.value not in taken:
             return None
-        made, module = self._at(path, facts.taken_apart[root.value])
+        made, module = self._at(path, taken[root.value])
         kind = Module(module.children if isinstance(module, ChoiceNode) else (module,))
-        own_given(facts, kind)
+        if facts is not None:
+            own_given(facts, kind)
         return Value(_copy(made, module, nodes.code(path)), kind)
 
     def _at(self, path: Expr, cls: str) -> tuple[Expr, Node]:

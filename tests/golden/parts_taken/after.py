@@ -98,6 +98,11 @@ def small_net(weights=None, training=False):
     return net
 
 
+def last_layer(size, training=False):
+    net = Net(8, classes=size, training=training).bind({})
+    return net.fc.copy()
+
+
 class Encoder(nn.Module):
     """All of a network but its last layer."""
 
@@ -162,7 +167,7 @@ class Cut(nn.Module):
             frozen.pool,
         ])
         self.widen = nn.Conv(8, (1, 1), padding="VALID", **torch_init(fan_in=self.size))
-        self.out = nn.Dense(self.size, **torch_init(fan_in=8))
+        self.out = last_layer(self.size, training=self.training)
 
     def __call__(self, x):
         x = self.conv(nn.relu(self.first(x.transpose(0, 2, 3, 1))))

@@ -25,6 +25,11 @@ def small_net(weights=None):
     return net
 
 
+def last_layer(size):
+    net = Net(8, classes=size)
+    return net.fc
+
+
 class Encoder(nn.Module):
     """All of a network but its last layer."""
 
@@ -68,7 +73,7 @@ class Cut(nn.Module):
             p.requires_grad = False
         self.rest = nn.Sequential(frozen.features, frozen.pool)
         self.widen = nn.Conv2d(size, 8, 1)
-        self.out = nn.Linear(8, size)
+        self.out = last_layer(size)
 
     def forward(self, x):
         x = self.conv(F.relu(self.first(x)))
