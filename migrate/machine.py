@@ -50,6 +50,8 @@ REGISTRIES = frozenset({"torchvision.models._api.register_model", "torchvision.m
 
 # Settings that are assigned, by the module that holds them: `torch.backends.cudnn.benchmark = True`.
 SETTINGS = ("torch.backends.", "torch._dynamo.config.", "torch._inductor.config.")
+# Contexts that choose which kernel computes attention, for all of the same values.
+KERNELS = ("torch.nn.attention.sdpa_kernel", "torch.backends.cuda.sdp_kernel")
 
 _MEMORY = "(jax.local_devices()[0].memory_stats() or {})"
 

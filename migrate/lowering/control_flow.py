@@ -15,7 +15,7 @@ from migrate.lowering.precision import Precision
 from migrate.lowering.told_modes import ToldModes
 from migrate.lowering.trusted_classes import TRUSTING
 from migrate.lowering.unit import Environment
-from migrate.machine import OUT_OF_MEMORY
+from migrate.machine import KERNELS, OUT_OF_MEMORY
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
 
@@ -130,7 +130,7 @@ class ControlFlow(ToldModes, Precision, Loops):
             if isinstance(item.item, cst.Call) and is_grad_mode(name):
                 self.refuse_recording(item.item, name)
                 continue
-            if name in TRUSTING:
+            if name in (*TRUSTING, *KERNELS):
                 continue
             value = self.expr(item.item)
             if isinstance(value.kind, Autocast):

@@ -132,6 +132,8 @@ class Functions(PartsOfOthers, HostInitializers, HandedOver, Initialisation, Use
         name = self.torch_name(decorator.func if isinstance(decorator, cst.Call) else decorator)
         if name is not None and is_data_api(name):
             return name in REGISTRIES
+        if name is not None and name.endswith(".autocast") and _is_off(decorator):
+            return True  # it computes in the types of what it is given, as it does in JAX
         if name is not None and not is_grad_mode(name) and name not in DECORATORS:
             raise Unsupported("MIG301", f"the decorator {name}")
         return name is not None
@@ -219,3 +221,10 @@ def _one_draw(body: list[Statement], key: str) -> list[Statement]:
             leading_lines=[*body[position].leading_lines, *following[0].leading_lines]
         )
     return [*body[:position], *following]
+
+
+def _is_off(decorator: Expr) -> bool:
+    """Whether autocast is switched off: `@autocast("cuda", enabled=False)`."""
+    args = decorator.args if isinstance(decorator, cst.Call) else ()
+    enabled = [arg.value for arg in args if arg.keyword is not None and arg.keyword.value == "enabled"]
+    return len(enabled) == 1 and nodes.is_literal(enabled[0], False)

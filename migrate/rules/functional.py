@@ -86,7 +86,12 @@ def pad(call: Call) -> Expr:
     jnp.pad(x, [(0, 0)] * (x.ndim - 2) + [(0, 1), (1, 2)], constant_values=3.0)
     >>> F.pad(x, (1, 2), mode="reflect")  # x: f32[4, 2, 3]
     jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(1, 2)], mode="reflect")
+    >>> F.pad(x, (0, 0, 1, -1), value=2.0)  # x: f32[4, 2, 3]
+    pad_or_cut(x, (0, 0, 1, -1), 2.0)
     """
+    if call.literal("mode") == "constant" and _may_cut(call.node("pad")):
+        value = [call.node("value")] if call.has("value") else []
+        return nodes.call(call.snippet("pad_or_cut"), call.node("input"), call.node("pad"), *value)
     pairs = _pairs(call)
     rank = call.rank("input")
     if rank >= len(pairs.elements):
@@ -106,16 +111,23 @@ def pad(call: Call) -> Expr:
     return nodes.call("jnp.pad", call.node("input"), widths, **more)
 
 
+def _may_cut(widths: Expr) -> bool:
+    """Whether some width is negative, or nothing is told of them, as of a name."""
+    if not isinstance(widths, cst.Tuple | cst.List):
+        return True
+    sizes = [element.value for element in widths.elements]
+    minus = any(isinstance(size, cst.UnaryOperation) and isinstance(size.operator, cst.Minus) for size in sizes)
+    return minus or any(isinstance(element, cst.StarredElement) for element in widths.elements)
+
+
 def _pairs(call: Call) -> cst.List:
     """The pairs of `pad`, which count from the last axis, in the order of the axes."""
     node = call.node("pad")
     if not isinstance(node, cst.Tuple | cst.List) or any(isinstance(e, cst.StarredElement) for e in node.elements):
         raise Unsupported("MIG302", f"{call.api}: pad={nodes.code(node)} must be written out here")
     sizes = [element.value for element in node.elements]
-    for size in sizes:
-        value = nodes.literal(size)
-        if isinstance(value, int) and value < 0:
-            raise Unsupported("MIG302", f"{call.api}: a negative width cuts, which jnp.pad does not do")
+    if _may_cut(node):
+        raise Unsupported("MIG302", f"{call.api}: a negative width cuts, which jnp.pad does not do")
     pairs = [nodes.tuple_of(sizes[i : i + 2]) for i in range(0, len(sizes), 2)]
     return cst.List([cst.Element(pair) for pair in reversed(pairs)])
 

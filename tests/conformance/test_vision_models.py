@@ -219,7 +219,31 @@ class M(nn.Module):
     def forward(self, x):
         return self.last(self.wide(x))
 """
+SHIFTED = """from torch.amp import autocast
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+
+@autocast("cuda", enabled=False)
+def turned(x):
+    return torch.stack((-x[..., 1], x[..., 0]), dim=-1)
+
+
+class M(nn.Module):
+    def __init__(self, shift=1):
+        super().__init__()
+        self.shift = shift
+        self.fc = nn.Linear(4, 2)
+
+    def forward(self, x):
+        shifts = ((1, -1, 0, 0), (0, 0, -1, 1))
+        x = torch.cat((x, *map(lambda shift: F.pad(x, shift), shifts)), dim=1)
+        x = F.pad(x, (0, 0, self.shift, -self.shift), value=2.0)
+        with sdpa_kernel([SDPBackend.MATH, SDPBackend.EFFICIENT_ATTENTION]):
+            x = F.scaled_dot_product_attention(x, x, x)
+        return turned(self.fc(x))
+"""
 FORMS = {
+    "widths that cut, kernels that are chosen, autocast that is off": (SHIFTED, Sample("M()", (2, 3, 3, 4))),
     "lists of modules that have names": (LISTS_WITH_NAMES, Sample("M()", (3, 4))),
     "sizes of layers that are made by value": (SIZES_OF_MADE_LAYERS, Sample("M()", (2, 3, 26, 26))),
     "sizes of sizes": (SIZES_OF_SIZES, Sample("M()", (3, 3, 4, 4))),
