@@ -81,8 +81,13 @@ def test_ways_to_choose() -> None:
 
 
 def test_what_one_class_alone_has_is_refused() -> None:
-    for rest in ("print(model.only_here(x))\n", "torch.save(model, 'model.pt')\n"):
-        assert conversion(HEAD + BRANCH + TRAINING + rest).report.exit_code == 1
+    assert conversion(HEAD + BRANCH + TRAINING + "print(model.only_here(x))\n").report.exit_code == 1
+
+
+def test_a_file_of_the_whole_model_is_one_of_its_weights() -> None:
+    rest = "torch.save(model, 'model.pt')\nmodel = torch.load('model.pt')\nprint(model(x))\n"
+    made = clean(HEAD + BRANCH + TRAINING + rest).text
+    assert "serialization.to_bytes({" in made and "serialization.from_bytes(" in made
 
 
 def test_a_call_that_not_each_class_takes_is_refused() -> None:
