@@ -5,6 +5,7 @@ A process of its own is `processes.start`, which the tests of bad input and of t
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import subprocess
@@ -92,6 +93,7 @@ def serve() -> None:
 
     mains = {"parity.run_torch": run_torch.main, "parity.run_jax": run_jax.main}
     running: dict[int, Path] = {}
+    gc.freeze()  # no copy goes through the frameworks in search of garbage
     os.set_blocking(0, False)
     pending = b""
     while True:
