@@ -15,8 +15,9 @@ import libcst as cst
 from migrate import nodes, suites, usage
 from migrate.nodes import Expr, Statement
 from migrate.optimizer_inlining import Inlining
-from migrate.optimizer_loops import Loop, loop_of, refused
+from migrate.optimizer_loops import Loop, loop_of
 from migrate.optimizer_names import named
+from migrate.optimizer_starts import refused
 from migrate.suites import first_line
 from migrate.walking import every
 

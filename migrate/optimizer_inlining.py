@@ -10,7 +10,7 @@ from migrate import nodes, suites, usage
 from migrate.changing import changed_in_place
 from migrate.diagnostics import Unsupported
 from migrate.nodes import Expr, Statement
-from migrate.optimizer_loops import refused
+from migrate.optimizer_starts import refused
 from migrate.suites import first_line
 from migrate.walking import every
 

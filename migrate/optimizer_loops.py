@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import libcst as cst
 
 from migrate import nodes, suites, usage
-from migrate.diagnostics import Unsupported
 from migrate.nodes import Expr, Statement
+from migrate.optimizer_starts import Starts, names_state, refused
 from migrate.suites import first_line
 from migrate.walking import every
 
@@ -28,11 +28,6 @@ class Loop:
     first: dict[str, Expr]
     body: tuple[Statement, ...]
     fills: bool = False
-
-
-def refused(name: str, why: str) -> Unsupported:
-    """An optimizer class that is no function of gradient, parameter and state."""
-    return Unsupported("MIG201", f"{name} inherits from Optimizer, and {why}")
 
 
 def loop_of(name: str, step: cst.FunctionDef) -> Loop:
@@ -54,11 +49,24 @@ def loop_of(name: str, step: cst.FunctionDef) -> Loop:
     filling = [each for each in turn if _fills(each, weight)]
     turn = [each for each in turn if each not in filling]
     body = [*statements[:-1], *_of_gradients(turn, weight)]
-    state = next((found for each in body for found in _names_state(each, weight)), "")
-    body = [each for each in body if not list(_names_state(each, weight))]
+    lines = [line for each in body for line in every(each, cst.SimpleStatementLine)]
+    state = next((found for line in lines for found in names_state(line, weight)), "")
     first: dict[str, Expr] = {}
-    left = [part for each in body for part in _without_start(name, each, state, weight, first)]
+    left = Starts(name, state, weight, first, _told(body, group)).of(body)
     return Loop(group, weight, state, first, tuple(left), bool(filling))
+
+
+def _told(body: Sequence[Statement], group: str) -> set[str]:
+    """The names that parameter groups and the object alone tell."""
+    told = {group, "self", "True", "False", "None"}
+    bound = [line for each in body for line in every(each, cst.SimpleStatementLine)]
+    while True:
+        from_state = [line for line in bound if "self.state" in nodes.code(line) or not set(usage.loads(line)) <= told]
+        other = {name for line in from_state for name in usage.stores(line)}
+        more = {name for line in bound for name in usage.stores(line)} - other
+        if more <= told:
+            return told
+        told |= more
 
 
 def _carried(before: Sequence[Statement], turn: Sequence[Statement], weight: str) -> str:
@@ -66,20 +74,6 @@ def _carried(before: Sequence[Statement], turn: Sequence[Statement], weight: str
     bound = set(usage.stores(before)) - {weight}
     changed = [name for each in turn for name in usage.changes(each) if name in bound]
     return next((name for name in changed if usage.reads_first(turn, name)), "")
-
-
-def key_of(node: cst.CSTNode, state: str, weight: str) -> str | None:
-    """The key of `state["exp_avg"]`, or of `self.state[p]["exp_avg"]`; None for other expressions."""
-    if not isinstance(node, cst.Subscript) or len(node.slice) != 1 or not is_state(node.value, state, weight):
-        return None
-    index = node.slice[0].slice
-    key = nodes.literal(index.value) if isinstance(index, cst.Index) else ...
-    return key if isinstance(key, str) else None
-
-
-def is_state(node: cst.CSTNode, state: str, weight: str) -> bool:
-    """Whether an expression is the state of a parameter."""
-    return (bool(state) and nodes.dotted(node) == state) or nodes.code(node) == f"self.state[{weight}]"
 
 
 def _only_loop(name: str, body: Sequence[Statement], closure: Sequence[str]) -> cst.For:
@@ -164,55 +158,3 @@ def _never(test: Expr, gradients: set[str], weight: str) -> bool:
     asked |= {f"{name}.data.is_sparse" for name in gradients} | {f"not {weight}.requires_grad"}
     asked |= {f"not {name} is not None" for name in gradients} | {f"not not {name}.is_sparse" for name in gradients}
     return text in asked
-
-
-def _names_state(statement: Statement, weight: str) -> Iterator[str]:
-    """The name in `state = self.state[p]`."""
-    small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
-    if isinstance(small, cst.Assign) and nodes.code(small.value) == f"self.state[{weight}]":
-        for target in small.targets:
-            if isinstance(target.target, cst.Name):
-                yield target.target.value
-
-
-def _without_start(
-    name: str, statement: Statement, state: str, weight: str, first: dict[str, Expr]
-) -> Iterator[Statement]:
-    """A statement, unless it fills the state of a parameter that has none yet: what it is filled with goes to
-    `first`."""
-    if not isinstance(statement, cst.If) or not _is_first(statement.test, state, weight):
-        yield statement
-        return
-    if statement.orelse is not None:
-        raise refused(name, f"its first step is another than those that follow: {first_line(statement)}")
-    _fill(name, suites.suite_of(statement.body.body), state, weight, first)
-
-
-def _fill(name: str, body: Sequence[Statement], state: str, weight: str, first: dict[str, Expr]) -> None:
-    for each in body:
-        if isinstance(each, cst.If) and each.orelse is None:  # `if group["amsgrad"]:`, where it is not read otherwise
-            _fill(name, suites.suite_of(each.body.body), state, weight, first)
-            continue
-        small = each.body[0] if isinstance(each, cst.SimpleStatementLine) else None
-        keys = (
-            [key_of(target.target, state, weight) for target in small.targets] if isinstance(small, cst.Assign) else []
-        )
-        if not isinstance(small, cst.Assign) or len(keys) != 1 or keys[0] is None or keys[0] in first:
-            if suites.is_docstring(each) or (isinstance(small, cst.Expr) and isinstance(small.value, cst.BaseString)):
-                continue
-            raise refused(name, f"its state starts with {first_line(each)}")
-        first[keys[0]] = small.value
-
-
-def _is_first(test: Expr, state: str, weight: str) -> bool:
-    """Whether a test asks if the state of a parameter is still empty."""
-    written = (state, f"self.state[{weight}]") if state else (f"self.state[{weight}]",)
-    text = nodes.code(test)
-    if any(
-        text in (f"len({one}) == 0", f"not {one}", f"{one} == {{}}", f"not len({one})", f"len({one}) < 1")
-        for one in written
-    ):
-        return True
-    if not isinstance(test, cst.Comparison) or not isinstance(test.comparisons[0].operator, cst.NotIn):
-        return False
-    return isinstance(nodes.literal(test.left), str) and is_state(test.comparisons[0].comparator, state, weight)

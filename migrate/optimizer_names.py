@@ -10,7 +10,8 @@ import libcst as cst
 
 from migrate import nodes, suites, usage
 from migrate.nodes import Expr, Statement
-from migrate.optimizer_loops import Loop, key_of, refused
+from migrate.optimizer_loops import Loop
+from migrate.optimizer_starts import key_of, refused
 from migrate.walking import every
 
 _WEIGHT, _GRAD, _STATE, _OPTION = "__weight", "__grad", "__state_", "__option_"  # names until the last ones are found

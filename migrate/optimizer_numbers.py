@@ -83,12 +83,28 @@ class _OutOfPlace(cst.CSTTransformer):
         return updated_node.with_changes(func=func.with_changes(attr=nodes.name(func.attr.value.rstrip("_"))))
 
 
+class _NumbersAsArrays(cst.CSTTransformer):
+    """Numbers that names are given, as arrays of floats."""
+
+    def leave_Assign(self, original_node: cst.Assign, updated_node: cst.Assign) -> cst.Assign:
+        value = nodes.literal(updated_node.value)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return updated_node
+        return updated_node.with_changes(value=nodes.expression(f"torch.tensor({float(value)})"))
+
+
 class _OnArrays(cst.CSTTransformer):
     """Calls of Python's functions as those of torch's, where an argument is an array."""
 
     def __init__(self, traced: Set[str]) -> None:
         super().__init__()
         self.traced = traced
+
+    def leave_If(self, original_node: cst.If, updated_node: cst.If) -> cst.If:
+        """`if norm == 0: ratio = 1` beside `else: ratio = norm / other`: both are arrays."""
+        if not self.traced & set(_read([original_node.test])) or not isinstance(updated_node.orelse, cst.Else):
+            return updated_node
+        return nodes.visited(updated_node, _NumbersAsArrays())
 
     def leave_SimpleStatementLine(
         self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine

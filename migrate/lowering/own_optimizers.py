@@ -22,8 +22,8 @@ from migrate.lowering.functions import Functions
 from migrate.nodes import Expr, Statement
 from migrate.optimizer_classes import Entry, OptimizerClass, read
 from migrate.optimizer_inlining import changes_parameters
-from migrate.optimizer_loops import refused
 from migrate.optimizer_numbers import on_arrays, without_last_change
+from migrate.optimizer_starts import refused
 from migrate.optimizers import TURNED, OptimizerEntry
 from migrate.qualified import file_of, inside
 from migrate.walking import every

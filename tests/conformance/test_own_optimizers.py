@@ -197,6 +197,41 @@ class LARS(optim.Optimizer):
 
 """
 
+FIRST = """
+
+class SGDW(Optimizer):
+    def __init__(self, params, lr=0.1, momentum=0.9, dampening=0.5, nesterov=False):
+        super().__init__(params, dict(lr=lr, momentum=momentum, dampening=dampening, nesterov=nesterov))
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+            momentum = group["momentum"]
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                d_p = p.grad
+                if momentum != 0:
+                    param_state = self.state[p]
+                    if "momentum_buffer" not in param_state:
+                        buf = param_state["momentum_buffer"] = torch.clone(d_p).detach()
+                    else:
+                        buf = param_state["momentum_buffer"]
+                        buf.mul_(momentum).add_(d_p, alpha=1 - group["dampening"])
+                    if group["nesterov"]:
+                        d_p = d_p.add(buf, alpha=momentum)
+                    else:
+                        d_p = buf
+                norm = torch.norm(d_p)
+                if norm == 0:
+                    trust = 1
+                else:
+                    trust = p.norm() / norm
+                self.state[p]["trust"] = trust
+                p.add_(d_p, alpha=-group["lr"] * trust)
+
+
+"""
 METHODS = '''
 
 def changed(p, update, lr):
@@ -478,6 +513,10 @@ FORMS = {
     "the same with a scheduler": of("RAdam", RADAM, "lr=0.05, betas=(0.9, 0.9)", SCHEDULED),
     "matrices": IMPORTS + MUON + MATRICES + BOTH,
     "norms": of("LARS", LARS, "lr=0.3"),
+    "a first step of its own": IMPORTS
+    + FIRST
+    + GROUPS.replace("CLASS", "SGDW").replace('"lr": 0.02', '"nesterov": True')
+    + SCHEDULED,
 }
 
 
@@ -501,6 +540,7 @@ STATELESS = PLAIN.replace("param.sub_(", "CHANGED\n                param.sub_(")
         (STATELESS.replace("CHANGED", "self.clip = self.clip * 2"), "changes the hyperparameter clip"),
         (PLAIN.replace("p.grad is not None", "p.grad.sum() > 0"), "no loop over the parameters"),
         (MOMENTUM.replace("torch.zeros_like(g)", "g.clone()"), "starts with the first gradient"),
+        (FIRST.replace("if momentum != 0", "if p.sum() > 0"), "first step is another than those that follow"),
         (ADAM.replace('state["step"] += 1', 'state["step"] *= 2'), "a number that does not count its steps"),
         (
             PLAIN.replace("lr=0.1, clip", "rate=0.1, clip").replace('"lr": lr', '"lr": rate'),
