@@ -187,7 +187,7 @@ class InitialWeights(TestsOfParts, HandedDown):
             return [nodes.statement(f"self.{name} = {{v}}", v=self.array(value).node)]
         made = self.starting_value(facts, name, value) if name in facts.parameters else None
         way = Way(facts, "self", UNKNOWN)
-        if "." in name and not self.conditions:
+        if ("." in name or not path) and not self.conditions:
             way, path = self.weight_path(target)
             whole = way.owner is facts and facts.askable.get(path)  # not one whose axes are in another order in Flax
             made = self.starting_value(facts, name, value) if whole else None

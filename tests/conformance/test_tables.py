@@ -30,10 +30,12 @@ class Net(nn.Module):
         self.kept.weight.data = waves(6, 4) - 1
         self.kept.weight.requires_grad = False
         self.head = nn.Linear(4, 2)
+        self.row = nn.Sequential(nn.Tanh(), nn.Linear(4, 3))
+        self.row[1].bias.data.copy_(torch.tensor([1, 0, -2], dtype=torch.float))
 
     def forward(self, x):
         h = self.words(x) + self.places(torch.arange(3)) + self.copied(x) * self.still(x) + self.kept(x)
-        return F.linear(torch.tanh(h), self.words.weight).sum(-1, keepdim=True) + self.head(h)
+        return F.linear(torch.tanh(h), self.words.weight).sum(-1, keepdim=True) + self.head(h) + self.row(h).mean()
 
 
 x = torch.tensor([[0, 1, 2], [5, 4, 1]])
@@ -60,3 +62,4 @@ def test_they_start_as_in_torch() -> None:
     for name in ("places", "words", "copied", "still", "kept"):
         table = getattr(theirs, name).weight.detach().numpy()
         np.testing.assert_allclose(np.asarray(ours[name]["embedding"]), table, rtol=1e-6, atol=1e-6)
+    np.testing.assert_array_equal(ours["row"]["layers_1"]["bias"], theirs.row[1].bias.detach().numpy())
