@@ -38,22 +38,55 @@ class NamedParameters(Binding):
         named = node.func.attr.value == "named_parameters" and isinstance(self.kind_of(model), Model)
         return model if named else None
 
+    def model_of_keys(self, node: Expr) -> Expr | None:
+        """The model of the names in such a dict: `ours`, `ours.keys()`."""
+        if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and not node.args:
+            node = node.func.value if node.func.attr.value == "keys" else node
+        return self.model_of_dict(self.env.definitions.get(node.value)) if isinstance(node, cst.Name) else None
+
     def in_parallel(self, node: cst.For) -> cst.For:
-        """`for p, other in zip(model.parameters(), ema.parameters())` for a loop that looks up `others[name]`; other
-        loops as they are."""
+        """`for p, other in zip(model.parameters(), ema.parameters())` for a loop that looks up `others[name]`, over the
+        names alone as well, and for one over both with their names; other loops as they are."""
+        node = _without_names(node)
         names, model = names_of_pair(node.target), self.model_of_pairs(node.iter)
-        if names is None or len(names) != 2 or model is None:
+        keys = names is not None and len(names) == 1 and self.model_of_keys(node.iter) is not None
+        if names is None or (not keys and (len(names) != 2 or model is None)):
             return node
         looked_up = _LookedUp(names[0])
         body = nodes.visited(node.body, looked_up)
         others = [self.model_of_dict(self.env.definitions.get(found)) for found in looked_up.found]
         if names[0] in usage.loads(body) or not others or None in others:
             return node
-        models = [model, *(other for other in others if other is not None)]
+        models = [each for each in (None if keys else model, *others) if each is not None]
         parameters = [nodes.call(cst.Attribute(each, cst.Name("parameters"))) for each in models]
-        targets = [nodes.name(name) for name in [names[1], *looked_up.found.values()]]
+        targets = [nodes.name(name) for name in [*names[1:], *looked_up.found.values()]]
         iterated = nodes.call("zip", *parameters)
         return node.with_changes(target=nodes.tuple_of(targets, parentheses=False), iter=iterated, body=body)
+
+
+def _without_names(node: cst.For) -> cst.For:
+    """`for (_, p), (_, q) in zip(model.named_parameters(), ema.named_parameters())` as a loop over the parameters."""
+    calls = [arg.value for arg in node.iter.args] if isinstance(node.iter, cst.Call) else []
+    pairs = _pairs(node.target)
+    if not isinstance(node.iter, cst.Call) or nodes.dotted(node.iter.func) != "zip" or len(pairs) != len(calls):
+        return node
+    parameters: list[Expr] = []
+    for (name, _), call in zip(pairs, calls, strict=True):
+        func = call.func if isinstance(call, cst.Call) and not call.args else None
+        read = set(usage.target_names(name)) & set(usage.loads(node.body))
+        if not isinstance(func, cst.Attribute) or func.attr.value != "named_parameters" or read:
+            return node
+        parameters.append(nodes.call(func.with_changes(attr=cst.Name("parameters"))))
+    target = nodes.tuple_of([parameter for _, parameter in pairs], parentheses=False)
+    return node.with_changes(target=target, iter=nodes.call("zip", *parameters))
+
+
+def _pairs(target: cst.CSTNode) -> list[tuple[Expr, Expr]]:
+    """The pairs in `(a, b), (c, d)`; none of other targets."""
+    parts = nodes.elements(target) if isinstance(target, cst.Tuple) else []
+    pairs = [nodes.elements(one) for one in parts if isinstance(one, cst.Tuple)]
+    alike = len(pairs) == len(parts) and all(len(pair) == 2 for pair in pairs)
+    return [(pair[0], pair[1]) for pair in pairs] if alike else []
 
 
 class _LookedUp(cst.CSTTransformer):

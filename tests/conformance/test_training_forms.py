@@ -69,6 +69,26 @@ for step in range(10):
 STEERED = "weights that a draw leaves out"  # of the momentum, and of the decay: they have no gradient
 
 FORMS = {
+    "averages under their names": SGD
+    + """def accumulate(average, model, decay=0.9):
+    ours, theirs = dict(average.named_parameters()), dict(model.named_parameters())
+    for name in ours.keys():
+        ours[name].data.mul_(decay).add_(theirs[name].data, alpha=1 - decay)
+
+
+average = copy.deepcopy(model)
+for step in range(10):
+    optimizer.zero_grad()
+    loss = criterion(model(x), y + average(x).detach())
+    loss.backward()
+    optimizer.step()
+    if step < 5:
+        accumulate(average, model)
+    else:
+        for (_, mean), (_, weight) in zip(average.named_parameters(), model.named_parameters()):
+            mean.data = 0.8 * mean.data + 0.2 * weight.data
+    losses.append(loss.item())
+""",
     "weights by name, mixed in a dict": SGD
     + """target = copy.deepcopy(model)
 first = copy.deepcopy(optimizer.state_dict())
