@@ -34,7 +34,7 @@ class GroupArguments(Schedules, ParameterGroups):
 
     def of_one_group(self, entry: OptimizerEntry, call: Call, grouped: Grouped) -> tuple[Call, Grouped]:
         """A call with what its only parameter group says, `[{"params": model.parameters(), "lr": 0.1}]`."""
-        if len(grouped.all) > 1:
+        if len(grouped.all) > 1 or set(grouped.options) <= {FROZEN}:
             return call, grouped
         label = next(name for name in grouped.options if name != FROZEN)
         alone = dict(grouped.options) | {label: {}}

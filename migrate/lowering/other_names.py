@@ -24,7 +24,12 @@ VIEWS = frozenset(
 )
 
 # Functions whose result may be the memory of their argument.
-SHARES = frozenset(["as_tensor", "asarray", "from_numpy", "frombuffer", "Variable", "atleast_1d", "atleast_2d", "real"])
+SHARES = frozenset(
+    [
+        *("as_tensor", "asarray", "from_numpy", "frombuffer", "Variable", "atleast_1d", "atleast_2d", "real"),
+        *("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout"),  # where nothing is dropped
+    ]
+)
 
 _TOLD = ("shape", "dtype", "device", "ndim")  # of a tensor, and none of its memory
 
