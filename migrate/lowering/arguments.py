@@ -11,7 +11,7 @@ import libcst as cst
 from migrate import layouts, nodes
 from migrate.diagnostics import Unsupported
 from migrate.facts import FunctionFacts, merge
-from migrate.kinds import VANISHING, DType, RunningOptions
+from migrate.kinds import VANISHING, DType, Items, RunningOptions
 from migrate.lowering.elements import KEY_OF_ITS_OWN, kinds_in
 from migrate.lowering.packed_elements import refuse_rows
 from migrate.lowering.scope import HOST_CONTEXTS
@@ -79,6 +79,11 @@ class Arguments(StateAccess):
             if arg.star == "*":
                 value = self.expr(arg.value)
                 star = next((p for p in parameters if p.star), None)
+                if star is None and isinstance(value.kind, Items) and value.kind.items and not self.nested:
+                    whole = value.node if isinstance(value.node, cst.Name) else self.held(value.node, "outputs")
+                    parts = enumerate(value.kind.items)
+                    positional += [Value(nodes.expression(f"{{x}}[{i}]", x=whole), kind) for i, kind in parts]
+                    continue
                 if star is None:
                     raise Unsupported("MIG302", f"{api}: *{nodes.code(arg.value)} cannot be followed")
                 positional.append(value)

@@ -26,6 +26,7 @@ from migrate.lowering.host_draws import HostDraws
 from migrate.lowering.state import StateAccess
 from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
+from migrate.walking import every
 
 _LONGEST = 2_000  # characters of an example: nobody reads a longer one, and a value used twice doubles at each turn
 
@@ -172,10 +173,17 @@ class Examples(StateAccess, HostDraws, Binding):
 
     def undisturbed(self, source: Expr, node: Expr) -> Expr:
         """An example that leaves the generators as they are which the functions in its source draw from."""
-        if not self.draws_inside(source) and not self.draws_on_host(source):
+        from_data = ".dataset[0]" in nodes.code(node) and self.data_draws()
+        if not (from_data or self.draws_inside(source) or self.draws_on_host(source)):
             return node
         self.unit.use_snippet("without_drawing")
         return nodes.expression("without_drawing(lambda: {node})", node=node)
+
+    def data_draws(self) -> bool:
+        """Whether data sets of the project draw with Python or numpy what they give."""
+        modules = [unit.source.module for unit in self.unit.others.values() or [self.unit]]
+        functions = [one for module in modules for one in every(module, cst.FunctionDef)]
+        return any(one.name.value == "__getitem__" and self.draws_on_host(one.body) for one in functions)
 
     def sample(self, argument: Expr) -> Expr:
         """One row of a tensor at hand serves as well as the rows that an index would pick."""

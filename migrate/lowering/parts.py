@@ -35,6 +35,10 @@ class Parts:
         """A function or a class that data loading runs, as it is, with what of the user's it names."""
         raise NotImplementedError
 
+    def held(self, node: Expr, wanted: str = "array") -> cst.Name:
+        """A name for a value that is computed before the statement at hand."""
+        raise NotImplementedError
+
     def available_name(self, name: str, before: bool = False) -> bool:
         """Whether a name is bound by now."""
         raise NotImplementedError

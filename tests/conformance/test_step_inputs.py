@@ -363,3 +363,26 @@ def test_batches_that_some_machines_move(moves: str, float64: None) -> None:
     text = HEAD + MOVED.replace("MOVES", MOVES[moves])
     theirs, ours = rewritten.executed(text), rewritten.executed(rewritten.clean(text).text)
     np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=FLOAT32)
+
+
+STARRED = """
+
+def pair(net, x):
+    return net(x), net(2 * x)
+
+
+net = Net(argparse.Namespace(width=2, scale=0.5))
+optimizer = torch.optim.SGD(net.parameters(), lr=0.05)
+for step in range(3):
+    both = net(x), y
+    loss = F.mse_loss(*both, reduction="sum") + F.mse_loss(*pair(net, x))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    losses.append(loss.item() + F.l1_loss(*pair(net, x)).item())
+"""
+
+
+def test_a_pair_as_two_arguments(float64: None) -> None:
+    theirs, ours = rewritten.executed(HEAD + STARRED), rewritten.executed(rewritten.clean(HEAD + STARRED).text)
+    np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=FLOAT32)

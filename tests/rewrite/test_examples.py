@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from migrate.pipeline import convert
 from migrate.source import parse
+from tests.conformance import rewritten
 
 
 def test_an_example_that_doubles_at_each_turn_is_refused() -> None:
@@ -160,3 +161,37 @@ def test_models_of_one_class_are_told_apart_by_their_order() -> None:
     source = TWO.format(forward="outer(inner(x))").replace("inner = Inner()", "inner = Outer(*())")
     (found,) = convert(parse("x.py", source)).report.diagnostics
     assert found.code == "MIG402" and "make inner before outer" in found.message
+
+
+DRAWING = """import random
+
+import torch
+import torch.nn as nn
+from torch.utils.data import DataLoader, Dataset
+
+
+class Pairs(Dataset):
+    def __getitem__(self, index):
+        return torch.full((3,), float(index)), torch.full((3,), float(random.randrange(8)))
+
+    def __len__(self):
+        return 8
+
+
+random.seed(0)
+loader = DataLoader(Pairs(), batch_size=4)
+model = nn.Linear(3, 3)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+seen = []
+for a, b in loader:
+    seen += b[:, 0].tolist()
+    loss = (model(a) - b).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_an_example_of_data_that_python_draws_changes_no_draw() -> None:
+    theirs, ours = rewritten.executed(DRAWING), rewritten.executed(rewritten.clean(DRAWING).text)
+    assert ours["seen"] == theirs["seen"]
