@@ -5,6 +5,8 @@ self.features = vgg16().features                          vgg16_model = vgg16()
 
 self.net = resnet18()                                     net = resnet18()
 self.net = nn.Sequential(*list(self.net.children()))      self.net = nn.Sequential(*list(net.children()))
+
+What is kept as a whole has no other name: `net.fc = nn.Linear(8, 2)` before `self.net = net` is one of `self.net`.
 """
 
 from __future__ import annotations
@@ -48,6 +50,16 @@ def with_models_named(
         one is other for one, other in zip(result, suites.suite_of(init.body.body), strict=True)
     )
     return init if same else init.with_changes(body=suites.block_of(init.body, result))
+
+
+def with_wholes_kept(
+    init: cst.FunctionDef, made: ClassMade, positions: dict[cst.CSTNode, CodeRange]
+) -> cst.FunctionDef:
+    """A constructor where a model that is changed under a name, and then kept, is an attribute from the start; itself
+    where there is none."""
+    body = suites.suite_of(init.body.body)
+    result = _with_attributes(body, made, positions)
+    return init if len(result) == len(body) else init.with_changes(body=suites.block_of(init.body, result))
 
 
 def _taken_apart(statement: Statement, made: ClassMade) -> list[cst.Call]:
@@ -99,6 +111,59 @@ def _with_variables(
             instead: dict[cst.CSTNode, Expr] = {one: nodes.name(name) for one in inside}
             result[n] = nodes.visited(result[n], Exchanging(instead, positions)) if instead else result[n]
     return result
+
+
+def _with_attributes(
+    body: Sequence[Statement], made: ClassMade, positions: dict[cst.CSTNode, CodeRange]
+) -> list[Statement]:
+    """Statements where a model that is changed under a name, and then kept as an attribute, is that from the start."""
+    result = list(body)
+    for number, statement in enumerate(body):
+        name = _model_named(statement, made)
+        kept = [n for n, one in enumerate(body) if _attribute_set(one) and nodes.dotted(_value(one)) == name]
+        if not name or len(kept) != 1 or kept[0] < number or usage.stores(body).count(name) != 1:
+            continue
+        path, between = _attribute_set(body[kept[0]]), body[number + 1 : kept[0]]
+        changed = any(_root_of_target(one) == name for one in between)
+        again = sum(path.removeprefix("self.") in usage.attributes_set(one) for one in body) > 1
+        early = any(path in usage.paths(one) or usage.attributes_set(one) for one in between)
+        if not changed or again or early:
+            continue
+        result = [one if one is body[kept[0]] else _renamed(one, name, path, positions) for one in body]
+        del result[kept[0]]
+        return _with_attributes(result, made, positions)
+    return result
+
+
+def _model_named(statement: Statement, made: ClassMade) -> str:
+    """The name of a model that a statement makes; "" of other statements."""
+    small = suites.alone(statement)
+    target = small.targets[0].target if isinstance(small, cst.Assign) and len(small.targets) == 1 else None
+    call = small.value if isinstance(small, cst.Assign) else None
+    return target.value if isinstance(target, cst.Name) and isinstance(call, cst.Call) and made(call) else ""
+
+
+def _renamed(statement: Statement, name: str, path: str, positions: dict[cst.CSTNode, CodeRange]) -> Statement:
+    """A statement with a path in the place of a name."""
+    labels = {id(one.attr) for one in every(statement, cst.Attribute)}
+    labels |= {id(one.keyword) for one in every(statement, cst.Arg)}
+    inside = [one for one in every(statement, cst.Name) if one.value == name and id(one) not in labels]
+    instead: dict[cst.CSTNode, Expr] = {one: nodes.expression(path) for one in inside}
+    return nodes.visited(statement, Exchanging(instead, positions)) if instead else statement
+
+
+def _value(statement: Statement) -> Expr:
+    small = suites.alone(statement)
+    assert isinstance(small, cst.Assign)
+    return small.value
+
+
+def _root_of_target(statement: Statement) -> str:
+    """The name of the object of which a statement sets a part, `net` of `net.fc = ...`; "" of other statements."""
+    small = suites.alone(statement)
+    target = small.targets[0].target if isinstance(small, cst.Assign) else None
+    root = nodes.root(target) if isinstance(target, cst.Attribute | cst.Subscript) else None
+    return root.value if isinstance(root, cst.Name) else ""
 
 
 def _attribute_set(statement: Statement) -> str:

@@ -18,7 +18,7 @@ from migrate.facts import ClassFacts, FunctionFacts
 from migrate.kinds import Function, Model, ModuleClass
 from migrate.lowering.borrowed_models import borrowed_value
 from migrate.lowering.elements import only_option
-from migrate.lowering.models_named_first import with_models_named
+from migrate.lowering.models_named_first import with_models_named, with_wholes_kept
 from migrate.lowering.parts_written import Taking, maker
 from migrate.lowering.scope import Scope
 from migrate.nodes import Expr
@@ -34,6 +34,7 @@ class PartsOfOthers(Scope):
 
     def with_parts_of_others(self, facts: ClassFacts | FunctionFacts, init: cst.FunctionDef) -> cst.FunctionDef:
         """A constructor that names each part which it takes; itself where it takes none, or they are not known."""
+        init = with_wholes_kept(init, self._class_made, self.unit.source.positions)
         written, init = init, with_models_named(init, self._class_made, self.unit.source.positions)
         made = {name: cls for name, cls in self._made_once(init).items() if _may_be_opened(self.script, cls)}
         facts.taken_apart = {}

@@ -67,6 +67,8 @@ class Taking:
     bound: dict[str, Expr]
     is_row: Callable[[Expr], bool]
     taken: list[Expr] = field(default_factory=list)
+    instead: dict[str, str] = field(default_factory=dict)  # parts that others are put in the place of -> their names
+    named: bool = False  # whether parts have names of their own by now
 
     def owners(self) -> set[str]:
         """The names of the models that parts are taken of."""
@@ -87,7 +89,17 @@ class Taking:
                     frozen.add(owner)
                     said += _comments(statement)
                     continue
+                replaced = self._replaced(statement)
+                if replaced:
+                    name = usage.unused_name(replaced.rpartition(".")[2], {*usage.stores(init), *usage.loads(init)})
+                    small = suites.alone(statement)
+                    assert isinstance(small, cst.Assign)
+                    made = statement.with_deep_changes(small, targets=[nodes.target(nodes.name(name))])
+                    body.append(nodes.visited(made, _Written(self, inner, positions)))
+                    self.instead[replaced] = name
+                    continue
                 if self._is_name_of_parts(statement):
+                    self.named = True
                     said += _comments(statement)
                     continue
                 written = nodes.visited(self._made_alone(statement), _Written(self, inner, positions))
@@ -100,6 +112,18 @@ class Taking:
         codes = [nodes.code(path) for path in self.taken]
         apart = all(not _inside(one, other) for i, one in enumerate(codes) for other in codes[:i] + codes[i + 1 :])
         return init.with_changes(body=suites.block_of(init.body, body)) if codes and apart else None
+
+    def _replaced(self, statement: Statement) -> str:
+        """The part of a model that a statement puts another in the place of, `resnet.conv1`; "" of other statements."""
+        small = suites.alone(statement)
+        target = small.targets[0].target if isinstance(small, cst.Assign) and len(small.targets) == 1 else None
+        if not isinstance(target, cst.Attribute) or not isinstance(target.value, cst.Name):
+            return ""
+        if target.value.value not in self.made or self.module_at(target) is None:
+            return ""
+        if self.named or self.taken or nodes.code(target) in self.instead:
+            raise NotKnown  # what has been taken is what was there before
+        return nodes.code(target)
 
     def _freezes(self, statement: Statement) -> str:
         """The name of the model all of whose weights a statement freezes; "" of other statements."""
@@ -257,7 +281,12 @@ class Taking:
     # -- what becomes of it --------------------------------------------------------------------------------------------
 
     def take(self, path: Expr) -> Expr:
-        """A part as a copy of it."""
+        """A part as a copy of it, or what is in its place by now."""
+        code = nodes.code(path)
+        if code in self.instead:
+            return nodes.name(self.instead[code])
+        if any(_inside(code, other) for other in self.instead):
+            raise NotKnown
         several = isinstance(path, cst.Subscript) and isinstance(_index(path), slice)
         self.taken.append(path.value if several and isinstance(path, cst.Subscript) else path)
         return nodes.call("copy.deepcopy", path)
@@ -308,6 +337,8 @@ class _Written(Placing):
             return taking.take(part)
         if isinstance(node, cst.Attribute):
             owner = taking.part(node.value)
+            if owner is not None and nodes.code(owner) in taking.instead:
+                raise NotKnown
             if owner is not None:  # a setting of it
                 return node.with_changes(value=owner)
         method = node.func if isinstance(node, cst.Call) else None

@@ -7,7 +7,7 @@ from typing import TypeGuard
 
 import libcst as cst
 
-from migrate import nodes
+from migrate import nodes, usage
 from migrate.constructed import ClassNode, LayerNode, ListNode, Node
 from migrate.diagnostics import Unsupported
 from migrate.kinds import UNKNOWN, Device, DType, Items, Kind, Module, Never, Number, join
@@ -18,6 +18,7 @@ from migrate.lowering.shown_outside import is_setting, read_outside
 from migrate.lowering.unit import known
 from migrate.rules.rule import Value, signature
 from migrate.targets import linen
+from migrate.walking import every
 
 _BY_AXIS = ("kernel_size", "stride", "padding", "dilation", "output_padding")  # convolutions keep one for each axis
 
@@ -67,6 +68,11 @@ class Submodules(Arguments, LayerWeights):
             return False
         if not isinstance(root, cst.Name) or root.value == "self":
             return isinstance(root, cst.Call)
+        method = self.script.classes[self.cls].method(self.scope.rpartition(".")[2]) if self.cls else None
+        method = self.facts.node if self.facts is not None else method
+        loops = [] if method is None else every(method, (cst.For, cst.CompFor))
+        if any(root.value in usage.target_names(loop.target) for loop in loops):
+            return False  # what it goes over is kept by then, or refused where it is taken apart
         made = self.env.definitions.get(root.value)
         return isinstance(made, cst.Call) and root.value not in self.taken_apart_here()
 

@@ -67,6 +67,12 @@ def test_refused(lines: str, said: str) -> None:
     assert any(said in one.message for one in found), [one.message for one in found]
 
 
+def test_what_is_changed_under_a_name_is_kept() -> None:
+    body = "        net = Net(4)\n        net.conv1 = nn.Conv2d(3, 4, 5)\n        self.body = net\n"
+    converted = convert(parse("a.py", HEAD + body + TAIL))
+    assert not converted.report.diagnostics and ".clone(new_conv1=nn.Conv(4, (5, 5)" in converted.text
+
+
 def test_a_part_that_the_whole_keeps_has_its_weights_there() -> None:
     body = "        self.net = Net(4)\n        self.body = nn.Sequential(self.net.conv1, nn.ReLU())\n"
     converted = convert(parse("a.py", HEAD + body + TAIL))

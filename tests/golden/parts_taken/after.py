@@ -111,11 +111,12 @@ class Encoder(nn.Module):
 
     def setup(self):
         net = small_net(training=self.training).bind({})
+        relu = partial(nn.leaky_relu, negative_slope=0.1)
         # without the last layer
         self.body = nn.Sequential([
             net.conv1.copy(),
             net.bn1.copy(),
-            net.relu,
+            relu,
             net.features.copy(),
             net.pool,
         ])

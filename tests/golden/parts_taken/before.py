@@ -36,6 +36,7 @@ class Encoder(nn.Module):
     def __init__(self, size):
         super().__init__()
         net = small_net()
+        net.relu = nn.LeakyReLU(0.1)
         modules = list(net.children())[:-1]  # without the last layer
         self.body = nn.Sequential(*modules)
         self.linear = nn.Linear(net.fc.in_features, size)
