@@ -402,8 +402,9 @@ class Scheduler(Kind):
         """Schedules that a script chooses from are stepped alike where they are functions of one count."""
         if not isinstance(other, Scheduler) or (self.place, self.optimizer) != (other.place, other.optimizer):
             return UNKNOWN
-        either = replace(self, starts=self.starts or other.starts, scales=self.scales and other.scales)
-        alike = replace(other, starts=either.starts, scales=either.scales) == either
+        starts, scales, closed = self.starts or other.starts, self.scales and other.scales, self.closed and other.closed
+        either = replace(self, starts=starts, scales=scales, closed=closed)
+        alike = replace(other, starts=starts, scales=scales, closed=closed) == either
         return either if alike else replace(either, mixed=True)
 
 

@@ -60,7 +60,7 @@ def with_optimizers_outside(inputs: Sequence[Input]) -> list[Input]:
     classes = classes_of(inputs)
     edits = {one.scope: Edits() for one in inputs}
     for name, cls in classes.items():
-        beside = _beside(cls) if is_module(name, classes) and _is_last(name, classes) else None
+        beside = _beside(cls, classes) if is_module(name, classes) and _is_last(name, classes) else None
         if beside is not None:
             made = _moved(beside, inputs)
             for scope, each in (made or {}).items():
@@ -82,8 +82,9 @@ def _is_last(name: str, classes: Mapping[str, ProjectClass]) -> bool:
 # -- what a class has -------------------------------------------------------------------------------------------------
 
 
-def _beside(cls: ProjectClass) -> _Beside | None:
-    """What goes beside the objects of a class; None where it makes no optimizer, or works with it itself."""
+def _beside(cls: ProjectClass, classes: Mapping[str, ProjectClass]) -> _Beside | None:
+    """What goes beside the objects of a class; None where it makes no optimizer, or works with it itself, or has layers
+    that the optimizer does not train since they are made after it."""
     init = cls.methods.get("__init__")
     if init is None or init.params.star_kwarg is not None or isinstance(init.params.star_arg, cst.Param):
         return None
@@ -108,6 +109,8 @@ def _beside(cls: ProjectClass) -> _Beside | None:
             if of_optimizer or after:
                 return None
             continue
+        if of_optimizer and any(_makes_part(one, classes) for one in body[body.index(line) + 1 :]):
+            return None
         lines[attribute], values[attribute] = line, value
         trains = trains or of_optimizer
     for attribute in list(lines):
@@ -134,6 +137,14 @@ def _is_optimizer(value: Expr) -> bool:
         return False
     made = (nodes.dotted(value.func) or "").rpartition(".")[2] in _OPTIMIZERS
     return made and nodes.code(value.args[0].value) == "self.parameters()"
+
+
+def _makes_part(line: Statement, classes: Mapping[str, ProjectClass]) -> bool:
+    """Whether a line of a constructor may make a layer, or a parameter."""
+    made = [nodes.dotted(call.func) or "" for call in usage.calls(line)]
+    torchs = [name.rpartition(".")[2] for name in made if "nn." in name and ".init." not in name]
+    own = [name for name in made if name in classes and is_module(name, classes)]
+    return bool(own) or any(name not in _LOSSES for name in torchs)
 
 
 def _is_loss(value: Expr) -> bool:

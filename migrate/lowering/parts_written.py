@@ -28,7 +28,7 @@ def children_in_order(facts: ClassFacts) -> list[str] | None:
     """The modules that a class surely has, in the order in which its constructor makes them; None where it may have
     others, or another order."""
     init = facts.method("__init__")
-    if init is None or facts.bases or facts.extends or facts.held or facts.shared or facts.ties:
+    if init is None or facts.extends or facts.held or facts.shared or facts.ties:
         return None
     names = [name for name in facts.attributes if name in facts.children]
     built = [method for name in facts.built if (method := facts.method(name)) is not None]

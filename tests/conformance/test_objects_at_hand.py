@@ -225,8 +225,18 @@ def test_a_class_of_several_bases_is_refused() -> None:
     assert any(found.startswith("MIG404 Own inherits from Agent, whose objects have models") for found in codes(text))
 
 
-def test_a_variable_of_the_same_name_in_a_loss_is_refused() -> None:
-    text = HEAD + FORMS["trained by the script"].replace("- y", "- net * y").replace(
-        "\nfor", "\nnet = x.mean()\nfor", 1
+def named_alike(name: str) -> str:
+    """The first form with a variable of that name in the loss."""
+    return HEAD + FORMS["trained by the script"].replace("- y", f"- {name} * y").replace(
+        "\nfor", f"\n{name} = x.mean()\nfor", 1
     )
-    assert any(found.startswith("MIG401 the loss reads agent.net and another net") for found in codes(text))
+
+
+def test_a_variable_of_the_name_of_a_model_in_a_loss(float64: None) -> None:
+    theirs, ours = trained(named_alike("net"))
+    np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=EXACT)
+
+
+def test_a_variable_of_the_name_of_an_optimizer_in_a_loss_is_refused() -> None:
+    found = codes(named_alike("optimizer"))
+    assert any(one.startswith("MIG401 the loss reads agent.optimizer and another optimizer") for one in found)

@@ -76,10 +76,12 @@ def test_losses_are_torchs(body: str, float64: None) -> None:
         ("net.optim.step()", "other = net\n    other.optim.step()", "self.parameters()"),
         ("net = Net([3], momentum=0.8)", "nets = [Net([3])]\nnet = nets[0]", "self.parameters()"),
         ("        return torch", "        self.optim.zero_grad()\n        return torch", "self.parameters()"),
+        ("        self.criterion", "        self.late = nn.Linear(2, 2)\n        self.criterion", "self.parameters()"),
     ],
 )
 def test_what_is_refused(old: str, new: str, said: str) -> None:
-    """An optimizer that is reached by another name, of a module without one, or used by the module itself."""
+    """An optimizer that is reached by another name, of a module without one, used by the module itself, or
+    made before its last layer."""
     text = NET + OF_A_VARIABLE
     assert old in text
     report = rewritten.conversion(text.replace(old, new)).report

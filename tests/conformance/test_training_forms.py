@@ -834,7 +834,9 @@ def test_ten_steps(name: str, float64: None, capsys: pytest.CaptureFixture[str])
         (
             "optimizer = optim.SGD([{'params': model.features.parameters(), 'lr': 0.01}, "
             "{'params': model.head.parameters()}], lr=0.1)\n"
-            "scheduler = optim.lr_scheduler.CosineAnnealingLR(optimizer, 5, eta_min=0.01)\n" + LOOP,
+            "scheduler = optim.lr_scheduler.CosineAnnealingLR(optimizer, 5, eta_min=0.01)\n"
+            + LOOP
+            + "    scheduler.step()\n",
             "do not change in proportion",
         ),
         (
