@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 
 import pytest
@@ -100,3 +101,12 @@ def test_imports_inside_functions_go_with_what_they_bring() -> None:
     assert "import" not in score + save + early
     assert "from torch.utils.data import DataLoader, TensorDataset" in loaded
     assert "import flax.linen as nn\nimport jax.numpy as jnp\n" in made.text.partition("def ")[0]
+
+
+def test_what_python_thinks_of_the_input_is_not_said() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        made = convert(
+            parse("x.py", "import torch\n\nx = torch.zeros(2)\nif len(x) is 2:\n    print('\\d', x.sum())\n")
+        )
+    assert "is 2" in made.text
