@@ -22,6 +22,7 @@ from migrate.kinds import (
     Model,
     Tensor,
     TorchName,
+    is_batch,
 )
 from migrate.lowering.elements import kinds_in
 from migrate.lowering.generators import Generators
@@ -144,15 +145,15 @@ class DataLoading(Generators):
         assert isinstance(kind, Host)
         if kind.what == "writer":
             return Value(node.with_changes(func=func.with_changes(value=base.node), args=self.told_args(node)), kind)
-        if kind.what in ("tensor", "batch") and method in ("to", "cuda"):
+        if is_batch(kind) and method in ("to", "cuda"):
             if self.conditions:  # it is an array whether or not it is moved
                 self.script.wanted |= kind.origins
             array = Value(self.taken_in(base.node), Tensor())
             return self.cast(node, array) if method == "to" else array
-        if kind.what in ("tensor", "batch") and method == "type" and self.places(node):
+        if is_batch(kind) and method == "type" and self.places(node):
             return self.cast(node, Value(self.taken_in(base.node), Tensor()))
         result: Kind = kind if kind.what == "generator" else Host("data")
-        if kind.what in ("tensor", "batch"):
+        if is_batch(kind):
             numeric = method in ("item", "size", "dim", "numel", "tolist", "numpy")
             result = UNKNOWN if numeric else Host("tensor", kind.origins if method in RULES else frozenset())
             if method == "next":

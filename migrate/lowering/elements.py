@@ -30,6 +30,7 @@ from migrate.kinds import (
     Plain,
     Scheduler,
     Tensor,
+    is_batch,
 )
 from migrate.nodes import Expr
 from migrate.rules.rule import Value
@@ -252,7 +253,7 @@ def item_kind(kind: Kind, node: cst.Subscript, indices: list[Value | None]) -> K
     if isinstance(kind, Tensor):
         return replace(kind, rank=_rank_of_item(kind.rank, indices), optional=False)
     if isinstance(kind, Host):
-        return Host("tensor", kind.origins) if kind.what in ("tensor", "batch") else Host("tensor")
+        return Host("tensor", kind.origins) if is_batch(kind) else Host("tensor")
     if isinstance(kind, Items):
         number = nodes.literal(node.slice[0].slice.value) if isinstance(node.slice[0].slice, cst.Index) else ...
         if isinstance(number, int) and kind.items is not None and -len(kind.items) <= number < len(kind.items):

@@ -39,6 +39,7 @@ from migrate.kinds import (
     SelfModule,
     Tensor,
     TorchName,
+    is_batch,
     join,
 )
 from migrate.lowering.arguments import placed
@@ -155,9 +156,9 @@ class MethodCalls(ValueCalls):
             if seeded is not None:
                 return seeded
         if isinstance(kind, Host):
-            if kind.what in ("tensor", "batch") and self.region is not None and method != "next":
+            if is_batch(kind) and self.region is not None and method != "next":
                 return self.method_call(node, func, replace(base, kind=Tensor()))  # an input of the step
-            if kind.what in ("tensor", "batch") and any(isinstance(self.expr(a.value).kind, Tensor) for a in node.args):
+            if is_batch(kind) and any(isinstance(self.expr(a.value).kind, Tensor) for a in node.args):
                 return self.tensor_call(f"Tensor.{method}", node, self.as_array(base))
             self.refuse_foreign(node, kind)
             return self.host_method(node, func, base)
