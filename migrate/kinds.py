@@ -278,9 +278,16 @@ class Module(Kind):
 
 
 @dataclass(frozen=True)
+class LayerSubclass(Kind):
+    """A user's class that inherits from a layer, as one of `Makers`: what makes it takes torch's arguments."""
+
+    cls: str
+
+
+@dataclass(frozen=True)
 class Makers(Kind):
-    """What makes a module when it is called, given as a value: one of several torch layers (a `TorchName`), and module
-    classes (a `ModuleClass`) and functions of the user's."""
+    """What makes a module when it is called, given as a value: one of several torch layers (a `TorchName`), classes
+    that inherit from one (a `LayerSubclass`), and module classes (a `ModuleClass`) and functions of the user's."""
 
     options: tuple[Kind, ...]
 

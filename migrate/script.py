@@ -166,6 +166,8 @@ class Script:
     module_keys: set[str] = field(default_factory=set)  # files whose top-level statements draw
     module_seeds: set[str] = field(default_factory=set)  # files whose top-level statements seed torch
     made_with: dict[str, set[str]] = field(default_factory=dict)  # torch layers used as values -> arguments they get
+    # torch layers used as values that take channels where torch has them, since another choice wants them there
+    made_second: set[str] = field(default_factory=set)
     # torch layers used as values -> what their arguments are, round before
     made_kinds: dict[str, dict[str, Kind]] = field(default_factory=dict)
     found_made_kinds: dict[str, dict[str, Kind]] = field(default_factory=lambda: defaultdict(dict))

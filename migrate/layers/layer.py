@@ -125,6 +125,7 @@ class Layer:
     waits: the argument that is told by the first input; the template and the weights have it as the others.
     axes: how many axes its output has: an expression over the arguments and `rank`, that of its first input.
     elsewhere: the form for an input whose channels are not known to be last already, of whatever rank.
+    axis: the argument of the constructor that says which axis the channels are on, where there is one.
     """
 
     torch: str
@@ -153,3 +154,4 @@ class Layer:
     scale: str = ""
     axes: str = "rank"
     elsewhere: Variant | None = None
+    axis: str = ""

@@ -47,6 +47,7 @@ def _batch_norm(name: str, dimensions: int, samples: tuple[Sample, ...], note: s
         note=f"{note}torch keeps the unbiased variance in its running statistics, Flax the biased one; and 1 minus "
         "momentum.",
         layout=Layout.FIRST if first else Layout.LAST,
+        axis="axis",
         rank=dimensions + 2,
         trains=True,
         trains_if="track_running_stats",

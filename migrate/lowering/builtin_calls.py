@@ -89,7 +89,8 @@ class BuiltinCalls(AttributesByName, AttributesAsked, Distributed, HostDraws, Bi
         printed = traced_print(self, node) if name == "print" and self.under_jit else None
         if printed is not None:
             return printed
-        values = [self.expr(arg.value) for arg in node.args]
+        of_types = name in ("isinstance", "issubclass", "vars", "setattr", "delattr")
+        values = [self.class_itself(arg.value) if of_types else self.expr(arg.value) for arg in node.args]
         if name in ("vars", "setattr", "delattr") and values and isinstance(values[0].kind, Model | ModuleClass):
             raise held_elsewhere(node)
         if name in _TAKING_APART:

@@ -79,7 +79,7 @@ class Calls(MethodCalls):
                 return self.super_call(node, func)
             base = self.asked_weight(func.value)
             return self.method_call(node, func, base)
-        callee = self.expr(func)
+        callee = self.class_itself(func)
         filled = self.filled_layer(node, callee.kind) if isinstance(callee.kind, Function) else None
         if filled is not None:
             return filled

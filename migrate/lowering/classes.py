@@ -97,7 +97,7 @@ class Classes(
             return [self.module_class(self.without_constructor(node), None, layer)]
         if any(base and base.startswith("torch.nn.") for base in bases):
             raise Unsupported("MIG201", f"{node.name.value} inherits from {nodes.code(node.bases[0].value)}")
-        kinds = [self.expr(arg.value).kind for arg in node.bases if arg.keyword is None]
+        kinds = [self.class_itself(arg.value).kind for arg in node.bases if arg.keyword is None]
         name = inside(self.unit.scope, node.name.value)
         if name in self.script.host_classes or any(isinstance(kind, Host) for kind in kinds):
             self.env.kinds[node.name.value] = Host("class")

@@ -152,6 +152,9 @@ class Expressions(AnyWeights, Submodules, Accelerated, ReplacedParts, NamedParam
             return Value(nodes.expression("jax.default_backend()"), kind)  # no call passes it
         if isinstance(kind, Members):
             return Value(display(kind), kind)
+        extending = self.layer_subclass_named(node)
+        if extending is not None:
+            return self.subclass_maker(node, extending)
         layout = "last" if node.value in self.env.last else "first"
         return Value(node, kind, layout)
 

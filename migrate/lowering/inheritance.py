@@ -43,7 +43,7 @@ class Inheritance(Arguments):
             if self.kind_of(arg.value) == Plain(MIXIN):
                 continue
             if self.torch_name(arg.value) != FRAMEWORK:
-                made.append(arg.with_changes(value=self.node(arg.value), comma=cst.MaybeSentinel.DEFAULT))
+                made.append(arg.with_changes(value=self.class_itself(arg.value).node, comma=cst.MaybeSentinel.DEFAULT))
             elif base is None:
                 made.append(cst.Arg(nodes.expression("nn.Module")))
         return made

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 import libcst as cst
 
 from migrate import nodes, suites
 from migrate.diagnostics import Unsupported
-from migrate.facts import merge
+from migrate.facts import ClassFacts, merge
 from migrate.kinds import (
     UNKNOWN,
     Function,
     Kind,
+    LayerSubclass,
     Makers,
     Model,
     Module,
@@ -28,6 +30,7 @@ from migrate.kinds import (
     TorchName,
     join,
 )
+from migrate.layers.layer import Layer
 from migrate.layers.table import TABLE
 from migrate.lowering.arguments import argument_names
 from migrate.lowering.copied_snippets import with_snippets
@@ -38,6 +41,7 @@ from migrate.nodes import Expr, Statement
 from migrate.qualified import snake_case, spelled
 from migrate.rules.rule import Call, Parameter, Value
 from migrate.targets import linen
+from migrate.targets.linen import flax_class_of
 
 
 class MakerValues(Layers):
@@ -45,7 +49,25 @@ class MakerValues(Layers):
 
     def layer_maker(self, name: str) -> Value:
         """A torch layer class as a value."""
-        layer = TABLE[name]
+        return self.maker_of(TABLE[name], name, TorchName(name))
+
+    def class_itself(self, node: Expr) -> Value:
+        """What is called, asked for as a type or inherited from, where a class that inherits from a layer is itself."""
+        return self.expr(node) if self.layer_subclass_named(node) is None else Value(node, self.kind_of(node))
+
+    def layer_subclass_named(self, node: Expr) -> ClassFacts | None:
+        """The class that inherits from a layer under whose name an expression is; None for others."""
+        kind = self.kind_of(node) if isinstance(node, cst.Name) else UNKNOWN
+        facts = self.script.classes.get(kind.cls) if isinstance(kind, ModuleClass) else None
+        plain = facts is not None and facts.extends and facts.hands_on is None and not TABLE[facts.extends].trains
+        return facts if plain else None
+
+    def subclass_maker(self, node: cst.Name, facts: ClassFacts) -> Value:
+        """A class that inherits from a layer as a value: Flax's layer takes other arguments than torch's."""
+        return self.maker_of(TABLE[facts.extends], facts.name, LayerSubclass(facts.name), node)
+
+    def maker_of(self, layer: Layer, name: str, option: Kind, cls: Expr | None = None) -> Value:
+        """A function that makes a layer, or what inherits from it as `cls`; `name` is under what its arguments are."""
         self.script.maker_files[name].add(self.unit.scope)
         wanted = self.script.made_with.get(name, set())
         parameters = [p for p in linen.layer_signature(layer) if p.name in wanted]
@@ -55,10 +77,14 @@ class MakerValues(Layers):
         for parameter in linen.layer_signature(layer):
             if parameter.default is None and parameter.name not in bound:
                 bound[parameter.name] = Value(nodes.name(parameter.name))
-        call = Call(name, bound, (), everything, None, self.unit.use_snippet)
+        call = Call(layer.torch, bound, (), everything, None, self.unit.use_snippet)
         initial = {weight.torch: weight.initializer for weight in layer.weights if weight.initializer in wanted}
         asked = {weight: nodes.name(keyword) for weight, keyword in initial.items()}
         made = linen.construct(layer, call, asked)
+        if name in self.script.made_second:
+            made = linen.with_channels_second(layer, made)
+        if cls is not None:
+            made = replace(made, node=self.as_subclass(layer, made.node, cls))
         code = nodes.code(made.node).replace("self.training", "training")
         node = with_snippets(self, cst.parse_expression(code), layer.snippets)
         written = [
@@ -80,7 +106,16 @@ class MakerValues(Layers):
             return [definition.with_changes(params=head.params)]
 
         function = self.unit.helper(f"make_{snake_case(name.rpartition('.')[2])}", make, text)
-        return Value(nodes.name(function), Makers((TorchName(name),)))
+        return Value(nodes.name(function), Makers((option,)))
+
+    def as_subclass(self, layer: Layer, made: Expr, cls: Expr) -> Expr:
+        """The constructor of a layer as that of a class which inherits from it."""
+        base = flax_class_of(layer)
+        if base is None or not isinstance(made, cst.Call) or not made.func.deep_equals(base):
+            raise Unsupported(
+                "MIG203", f"{nodes.code(cls)}: as it is made here, {layer.torch} is another layer in Flax"
+            )
+        return made.with_changes(func=cls)
 
     def maker_by_name(self, node: cst.Call) -> Value | None:
         """`getattr(nn, name)`, where a branch around says which layers the name may be; None for other calls."""
@@ -132,20 +167,23 @@ class MakerValues(Layers):
                 made = self.user_call(node, callee, option)
                 self.script.functions[option.name].takes_mode |= trains
             else:
-                assert isinstance(option, TorchName)
-                made = self.made_layer(option.name, node)
+                layer, name = self.layer_made(option)
+                made = self.made_layer(option, node)
                 if trains:
-                    self.script.made_with.setdefault(option.name, set()).add("training")
-                own |= self.made_initial(option.name)
+                    self.script.made_with.setdefault(name, set()).add("training")
+                own |= self.made_initial(layer, name)
             result = join(result, made.kind)
+        if isinstance(result, Module) and "mixed" in (result.entry, result.exit):
+            layers = [option.name for option in kind.options if isinstance(option, TorchName)]
+            self.script.made_second.update(name for name in layers if TABLE[name].axis)
         for arg in node.args:
             value = self.expr(arg.value)
             args.append(arg.with_changes(value=self.field_value(value)))
         half = self.cls in self.script.half
-        if half and any(isinstance(option, TorchName) for option in kind.options):
+        if half and any(isinstance(option, TorchName | LayerSubclass) for option in kind.options):
             raise Unsupported("MIG203", f"{nodes.code(node.func)}: a layer that is given as a value, under autocast")
         own |= self.passed_by_value(kind)
-        if own and len({type(option) for option in kind.options}) > 1:
+        if own and len({isinstance(option, TorchName | LayerSubclass) for option in kind.options}) > 1:
             raise Unsupported("MIG204", f"initial weights of what {nodes.code(node.func)} makes")
         if trains and (self.cls or self.building):
             own["training"] = self.mode_expression(nodes.code(node.func))
@@ -172,9 +210,15 @@ class MakerValues(Layers):
         results = [self.script.functions[function.name].result for function in functions]
         return len(functions) < len(kind.options) or any(isinstance(each, Model | Module | Never) for each in results)
 
-    def made_initial(self, name: str) -> dict[str, Expr]:
-        """The initialisers that are asked for a torch layer made by a value, by the keywords of its function."""
-        layer = TABLE[name]
+    def layer_made(self, option: Kind) -> tuple[Layer, str]:
+        """The layer that an option makes or inherits from, and the name under which its arguments are kept."""
+        if isinstance(option, LayerSubclass):
+            return TABLE[self.script.classes[option.cls].extends], option.cls
+        assert isinstance(option, TorchName)
+        return TABLE[option.name], option.name
+
+    def made_initial(self, layer: Layer, name: str) -> dict[str, Expr]:
+        """The initialisers that are asked for a layer made by a value, by the keywords of its function."""
         keywords = {weight.torch: weight.initializer for weight in layer.weights}
         keys = {keyword for keyword in keywords.values() if keyword}
         own = {keywords[weight]: made for weight, made in self.asked_for(layer).items()}
@@ -184,7 +228,7 @@ class MakerValues(Layers):
         if _AS_IT_IS in made_with and not all(
             linen.initializer_default(keyword, layer) for keyword in made_with & keys
         ):
-            raise Unsupported("MIG204", f"initial weights of a {name} that is given as a value")
+            raise Unsupported("MIG204", f"initial weights of a {spelled(name)} that is given as a value")
         return own
 
     def passed_by_value(self, kind: Makers) -> dict[str, Expr]:
@@ -201,21 +245,25 @@ class MakerValues(Layers):
             return self.script.functions[option.name].takes_mode
         return isinstance(option, TorchName) and TABLE[option.name].trains
 
-    def made_layer(self, name: str, node: cst.Call) -> Value:
-        """One of the torch layers that a call may make; what it is called with is remembered."""
-        names = [p.name for p in linen.layer_signature(TABLE[name])]
+    def made_layer(self, option: Kind, node: cst.Call) -> Value:
+        """One of the layers that a call may make; what it is called with is remembered."""
+        layer, name = self.layer_made(option)
+        names = [p.name for p in linen.layer_signature(layer)]
         given = argument_names(node.args, names)
         if any(not name for name in given):
             raise Unsupported("MIG302", f"{nodes.code(node)}: arguments that cannot be followed")
         self.script.made_with.setdefault(name, set()).update(given)
         for parameter, arg in zip(given, node.args, strict=True):
             merge(self.script.found_made_kinds[name], parameter, self.asked(arg.value).kind)
-        return self.construct_layer(name, node)
+        if isinstance(option, LayerSubclass):
+            return self.construct_extended(node, Value(node.func), self.script.classes[name])
+        made = self.construct_layer(layer.torch, node)
+        return linen.with_channels_second(layer, made) if name in self.script.made_second else made
 
     def partial_maker(self, node: cst.Call, made: Kind) -> Value | None:
         """`partial(nn.LayerNorm, eps=1e-6)`; None where it is a partial of something else."""
         options = made.options if isinstance(made, Makers) else (made,)
-        if not all(isinstance(option, TorchName | ModuleClass) for option in options):
+        if not all(isinstance(option, TorchName | ModuleClass | LayerSubclass) for option in options):
             return None
         other = next((one.name for one in options if isinstance(one, TorchName) and one.name not in TABLE), "")
         if other:
@@ -231,9 +279,10 @@ class MakerValues(Layers):
                 assert arg.keyword is not None
                 if isinstance(option, ModuleClass):
                     merge(self.script.classes[option.cls].field_kinds, arg.keyword.value, value.kind)
-                elif isinstance(option, TorchName):
-                    self.script.made_with.setdefault(option.name, set()).add(arg.keyword.value)
-                    merge(self.script.found_made_kinds[option.name], arg.keyword.value, value.kind)
+                else:
+                    _, name = self.layer_made(option)
+                    self.script.made_with.setdefault(name, set()).add(arg.keyword.value)
+                    merge(self.script.found_made_kinds[name], arg.keyword.value, value.kind)
         lowered = [arg.with_changes(value=self.field_value(v)) for arg, v in zip(node.args, args, strict=True)]
         return Value(node.with_changes(args=lowered), made)
 
@@ -242,6 +291,8 @@ class MakerValues(Layers):
         options = base.kind.options if isinstance(base.kind, Makers) else (base.kind,)
         found: Kind = Never()
         for option in options:
+            if isinstance(option, LayerSubclass):
+                raise Unsupported("MIG201", f".{attribute} of {spelled(option.cls)}, which is given as a value")
             facts = self.script.classes.get(option.cls) if isinstance(option, ModuleClass) else None
             if facts is None:
                 return UNKNOWN

@@ -114,8 +114,8 @@ class Operators(GivenLists, Branches):
         told = self.told_of_torch(node)
         if told is not None:
             return told
-        left = self.expr(node.left)
-        values = [left] + [self.expr(target.comparator) for target in node.comparisons]
+        left = self.class_itself(node.left)
+        values = [left] + [self.class_itself(target.comparator) for target in node.comparisons]
         if any(isinstance(value.kind, Device) for value in values):
             left, *_ = values = [self.as_backend(value) for value in values]
         self.use(node.left, left)
@@ -150,6 +150,9 @@ class Operators(GivenLists, Branches):
     def refuse_makers_apart(self, node: cst.Comparison) -> None:
         """Declines `norm_layer == nn.BatchNorm2d` where several files make the layer, each by a function of its own."""
         for written in [node.left, *(target.comparator for target in node.comparisons)]:
+            own = self.layer_subclass_named(written)
+            if own is not None and self.script.maker_files.get(own.name):
+                raise Unsupported("MIG304", f"`{nodes.code(node)}`: as a value, this layer is what a function makes")
             name = self.torch_name(written)
             if name is not None and len(self.script.maker_files.get(name, ())) > 1:
                 raise Unsupported("MIG304", f"`{nodes.code(node)}`: several files make this layer, by functions apart")

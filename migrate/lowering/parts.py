@@ -127,6 +127,18 @@ class Parts:
         """A torch layer class as a value."""
         raise NotImplementedError
 
+    def class_itself(self, node: Expr) -> Value:
+        """What is called, asked for as a type or inherited from."""
+        raise NotImplementedError
+
+    def layer_subclass_named(self, node: Expr) -> ClassFacts | None:
+        """The class that inherits from a layer under whose name an expression is; None for others."""
+        raise NotImplementedError
+
+    def subclass_maker(self, node: cst.Name, facts: ClassFacts) -> Value:
+        """A class that inherits from a layer as a value."""
+        raise NotImplementedError
+
     def annotated_maker(self, annotation: cst.Annotation | None) -> Kind:
         """The module classes that an annotation names; Never where it names none."""
         raise NotImplementedError

@@ -338,6 +338,7 @@ def _fingerprint(script: Script, written: frozenset[int]) -> str:
         repr(dict(script.loads)),
         repr(sorted((name, sorted(given)) for name, given in script.made_with.items())),
         repr(sorted((name, sorted(files)) for name, files in script.maker_files.items())),
+        repr(sorted(script.made_second)),
         repr(sorted((name, sorted(map(repr, kinds.items()))) for name, kinds in script.found_made_kinds.items())),
         repr(sorted(script.module_keys)),
         repr((sorted(script.listed), sorted(script.followed), sorted(script.mixed_rows), sorted(script.selves))),

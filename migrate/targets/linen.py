@@ -105,6 +105,18 @@ def construct(layer: Layer, call: Call, initializers: Mapping[str, Expr], elsewh
     return Value(node, Module((tree,)))
 
 
+def with_channels_second(layer: Layer, made: Value) -> Value:
+    """A layer that takes and leaves the channels where torch has them; itself where it cannot."""
+    kind = made.kind
+    assert isinstance(kind, Module) and isinstance(made.node, cst.Call)
+    if not layer.axis or (kind.entry, kind.exit) != ("last", "last"):
+        return made
+    node = made.node.with_changes(args=nodes.extended(made.node.args, {layer.axis: cst.Integer("1")}))
+    there = Passage("first", "first")
+    options = [replace(one, passage=there) for one in kind.options if isinstance(one, LayerNode)]
+    return replace(made, node=node, kind=Module(tuple(options)))
+
+
 def _form(layer: Layer, call: Call) -> Layer:
     """The layer with the template of the variant that applies to its arguments."""
     for variant in layer.variants:

@@ -101,6 +101,75 @@ def test_constructors_that_hand_their_arguments_on() -> None:
     assert not np.any(grads["token"]["embedding"][0])  # of padding
 
 
+AS_VALUES = """from functools import partial
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+class Norm2d(nn.LayerNorm):
+    def forward(self, x):
+        x = F.layer_norm(x.permute(0, 2, 3, 1), self.normalized_shape, self.weight, self.bias, self.eps)
+        return x.permute(0, 3, 1, 2)
+
+
+class Half(nn.Linear):
+    def forward(self, x):
+        return super().forward(x) / 2
+
+
+class Block(nn.Module):
+    def __init__(self, n, m, norm=nn.BatchNorm2d, dense=nn.Linear):
+        super().__init__()
+        self.conv = nn.Conv2d(n, m, 3, padding=1)
+        self.norm = norm(m)
+        self.dense = dense(m, m, bias=False)
+
+    def forward(self, x):
+        x = self.norm(self.conv(x))
+        return self.dense(x.mean((2, 3)))[:, :, None, None] + x
+
+
+class M(nn.Module):
+    def __init__(self, norm=None):
+        super().__init__()
+        norm = norm or partial(Norm2d, eps=0.1)
+        self.blocks = nn.Sequential(Block(3, 4), Block(4, 5, norm), Block(5, 5, Norm2d, dense=Half), Norm2d(5))
+        self.head = nn.Sequential(norm(5), nn.Flatten(1), Half(5 * 16, 3))
+
+    def forward(self, x):
+        return self.head(self.blocks(x))
+"""
+
+
+def test_such_classes_given_as_values_beside_layers_that_want_their_channels_elsewhere() -> None:
+    made = rewritten.clean(AS_VALUES)
+    torch.manual_seed(0)
+    theirs = rewritten.executed(AS_VALUES)["M"]()
+    with torch.no_grad():
+        for weight in theirs.parameters():
+            weight.add_(0.1 * torch.randn_like(weight))
+    x = torch.randn(6, 3, 4, 4)
+    variables = port_state_dict(numpy_state(theirs), rewritten.model_weights(made))
+    ours = rewritten.executed(made.text)["M"](training=True)
+
+    def loss(params):
+        return (ours.apply({**variables, "params": params}, x.numpy(), mutable=["batch_stats"])[0] ** 2).sum()
+
+    given, grads = jax.value_and_grad(loss)(variables["params"])
+    theirs(x).square().sum().backward()
+    np.testing.assert_allclose(given, theirs(x).square().sum().item(), rtol=1e-5)
+    expected = theirs.blocks[2].norm.weight.grad.numpy()
+    np.testing.assert_allclose(grads["blocks"]["layers_2"]["norm_layer"]["scale"], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_class_that_functions_make_is_not_compared() -> None:
+    compared = "        norm = norm or partial(Norm2d, eps=0.1)\n"
+    asked = AS_VALUES.replace(compared, f"{compared}        self.own = norm == Norm2d\n")
+    assert [found.code for found in rewritten.conversion(asked).report.diagnostics] == ["MIG304"]
+
+
 REFUSED = {
     "a constructor that does more": (
         "class L(nn.Linear):\n    def __init__(self, n):\n        super().__init__(n, n)\n        self.n = n\n"
