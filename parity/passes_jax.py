@@ -54,8 +54,19 @@ class Outputs:
             if f"{model}||0|0" in theirs and len(passes) > 1 and classes.count(cls) == 1:
                 nearest = min(passes, key=lambda found: _apart(theirs[f"{model}||0|0"], found[whole]))
                 self._found.update({name: value for name, value in nearest.items() if name.startswith(f"{cls}|")})
+            elif f"{model}||0|0" not in theirs and len(self._of_passes) > 1 and classes.count(cls) == 1:
+                self._tell_parts(model, cls, theirs)
         told = {name.partition("|")[0] for name in self._found}  # for models that have no other passes
         self._found.update({k: value for k, value in self._of_fixed.items() if k.partition("|")[0] not in told})
+
+    def _tell_parts(self, model: str, cls: str, theirs: Tensors) -> None:
+        """The same of a model that is used through methods of its own, each of which runs some of its modules."""
+        for key, value in theirs.items():
+            name, _, rest = key.partition("|")
+            ours = f"{cls}|{rest.replace('.', '/')}"
+            passes = [found[ours] for found in self._of_passes.values() if ours in found]
+            if name == model and len(passes) > 1:
+                self._found[ours] = min(passes, key=lambda found, value=value: _apart(value, found))
 
 
 def _apart(theirs: np.ndarray, ours: np.ndarray) -> float:

@@ -58,12 +58,13 @@ class Exchanging(Placing):
 @dataclass
 class Edits:
     """What is changed of a file: statements -> those that stand for them, what goes before statements and behind
-    functions, and names, maybe dotted ones, that are others now."""
+    functions, names, maybe dotted ones, that are others now, and expressions that others stand for."""
 
     instead: dict[Statement, list[Statement]] = field(default_factory=dict)
     ahead: dict[Statement, list[Statement]] = field(default_factory=dict)
     behind: dict[Statement, list[Statement]] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
+    parts: dict[cst.CSTNode, Expr] = field(default_factory=dict)
 
     @property
     def functions(self) -> list[cst.FunctionDef]:
@@ -73,7 +74,7 @@ class Edits:
 
     def copy(self) -> Edits:
         """A copy to try more on."""
-        return Edits(dict(self.instead), dict(self.ahead), dict(self.behind), dict(self.names))
+        return Edits(dict(self.instead), dict(self.ahead), dict(self.behind), dict(self.names), dict(self.parts))
 
 
 def edited(source: SourceFile, edits: Edits) -> SourceFile:
@@ -94,6 +95,12 @@ class _Editing(Placing):
         return updated_node if name is None else nodes.expression(name)
 
     def on_leave(self, original_node: Any, updated_node: Any) -> Any:
+        if original_node in self.edits.parts:
+            exchanged = self.edits.parts[original_node]
+            if original_node in self.positions:
+                for one in every(exchanged, cst.CSTNode):
+                    self.positions.setdefault(one, self.positions[original_node])
+            return exchanged
         made = super().on_leave(original_node, updated_node)
         groups: list[Mapping[Statement, list[Statement]]] = [self.edits.ahead, self.edits.instead, self.edits.behind]
         if not isinstance(original_node, cst.SimpleStatementLine | cst.BaseCompoundStatement):

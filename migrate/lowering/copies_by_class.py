@@ -26,6 +26,7 @@ from migrate.lowering.inherited_methods import with_inherited_methods
 from migrate.lowering.lists_on_models import with_lists_apart
 from migrate.lowering.loops_over_leaves import with_steps_in_place
 from migrate.lowering.methods_of_bases import with_methods_of_bases
+from migrate.lowering.modules_that_train import with_trainers_apart
 from migrate.lowering.optimizers_outside import with_optimizers_outside
 from migrate.lowering.rounds import Input, Lowered, lower_project
 from migrate.lowering.settings_nobody_gives import with_constants_of_classes
@@ -75,7 +76,8 @@ def lower_by_class(
 ) -> list[Lowered]:
     """Lowers the files of a project, as `lower_project` does. `source` of each is what was lowered."""
     originals: dict[str, str] = {}  # name of a copy -> the name of what it is a copy of
-    current = with_told_returned(with_constants_of_classes(with_optimizers_outside(with_arguments_kept(inputs))))
+    apart = with_optimizers_outside(with_trainers_apart(with_arguments_kept(inputs)))
+    current = with_told_returned(with_constants_of_classes(apart))
     for depth in range(_DEEPEST + 1):
         found: dict[str, Diagnostic] = {}
         lowered = lower_project(current, submodules, found, data_parallel)

@@ -63,6 +63,14 @@ class ExampleShapes(Binding):
         sizes = [found[1]] if found is not None else self._joined_features(cls, made) or self._features_inline(cls)
         return [nodes.call("jnp.zeros", nodes.tuple_of([cst.Integer("1"), size])) for size in sizes]
 
+    def features_of_method(self, cls: str, method: str, made: Expr) -> Expr | None:
+        """How many features a method of a model of dense layers takes that `made` makes."""
+        direct = isinstance(made, cst.Call) and isinstance(self.kind_of(made.func), ModuleClass)
+        if not direct or not isinstance(made, cst.Call) or not self._weights_are_of(cls, _DENSE):
+            return None
+        found = self._taken_by_method(cls, self._given_to_constructor(cls, made.args, {}), method)
+        return found[1] if found is not None and found[0] == 0 and self.available(found[1]) else None
+
     def _features_inline(self, cls: str) -> list[Expr]:
         """The features that a model without a class takes, where its first layer with weights says them in numbers."""
         held = self.script.classes[cls].children.get("")

@@ -11,10 +11,9 @@ from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
 from migrate.facts import Example
 from migrate.kinds import Kind, Model, Place, Scheduler, Tensor
-from migrate.lowering.example_shapes import ExampleShapes
 from migrate.lowering.inline_models import unchained
 from migrate.lowering.method_examples import MethodExamples
-from migrate.lowering.object_history import changes_with_use
+from migrate.lowering.method_features import MethodFeatures
 from migrate.lowering.objects_at_hand import asks_object
 from migrate.lowering.schedules import rate_of_own
 from migrate.lowering.state import Awaited
@@ -28,7 +27,7 @@ from migrate.walking import every
 from migrate.weights import surely_keeps_statistics, weights_of
 
 
-class Initialisation(ExampleShapes, MethodExamples, TakenExamples):
+class Initialisation(MethodFeatures, MethodExamples, TakenExamples):
     """Initialisation of models and optimizers."""
 
     def new_model(
@@ -180,21 +179,6 @@ class Initialisation(ExampleShapes, MethodExamples, TakenExamples):
         given = nodes.arguments(arguments) if found is None else found.as_arguments(arguments)
         return self.made_weights(place, made, key, given)
 
-    def not_to_be_taken(self, place: Place, example: Sequence[Expr]) -> Unsupported | None:
-        """Why an example cannot be evaluated where a model is made; None where it can."""
-        taken = self.taken_from(example)
-        if taken:
-            return _misses(place, taken)
-        empty = next((call for each in example for call in usage.calls(each) if changes_with_use(self, call)), None)
-        if empty is not None:
-            told = f"would be asked of an object that holds nothing yet: .{nodes.code(empty.func).rpartition('.')[2]}()"
-            return Unsupported("MIG402", f"an example for {place.name} {told}")
-        unfilled = self.reads_empty(example)
-        if unfilled:
-            told = f"would be taken from {unfilled}, which is empty yet"
-            return Unsupported("MIG402", f"an example for {place.name} {told}")
-        return None
-
     def simplest_example(self, place: Place) -> Example | None:
         """What a model is first called with; of one that takes what other calls give, as a target network does, what a
         model that is made by the same expression takes as it is."""
@@ -229,31 +213,42 @@ class Initialisation(ExampleShapes, MethodExamples, TakenExamples):
     def init_by_methods(self, place: Place, early: bool) -> list[Statement] | None:
         """`params = model.init(key, x, method=lambda model, x: model.decode(model.encode(x)))["params"]` for a model
         that is not called itself."""
-        called = None if is_chosen(self.script.places[place]) else self.methods_in_turn(place, early)
+        cls = self.script.places[place]
+        called = None if is_chosen(cls) else self.methods_in_turn(place, early)
         if called is None:
-            return None
+            zeros = self.methods_of_features(place, self.made_by(place)) if self.ends_constructor() else []
+            return self.made_of_zeros(place, zeros, method=True) if zeros else None
         given_to = [self.afresh(each) for each in called.given]
-        taken = self.taken_from(given_to)
-        if taken:
-            raise _misses(place, taken)
-        if self.moves_on(given_to) or any(map(self.may_be_unset, given_to)):
-            cls = self.script.places[place]
+        refused = self.not_to_be_taken(place, given_to)
+        if refused or self.moves_on(given_to) or any(map(self.may_be_unset, given_to)):
             whole = self.weighted_parts(cls) <= self.attributes_used(cls, "forward")
-            zeros = self.example_of_features(cls, self.made_by(place)) if whole else []
-            if zeros:
-                return self.made_weights(place, [], self.init_keys(cls), nodes.arguments(zeros))
+            features = self.example_of_features(cls, self.made_by(place)) if whole else []
+            given = nodes.arguments(features) if features else self.methods_of_features(place, self.made_by(place))
+            if given:
+                return self.made_of_zeros(place, given, method=not features)
+        if refused is not None:
+            raise refused
         outer, self.before = self.before, []
         try:
             prepared, arguments = self.example_arguments(given_to, called.whole)
             if arguments is None:
                 self.waiting.add(place)
                 return None
-            key = self.init_keys(self.script.places[place], method=True)
+            key = self.init_keys(cls, method=True)
             made = [*self.before, *prepared]
         finally:
             self.before = outer
         given = nodes.arguments(arguments, {"method": called.function(arguments)})
         return self.made_weights(place, made, key, given)
+
+    def made_of_zeros(self, place: Place, given: Sequence[cst.Arg], method: bool) -> list[Statement]:
+        """The statements that take the weights of a model from a call of `init` with zeros."""
+        outer, self.before = self.before, []
+        try:
+            key = self.init_keys(self.script.places[place], method=method)
+            return self.made_weights(place, self.before, key, given)
+        finally:
+            self.before = outer
 
     def made_weights(
         self, place: Place, prepared: Sequence[Statement], key: Expr, given: Sequence[cst.Arg]
@@ -383,11 +378,6 @@ class Initialisation(ExampleShapes, MethodExamples, TakenExamples):
                 kept = self.held_as(place.scope, model) if place.of_self else model  # beside the optimizer
                 made.append(self.zero_gradients(State(PARAMS, model), State(GRADS, kept)))
         return made
-
-
-def _misses(place: Place, taken: str) -> Unsupported:
-    """Declines an example that training would then miss."""
-    return Unsupported("MIG402", f"an example for {place.name} would take from {taken} what training then misses")
 
 
 def kept_statistics(script: Script, cls: str) -> Expr:

@@ -15,6 +15,7 @@ import libcst as cst
 from migrate import nodes, suites, usage
 from migrate.lowering.arguments import argument_names
 from migrate.lowering.copied_input import Edits, edited
+from migrate.lowering.object_sites import Site, attributes_outside, made_by, means, sites_of
 from migrate.lowering.project_classes import ProjectClass, classes_of, is_module
 from migrate.lowering.rounds import Input
 from migrate.nodes import Expr, Statement
@@ -23,7 +24,6 @@ from migrate.walking import every
 
 _OPTIMIZERS = frozenset(name.rpartition(".")[2] for name in OPTIMIZERS)
 _LOSSES = frozenset(name.rpartition(".")[2] for name in LOSSES)
-_PLACING = ("to", "cuda", "cpu", "float", "double", "train")
 
 
 @dataclass(frozen=True)
@@ -34,23 +34,6 @@ class _Beside:
     cls: ProjectClass
     lines: dict[str, Statement]
     values: dict[str, Expr]
-
-
-@dataclass(frozen=True)
-class _Site:
-    """Where an object of such a class gets a name."""
-
-    file: Input
-    scope: Sequence[cst.CSTNode]  # the classes and functions around it, from the outermost
-    line: Statement
-    target: str
-    call: cst.Call
-
-    @property
-    def owner(self) -> str:
-        """The class whose object has it as an attribute; "" of variables."""
-        inside = [one.name.value for one in self.scope if isinstance(one, cst.ClassDef)]
-        return inside[-1] if inside and self.target.startswith("self.") else ""
 
 
 def with_optimizers_outside(inputs: Sequence[Input]) -> list[Input]:
@@ -90,16 +73,16 @@ def _beside(cls: ProjectClass, classes: Mapping[str, ProjectClass]) -> _Beside |
         return None
     body = suites.suite_of(init.body.body)
     parameters = {one.name.value for one in every(init.params, cst.Param)} - set(usage.stores(body))
-    kept = {attribute: small.value for attribute, _, small in _settings(body) if isinstance(small.value, cst.Name)}
+    kept = {attribute: small.value for attribute, _, small in settings_of(body) if isinstance(small.value, cst.Name)}
     same = {name: value for name, value in kept.items() if isinstance(value, cst.Name) and value.value in parameters}
     read = [nodes.dotted(one) for one in every(cls.node, cst.Attribute)]
     lines: dict[str, Statement] = {}
     values: dict[str, Expr] = {}
     trains = False
-    for attribute, line, small in _settings(body):
-        of_optimizer = _is_optimizer(small.value)
+    for attribute, line, small in settings_of(body):
+        of_optimizer = is_optimizer(small.value)
         after = any(f"self.{one}" in usage.paths(small.value) for one in lines)
-        if not (of_optimizer or after or _is_loss(small.value)):
+        if not (of_optimizer or after or is_loss(small.value)):
             continue
         inside = _Inside(same, set(lines))
         value = nodes.visited(small.value, inside)
@@ -109,20 +92,20 @@ def _beside(cls: ProjectClass, classes: Mapping[str, ProjectClass]) -> _Beside |
             if of_optimizer or after:
                 return None
             continue
-        if of_optimizer and any(_makes_part(one, classes) for one in body[body.index(line) + 1 :]):
+        if of_optimizer and any(makes_part(one, classes) for one in body[body.index(line) + 1 :]):
             return None
         lines[attribute], values[attribute] = line, value
         trains = trains or of_optimizer
     for attribute in list(lines):
         others = sum(f"self.{attribute}" in usage.paths(line) for name, line in lines.items() if name != attribute)
         if read.count(f"self.{attribute}") != 1 + others:
-            if not _is_loss(values[attribute]):
+            if not is_loss(values[attribute]):
                 return None
             del lines[attribute], values[attribute]
     return _Beside(cls, lines, values) if trains else None
 
 
-def _settings(body: Sequence[Statement]) -> Iterator[tuple[str, Statement, cst.Assign]]:
+def settings_of(body: Sequence[Statement]) -> Iterator[tuple[str, Statement, cst.Assign]]:
     """The attributes that the lines of a constructor set, one each."""
     for line in body:
         small = suites.alone(line)
@@ -132,14 +115,15 @@ def _settings(body: Sequence[Statement]) -> Iterator[tuple[str, Statement, cst.A
                 yield attribute, line, small
 
 
-def _is_optimizer(value: Expr) -> bool:
+def is_optimizer(value: Expr) -> bool:
+    """Whether a value is an optimizer of all weights of the object that is made."""
     if not isinstance(value, cst.Call) or not value.args:
         return False
     made = (nodes.dotted(value.func) or "").rpartition(".")[2] in _OPTIMIZERS
     return made and nodes.code(value.args[0].value) == "self.parameters()"
 
 
-def _makes_part(line: Statement, classes: Mapping[str, ProjectClass]) -> bool:
+def makes_part(line: Statement, classes: Mapping[str, ProjectClass]) -> bool:
     """Whether a line of a constructor may make a layer, or a parameter."""
     made = [nodes.dotted(call.func) or "" for call in usage.calls(line)]
     torchs = [name.rpartition(".")[2] for name in made if "nn." in name and ".init." not in name]
@@ -147,7 +131,8 @@ def _makes_part(line: Statement, classes: Mapping[str, ProjectClass]) -> bool:
     return bool(own) or any(name not in _LOSSES for name in torchs)
 
 
-def _is_loss(value: Expr) -> bool:
+def is_loss(value: Expr) -> bool:
+    """Whether a value is a loss of torch's that nothing of the object goes into."""
     made = (nodes.dotted(value.func) or "").rpartition(".")[2] if isinstance(value, cst.Call) else ""
     return made in _LOSSES and not usage.attributes_of_self(value)
 
@@ -194,8 +179,8 @@ class _Outside(cst.CSTTransformer):
 def _moved(beside: _Beside, inputs: Sequence[Input]) -> dict[str, Edits] | None:
     """The edits that put all this beside the objects, by the scopes of files; None where some object has no name."""
     name = beside.cls.node.name.value
-    sites = [site for one in inputs for site in _sites(one, name)]
-    calls = [call for one in inputs for call in usage.calls(one.source.module) if _made(call) == name]
+    sites = [site for one in inputs for site in sites_of(one, name)]
+    calls = [call for one in inputs for call in usage.calls(one.source.module) if made_by(call) == name]
     if not sites or len(calls) != len(sites):
         return None
     edits = {one.scope: Edits() for one in inputs}
@@ -218,43 +203,7 @@ def _moved(beside: _Beside, inputs: Sequence[Input]) -> dict[str, Edits] | None:
     return edits
 
 
-def _made(call: cst.Call) -> str:
-    return (nodes.dotted(call.func) or "").rpartition(".")[2]
-
-
-def _sites(file: Input, cls: str) -> Iterator[_Site]:
-    """The statements that name objects of a class."""
-
-    def inside(body: Sequence[cst.CSTNode], scope: tuple[cst.CSTNode, ...]) -> Iterator[_Site]:
-        for line in suites.suite_of(body):
-            small = suites.alone(line)
-            if isinstance(small, cst.Assign) and len(small.targets) == 1:
-                for target, value in _pairs(small.targets[0].target, small.value):
-                    call, path = _bare(value), nodes.dotted(target)
-                    if isinstance(call, cst.Call) and _made(call) == cls and path is not None:
-                        yield _Site(file, scope, line, path, call)
-            deeper = (*scope, line) if isinstance(line, cst.FunctionDef | cst.ClassDef) else scope
-            for block in every(line, cst.BaseSuite, closed=(cst.BaseSuite,)):
-                yield from inside(block.body, deeper)
-
-    yield from inside(file.source.module.body, ())
-
-
-def _pairs(target: Expr, value: Expr) -> list[tuple[Expr, Expr]]:
-    """The targets of an assignment with what each is given."""
-    if isinstance(target, cst.Tuple) and isinstance(value, cst.Tuple) and len(target.elements) == len(value.elements):
-        return list(zip(nodes.elements(target), nodes.elements(value), strict=True))
-    return [(target, value)]
-
-
-def _bare(value: Expr) -> Expr:
-    """`Net(8)` of `Net(8).to(device)`."""
-    while isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute) and value.func.attr.value in _PLACING:
-        value = value.func.value
-    return value
-
-
-def _made_beside(beside: _Beside, site: _Site) -> list[Statement] | None:
+def _made_beside(beside: _Beside, site: Site) -> list[Statement] | None:
     """The statements that make an object's optimizer, and what goes with it; None where its arguments are not told."""
     init = beside.cls.methods["__init__"]
     parameters = (*init.params.posonly_params, *init.params.params)[1:]
@@ -277,7 +226,7 @@ def _made_beside(beside: _Beside, site: _Site) -> list[Statement] | None:
     return made
 
 
-def _imports_for(beside: _Beside, site: _Site) -> dict[Statement, list[Statement]] | None:
+def _imports_for(beside: _Beside, site: Site) -> dict[Statement, list[Statement]] | None:
     """The imports that a site's file needs besides its own; None where the constructor reads what it cannot have."""
     if site.file.scope == beside.cls.file.scope:
         return {}
@@ -313,13 +262,13 @@ def _imported(file: Input) -> dict[str, tuple[Statement, Statement]]:
 # -- what reads it ----------------------------------------------------------------------------------------------------
 
 
-def _names(beside: _Beside, sites: Sequence[_Site], file: Input) -> dict[str, str] | None:
+def _names(beside: _Beside, sites: Sequence[Site], file: Input) -> dict[str, str] | None:
     """The dotted names of a file that mean what is beside an object now; None where one may mean something else."""
     found: dict[str, str] = {}
     kept = usage.paths(file.source.module)
     classes = [one for one in every(file.source.module, cst.ClassDef) if one is not beside.cls.node]
     others = {name for one in classes for name in usage.attributes_set(one)}
-    for scope, node in _attributes(file, beside.cls.node):
+    for scope, node in attributes_outside(file, beside.cls.node):
         if node.attr.value not in beside.values:
             continue
         base, attribute = nodes.dotted(node.value), node.attr.value
@@ -329,45 +278,7 @@ def _names(beside: _Beside, sites: Sequence[_Site], file: Input) -> dict[str, st
             continue
         if base is None or not alike:
             return None  # by another name
-        if not any(_means(site, base, scope, file) for site in alike) or f"{base}_{attribute}" in kept:
+        if not any(means(site, base, scope, file) for site in alike) or f"{base}_{attribute}" in kept:
             return None
         found[f"{base}.{attribute}"] = f"{base}_{attribute}"
     return found
-
-
-def _means(site: _Site, base: str, scope: Sequence[cst.CSTNode], file: Input) -> bool:
-    """Whether a name that is read in a scope is that of an object."""
-    classes = [one.name.value for one in scope if isinstance(one, cst.ClassDef)]
-    if base.startswith("self."):
-        return base == site.target and bool(classes) and classes[-1] == site.owner
-    if "." in base:
-        return bool(site.owner)
-    if base != site.target or file.scope != site.file.scope:
-        return False
-    depth = len(site.scope)
-    inner = scope[depth:]
-    return list(scope[:depth]) == list(site.scope) and not any(_binds(one, base) for one in inner)
-
-
-def _binds(node: cst.CSTNode, name: str) -> bool:
-    """Whether a function has a name of its own."""
-    if not isinstance(node, cst.FunctionDef):
-        return False
-    return name in {one.name.value for one in every(node.params, cst.Param)} | set(usage.stores(node.body))
-
-
-def _attributes(file: Input, without: cst.ClassDef) -> Iterator[tuple[Sequence[cst.CSTNode], cst.Attribute]]:
-    """The attributes that a file reads outside of a class, each with the classes and functions around it."""
-
-    def inside(
-        node: cst.CSTNode, scope: tuple[cst.CSTNode, ...]
-    ) -> Iterator[tuple[Sequence[cst.CSTNode], cst.Attribute]]:
-        for child in node.children:
-            if child is without:
-                continue
-            if isinstance(child, cst.Attribute):
-                yield scope, child
-            deeper = (*scope, child) if isinstance(child, cst.FunctionDef | cst.ClassDef) else scope
-            yield from inside(child, deeper)
-
-    yield from inside(file.source.module, ())

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 import libcst as cst
 
 from migrate import nodes, usage
-from migrate.kinds import Function, Instance, Items, Kind
+from migrate.diagnostics import Unsupported
+from migrate.kinds import Function, Instance, Items, Kind, Place
 from migrate.lowering.elements import QUEUES
+from migrate.lowering.object_history import changes_with_use, used_of_object
 from migrate.lowering.scope import Scope
 from migrate.lowering.unit import Environment
 from migrate.nodes import Expr
@@ -48,6 +50,21 @@ class TakenExamples(Scope):
                 return nodes.code(receiver)
         return None
 
+    def not_to_be_taken(self, place: Place, example: Sequence[Expr]) -> Unsupported | None:
+        """Why an example cannot be evaluated where a model is made; None where it can."""
+        taken = self.taken_from(example)
+        if taken:
+            return _misses(place, taken)
+        empty = next((call for each in example for call in usage.calls(each) if changes_with_use(self, call)), None)
+        if empty is not None:
+            told = f"would be asked of an object that holds nothing yet: .{nodes.code(empty.func).rpartition('.')[2]}()"
+            return Unsupported("MIG402", f"an example for {place.name} {told}")
+        unfilled = self.reads_empty(example)
+        if unfilled:
+            told = f"would be taken from {unfilled}, which is empty yet"
+            return Unsupported("MIG402", f"an example for {place.name} {told}")
+        return None
+
     def moves_on(self, example: Sequence[Expr]) -> bool:
         """Whether an example would have an environment begin or take a turn."""
         methods = [call.func for one in example for call in usage.calls(one) if isinstance(call.func, cst.Attribute)]
@@ -72,7 +89,20 @@ class TakenExamples(Scope):
             if _is_empty(assign.value)
         }
         read = [path for one in example for path in usage.paths(one)]
+        read += [f"self.{name}" for path in read for name in self.used_in_turn(path)]
         return next((path for path in read if path in made), "")
+
+    def used_in_turn(self, path: str) -> set[str]:
+        """The attributes of the object that is being made which a method of it uses."""
+        owner, _, method = path.rpartition(".")
+        cls = self.scope.rpartition(".")[0]
+        methods = self.script.methods(cls) if owner == "self" else {}
+        return used_of_object(cls, methods, f"{cls}.{method}") if f"{cls}.{method}" in methods else set()
+
+
+def _misses(place: Place, taken: str) -> Unsupported:
+    """Declines an example that training would then miss."""
+    return Unsupported("MIG402", f"an example for {place.name} would take from {taken} what training then misses")
 
 
 def _is_empty(value: Expr) -> bool:

@@ -29,7 +29,7 @@ STEPS = {"checkpoints": 4, "members": 3, "beside_the_loss": 3}  # as many as the
         *("micro_batches", "members", "beside_the_loss", "parts_given", "named_rows", "models_of_several_classes"),
         *("model_chosen_at_run_time", "acting", "acting_in_place", "clipped_policy", "functional_calls"),
         *("replay_buffer", "continuous_actions", "named_lambdas", "handed_models", "own_data_sets", "default_parts"),
-        *("parts_replaced", "parts_taken", "queues", "optimizers_of_modules"),
+        *("parts_replaced", "parts_taken", "queues", "optimizers_of_modules", "modules_that_train"),
     ],
 )
 def test_losses_are_torchs(feature: str) -> None:
