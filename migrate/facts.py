@@ -140,6 +140,9 @@ class FunctionFacts:
     keeps: set[Place] = field(default_factory=set)  # parameters whose weights an object that it makes takes and trains
     arrays: set[str] = field(default_factory=set)  # parameters that some call gives an array, by the round before
     found_arrays: set[str] = field(default_factory=set)
+    # parameters of what goes backward -> the models that what callers give it comes from, by the round before
+    behind: dict[str, set[Place]] = field(default_factory=dict)
+    found_behind: dict[str, set[Place]] = field(default_factory=dict)
     traced: bool = False  # called from what jit traces
     found_traced: bool = False
 
@@ -165,6 +168,7 @@ class FunctionFacts:
         self.found_reads, self.found_writes = set(), set()
         self.entry_modes, self.found_entry_modes = self.found_entry_modes, {}
         self.calls, self.found_calls = self.found_calls, []
+        self.behind, self.found_behind = self.found_behind, {}
 
     @property
     def parameter_names(self) -> list[str]:

@@ -112,6 +112,7 @@ class Script:
     # lists, dicts and attributes -> the models that gradients of what they hold flow to
     kept_outputs: dict[Place, set[Place]] = field(default_factory=dict)
     kept_sites: dict[int, KeptSite] = field(default_factory=dict)  # where that is, as this round finds them
+    going_on: set[str] = field(default_factory=set)  # functions whose losses go on in their callers
     computed_again: frozenset[str] = frozenset()  # functions that compute for a loss what was kept while acting
     # classes that have what they inherit written out -> the methods that they define themselves, in order
     inheriting: dict[str, tuple[str, ...]] = field(default_factory=dict)

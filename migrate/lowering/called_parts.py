@@ -44,6 +44,7 @@ class CalledParts(TorchCalls, StateDicts):
         if model.place is None:
             raise Unsupported("MIG301", f"{nodes.code(func)}: of a model that has no name of its own")
         self.refuse_forms(func, part)
+        self.record_method(model, node, attribute)
         name = cst.Name(facts.renamed.get(attribute, attribute))
         mode = self.mode(model) if self.differs_in_training(part) else "eval"
         if self.keeps_stats(part) and self.script.changes_state(model.cls, mode):

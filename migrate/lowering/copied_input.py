@@ -39,9 +39,7 @@ class Anew(Placing):
 class Exchanging(Placing):
     """Puts nodes in the place of others, or takes them out."""
 
-    def __init__(
-        self, instead: Mapping[cst.CSTNode, Expr | cst.RemovalSentinel], positions: dict[cst.CSTNode, CodeRange]
-    ) -> None:
+    def __init__(self, instead: Mapping[cst.CSTNode, Any], positions: dict[cst.CSTNode, CodeRange]) -> None:
         super().__init__(positions)
         self.instead = instead
 

@@ -28,9 +28,11 @@ from migrate.lowering.loops_over_leaves import with_steps_in_place
 from migrate.lowering.methods_of_bases import with_methods_of_bases
 from migrate.lowering.modules_that_train import with_trainers_apart
 from migrate.lowering.optimizers_outside import with_optimizers_outside
+from migrate.lowering.parts_held import with_parts_at_hand
 from migrate.lowering.rounds import Input, Lowered, lower_project
 from migrate.lowering.settings_nobody_gives import with_constants_of_classes
 from migrate.lowering.steps_that_tell import with_told_returned
+from migrate.lowering.updates_in_place import with_updates_in_place
 from migrate.nodes import Statement
 from migrate.qualified import file_of, snake_case, spelled
 from migrate.script import INLINE, Script, followed
@@ -101,7 +103,8 @@ def lower_by_class(
 def _taken_otherwise(inputs: Sequence[Input], lowered: Sequence[Lowered]) -> list[Input] | None:
     """The files of a project as they are taken to be written; None where they are taken as they are."""
     methods = with_inherited_methods(inputs, lowered[0].script) or with_steps_in_place(inputs, lowered)
-    return methods or with_lists_apart(inputs, lowered) or with_inputs_kept(inputs, lowered)
+    made = methods or with_updates_in_place(inputs, lowered) or with_parts_at_hand(inputs)
+    return made or with_lists_apart(inputs, lowered) or with_inputs_kept(inputs, lowered)
 
 
 # -- what is called with models of several classes --------------------------------------------------------------------

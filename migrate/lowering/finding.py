@@ -10,7 +10,6 @@ import libcst as cst
 from migrate import nodes, suites, usage
 from migrate.kinds import Device, Optimizer, Place, Scheduler, TorchName
 from migrate.lowering.copied_input import Exchanging
-from migrate.lowering.kept_outputs import problem_of_kept
 from migrate.lowering.region import MicroBatches, Part, Region, call_of, has_host_effects, numbers_taken
 from migrate.lowering.region_statements import RegionStatements
 from migrate.lowering.scope import HOST_CONTEXTS
@@ -159,8 +158,8 @@ class RegionFinding(RegionStatements):
             sorting.parted = True
             trained = self.trained_by(statements, backward, steps)
             again, problem = self.replayed(self.history(start), [statements[i] for i in own], loss, set(trained))
-            kept = problem_of_kept(self, [*body, loss], [*self.history(index), *sorting.before], trained)
-            sorting.problem = sorting.problem or problem or kept
+            known = [*self.history(index), *sorting.before]
+            sorting.problem = sorting.problem or problem or self.goes_on_elsewhere([*body, loss], known, trained)
             replayed = [statement for statement in again if statement not in body]
             parts.append(Part(loss, statements[backward], body, replayed, after, trained))
             start = backward + 1

@@ -177,7 +177,7 @@ class Initialisation(MethodFeatures, MethodExamples, TakenExamples):
             self.before = outer
         found = None if zeros else example
         given = nodes.arguments(arguments) if found is None else found.as_arguments(arguments)
-        return self.made_weights(place, made, key, given)
+        return self.made_weights(place, made, key, self.with_parts_beside(place, given, early))
 
     def simplest_example(self, place: Place) -> Example | None:
         """What a model is first called with; of one that takes what other calls give, as a target network does, what a

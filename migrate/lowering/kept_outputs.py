@@ -26,7 +26,7 @@ def note_filled(scope: GradientFlow, node: cst.Call) -> None:
     place = _holder(scope, nodes.dotted(node.func.value)) if isinstance(node.func, cst.Attribute) else None
     if place is None or not isinstance(node.func, cst.Attribute) or node.func.attr.value not in _FILLING:
         return
-    if scope.context not in HOST_CONTEXTS or scope.under_jit or _without_gradients(scope):
+    if scope.context not in HOST_CONTEXTS or scope.under_jit or without_gradients(scope):
         return
     history, values = scope.history(scope.blocks[-1].index), [arg.value for arg in node.args]
     direct = {model for value in values for model in scope.reached(history, value)}
@@ -37,7 +37,7 @@ def note_filled(scope: GradientFlow, node: cst.Call) -> None:
         scope.script.kept_sites[id(node)] = kept_site(scope, node, history, direct)
 
 
-def _without_gradients(scope: GradientFlow) -> bool:
+def without_gradients(scope: GradientFlow) -> bool:
     """Whether a context around, or a decorator of the function, records no gradients."""
     around = [block.statements[block.index] for block in scope.blocks]
     contexts = [item.item for one in around if isinstance(one, cst.With) for item in one.items]

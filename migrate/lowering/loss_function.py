@@ -153,7 +153,8 @@ class LossFunctions(Models):
     def has_fields_alone(self, kind: Kind) -> bool:
         """Whether nothing is known of an object but that it has attributes: settings, mostly."""
         if isinstance(kind, Instance):
-            return not any(method.startswith(f"{kind.cls}.") for method in self.script.functions)
+            methods = self.script.methods(kind.cls)
+            return all(self.script.is_constructor(one.qualname) or not one.method for one in methods.values())
         return type(kind) in (Kind, Plain)
 
     def reachable(self, name: str) -> bool:

@@ -8,12 +8,15 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from migrate import nodes, usage
+from migrate.constructed import LayerNode
+from migrate.diagnostics import Unsupported
 from migrate.facts import Example
-from migrate.kinds import Model, Place
+from migrate.kinds import Model, Module, Place
 from migrate.lowering.arguments import argument_names
 from migrate.lowering.binding import Binding
 from migrate.lowering.examples import Examples
 from migrate.nodes import Expr
+from migrate.qualified import is_chosen
 from migrate.walking import every
 
 
@@ -85,6 +88,37 @@ class MethodExamples(Examples, MethodUses):
                 made.add(call)
                 left -= used
         return made if made.calls and made.understood and not left else None
+
+    def with_parts_beside(self, place: Place, given: Sequence[cst.Arg], early: bool) -> list[cst.Arg]:
+        """The arguments of `init`, with `method=lambda model, x: model.generator(model(x))` for parts that no forward
+        pass calls and the script does: they would have no weights. Raises Unsupported where these take something else.
+        """
+        cls, made = self.script.places[place], list[Expr]()
+        recorded = {} if is_chosen(cls) else self.script.method_examples.get(place, {})
+        left = self.weighted_parts(cls) - self.attributes_used(cls, "forward") if recorded else set[str]()
+        inputs = "x" if len(given) == 1 and given[0].keyword is None else "*inputs"
+        for name, example in recorded.items():
+            if name not in left:
+                continue
+            (call,) = self.resolve(example, early)
+            args = call.args if isinstance(call, cst.Call) else []
+            inner = args[0].value if len(args) == 1 else None
+            whole = isinstance(inner, cst.Call) and nodes.dotted(inner.func) in (place.name, f"{place.name}.forward")
+            if not whole or any(arg.keyword for arg in given) or not self._takes_as_it_is(cls, name):
+                told = f"{place.name}.{name} is called by no forward pass: its weights cannot be made"
+                raise Unsupported("MIG402", f"{told} but from what that returns")
+            own = self.script.classes[cls].renamed.get(name, name)
+            made.append(nodes.expression(f"model.{own}(model({inputs}))"))
+        if not made:
+            return list(given)
+        body = made[0] if len(made) == 1 else nodes.tuple_of(made)
+        return nodes.extended(given, {"method": nodes.expression(f"lambda model, {inputs}: {{body}}", body=body)})
+
+    def _takes_as_it_is(self, cls: str, part: str) -> bool:
+        """Whether a submodule takes an input with its axes as they are."""
+        kind = self.script.classes[cls].attributes.get(part)
+        found = kind.options if isinstance(kind, Module) else ()
+        return bool(found) and all(not isinstance(one, LayerNode) or one.torch == "torch.nn.Linear" for one in found)
 
     def _taken_apart(self, cls: str, method: str, number: int) -> bool:
         """Whether a method takes an argument apart."""

@@ -8,7 +8,7 @@ import libcst as cst
 
 from migrate.diagnostics import Unsupported
 from migrate.facts import ClassFacts, FunctionFacts
-from migrate.kinds import Function, Items, Kind, Module, Place
+from migrate.kinds import Function, Items, Kind, Model, Module, Place
 from migrate.lowering.region import MicroBatches, Region
 from migrate.manifest import Leaf
 from migrate.nodes import AnyNode, Expr, Statement
@@ -25,6 +25,14 @@ class Parts:
 
     def where_reached(self, error: Unsupported) -> Unsupported:
         """A finding in a branch that no module and no call of the program takes is worth a note alone."""
+        raise NotImplementedError
+
+    def record_method(self, model: Model, node: cst.Call, method: str) -> None:
+        """Remembers the first call of a method, or of a part, of a model."""
+        raise NotImplementedError
+
+    def note_given(self, facts: FunctionFacts, name: str, given: Expr, kind: Kind) -> None:
+        """Notes the models behind what a function that goes backward is given."""
         raise NotImplementedError
 
     def sink(self, kind: Kind) -> None:

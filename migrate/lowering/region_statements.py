@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Sequence
+
 import libcst as cst
 
 from migrate import nodes, suites, usage
+from migrate.facts import FunctionFacts
 from migrate.kinds import Function, Instance, Kind, Leaf, Model, Optimizer, Place, Scheduler
+from migrate.lowering.given_outputs import note_given_output, problem_of_given
 from migrate.lowering.gradient_flow import GradientFlow
+from migrate.lowering.kept_outputs import problem_of_kept
 from migrate.lowering.region import call_of, method_call_of
-from migrate.nodes import Statement
+from migrate.nodes import Expr, Statement
 from migrate.states import GRADS, OPT_STATE, PARAMS
 from migrate.walking import every
 
@@ -27,6 +32,16 @@ class RegionStatements(GradientFlow):
         if isinstance(statement, cst.FunctionDef | cst.ClassDef):
             return False
         return bool(self.models_called(statement) or self.leaves_taken(statement))
+
+    def note_given(self, facts: FunctionFacts, name: str, given: Expr, kind: Kind) -> None:
+        note_given_output(self, facts, name, given, kind)
+
+    def goes_on_elsewhere(
+        self, own: Sequence[cst.CSTNode], history: Sequence[Statement], trained: Container[Place]
+    ) -> str:
+        """Why a loss is refused of which a part has been computed elsewhere; "" for others. `own`: the statements of
+        the loss, and the loss."""
+        return problem_of_kept(self, own, history, trained) or problem_of_given(self, own, history, trained)
 
     def changes_leaf(self, statement: Statement) -> bool:
         """Whether a statement changes a tensor in place that gradients are taken of: no gradient flows through that,

@@ -175,6 +175,7 @@ def _next_round(script: Script) -> None:
     script.zeroed_first, script.found_zeroed_first = script.found_zeroed_first, set()
     script.updated.clear()
     script.kept_sites.clear()
+    script.going_on.clear()
     script.drawing.clear()
     script.finished.clear()
     script.initialising, script.found_initialising = script.found_initialising, {}
@@ -381,6 +382,7 @@ def _fingerprint(script: Script, written: frozenset[int]) -> str:
     parts.append(repr({cls: sorted(inside) for cls, inside in script.found_initialising.items()}))
     for name, facts in script.functions.items():
         parts.append(f"{name} {[(site.scope, sorted(site.bound)) for site in facts.found_calls]}")
+        parts.append(repr([(name, sorted(models)) for name, models in sorted(facts.found_behind.items())]))
         touched = (facts.found_uses, facts.found_sets, facts.keeps)
         parts.append(f"{[*map(sorted, touched)]} {facts.found_traced}")
     return _ORIGINS.sub("", "\n".join(parts))

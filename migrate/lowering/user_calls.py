@@ -80,6 +80,7 @@ class UserCalls(TakenByObjects, Arguments, Builders, HostDraws, Binding):
                 itself = facts.qualname in self.script.by_value and nodes.dotted(arg.value) == "self"
                 self.pass_kind(facts, name, self.object_kind(arg.value) if itself else value.kind)
                 facts.found_given[name] = facts.found_given.get(name, True) and self.gives(arg.value)
+                self.note_given(facts, name, arg.value, value.kind)
                 if isinstance(facts.params.get(name), VANISHING):
                     continue
             if not (name and isinstance(value.kind, Function)):  # a parameter that is called gets what its calls need

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("runs_are_forked")
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 PERTURBED = {"continuous_actions": 1}  # its gradients differ by what torch's own do in another rounding
-STEPS = {"checkpoints": 4, "members": 3, "beside_the_loss": 3}  # as many as there are
+STEPS = {"checkpoints": 4, "members": 3, "beside_the_loss": 3, "updates_for_callers": 14}  # as many as there are
 
 
 @pytest.mark.parametrize(
@@ -30,6 +30,7 @@ STEPS = {"checkpoints": 4, "members": 3, "beside_the_loss": 3}  # as many as the
         *("model_chosen_at_run_time", "acting", "acting_in_place", "clipped_policy", "functional_calls"),
         *("replay_buffer", "continuous_actions", "named_lambdas", "handed_models", "own_data_sets", "default_parts"),
         *("parts_replaced", "parts_taken", "queues", "optimizers_of_modules", "modules_that_train"),
+        "updates_for_callers",
     ],
 )
 def test_losses_are_torchs(feature: str) -> None:
