@@ -116,6 +116,9 @@ class Script:
     computed_again: frozenset[str] = frozenset()  # functions that compute for a loss what was kept while acting
     # classes that have what they inherit written out -> the methods that they define themselves, in order
     inheriting: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    # module classes that must be written out -> their bases, which are in other files; those that have the names for it
+    bases_elsewhere: dict[str, str] = field(default_factory=dict)
+    reaching: frozenset[str] = frozenset()
     # methods that stand in such a class -> the class that they are from, and their name there
     inherited: dict[str, tuple[str, str]] = field(default_factory=dict)
     kept_problems: dict[str, str] = field(default_factory=dict)  # what holds them -> why it is no list of inputs

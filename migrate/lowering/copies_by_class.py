@@ -20,6 +20,7 @@ from migrate import nodes, suites, usage
 from migrate.diagnostics import Diagnostic
 from migrate.facts import CallSite, FunctionFacts
 from migrate.lowering.arguments_kept import with_arguments_kept
+from migrate.lowering.bases_elsewhere import with_names_of_bases
 from migrate.lowering.computed_again import with_inputs_kept, with_reasons
 from migrate.lowering.copied_input import Anew, Placing
 from migrate.lowering.inherited_methods import with_inherited_methods
@@ -102,7 +103,8 @@ def lower_by_class(
 
 def _taken_otherwise(inputs: Sequence[Input], lowered: Sequence[Lowered]) -> list[Input] | None:
     """The files of a project as they are taken to be written; None where they are taken as they are."""
-    methods = with_inherited_methods(inputs, lowered[0].script) or with_steps_in_place(inputs, lowered)
+    bases = with_names_of_bases(inputs, lowered[0].script)
+    methods = bases or with_inherited_methods(inputs, lowered[0].script) or with_steps_in_place(inputs, lowered)
     made = methods or with_updates_in_place(inputs, lowered) or with_parts_at_hand(inputs)
     return made or with_lists_apart(inputs, lowered) or with_inputs_kept(inputs, lowered)
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import libcst as cst
 
 from migrate import nodes, suites, usage
+from migrate.kinds import TorchName
 from migrate.lowering.rounds import Input
 from migrate.qualified import file_of
 from migrate.script import Script, followed
@@ -16,7 +17,7 @@ from migrate.walking import every
 
 
 def imports_of(
-    files: Mapping[str, Input], script: Script, name: str, methods: Mapping[str, Sequence[cst.FunctionDef]]
+    files: Mapping[str, Input], script: Script, name: str, methods: Mapping[str, Sequence[cst.CSTNode]]
 ) -> list[cst.SimpleStatementLine]:
     """The imports that a class needs for methods of classes of other files. Raises LookupError where there are none."""
     here = files[file_of(name)]
@@ -67,6 +68,9 @@ def _is_same(here: Input, there: Input, script: Script, name: str, line: cst.Sim
     """Whether a name means the same in both files."""
     if usage.stores(here.source.module).count(name) != 1:
         return False
+    own, theirs = (script.finals.get(one.scope, {}).get(name) for one in (here, there))
+    if isinstance(own, TorchName) and own == theirs:  # `import torch.nn as nn`, `from torch import nn`
+        return True
     if followed(script.taken_from, (here.scope, name)) == followed(script.taken_from, (there.scope, name)):
         return True
     try:

@@ -17,6 +17,7 @@ from migrate.facts import ClassFacts, merge
 from migrate.kinds import ModuleClass, Plain, join
 from migrate.library_modules import MIXIN
 from migrate.lowering.arguments import Arguments, argument_names, placed
+from migrate.lowering.names_in_place import named_apart
 from migrate.nodes import Expr, Statement
 from migrate.qualified import file_of, inside
 from migrate.rules.rule import Value
@@ -128,19 +129,18 @@ class Inheritance(Arguments):
         replaced = usage.attributes_set(init.body) & base.children.keys()  # Flax has each name once
         if not fields and not call.args and not replaced:
             return None
-        if replaced and file_of(base.name) != self.unit.scope:
-            raise Unsupported("MIG201", f"{node.name.value} replaces {min(replaced)} of a class in another file")
-        if file_of(base.name) != self.unit.scope or base.node is None:
-            raise Unsupported(
-                "MIG201", f"{node.name.value} passes arguments to the constructor of a class in another file"
-            )
+        elsewhere = file_of(base.name) != self.unit.scope
+        if elsewhere:
+            self.script.bases_elsewhere[facts.name] = base.name
+        if base.node is None or (elsewhere and facts.name not in self.script.reaching):
+            what = f"replaces {min(replaced)} of" if replaced else "passes arguments to the constructor of"
+            raise Unsupported("MIG201", f"{node.name.value} {what} a class in another file")
         theirs = _methods(base.node)
         if "__init__" not in theirs:
             told = f"{node.name.value} has settings of a class that {base.node.name.value} inherits from"
             raise Unsupported("MIG201", f"{told}, which Flax would want from whoever makes it")
-        own_class = {id(one) for one in suites.suite_of(theirs["__init__"].body.body) if _asks_for(one, base.node)}
-        body = self.constructor_in_place(init, call, theirs["__init__"], node.name.value)
-        body = [one for one in body if id(one) not in own_class]
+        inherited = [one for one in suites.suite_of(theirs["__init__"].body.body) if not _asks_for(one, base.node)]
+        body = self.constructor_in_place(init, call, theirs["__init__"], inherited, node.name.value)
         again = {name for name in own if name in theirs and name != "__init__" and _calls_super(own[name], name)}
         made: list[Statement] = []
         for statement in suites.suite_of(node.body.body):
@@ -160,13 +160,15 @@ class Inheritance(Arguments):
                 made.insert(0, statement)
         result = node.with_changes(bases=base.node.bases, body=suites.block_of(node.body, made))
         self.unit.stands_for(result, node)
+        if elsewhere:
+            self.unit.at_place_of(base.node, node)
         facts.written, facts.unnamed = (base.node, result), base.unnamed
         return result
 
     def constructor_in_place(
-        self, init: cst.FunctionDef, call: cst.Call, theirs: cst.FunctionDef, cls: str
+        self, init: cst.FunctionDef, call: cst.Call, theirs: cst.FunctionDef, inherited: Sequence[Statement], cls: str
     ) -> list[Statement]:
-        """The body of a constructor with that of the base's where it calls it."""
+        """The body of a constructor with that of the base's, `inherited`, where it calls it."""
         parameters = theirs.params.params[1:]
         given: dict[str, Expr] = {p.name.value: p.default for p in parameters if p.default is not None}
         names = argument_names(call.args, [parameter.name.value for parameter in parameters])
@@ -174,30 +176,28 @@ class Inheritance(Arguments):
         if "" in names or any(arg.star for arg in call.args) or any(isinstance(star, cst.Param) for star in stars):
             raise Unsupported("MIG201", f"{cls}: {nodes.code(call)} cannot be followed")
         given.update({name: arg.value for name, arg in zip(names, call.args, strict=True)})
-        mine = {p.name.value for p in [*init.params.params, *init.params.kwonly_params]} | set(usage.stores(init.body))
-        bound: list[Statement] = []
+        own = suites.suite_of(init.body.body)
+        at = next(number for number, one in enumerate(own) if is_super_init(one))
+        mine = {p.name.value for p in [*init.params.params[1:], *init.params.kwonly_params]}
+        taken = mine | set(usage.stores(init.body))
         torchs = {name for name, value in given.items() if self.torch_name(value) is not None}
-        layers = {name: given.pop(name) for name in torchs - set(usage.stores(theirs.body)) - mine}
+        layers = {name: given.pop(name) for name in torchs - set(usage.stores(theirs.body)) - taken}
+        try:
+            apart = named_apart(own[:at], given, inherited, own[at + 1 :], mine)
+        except LookupError as name:
+            told = f"{name} is one thing here and another in the class it inherits from"
+            raise Unsupported("MIG201", f"{cls}: {told}") from None
+        bound: list[Statement] = []
         for name, value in given.items():
-            if nodes.dotted(value) == name:
-                continue
-            if name in mine:
-                raise Unsupported(
-                    "MIG201", f"{cls}: {name} is one thing here and another in the class it inherits from"
-                )
-            bound.append(nodes.statement(f"{name} = {{v}}", v=value.deep_clone()))
-        made: list[Statement] = []
-        for statement in suites.suite_of(init.body.body):
-            if not is_super_init(statement):
-                made.append(statement)
-                continue
-            inherited = [self.with_layers(one, layers) for one in suites.suite_of(theirs.body.body)]
-            made += suites.with_comments([*bound, *inherited], statement)
-        return made
+            if nodes.dotted(value) != apart.get(name, name):
+                bound.append(nodes.statement(f"{apart.get(name, name)} = {{v}}", v=value.deep_clone()))
+        instead = layers | {name: nodes.name(other) for name, other in apart.items()}
+        made = [*bound, *(self.with_names(one, instead) for one in inherited)]
+        return [*own[:at], *suites.with_comments(made, own[at]), *own[at + 1 :]]
 
-    def with_layers(self, statement: Statement, layers: Mapping[str, Expr]) -> Statement:
-        """A statement of a base with the layers of torch's that it is given under names."""
-        made = nodes.substituted(statement, layers)
+    def with_names(self, statement: Statement, instead: Mapping[str, Expr]) -> Statement:
+        """A statement of a base with what some of its names stand for: layers of torch's, and other names."""
+        made = nodes.substituted(statement, instead) if instead else statement
         if made is not statement:
             self.unit.stands_for(made, statement)
         return made

@@ -64,8 +64,8 @@ class Input:
     """One file of a project to lower: the name of its module scope, the modules of the project that it imports by their
     scopes, those that it imports and nobody converts, with the reason, the package of the installed library that it is
     part of, the imports that nothing is used of, the names of installed packages whose files are converted too, the
-    functions that were put into it to compute for a loss what was kept while acting, and what was put into classes of
-    the project since they inherit it."""
+    functions that were put into it to compute for a loss what was kept while acting, what was put into classes of the
+    project since they inherit it, and the classes of which the bases in other files may be written out."""
 
     source: SourceFile
     scope: str = ""
@@ -77,6 +77,7 @@ class Input:
     computed_again: frozenset[str] = frozenset()
     inherited: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     inheriting: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    reaching: frozenset[str] = frozenset()
 
 
 def lower_project(
@@ -95,6 +96,7 @@ def lower_project(
     for found in inputs:
         script.inherited |= found.inherited
         script.inheriting |= found.inheriting
+        script.reaching |= found.reaching
     script.attributes_read = usage.attributes_read(found.source.text for found in inputs)
     script.attributes_changed = attributes_changed(found.source.module for found in inputs)
     units = [Unit(i.source, script, i.scope, i.links, i.unread, i.library, i.passed, i.borrowed) for i in inputs]

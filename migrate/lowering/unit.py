@@ -21,6 +21,7 @@ from migrate.nodes import Expr, Statement
 from migrate.script import Script
 from migrate.snippet_files import with_needs
 from migrate.source import SourceFile
+from migrate.walking import every
 
 SNIPPETS = frozenset(path.stem for path in (Path(__file__).parents[1] / "snippets").glob("[!_]*.py"))
 
@@ -184,6 +185,14 @@ class Unit:
         made, where its parts do."""
         if original in self.source.positions:
             self.source.positions[made] = self.source.positions[original]
+
+    def at_place_of(self, foreign: cst.CSTNode, node: cst.CSTNode) -> None:
+        """What another file says is here at the place of a node of this one."""
+        if node in self.source.positions:
+            own = dict.fromkeys(every(foreign, cst.CSTNode), self.source.positions[node])
+            self.source.positions.update(
+                {each: place for each, place in own.items() if each not in self.source.positions}
+            )
 
     def report(self, error: Unsupported, node: cst.CSTNode) -> None:
         """Adds a finding at the place of a node of the input, unless lowering is `discarding`."""

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 from pathlib import Path
+from typing import Any
 
+import jax
+import numpy as np
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from migrate.cli import app
 from migrate.pipeline import ProjectConversion, convert_project
 from migrate.project import read_project
+from tests.conformance.run_layer import numpy_state
+from weight_port import port_state_dict
 
 MODEL = """\
 import torch
@@ -326,3 +334,109 @@ optimizer.step()
     made = texts(converted(write(tmp_path, {"own.py": OPTIMIZER, "train.py": train}), "train.py"))
     assert f"optimizer = {called}(0.3)" in made["train.py"]
     assert "optax.GradientTransformation(init, update)" in made["own.py"]
+
+
+PARTS = """import math
+import torch
+import torch.nn as nn
+
+FACTOR = 2
+
+
+def scaled(n):
+    return FACTOR * n
+
+
+class ConvNorm(nn.Sequential):
+    def __init__(self, n, m, kernel=3, norm=nn.BatchNorm2d, act=nn.ReLU):
+        layers = [nn.Conv2d(n, m, kernel, padding=kernel // 2, bias=norm is None)]
+        if norm is not None:
+            layers.append(norm(m))
+        if act is not None:
+            layers.append(act())
+        super().__init__(*layers)
+
+
+class Mlp(torch.nn.Sequential):
+    def __init__(self, n, hidden, act=nn.ReLU):
+        layers = []
+        size = n
+        for width in hidden[:-1]:
+            layers += [nn.Linear(size, scaled(width)), act()]
+            size = scaled(width)
+        super().__init__(*layers, nn.Linear(size, hidden[-1]))
+
+
+class Head(nn.Module):
+    def __init__(self, n, m, scale=math.pi):
+        super().__init__()
+        width = n + m
+        self.fc = nn.Sequential(nn.Linear(n, width), nn.Linear(width, m))
+        self.scale = scale
+
+    def forward(self, x):
+        return self.fc(x) * self.scale + scaled(1)
+"""
+BUILT = """import torch
+from torch import nn
+from parts import ConvNorm, Head, Mlp
+
+
+class Stem(ConvNorm):
+    def __init__(self, m, n, norm, act):
+        super().__init__(n, m, kernel=5, norm=norm, act=act)
+
+
+class Block(Mlp):
+    def __init__(self, n, hidden):
+        super().__init__(n, [hidden, n], act=nn.GELU)
+
+
+class Classes(Head):
+    def __init__(self, n, width):
+        super().__init__(n, 3)
+        self.norm = nn.LayerNorm(n)
+        self.more = nn.Linear(3, width)
+
+    def forward(self, x):
+        return self.more(super().forward(self.norm(x)))
+
+
+class M(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stem = Stem(8, 3, nn.BatchNorm2d, nn.ReLU)
+        self.row = nn.Sequential(Block(8, 5), Classes(8, 2))
+
+    def forward(self, x):
+        return self.row(self.stem(x).mean((2, 3)))
+"""
+
+
+def test_bases_of_another_file_that_are_given_arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = converted(write(tmp_path / "torch", {"parts.py": PARTS, "main.py": BUILT}), "main.py")
+    assert made.report.exit_code == 0, made.report.as_text()
+    write(tmp_path / "jax", texts(made))
+
+    def model(folder: str) -> Any:
+        for name in ("parts", "main"):
+            monkeypatch.delitem(sys.modules, name, raising=False)
+        with monkeypatch.context() as within:
+            within.syspath_prepend(tmp_path / folder)
+            return importlib.import_module("main").M()
+
+    theirs, ours = model("torch").eval(), model("jax")
+    x = torch.randn(4, 3, 6, 6)
+    weights = next(one for one in made.manifest.models if one.name == "M")
+    variables = port_state_dict(numpy_state(theirs), weights)
+    np.testing.assert_allclose(ours.apply(variables, x.numpy()), theirs(x).detach().numpy(), rtol=1e-4, atol=1e-5)
+    theirs(x).square().sum().backward()
+    grads = jax.grad(lambda v: (ours.apply(v, x.numpy()) ** 2).sum())(variables)["params"]
+    expected = theirs.row[1].fc[0].weight.grad.numpy()
+    np.testing.assert_allclose(grads["row"]["layers_1"]["fc"]["layers_0"]["kernel"].T, expected, rtol=1e-3, atol=1e-5)
+
+
+def test_a_local_name_that_hides_what_a_base_reads_is_refused(tmp_path: Path) -> None:
+    hiding = BUILT.replace("def __init__(self, n, hidden):", "def __init__(self, n, hidden, scaled=1):")
+    made = converted(write(tmp_path, {"parts.py": PARTS, "main.py": hiding}), "main.py")
+    assert "MIG201" in [found.code for found in made.report.diagnostics]
