@@ -12,6 +12,7 @@ from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
 from migrate.kinds import UNKNOWN, Accelerator, Function, Kind, Leaf, Optimizer, Scaler, Tensor
 from migrate.lowering.blocks import Block
+from migrate.lowering.classes_as_functions import ABSTRACT, as_function, only_called
 from migrate.lowering.cleared_by_hand import ClearedByHand
 from migrate.lowering.gradient_contexts import GradientContexts
 from migrate.lowering.gradient_flow import asks_for_gradients
@@ -86,6 +87,8 @@ class PlainTerms(Precision, TakenGradients, MemberLoops, HandedModels, ClearedBy
             return self.plain_branch(statement)
         if isinstance(statement, cst.SimpleStatementLine) and self.names_builder(statement):
             return [self.named_builder(statement)]
+        if isinstance(statement, cst.ClassDef):
+            return [self.function_for(statement)]
         function = self.named_function(statement)
         if function is not None:
             return [function]
@@ -122,6 +125,19 @@ class PlainTerms(Precision, TakenGradients, MemberLoops, HandedModels, ClearedBy
             self.unit.stands_for(known, statement)
             self.unit.plain[statement] = known
         return [known]
+
+    def function_for(self, statement: cst.ClassDef) -> Statement:
+        """The function in the place of a class that only says how an optimizer or a schedule of torch's is made."""
+        base = self.torch_name(statement.bases[0].value) if len(statement.bases) == 1 else None
+        if base is None or not base.startswith("torch.optim.") or base.rpartition(".")[2] in ABSTRACT:
+            return statement
+        if statement not in self.unit.plain:
+            files = [unit.source.module for unit in self.unit.others.values()]
+            made = as_function(statement) if only_called(files, statement) else None
+            made = made or statement
+            self.unit.plain[statement] = made
+            self.unit.stands_for(made, statement)
+        return self.unit.plain[statement]
 
     def names_builder(self, statement: cst.SimpleStatementLine) -> bool:
         """Whether a statement is `nets = lambda: nn.Sequential(...)`: what makes parts of modules is told the mode."""

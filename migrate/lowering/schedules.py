@@ -81,7 +81,13 @@ class Schedules(Arguments, StateAccess):
         roots = self.roots(kind.place)
         self.script.scheduled |= roots
         known = self.rates.get(self.root(kind.place)) if len(roots) == 1 else None
-        return kind.place, known or self.present_base(kind)
+        seen = known is not None and self.means_the_same(known, self.root(kind.place).scope)
+        return kind.place, known if known is not None and seen else self.present_base(kind)
+
+    def means_the_same(self, rate: Expr, scope: str) -> bool:
+        """Whether a rate that another scope has written says the same in this one."""
+        own = self.facts.own_names if self.facts is not None else frozenset[str]()
+        return scope == self.scope or all(name in self.unit.constants and name not in own for name in usage.loads(rate))
 
     def present_base(self, kind: Optimizer) -> Expr:
         """The rate that an optimizer has when its scheduler is made, where another function has made it."""

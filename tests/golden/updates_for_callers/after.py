@@ -159,6 +159,29 @@ def run_epoch(data_iter, model, model_params, model_grads, criterion, opt):
     return model_params, model_grads, total
 
 
+def DecayingSGD(params, lr, momentum=0.9):
+    """A class that only says how an optimizer is made."""
+    optimizer = optax.inject_hyperparams(
+        lambda learning_rate: optax.chain(
+            optax.add_decayed_weights(0.1 * lr), optax.sgd(learning_rate, momentum=momentum)
+        )
+    )(learning_rate=lr)
+    return optimizer
+
+
+def WarmupLinearSchedule(optimizer, optimizer_state, warmup_steps, t_total, last_epoch=-1):
+    """Linear warmup and then linear decay."""
+    rest = t_total - warmup_steps
+
+    def lr_lambda(step):
+        if step < warmup_steps:
+            return step / max(1, warmup_steps)
+        return max(0.0, 1 - (step - warmup_steps) / max(1, rest))
+
+    base_rate = float(optax.tree_utils.tree_get(optimizer_state, "learning_rate"))
+    return (lambda epoch: base_rate * lr_lambda(epoch))
+
+
 key = jax.random.key(0)
 vocab = 11
 model = Tagger(vocab)
@@ -243,12 +266,15 @@ class Net(nn.Module):
 net = Net()
 key, subkey = jax.random.split(key)
 net_params = net.init(subkey, jnp.zeros((8, 4)))["params"]
-opt = optax.sgd(0.1)
-opt_state = opt.init(net_params)
+sgd = DecayingSGD(jax.tree.leaves(net_params), lr=0.1)
+sgd_state = sgd.init(net_params)
+schedule = WarmupLinearSchedule(sgd, sgd_state, 1, 4)
+schedule_steps = 0
+sgd_state = optax.tree_utils.tree_set(sgd_state, learning_rate=np.asarray(schedule(0)))
 
 
-@jax.jit(donate_argnames=("net_params", "opt_state"))
-def train_step_net(net_params, opt_state, key):
+@jax.jit(donate_argnames=("net_params", "sgd_state"))
+def train_step_sgd(net_params, sgd_state, key):
     keys = jax.random.split(key, 2)
 
     def loss_fn(net_params):
@@ -260,13 +286,15 @@ def train_step_net(net_params, opt_state, key):
 
     loss, grads = jax.value_and_grad(loss_fn)(net_params)
     grads, _ = clip_grad_norm(grads, 1.0)
-    updates, opt_state = opt.update(grads, opt_state, net_params)
+    updates, sgd_state = sgd.update(grads, sgd_state, net_params)
     net_params = optax.apply_updates(net_params, updates)
-    return net_params, opt_state, {"loss": loss}
+    return net_params, sgd_state, {"loss": loss}
 
 
 for _ in range(3):
     key, subkey = jax.random.split(key)
-    net_params, opt_state, metrics = train_step_net(net_params, opt_state, subkey)
+    net_params, sgd_state, metrics = train_step_sgd(net_params, sgd_state, subkey)
     loss = metrics["loss"]
+    schedule_steps += 1
+    sgd_state = optax.tree_utils.tree_set(sgd_state, learning_rate=np.asarray(schedule(schedule_steps)))
     print(loss.item())

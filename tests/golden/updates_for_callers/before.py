@@ -84,6 +84,27 @@ def run_epoch(data_iter, model, loss_compute):
     return total
 
 
+class DecayingSGD(torch.optim.SGD):
+    """A class that only says how an optimizer is made."""
+
+    def __init__(self, params, lr, momentum=0.9):
+        super().__init__(params, lr=lr, momentum=momentum, weight_decay=0.1 * lr)
+
+
+class WarmupLinearSchedule(torch.optim.lr_scheduler.LambdaLR):
+    """Linear warmup and then linear decay."""
+
+    def __init__(self, optimizer, warmup_steps, t_total, last_epoch=-1):
+        self.warmup_steps = warmup_steps
+        self.rest = t_total - warmup_steps
+        super(WarmupLinearSchedule, self).__init__(optimizer, self.lr_lambda, last_epoch=last_epoch)
+
+    def lr_lambda(self, step):
+        if step < self.warmup_steps:
+            return step / max(1, self.warmup_steps)
+        return max(0.0, 1 - (step - self.warmup_steps) / max(1, self.rest))
+
+
 class Stepper:
     """Goes backward for whoever has a loss."""
 
@@ -124,8 +145,11 @@ for _ in range(3):
     print(update(torch.relu(body(torch.randn(8, 4))), torch.randint(0, 2, (8,))))
 
 net = nn.Linear(4, 2)
-stepper = Stepper(net, torch.optim.SGD(net.parameters(), lr=0.1))
+sgd = DecayingSGD(net.parameters(), lr=0.1)
+schedule = WarmupLinearSchedule(sgd, 1, 4)
+stepper = Stepper(net, sgd)
 for _ in range(3):
     loss = F.cross_entropy(net(torch.randn(8, 4)), torch.randint(0, 2, (8,)))
     stepper(loss)
+    schedule.step()
     print(loss.item())
