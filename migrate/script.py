@@ -101,6 +101,7 @@ class Script:
     separate: set[tuple[Place, str]] = field(default_factory=set)
     changing: set[tuple[Place, str]] = field(default_factory=set)
     first_rates: set[tuple[Place, str]] = field(default_factory=set)
+    rate_scopes: dict[Place, str] = field(default_factory=dict)  # optimizer -> the scope whose names its rate has
     set_by_hand: set[Place] = field(default_factory=set)  # optimizers whose rate is set by other than schedulers
     scheduled: set[Place] = field(default_factory=set)  # optimizers whose learning rate changes
     momenta: dict[Place, str] = field(default_factory=dict)  # optimizer -> "momentum", "b1" or ""

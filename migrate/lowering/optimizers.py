@@ -65,6 +65,7 @@ class Optimizers(GroupArguments, OwnSchedules):
         """An optimizer, or one of several `options`, with the hyperparameters that change."""
         first = options[0]
         self.rates[self.pending_place] = first.rate
+        self.script.rate_scopes[self.pending_place] = self.scope
         if any(nodes.code(one.rate) != nodes.code(first.rate) for one in options):
             self.rates.pop(self.pending_place)  # each has its own unless it is given one
         if any(set(one.injected) != set(first.injected) for one in options):

@@ -81,11 +81,12 @@ class Schedules(Arguments, StateAccess):
         roots = self.roots(kind.place)
         self.script.scheduled |= roots
         known = self.rates.get(self.root(kind.place)) if len(roots) == 1 else None
-        seen = known is not None and self.means_the_same(known, self.root(kind.place).scope)
+        seen = known is not None and self.means_the_same(known, self.root(kind.place))
         return kind.place, known if known is not None and seen else self.present_base(kind)
 
-    def means_the_same(self, rate: Expr, scope: str) -> bool:
-        """Whether a rate that another scope has written says the same in this one."""
+    def means_the_same(self, rate: Expr, optimizer: Place) -> bool:
+        """Whether the rate of an optimizer says the same in this scope as where it was written."""
+        scope = self.script.rate_scopes.get(optimizer, self.scope)
         own = self.facts.own_names if self.facts is not None else frozenset[str]()
         return scope == self.scope or all(name in self.unit.constants and name not in own for name in usage.loads(rate))
 
@@ -140,6 +141,8 @@ class Schedules(Arguments, StateAccess):
         alone = any(kind.is_object or kind.cycles or kind.follows for kind in kinds)
         if alone or any(kind.optimizer != optimizer for kind in kinds) or rate is None:
             raise Unsupported("MIG302", f"{name} of such schedulers")
+        if not self.means_the_same(rate, self.root(optimizer)):
+            raise Unsupported("MIG302", f"{name} in another function than the optimizer")
         if name == CHAINED:
             if not all(kind.scales for kind in kinds):
                 raise Unsupported("MIG302", f"{name} of schedulers that do more than scale the rate")
