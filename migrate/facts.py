@@ -253,6 +253,7 @@ class ClassFacts:
     extra_given: set[str] = field(default_factory=set)  # names that calls give such **kwargs
     ignores: set[str] = field(default_factory=set)  # "*", "**": arguments of its constructor that nothing reads
     positional: int | None = None  # how many arguments come before such `*args`
+    given_makers: set[str] = field(default_factory=set)  # fields that some call gives what makes layers
     # the same class with parameters in the place of **kwargs, by the class and their names
     spelled_out: dict[tuple[object, ...], cst.ClassDef] = field(default_factory=dict)
     attributes: dict[str, Kind] = field(default_factory=dict)

@@ -15,6 +15,7 @@ from migrate.kinds import (
     VANISHING,
     Items,
     Kind,
+    Makers,
     Model,
     Module,
     ModuleClass,
@@ -100,6 +101,7 @@ class UserModules(OptionsByName, Builders, LayerWeights):
                 given.setdefault(field, set()).add(nodes.code(self.written_dict(arg.value)))
             if name:
                 merge(facts.field_kinds, name, self.handed_kind(arg.value, value.kind))
+                facts.given_makers |= {name} if isinstance(value.kind, Makers | ModuleClass) else set()
                 self.note_type(arg.value, facts.field_types.get(name, ""))
             if not isinstance(value.kind, VANISHING):
                 args.append(arg.with_changes(value=self.field_value(value)))

@@ -45,6 +45,7 @@ from migrate.lowering.makers import MakerValues
 from migrate.lowering.named_lambdas import NamedLambdas
 from migrate.lowering.operation_values import OperationValues
 from migrate.lowering.or_else import OrElse
+from migrate.lowering.perhaps_layers import refuse_perhaps_layer
 from migrate.lowering.tied_layers import TiedLayers
 from migrate.lowering.user_calls import UserCalls
 from migrate.nodes import Expr
@@ -149,6 +150,7 @@ class ValueCalls(
             if named is not None:
                 return self.construct_made(node, callee, named)
             self.refuse_named(node.func)
+            refuse_perhaps_layer(self, node.func)
         self.note_value_call(node, kind)
         values = self.plain_values(node.args)
         works_on = (Tensor, Parameters, Selection)
