@@ -17,6 +17,7 @@ from migrate.kinds import (
     Kind,
     Leaf,
     Place,
+    Plain,
     Scheduler,
     Tensor,
 )
@@ -213,8 +214,20 @@ class Binding(Scalars, MaskedSelections):
                     part = nodes.expression("{value}[" + str(number) + "]", value=value)
                 self.define_target(element.value, part)
 
+    def gone_through(self, source: Expr) -> Expr:
+        """What a loop over `tqdm(x)` goes through."""
+        while isinstance(source, cst.Call) and source.args and self.shows_progress(source.func):
+            source = source.args[0].value
+        return source
+
+    def shows_progress(self, func: Expr) -> bool:
+        """`tqdm` itself, imported as what it is, or `tqdm.tqdm` of its module."""
+        path = nodes.dotted(func)
+        return path is not None and self.kind_of_name(path.partition(".")[0]) == Plain("progress")
+
     def define_loop(self, target: cst.CSTNode, source: Expr) -> None:
         """What the loop variable is in the first turn."""
+        source = self.gone_through(source)
         if isinstance(source, cst.Call) and isinstance(source.func, cst.Name) and source.args:
             name, first = source.func.value, source.args[0].value
             if name == "enumerate" and isinstance(target, cst.Tuple) and len(target.elements) == 2:
@@ -224,9 +237,6 @@ class Binding(Scalars, MaskedSelections):
             if name == "range":
                 start = first if len(source.args) > 1 else cst.Integer("0")
                 self.define_target(target, start)
-                return
-            if name == "tqdm":
-                self.define_loop(target, first)
                 return
             if name == "zip" and isinstance(target, cst.Tuple) and len(target.elements) == len(source.args):
                 for element, arg in zip(target.elements, source.args, strict=True):

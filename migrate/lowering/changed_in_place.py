@@ -11,6 +11,7 @@ from migrate import layouts, nodes, suites, usage
 from migrate.diagnostics import Unsupported
 from migrate.kinds import Host, Items, Kind, Model, Module, ModuleClass, Number, Plain, Tensor, TorchName, join
 from migrate.layers.table import TABLE
+from migrate.lowering.attributes_in_place import changes_own
 from migrate.lowering.changed_buffers import ChangedBuffers
 from migrate.lowering.data_loading import for_torch
 from migrate.lowering.leaves import Leaves
@@ -54,7 +55,7 @@ class ChangedInPlace(Leaves, OptimizerStatements, ChangedBuffers, NamedRows):
             return suites.rebuilt(
                 line, small, small.with_changes(value=layouts.first(value), targets=[nodes.target(lowered.node)])
             )
-        if not isinstance(target.value, cst.Name) and self.variable_of(target) is None:
+        if not (isinstance(target.value, cst.Name) or self.variable_of(target) or self.is_own(target.value)):
             raise Unsupported("MIG303", f"{nodes.code(target.value)} is changed in place")
         self.own(target.value)
         if whole is not None or is_scalar(value):
@@ -64,10 +65,19 @@ class ChangedInPlace(Leaves, OptimizerStatements, ChangedBuffers, NamedRows):
         lowered = self.expr(target).node
         assert isinstance(lowered, cst.Subscript)
         place = lowered.with_changes(value=cst.Attribute(layouts.first(base), cst.Name("at")))
-        if self.may_have_an_axis_more(value, small.value):  # torch leaves out leading axes of one element
+        if self.may_have_an_axis_more(
+            value, small.value, self.rank_of_part(target, base)
+        ):  # torch leaves out leading axes of one element
             place = place.with_changes(slice=[_NEW_AXIS, *lowered.slice])
         made = nodes.call(cst.Attribute(place, cst.Name("set")), layouts.first(self.as_array(value)))
         return self.bound_again(line, target, made)
+
+    def is_own(self, node: Expr) -> bool:
+        """Whether a tensor that an object keeps is seen by nothing else where a method changes it."""
+        path = nodes.dotted(node) or ""
+        if self.context != "method" or self.facts is None or path.rpartition(".")[0] != "self":
+            return False
+        return changes_own(suites.suite_of(self.facts.node.body.body), path, self.fresh)
 
     def in_one_subscript(self, target: cst.Subscript) -> cst.Subscript:
         """`x[i, j]` for `x[i][j]`, the same part of a tensor where all that comes before the last index are numbers and
@@ -84,11 +94,19 @@ class ChangedInPlace(Leaves, OptimizerStatements, ChangedBuffers, NamedRows):
         before = [each.with_changes(comma=cst.MaybeSentinel.DEFAULT) for each in inner.slice]
         return target.with_changes(value=inner.value, slice=[*before, *target.slice])
 
-    def may_have_an_axis_more(self, value: Value, written: Expr) -> bool:
-        """Whether a value that is set has the axes of the part, as far as they are known, and one of one element before
-        them: something that it is made of was given one (`x.reshape(1, -1)`)."""
-        if not isinstance(value.kind, Tensor) or value.kind.rank >= 0:
+    def rank_of_part(self, target: cst.Subscript, base: Value) -> int:
+        """How many axes `x[i, :2]` has; -1 where x or an index does not tell."""
+        rank = base.kind.rank if isinstance(base.kind, Tensor) else -1
+        numbers = [self.expr(index).kind for index in _indices(target)]
+        return rank - len(numbers) if rank >= 0 and all(isinstance(kind, Number) for kind in numbers) else -1
+
+    def may_have_an_axis_more(self, value: Value, written: Expr, rank: int) -> bool:
+        """Whether a value that is set has the axes of the part, as far as they are known (`rank` many), and one of one
+        element before them: something that it is made of was given one (`x.reshape(1, -1)`)."""
+        if not isinstance(value.kind, Tensor):
             return False
+        if value.kind.rank >= 0 and rank >= 0:
+            return value.kind.rank > rank
         body = self.unit.source.module if self.facts is None else self.facts.node.body
         made_of = [written, *_made_of(body, usage.loads(written))]
         return any(_adds_an_axis(call) for each in made_of for call in usage.calls(each))
@@ -150,7 +168,8 @@ class ChangedInPlace(Leaves, OptimizerStatements, ChangedBuffers, NamedRows):
         if not isinstance(base.kind, Tensor):
             return None
         operator = _OPERATORS.get(type(small.operator).__name__)
-        if operator is None or not (isinstance(target.value, cst.Name) or self.variable_of(target)):
+        bound = isinstance(target.value, cst.Name) or self.variable_of(target) or self.is_own(target.value)
+        if operator is None or not bound:
             raise Unsupported("MIG303", f"{nodes.code(target)} is changed in place")
         self.own(target.value)
         change = layouts.first(self.array(small.value))
@@ -271,9 +290,11 @@ def _made_of(body: cst.CSTNode, names: Sequence[str]) -> Iterator[Expr]:
 
 
 def _adds_an_axis(call: cst.Call) -> bool:
-    """`x.reshape(1, -1)`, `x.unsqueeze(0)`."""
+    """`x.reshape(1, -1)`, `x.unsqueeze(0)`, `torch.rand(1, n)`."""
     method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
     given = [nodes.literal(arg.value) for arg in call.args]
+    if method in ("rand", "randn", "zeros", "ones") and len(given) > 1:
+        return given[0] == 1
     return (method in ("reshape", "view") and given[:1] == [1]) or (method == "unsqueeze" and given == [0])
 
 

@@ -16,7 +16,6 @@ from migrate.kinds import (
     Items,
     Kind,
     Number,
-    Plain,
     Tensor,
 )
 from migrate.lowering.attributes_followed import Followed, attribute_given, with_receiver
@@ -198,9 +197,8 @@ class Examples(StateAccess, HostDraws, Binding):
         node = loader.node
         if isinstance(node, cst.Name):
             node = self.env.definitions.get(node.value, node)
-        if isinstance(node, cst.Call) and self.kind_of(node.func) == Plain("progress"):
-            return replace(loader, node=node.args[0].value)
-        return loader
+        through = self.gone_through(node)
+        return loader if through is node else replace(loader, node=through)
 
     def first_of(self, value: Value) -> tuple[Expr | None, Kind]:
         """A first batch, without drawing one from the loader: that would change its random order."""

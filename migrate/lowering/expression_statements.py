@@ -196,6 +196,8 @@ class ExpressionStatements(Averaging, Setup, Calls, Checkpoints, Leaves, Optimiz
         """`x.add_(y)` on a name binds it again; on a slice of one, `x[:, 0].zero_()`, it sets that part."""
         api = f"Tensor.{func.attr.value}"
         rule = in_place_rule(api)
+        if self.context in HOST_CONTEXTS and self.region is None:
+            func = _without_data(func)  # no gradient goes through what changes here
         view = isinstance(func.value, cst.Subscript) and self.is_view(func.value)
         target = func.value.value if isinstance(func.value, cst.Subscript) and view else func.value
         if not isinstance(target, cst.Name) or not isinstance(self.kind_of(target), Tensor):
@@ -229,6 +231,13 @@ class ExpressionStatements(Averaging, Setup, Calls, Checkpoints, Leaves, Optimiz
         loops = [loop for loop in every(body, cst.For) if nodes.dotted(loop.target) == node.value]
         ranges = [loop for loop in loops if isinstance(loop.iter, cst.Call) and nodes.dotted(loop.iter.func) == "range"]
         return bool(ranges) and len(ranges) == usage.stores(body).count(node.value)
+
+
+def _without_data(func: cst.Attribute) -> cst.Attribute:
+    """`x.copy_` for `x.data.copy_`."""
+    data = func.value
+    whole = data.value if isinstance(data, cst.Attribute) and data.attr.value == "data" else data
+    return func.with_changes(value=whole)
 
 
 def _first_of_chain(func: cst.Attribute) -> cst.Name | None:

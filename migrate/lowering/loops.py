@@ -146,7 +146,7 @@ class Loops(ChosenWeights, Branches, DataLoading, OptimizerStatements, ScannedLo
 
         with self.from_turn_to_turn(), self.then(NextTurn(node.body.body)):
             before, self.before = self.before, []
-            body = self.loop_body(node.body, bind, surely=bool(self.known_items(_shown(node.iter))))
+            body = self.loop_body(node.body, bind, surely=bool(self.known_items(self.gone_through(node.iter))))
             self.before = before
         orelse = node.orelse and node.orelse.with_changes(
             body=suites.block_of(node.orelse.body, self.suite(node.orelse.body.body))
@@ -170,12 +170,6 @@ class Loops(ChosenWeights, Branches, DataLoading, OptimizerStatements, ScannedLo
         with self.from_turn_to_turn(), self.then(NextTurn(node.body.body)):
             body = self.loop_body(node.body, list)
         return [*settled, node.with_changes(test=layouts.first(test), body=suites.block_of(node.body, body))]
-
-
-def _shown(node: Expr) -> Expr:
-    """What `tqdm(x)` goes through."""
-    name = nodes.dotted(node.func) if isinstance(node, cst.Call) else None
-    return node.args[0].value if isinstance(node, cst.Call) and name in ("tqdm", "tqdm.tqdm") and node.args else node
 
 
 def _held(node: Expr) -> bool:

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import optax
 import torch
+import tqdm
 from torch.utils.data import DataLoader, Dataset
 
 
@@ -199,7 +200,7 @@ def train_step(params, opt_state, x, y):
 
 
 for epoch in range(2):
-    for x, y in loader:
+    for _, (x, y) in tqdm.tqdm(enumerate(loader)):
         x, y = jnp.asarray(x), jnp.asarray(y)
         params, opt_state, metrics = train_step(params, opt_state, x, y)
         loss = metrics["loss"]

@@ -1,5 +1,6 @@
 """Data sets of the script's own, which hold tensors that it made, transforms, and functions of theirs that use torch.nn."""
 import torch
+import tqdm
 import torch.nn as nn
 from torch.utils.data import DataLoader, Dataset
 
@@ -82,7 +83,7 @@ loader = DataLoader(data, batch_size=8, shuffle=True, collate_fn=collate)
 model = Reader().to(settings.device)
 optimizer = torch.optim.Adam(model.parameters(), lr=settings.lr)
 for epoch in range(2):
-    for x, y in loader:
+    for _, (x, y) in tqdm.tqdm(enumerate(loader)):
         loss = nn.functional.cross_entropy(model(x), y)
         optimizer.zero_grad()
         loss.backward()
