@@ -14,6 +14,7 @@ from migrate.kinds import UNKNOWN, Accelerator, Function, Kind, Leaf, Optimizer,
 from migrate.lowering.blocks import Block
 from migrate.lowering.classes_as_functions import ABSTRACT, as_function, only_called
 from migrate.lowering.cleared_by_hand import ClearedByHand
+from migrate.lowering.filled_rows import by_mask
 from migrate.lowering.gradient_contexts import GradientContexts
 from migrate.lowering.gradient_flow import asks_for_gradients
 from migrate.lowering.handed_models import HandedModels
@@ -46,10 +47,20 @@ class PlainTerms(Precision, TakenGradients, MemberLoops, HandedModels, ClearedBy
         ]
         block.statements[start:] = [plain for each, _ in made for plain in each]
         block.positions[start:] = [position for each, position in made for _ in each]
+        self.fill_by_masks(block)
         if self.context in HOST_CONTEXTS:
             self.backward_for_taken(block)
             self.name_losses(block)
         return start < len(block.statements)
+
+    def fill_by_masks(self, block: Block) -> None:
+        """Rows that are filled by their numbers are filled by a mask."""
+        for number in range(block.index, len(block.statements) - 1 if len(self.blocks) <= 1 else 0):
+            pair = block.statements[number], block.statements[number + 1]
+            made = by_mask(*pair, block.statements, self.torch_name)
+            for place, (old, new) in enumerate(zip(pair, made or (), strict=False)):
+                self.unit.stands_for(self.unit.plain.setdefault(old, new), old)
+                block.statements[number + place] = self.unit.plain[old]
 
     def name_losses(self, block: Block) -> None:
         """`self.loss = ...; self.loss.backward()`: the loss has a name of its own until it is known."""

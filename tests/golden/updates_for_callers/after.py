@@ -1,6 +1,6 @@
 """Functions and objects that go backward from what their callers compute: the update is all of that together."""
 
-from functools import partial
+from typing import Any
 
 import flax.linen as nn
 import jax
@@ -65,15 +65,26 @@ def cross_entropy(logits, labels, ignore_index=-100, reduction="mean", label_smo
     return losses.sum() / kept.sum() if reduction == "mean" else losses.sum()
 
 
-def nll_loss(log_probs, labels, ignore_index=-100, reduction="mean"):
-    """Negative log-likelihood of integer labels as torch has it: classes on axis 1, `ignore_index` left out."""
-    axis = min(1, log_probs.ndim - 1)
-    kept = labels != ignore_index
-    index = jnp.expand_dims(jnp.where(kept, labels, 0), axis)
-    losses = jnp.where(kept, -jnp.take_along_axis(log_probs, index, axis).squeeze(axis), 0)
-    if reduction == "none":
-        return losses
-    return losses.sum() / kept.sum() if reduction == "mean" else losses.sum()
+def kl_div(log_probs, targets):
+    """Pointwise Kullback-Leibler divergence of log-probabilities from probabilities; a target of 0 counts as 0."""
+    positive = targets > 0
+    log_targets = jnp.log(jnp.where(positive, targets, 1))
+    return jnp.where(positive, targets * log_targets, 0) - targets * log_probs
+
+
+def scatter(x, axis, index, src, mode="set"):
+    """Writes src to the places of `index` along an axis, as torch does: element i, j, … of the index is for row i, …"""
+    rows = jnp.indices(index.shape, sparse=True)
+    places = tuple(index if i == axis % x.ndim else row for i, row in enumerate(rows))
+    if jnp.ndim(src):
+        src = src[tuple(slice(n) for n in index.shape)]
+    return getattr(x.at[places], mode)(src)
+
+
+def set_where(x, mask, value):
+    """torch's `x[mask] = value`, where the mask may have fewer axes than x: those are the first ones of x."""
+    mask = jnp.expand_dims(mask, tuple(range(mask.ndim, x.ndim)))
+    return jnp.where(mask, jnp.asarray(value, x.dtype), x)
 
 
 def torch_init(fan_in, **initializers):
@@ -112,6 +123,23 @@ class Tagger(nn.Module):
         return nn.relu(self.fc(self.embed(x)))
 
 
+class LabelSmoothing(nn.Module):
+    size: Any
+    padding: Any
+    smoothing: Any
+
+    def setup(self):
+        self.criterion = lambda outputs, targets: kl_div(outputs, targets).sum()
+
+    def __call__(self, x, target):
+        dist = jnp.full_like(jax.lax.stop_gradient(x), self.smoothing / (self.size - 2))
+        dist = scatter(dist, 1, jnp.expand_dims(jax.lax.stop_gradient(target), 1), 1.0 - self.smoothing)
+        dist = dist.at[:, self.padding].set(0)
+        mask = jax.lax.stop_gradient(target) == self.padding
+        dist = set_where(dist, mask, 0.0)
+        return self.criterion(x, dist)
+
+
 class Batch:
     def __init__(self, src, trg):
         self.src = src
@@ -129,7 +157,7 @@ def forward_backward(model, criterion, model_params, model_grads, src, trg, ntok
     def loss_fn(model_params):
         out = model.apply({"params": model_params}, src)
         x = model.bind({"params": model_params}).generator(out)
-        loss = criterion(x.reshape(-1, x.shape[-1]), trg.reshape(-1)) / ntokens
+        loss = criterion.apply({}, x.reshape(-1, x.shape[-1]), trg.reshape(-1)) / ntokens
         return loss
 
     loss, new_model_grads = jax.value_and_grad(loss_fn)(model_params)
@@ -154,7 +182,7 @@ def run_epoch(data_iter, model, model_params, model_grads, criterion, opt):
         else:
             out = eval_step(model, model_params, batch.src)
             x = model.bind({"params": model_params}).generator(out)
-            loss = criterion(x.reshape(-1, x.shape[-1]), batch.trg.reshape(-1)) / batch.ntokens
+            loss = criterion.apply({}, x.reshape(-1, x.shape[-1]), batch.trg.reshape(-1)) / batch.ntokens
         total += loss.item() * batch.ntokens
     return model_params, model_grads, total
 
@@ -188,7 +216,7 @@ model = Tagger(vocab)
 key, subkey, subkey2 = jax.random.split(key, 3)
 example = [Batch.drawn(vocab, subkey) for subkey in jax.random.split(subkey, 4)][0]
 model_params = model.init(subkey2, example.src, method=lambda model, x: model.generator(model(x)))["params"]
-criterion = partial(nll_loss, ignore_index=0, reduction="sum")
+criterion = LabelSmoothing(vocab, padding=0, smoothing=0.1)
 optimizer_2 = optax.inject_hyperparams(lambda learning_rate: optax.adam(learning_rate, b2=0.98, eps=1e-9))(
     learning_rate=0
 )

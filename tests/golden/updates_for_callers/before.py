@@ -46,6 +46,24 @@ class Tagger(nn.Module):
         return torch.relu(self.fc(self.embed(x)))
 
 
+class LabelSmoothing(nn.Module):
+    def __init__(self, size, padding, smoothing):
+        super().__init__()
+        self.criterion = nn.KLDivLoss(reduction="sum")
+        self.size = size
+        self.padding = padding
+        self.smoothing = smoothing
+
+    def forward(self, x, target):
+        dist = torch.full_like(x.data, self.smoothing / (self.size - 2))
+        dist.scatter_(1, target.data.unsqueeze(1), 1.0 - self.smoothing)
+        dist[:, self.padding] = 0
+        mask = torch.nonzero(target.data == self.padding)
+        if mask.dim() > 0:
+            dist.index_fill_(0, mask.squeeze(), 0.0)
+        return self.criterion(x, dist)
+
+
 class Batch:
     def __init__(self, src, trg):
         self.src = src
@@ -131,7 +149,7 @@ def update(hidden, labels):
 torch.manual_seed(0)
 vocab = 11
 model = Tagger(vocab)
-criterion = nn.NLLLoss(ignore_index=0, reduction="sum")
+criterion = LabelSmoothing(vocab, padding=0, smoothing=0.1)
 optimizer = NoamOpt(16, 4, torch.optim.Adam(model.parameters(), lr=0, betas=(0.9, 0.98), eps=1e-9))
 for epoch in range(2):
     train = [Batch.drawn(vocab) for _ in range(4)]
