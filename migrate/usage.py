@@ -186,6 +186,13 @@ def filled(node: cst.CSTNode) -> list[str]:
 
 
 _FILLING = ("insert", "extend", "appendleft", "extendleft")
+_CHANGING = (*_FILLING, "append", "reverse", "sort", "pop", "popleft", "remove", "clear", "add")
+
+
+def changed_by_methods(node: cst.CSTNode) -> set[str]:
+    """The plain names of lists, sets and the like that a piece of code changes by a method of theirs."""
+    methods = [call.func for call in calls(node) if isinstance(call.func, cst.Attribute)]
+    return {m.value.value for m in methods if m.attr.value in _CHANGING and isinstance(m.value, cst.Name)}
 
 
 def is_in_place(method: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import libcst as cst
@@ -10,7 +10,17 @@ import libcst as cst
 from migrate import nodes, suites, usage
 from migrate.kinds import Device, Optimizer, Place, Scheduler, TorchName
 from migrate.lowering.copied_input import Exchanging
-from migrate.lowering.region import MicroBatches, Part, Region, call_of, has_host_effects, numbers_taken
+from migrate.lowering.region import (
+    MicroBatches,
+    Part,
+    Region,
+    call_of,
+    changed_by,
+    has_host_effects,
+    loss_slice,
+    needed_for,
+    numbers_taken,
+)
 from migrate.lowering.region_statements import RegionStatements
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.nodes import Expr, Statement
@@ -191,7 +201,7 @@ class RegionFinding(RegionStatements):
             others = [i for i in own if i not in found]
             changed, loaded = set(usage.changes(statements[number])), set(usage.loads(statements[number]))
             used = changed & {name for i in others for name in usage.loads(statements[i])}
-            if used or (changed | loaded) & _changed(statements, (i for i in others if i > number)):
+            if used or (changed | loaded) & changed_by(statements, (i for i in others if i > number)):
                 found.remove(number)
         return found
 
@@ -221,7 +231,7 @@ class RegionFinding(RegionStatements):
                     sorting.problem = f"`{first_line(statement)}` leaves the loop, and the loss needs it"
                 taken, statement = self.with_numbers_before(statement, sorting)
                 sorting.before += taken
-                if has_host_effects(statement):
+                if has_host_effects(statement, usage.stores(body)):
                     sorting.problem = "the loss takes values out of JAX, or prints, before backward()"
                 if set(usage.filled(statement)) - set(usage.stores(body)):
                     sorting.problem = f"`{first_line(statement)}` fills a list that is not the loss's own"
@@ -233,7 +243,10 @@ class RegionFinding(RegionStatements):
             elif sorting.later or number in sorting.traced or not sorting.movable(statement):
                 touched = {*usage.changes(statement), *usage.loads(statement)}
                 if after or not sorting.parted or touched & {name for one in body for name in usage.changes(one)}:
-                    later = _changed(statements, (i for i in needed if i in own and i > number))
+                    later = changed_by(statements, (i for i in needed if i in own and i > number))
+                    needing = [statements[i] for i in needed if i in own and i > number]
+                    if usage.changed_by_methods(statement) & set(usage.loads(needing)):
+                        sorting.problem = f"`{first_line(statement)}` takes values out of JAX for what the loss reads"
                     copies, statement = self.with_values_of_now(statement, later, sorting)
                     body += copies
                     after.append(statement)
@@ -263,9 +276,9 @@ class RegionFinding(RegionStatements):
                 if isinstance(statement, cst.FunctionDef) or has_host_effects(statement):
                     continue
                 touched = {*usage.changes(statement), *usage.loads(statement)}
-                later = _changed(statements, (i for i in found if i in own and i > number))
+                later = changed_by(statements, (i for i in found if i in own and i > number))
                 if self.models_called(statement) or touched & later:
-                    sources = _slice(statements[own[0] : number], set(usage.loads(statement)))
+                    sources = needed_for(statements[own[0] : number], set(usage.loads(statement)))
                     found |= {number, *(own[0] + i for i in sources)}
                     waiting = True
         return found
@@ -370,29 +383,3 @@ class RegionFinding(RegionStatements):
         waiting = reached & (optimized | self.script.inspected) if optimized or self.script.inspected else reached
         self.script.accumulated |= waiting
         self.script.summed |= waiting
-
-
-def loss_slice(statements: Sequence[Statement], loss: Expr | None) -> set[int]:
-    """The statements that the loss depends on."""
-    return _slice(statements, set(usage.loads(loss)) if loss is not None else set())
-
-
-def _slice(statements: Sequence[Statement], needed: set[str]) -> set[int]:
-    """The statements that names depend on."""
-    found: set[int] = set()
-    for number in range(len(statements) - 1, -1, -1):
-        statement = statements[number]
-        call = call_of(statement)
-        receiver = nodes.dotted(call.func.value) if call and isinstance(call.func, cst.Attribute) else None
-        changed = {*usage.changes(statement), *usage.filled(statement)}
-        if changed & needed or (receiver in needed and not has_host_effects(statement)):
-            found.add(number)
-            if isinstance(statement, cst.SimpleStatementLine):
-                needed -= set(usage.stores(statement)) - set(usage.loads(statement))
-            needed |= usage.loads_from_before(statement)
-    return found
-
-
-def _changed(statements: Sequence[Statement], numbers: Iterable[int]) -> set[str]:
-    """The names that some of the statements change."""
-    return {name for number in numbers for name in usage.changes(statements[number])}

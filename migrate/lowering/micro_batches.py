@@ -22,9 +22,9 @@ import libcst as cst
 from migrate import nodes, suites, usage
 from migrate.kinds import Function, Optimizer, Place
 from migrate.lowering.blocks import Block
-from migrate.lowering.finding import RegionFinding, loss_slice
+from migrate.lowering.finding import RegionFinding
 from migrate.lowering.micro_scan import NAMES
-from migrate.lowering.region import MicroBatches
+from migrate.lowering.region import MicroBatches, loss_slice
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.nodes import Expr, Statement
 from migrate.walking import every

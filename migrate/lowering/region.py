@@ -7,7 +7,7 @@ other statement stays on the host, in its order.
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -159,13 +159,32 @@ def goes_backward(branch: cst.If) -> bool:
     return any(method_call_of(each, "backward") is not None for each in suites.suite_of(branch.body.body))
 
 
-def has_host_effects(statement: cst.CSTNode) -> bool:
-    """Whether a statement takes values out of JAX or prints: it must not run inside a jitted function."""
+def has_host_effects(statement: cst.CSTNode, own: Container[str] = ()) -> bool:
+    """Whether a statement takes values out of JAX or prints: it must not run inside a jitted function. `own`: names of
+    lists that such a function makes itself, to which it may append."""
     called = [call.func for call in usage.calls(statement)]
     told = [found.value.func for found in every(statement, cst.Expr) if isinstance(found.value, cst.Call)]
     return any(
         nodes.dotted(function) in _HOST_FUNCTIONS or _is_method(function, _TAKING) for function in called
-    ) or any(_is_method(function, _TELLING) for function in told)
+    ) or any(_is_method(function, _TELLING) and not _appends(function, own) for function in told)
+
+
+def _appends(function: cst.BaseExpression, own: Container[str]) -> bool:
+    """Whether a function is a method that appends to one of some lists."""
+    to = function.value if isinstance(function, cst.Attribute) and function.attr.value == "append" else None
+    return isinstance(to, cst.Name) and to.value in own
+
+
+def changed_by(statements: Sequence[Statement], numbers: Iterable[int]) -> set[str]:
+    """The names that some of the statements change."""
+    return {name for number in numbers for name in usage.changes(statements[number])}
+
+
+def changed_for_loss(statement: Statement) -> set[str]:
+    """The names that a statement binds, changes or, with values that stay in JAX, puts something into."""
+    grown = usage.changed_by_methods(statement)
+    changed = {*usage.changes(statement), *usage.filled(statement)}
+    return changed if has_host_effects(statement, grown) else changed | grown
 
 
 def numbers_taken(statement: Statement) -> dict[str, cst.Call]:
@@ -193,3 +212,23 @@ def numbers_taken(statement: Statement) -> dict[str, cst.Call]:
 
 def _is_method(function: cst.BaseExpression, names: Container[str]) -> bool:
     return isinstance(function, cst.Attribute) and function.attr.value in names
+
+
+def loss_slice(statements: Sequence[Statement], loss: Expr | None) -> set[int]:
+    """The statements that the loss depends on."""
+    return needed_for(statements, set(usage.loads(loss)) if loss is not None else set())
+
+
+def needed_for(statements: Sequence[Statement], needed: set[str]) -> set[int]:
+    """The statements that names depend on."""
+    found: set[int] = set()
+    for number in range(len(statements) - 1, -1, -1):
+        statement = statements[number]
+        call = call_of(statement)
+        receiver = nodes.dotted(call.func.value) if call and isinstance(call.func, cst.Attribute) else None
+        if changed_for_loss(statement) & needed or (receiver in needed and not has_host_effects(statement)):
+            found.add(number)
+            if isinstance(statement, cst.SimpleStatementLine):
+                needed -= set(usage.stores(statement)) - set(usage.loads(statement))
+            needed |= usage.loads_from_before(statement)
+    return found

@@ -15,8 +15,10 @@ from migrate.kinds import (
     Function,
     Host,
     Items,
+    Kind,
     Model,
     Module,
+    Never,
     Number,
     PackedElements,
     Plain,
@@ -188,7 +190,25 @@ class TorchCalls(Losses, PretrainedTables, ChosenOptimizers, Distributed, DataLo
             if isinstance(kind, Tensor):
                 origins |= kind.origins
         kind = replace(made.kind, origins=frozenset(origins)) if isinstance(made.kind, Tensor) else made.kind
+        if api == "torch.tensor" and self.may_have_gradients(node.args[0].value, call.bound["data"].kind):
+            made = replace(made, node=nodes.call("jax.lax.stop_gradient", made.node))  # it copies values alone
         return Value(made.node, Weight() if moved and not whole else kind, layout)
+
+    def may_have_gradients(self, data: Expr, kind: Kind) -> bool:
+        """Whether what `torch.tensor` copies, inside code that gradients are taken of, may come from weights: tensors,
+        or lists of such that a loss has filled."""
+        while isinstance(kind, Items):
+            kind = kind.joined()
+        if isinstance(kind, Number | Never | Plain) or not self.under_jit:
+            return False
+        names = set(usage.loads(data)) - {"self"}
+        calling = any(isinstance(self.kind_of(call.func), Model) for call in usage.calls(data))
+        if self.region is not None:
+            return calling or bool(names & self.region.inside)
+        if self.facts is None or self.facts.node.name.value in self.script.computed_again:
+            return calling
+        made = usage.stores(self.facts.node.body)
+        return calling or isinstance(kind, Tensor) or bool(names & set(made))
 
     def value_by_rule(self, rule: Rule, call: Call) -> Value:
         """What a rule makes of its arguments. One that it writes more than once, and that calls a module or a function
