@@ -10,6 +10,7 @@ from migrate import nodes, usage
 from migrate.diagnostics import Unsupported
 from migrate.facts import Example, FunctionFacts
 from migrate.kinds import Host, Kind, Model, Place, Tensor
+from migrate.layers.table import TABLE
 from migrate.lowering.arguments import placed
 from migrate.lowering.chosen_models import joined_results
 from migrate.lowering.host_draws import HostDraws
@@ -22,6 +23,12 @@ from migrate.nodes import Expr, Statement
 from migrate.qualified import options
 from migrate.rules.rule import Value
 from migrate.states import BATCH_STATS, MODE, PARAMS, State
+
+# In training they work with the statistics of the batch, whatever their running ones are.
+_NORMS = {
+    f"{kind}{n}d" for kind in ("BatchNorm", "LazyBatchNorm", "InstanceNorm", "LazyInstanceNorm") for n in (1, 2, 3)
+}
+_NORMS |= {"SyncBatchNorm"}
 
 
 class Models(ToldModes, Precision, HostDraws, ModelsInSteps):
@@ -156,12 +163,21 @@ class Models(ToldModes, Precision, HostDraws, ModelsInSteps):
         made = self.plain_apply(nodes.name(self.model_in_step(kind.place)), kind, mode, args, self.streams(kind, mode))
         if not self.script.changes_state(kind.cls, mode):
             return made
+        if self.nested and self.region is not None and self.region.replaying and self.gives_the_same_again(kind.cls):
+            return nodes.expression("{made}[0]", made=_mutable(made))
         return self.mutating_apply(kind.place, made)
+
+    def gives_the_same_again(self, cls: str) -> bool:
+        """Whether a second training pass over a batch gives what the first has given: the statistics of norms change,
+        which it does not read."""
+        own = any(self.script.classes[name].variables for name in self.script.with_submodules(cls))
+        layers = {layer.torch for layer in self.script.layers_inside(cls)}
+        changing = {name for name in layers if any(w.collection == "batch_stats" for w in TABLE[name].weights)}
+        return not own and all(name.rpartition(".")[2] in _NORMS for name in changing)
 
     def mutating_apply(self, place: Place, made: cst.Call) -> Expr:
         """A forward pass that changes batch statistics, in statements of its own; the name that its output has."""
-        mutable = {"mutable": nodes.expression('["batch_stats"]')}
-        made = made.with_changes(args=nodes.extended(made.args, mutable))
+        made = _mutable(made)
         output = self.output_name()
         if self.region is not None and self.region.replaying:
             self.before.append(nodes.statement("{output}, _ = {made}", output=output, made=made))
@@ -333,3 +349,8 @@ def _takes(forward: FunctionFacts, args: Sequence[cst.Arg]) -> bool:
 def _mode_given(mode: str) -> dict[str, Expr]:
     """What is set of a model that is applied in a mode."""
     return {"training": nodes.name("True")} if mode == "train" else {}
+
+
+def _mutable(applied: cst.Call) -> cst.Call:
+    """A forward pass that gives its batch statistics beside its output."""
+    return applied.with_changes(args=nodes.extended(applied.args, {"mutable": nodes.expression('["batch_stats"]')}))

@@ -68,6 +68,16 @@ for step in range(10):
 """
 STEERED = "weights that a draw leaves out"  # of the momentum, and of the decay: they have no gradient
 
+PENALTY = SGD + LOOP.replace(
+    "    loss.backward",
+    """    mixed = (0.3 * x).requires_grad_(True)
+    out = model(mixed)
+    ones = torch.ones(out.size(), requires_grad=False)
+    slope = torch.autograd.grad(outputs=out, inputs=mixed, grad_outputs=ones, create_graph=True, only_inputs=True)[0]
+    loss = loss + 0.1 * ((slope.view(slope.size(0), -1).norm(2, dim=1) - 1) ** 2).mean()
+    loss.backward""",
+)
+
 FORMS = {
     "averages under their names": SGD
     + """def accumulate(average, model, decay=0.9):
@@ -486,16 +496,8 @@ averaged = copy.deepcopy(model).eval().requires_grad_(False)
     + SGD
     + LOOP
     + "    average.update(averaged, model)\n    losses.append(averaged(x).sum().item())\n",
-    "a gradient penalty": SGD
-    + LOOP.replace(
-        "    loss.backward",
-        """    mixed = (0.3 * x).requires_grad_(True)
-    out = model(mixed)
-    ones = torch.ones(out.size(), requires_grad=False)
-    slope = torch.autograd.grad(outputs=out, inputs=mixed, grad_outputs=ones, create_graph=True, only_inputs=True)[0]
-    loss = loss + 0.1 * ((slope.view(slope.size(0), -1).norm(2, dim=1) - 1) ** 2).mean()
-    loss.backward""",
-    ),
+    "a gradient penalty": PENALTY,
+    "a gradient penalty of a model with buffers": PENALTY,
     "a penalty by a function": """def penalty(net, real, fake):
     mixed = (0.4 * real + 0.6 * fake).requires_grad_(True)
     weights = torch.linspace(0.5, 1.5, 16).reshape(8, 2)
@@ -896,6 +898,12 @@ run(model)
 losses.append(model(x).sum().item())
 """,
             "belong to an object that has it",
+        ),
+        (
+            "class Normed(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+            "        self.head = nn.utils.spectral_norm(nn.Linear(3, 2))\n\n"
+            "    def forward(self, x):\n        return self.head(x)\n\n\nmodel = Normed()\n" + PENALTY,
+            "which changes state",
         ),
         (SGD + LOOP.replace("model(x), y)", "model(x), y) + sum(p.sum(0).max() for p in model.parameters())"), "axes"),
     ],
