@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import libcst as cst
@@ -19,6 +21,7 @@ from migrate.kinds import (
     Members,
     Model,
     Module,
+    Never,
     Optimizer,
     RunningOptions,
     Scaler,
@@ -318,6 +321,10 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
             kind = self.leaf_at(self.place_of(targets[0]), kind, small.value)
             self.bind_again(targets[0], kind, value.layout, small.value)
             return self.first_gradients(kind.place) if isinstance(kind, Leaf) else []  # x = x.contiguous()
+        kept = isinstance(targets[0], cst.Attribute) and isinstance(kind, Tensor) and self.context == "method"
+        if len(targets) == 1 and kept and nodes.dotted(node) == nodes.dotted(targets[0]):
+            self.bind(targets[0], kind)
+            return []  # self.z = self.z.cuda()
         if len(targets) == 1 and isinstance(targets[0], cst.Tuple) and _same_names(targets[0], node):
             for number, element in enumerate(targets[0].elements):
                 self.bind(element.value, part_kind(kind, number, len(targets[0].elements)))
@@ -337,7 +344,8 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
             kind = self.leaf_at(self.place_of(targets[0]), kind, small.value)
             kind = SIZES if self.still_sizes(targets[0], kind, small.value) else kind
         for target in targets:
-            self.bind(target, kind, layout)
+            with self.unless_of_itself(target, kind, small.value):
+                self.bind(target, kind, layout)
         if self.context == "setup":
             self.note_targets(targets, kind)
         if not unseen:
@@ -350,6 +358,17 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
         made = suites.rebuilt(line, small, small.with_changes(value=node, targets=made_targets))
         first = self.first_gradients(kind.place) if isinstance(kind, Leaf) else []
         return made + self.converted(targets) + first + self.without_state(targets, kind)
+
+    @contextlib.contextmanager
+    def unless_of_itself(self, target: cst.CSTNode, kind: Kind, value: Expr) -> Iterator[None]:
+        """Leaves it open what an object keeps where a method makes it of what it was (`self.z = self.z.cpu() + 1`), as
+        long as nothing has told yet what that is."""
+        path, cls = nodes.dotted(target) or "", self.scope.rpartition(".")[0]
+        told = path in self.script.attributes.get(cls, {}) or type(kind) is not Kind
+        before = self.bound_attributes.get(path, Never())
+        yield
+        if self.context == "method" and not told and path in usage.paths(value):
+            self.bound_attributes[path] = before
 
     def only_renames(self, name: str, target: Expr) -> bool:
         """Whether an assignment only gives something of torch another name, which calls are then looked up by."""

@@ -141,3 +141,32 @@ def test_copied_weights_have_memory_of_their_own() -> None:
     ours = rewritten.executed(made.text)
     np.testing.assert_allclose(ours["told"][0], 1, rtol=1e-6)  # both start alike
     assert ours["told"][0] > ours["told"][1] > ours["told"][2]
+
+
+OF_ITSELF = """import torch
+
+
+class Scale:
+    def __init__(self, moved):
+        self.z = torch.arange(3.0)
+        if moved:
+            self.z = self.z.cpu()
+
+    def grow(self):
+        self.z = self.z.cpu() + 1
+        self.z = self.z.to(torch.float64)
+
+    def spread(self):
+        return self.z.std().item()
+
+
+scale = Scale(True)
+scale.grow()
+told = [scale.spread(), *scale.z.tolist()]
+"""
+
+
+def test_what_is_made_of_itself_stays_a_tensor() -> None:
+    made = rewritten.clean(OF_ITSELF).text
+    assert rewritten.executed(made)["told"] == rewritten.executed(OF_ITSELF)["told"]
+    assert "if moved" not in made
