@@ -235,9 +235,11 @@ class ExpressionStatements(Averaging, Setup, Calls, Checkpoints, Leaves, Optimiz
 
 def _without_data(func: cst.Attribute) -> cst.Attribute:
     """`x.copy_` for `x.data.copy_`."""
-    data = func.value
-    whole = data.value if isinstance(data, cst.Attribute) and data.attr.value == "data" else data
-    return func.with_changes(value=whole)
+    match func.value:
+        case cst.Attribute(value=cst.Name() as whole, attr=cst.Name(value="data")):
+            return func.with_changes(value=whole)
+        case _:
+            return func
 
 
 def _first_of_chain(func: cst.Attribute) -> cst.Name | None:
