@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import libcst as cst
 
-from migrate import layouts, nodes, suites
+from migrate import layouts, nodes, suites, usage
 from migrate.diagnostics import Unsupported
 from migrate.facts import SteppedUnder
 from migrate.kinds import Optimizer, Place, Scheduler
@@ -181,10 +181,18 @@ class OptimizerStatements(Closures, StateLoops, FrozenByConstructor, GroupSettin
             self.pending.append(("rate", place, small))
         return [*made, nodes.statement("{count} = 0", count=count)]
 
+    def first_here(self, place: Place) -> bool:
+        """Whether an attribute is bound nowhere but in this method, which runs once, and here for the first time."""
+        name, cls = place.name.removeprefix("self."), place.scope
+        methods = [one for one in self.script.functions.values() if one.qualname.rpartition(".")[0] == cls]
+        others = [one for one in methods if one is not self.facts and name in usage.attributes_set(one.node.body)]
+        again = others or self.loops or place.name in self.bound_attributes
+        return self.facts is not None and not again and self.runs_once(self.facts)
+
     def refuse_second(self, place: Place, kind: Scheduler) -> None:
         """Declines a scheduler in the place of one that was stepped: torch's goes on from the rate which that has left,
         unless the optimizer was made anew as well. An object that is being made has none yet."""
-        if place.of_self and self.script.sets_up(self.scope):
+        if place.of_self and (self.script.sets_up(self.scope) or self.first_here(place)):
             return
         before, root = self.kind_of_name(place.name), self.root(kind.optimizer)
         same = isinstance(before, Scheduler) and not before.mixed and self.root(before.optimizer) == root

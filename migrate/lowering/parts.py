@@ -347,3 +347,7 @@ class Parts:
     def optimizer_attribute(self, node: cst.Attribute, base: Value) -> Value:
         """What a script reads of an optimizer or a scheduler."""
         raise NotImplementedError
+
+    def runs_once(self, facts: FunctionFacts, seen: frozenset[str] = frozenset()) -> bool:
+        """Whether each run of the program surely comes by every call of a function, and no more than once."""
+        raise NotImplementedError
