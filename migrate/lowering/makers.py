@@ -157,6 +157,7 @@ class MakerValues(Layers):
         result: Kind = Never()
         args: list[cst.Arg] = []
         own: dict[str, Expr] = {}
+        whole = self.with_partial_arguments(node)
         for option in kind.options:
             if isinstance(option, ModuleClass):
                 self.refuse_other_names(node, option)
@@ -168,7 +169,7 @@ class MakerValues(Layers):
                 self.script.functions[option.name].takes_mode |= trains
             else:
                 layer, name = self.layer_made(option)
-                made = self.made_layer(option, node)
+                made = self.made_layer(option, whole)
                 if trains:
                     self.script.made_with.setdefault(name, set()).add("training")
                 own |= self.made_initial(layer, name)
@@ -195,6 +196,15 @@ class MakerValues(Layers):
         if not isinstance(result, Module):
             raise Unsupported("MIG201", f"{nodes.code(node.func)} makes a model here, of a class that is not known")
         return Value(node.with_changes(func=callee.node, args=args), result)
+
+    def with_partial_arguments(self, node: cst.Call) -> cst.Call:
+        """The call with what `layer = partial(nn.Linear, bias=False)` has given before."""
+        made = self.env.definitions.get(node.func.value) if isinstance(node.func, cst.Name) else None
+        if not isinstance(made, cst.Call) or not is_partial(made.func):
+            return node
+        given = {arg.keyword.value for arg in node.args if arg.keyword is not None}
+        before = [arg for arg in made.args if arg.keyword is not None and arg.keyword.value not in given]
+        return nodes.with_some(node, [*node.args, *before])
 
     def refuse_other_names(self, node: cst.Call, cls: ModuleClass) -> None:
         """Declines arguments that one of the classes takes by another name: one that inherits from a layer takes those

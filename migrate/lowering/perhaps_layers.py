@@ -11,9 +11,11 @@ import libcst as cst
 from migrate import nodes, usage
 from migrate.diagnostics import Unsupported
 from migrate.kinds import Makers, ModuleClass
+from migrate.layers.layer import Layer
 from migrate.layers.table import TABLE
 from migrate.lowering.scope import Scope
 from migrate.nodes import Expr
+from migrate.qualified import spelled
 from migrate.walking import every
 
 
@@ -28,9 +30,55 @@ def refuse_perhaps_layer(scope: Scope, func: Expr) -> None:
     for assign in every(init.body, cst.Assign):
         if any(func.value in usage.target_names(target.target) for target in assign.targets):
             ways.append(assign.value)
-    if func.value in facts.given_makers or any(_names_layer(scope, way) for way in ways):
+    plain = not scope.script.is_base(scope.cls) and _given_plain_layers(scope, init, func.value)
+    if not plain and (func.value in facts.given_makers or any(_names_layer(scope, way) for way in ways)):
         told = f"{nodes.code(func)} makes a layer by some way, and by others what is not known"
         raise Unsupported("MIG201", told)
+
+
+def _given_plain_layers(scope: Scope, init: cst.FunctionDef, parameter: str) -> bool:
+    """Whether a constructor's calls give a parameter classes of torch's layers, and lambdas that make some which have
+    neither weights nor modes: these are functions in Flax, whoever makes them."""
+    name = spelled(scope.cls).rpartition(".")[2]
+    names = [one.name.value for one in init.params.params]
+    if parameter not in {*names, *(one.name.value for one in init.params.kwonly_params)}:
+        return False
+    place = names.index(parameter) - 1 if parameter in names else -1  # calls do not give `self`
+    lambdas = 0
+    for unit in scope.unit.others.values() or [scope.unit]:
+        module = unit.source.module
+        for call in every(module, cst.Call):
+            if (nodes.dotted(call.func) or "").rpartition(".")[2] != name:
+                continue
+            given = [arg.value for n, arg in enumerate(call.args) if _is_for(arg, n, parameter, place)]
+            for value in given:
+                if _layer(value) is None and not all(map(_makes_plain_layer, _bound_to(module, value))):
+                    return False
+                lambdas += _layer(value) is None
+    return lambdas > 0
+
+
+def _is_for(arg: cst.Arg, number: int, parameter: str, place: int) -> bool:
+    return arg.keyword.value == parameter if arg.keyword is not None else number == place or bool(arg.star)
+
+
+def _bound_to(module: cst.Module, value: Expr) -> list[Expr]:
+    """What the name of a value is bound to in a file; the value itself where it has none."""
+    if not isinstance(value, cst.Name):
+        return [value]
+    targets = ((target.target, assign.value) for assign in every(module, cst.Assign) for target in assign.targets)
+    return [made for target, made in targets if nodes.dotted(target) == value.value] or [value]
+
+
+def _makes_plain_layer(value: Expr) -> bool:
+    layer = _layer(value.body.func) if isinstance(value, cst.Lambda) and isinstance(value.body, cst.Call) else None
+    return layer is not None and not layer.weights and not layer.trains
+
+
+def _layer(value: Expr) -> Layer | None:
+    """The layer of torch's that an expression names in the usual way."""
+    path = nodes.dotted(value) or ""
+    return TABLE.get(f"torch.{path.removeprefix('torch.')}") if path.startswith(("nn.", "torch.nn.")) else None
 
 
 def _names_layer(scope: Scope, value: Expr) -> bool:

@@ -181,10 +181,18 @@ def changed_by(statements: Sequence[Statement], numbers: Iterable[int]) -> set[s
 
 
 def changed_for_loss(statement: Statement) -> set[str]:
-    """The names that a statement binds, changes or, with values that stay in JAX, puts something into."""
-    grown = usage.changed_by_methods(statement)
+    """The names that a statement binds, changes or, with values that stay in JAX and may have gradients, puts something
+    into."""
+    grown = set[str]() if _records_nothing(statement) else usage.changed_by_methods(statement)
     changed = {*usage.changes(statement), *usage.filled(statement)}
     return changed if has_host_effects(statement, grown) else changed | grown
+
+
+def _records_nothing(statement: Statement) -> bool:
+    """Whether a statement is a block under `torch.no_grad()` or the like: what it makes are constants for a loss."""
+    items = statement.items if isinstance(statement, cst.With) else ()
+    called = [nodes.dotted(item.item.func) or "" for item in items if isinstance(item.item, cst.Call)]
+    return any(name.rpartition(".")[2] in ("no_grad", "inference_mode") for name in called)
 
 
 def numbers_taken(statement: Statement) -> dict[str, cst.Call]:

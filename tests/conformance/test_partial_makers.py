@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import torch
 
+from migrate.layers.layer import Sample
 from tests.conformance import rewritten
-from tests.conformance.run_layer import leaves, numpy_state
+from tests.conformance.run_layer import assert_same, leaves, numpy_state
 from weight_port import port_state_dict
 
 SOURCE = """import functools
@@ -138,3 +139,31 @@ def test_layers_are_looked_up_in_a_dict(norm: str, float64: None) -> None:
     ours = rewritten.executed(made.text)["M"](norm=norm).clone(training=True)
     given, _ = ours.apply(variables, x, mutable=["batch_stats"])
     np.testing.assert_allclose(given, theirs(torch.from_numpy(x)).detach().numpy(), rtol=1e-8, atol=1e-10)
+
+
+SETTINGS = """from functools import partial
+
+import torch
+import torch.nn as nn
+
+
+class Scaled(nn.Linear):
+    def forward(self, x):
+        return super().forward(x) * 2
+
+
+class M(nn.Module):
+    def __init__(self, width=4):
+        super().__init__()
+        scaled = partial(Scaled, bias=False)
+        conv = partial(nn.Conv1d, kernel_size=1, bias=False)
+        self.first = scaled(width, width)
+        self.conv = conv(width, 3)
+
+    def forward(self, x):
+        return self.conv(torch.relu(self.first(x))[..., None])[..., 0]
+"""
+
+
+def test_settings_that_a_partial_gives_tell_the_weights(float64: None) -> None:
+    assert_same(SETTINGS, Sample("M()", (3, 4)))

@@ -96,7 +96,6 @@ def test_changes_after_a_model_is_made(after: str) -> None:
     "made",
     [
         "self.fc.weight.register_hook(lambda gradient: gradient * 2)",
-        "layer = partial(Scaled, bias=False)\n        self.other = layer(width, width)",
         "self.blocks = nn.ModuleList([Block(width, Scaled), Block(width, Block)])",
     ],
 )
