@@ -367,7 +367,7 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
         told = path in self.script.attributes.get(cls, {}) or type(kind) is not Kind
         before = self.bound_attributes.get(path, Never())
         yield
-        if self.context == "method" and not told and path in usage.paths(value):
+        if self.context == "method" and path.startswith("self.") and not told and path in usage.paths(value):
             self.bound_attributes[path] = before
 
     def only_renames(self, name: str, target: Expr) -> bool:
