@@ -69,7 +69,7 @@ class RegionFinding(RegionStatements):
             return None
         own = statements[index : first + 1]
         inside = self.traced(own) | self.weighed(own) | ({0} if sums else set())
-        body = inside & loss_slice(statements[index:first], loss)
+        body = inside & loss_slice(statements[index:first], loss, self.stops_gradients)
         if min(body, default=first - index) != 0:
             return None
         if self.gathering is not None and statements[first] is self.gathering.found.backward:
@@ -157,7 +157,7 @@ class RegionFinding(RegionStatements):
                 arg.keyword is None or arg.keyword.value not in ("retain_graph", "create_graph") for arg in call.args
             ):
                 sorting.problem = "arguments of backward()"
-            needed = {index + i for i in loss_slice(statements[index:backward], loss)}
+            needed = {index + i for i in loss_slice(statements[index:backward], loss, self.stops_gradients)}
             own = [*(i for i in waiting if i in needed), *range(start, backward)]
             waiting = [i for i in waiting if i not in needed]
             later = self.for_later(statements, own, needed, backwards[number + 1 :], sorting)
@@ -194,7 +194,7 @@ class RegionFinding(RegionStatements):
         wanted = {
             own[0] + i
             for b in backwards
-            for i in loss_slice(statements[own[0] : b], self.differentiated(statements[b]))
+            for i in loss_slice(statements[own[0] : b], self.differentiated(statements[b]), self.stops_gradients)
         }
         found = [i for i in own if i in wanted & sorting.traced - needed and not has_host_effects(statements[i])]
         for number in reversed(found):
@@ -278,7 +278,7 @@ class RegionFinding(RegionStatements):
                 touched = {*usage.changes(statement), *usage.loads(statement)}
                 later = changed_by(statements, (i for i in found if i in own and i > number))
                 if self.models_called(statement) or touched & later:
-                    sources = needed_for(statements[own[0] : number], set(usage.loads(statement)))
+                    sources = needed_for(statements[own[0] : number], set(usage.loads(statement)), self.stops_gradients)
                     found |= {number, *(own[0] + i for i in sources)}
                     waiting = True
         return found

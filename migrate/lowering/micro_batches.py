@@ -88,7 +88,9 @@ class MicroBatchFinding(RegionFinding):
         loss = self.differentiated(own[first]) if first is not None else None
         if first is None or loss is None:
             return None
-        inside = (self.traced(own[:first]) | self.weighed(own[:first])) & loss_slice(own[:first], loss)
+        inside = (self.traced(own[:first]) | self.weighed(own[:first])) & loss_slice(
+            own[:first], loss, self.stops_gradients
+        )
         traced = [own[number] for number in sorted(inside)]
         given = {name for one in traced for name in usage.changes(one)}
         follows = self.traced(own)

@@ -7,7 +7,7 @@ other statement stays on the host, in its order.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -180,19 +180,13 @@ def changed_by(statements: Sequence[Statement], numbers: Iterable[int]) -> set[s
     return {name for number in numbers for name in usage.changes(statements[number])}
 
 
-def changed_for_loss(statement: Statement) -> set[str]:
+def changed_for_loss(statement: Statement, stops: Callable[[Expr], bool]) -> set[str]:
     """The names that a statement binds, changes or, with values that stay in JAX and may have gradients, puts something
-    into."""
-    grown = set[str]() if _records_nothing(statement) else usage.changed_by_methods(statement)
+    into. `stops`: whether a context records no gradients; what is made there are constants for a loss."""
+    contexts = [item.item for item in statement.items] if isinstance(statement, cst.With) else []
+    grown = set[str]() if any(map(stops, contexts)) else usage.changed_by_methods(statement)
     changed = {*usage.changes(statement), *usage.filled(statement)}
     return changed if has_host_effects(statement, grown) else changed | grown
-
-
-def _records_nothing(statement: Statement) -> bool:
-    """Whether a statement is a block under `torch.no_grad()` or the like: what it makes are constants for a loss."""
-    items = statement.items if isinstance(statement, cst.With) else ()
-    called = [nodes.dotted(item.item.func) or "" for item in items if isinstance(item.item, cst.Call)]
-    return any(name.rpartition(".")[2] in ("no_grad", "inference_mode") for name in called)
 
 
 def numbers_taken(statement: Statement) -> dict[str, cst.Call]:
@@ -222,19 +216,19 @@ def _is_method(function: cst.BaseExpression, names: Container[str]) -> bool:
     return isinstance(function, cst.Attribute) and function.attr.value in names
 
 
-def loss_slice(statements: Sequence[Statement], loss: Expr | None) -> set[int]:
-    """The statements that the loss depends on."""
-    return needed_for(statements, set(usage.loads(loss)) if loss is not None else set())
+def loss_slice(statements: Sequence[Statement], loss: Expr | None, stops: Callable[[Expr], bool]) -> set[int]:
+    """The statements that the loss depends on. `stops`: whether a context records no gradients."""
+    return needed_for(statements, set(usage.loads(loss)) if loss is not None else set(), stops)
 
 
-def needed_for(statements: Sequence[Statement], needed: set[str]) -> set[int]:
-    """The statements that names depend on."""
+def needed_for(statements: Sequence[Statement], needed: set[str], stops: Callable[[Expr], bool]) -> set[int]:
+    """The statements that names depend on. `stops`: whether a context records no gradients."""
     found: set[int] = set()
     for number in range(len(statements) - 1, -1, -1):
         statement = statements[number]
         call = call_of(statement)
         receiver = nodes.dotted(call.func.value) if call and isinstance(call.func, cst.Attribute) else None
-        if changed_for_loss(statement) & needed or (receiver in needed and not has_host_effects(statement)):
+        if changed_for_loss(statement, stops) & needed or (receiver in needed and not has_host_effects(statement)):
             found.add(number)
             if isinstance(statement, cst.SimpleStatementLine):
                 needed -= set(usage.stores(statement)) - set(usage.loads(statement))
