@@ -133,6 +133,8 @@ class Script:
     read_early: set[tuple[str, str]] = field(default_factory=set)
     zeroed_first: set[Place] = field(default_factory=set)  # models whose gradients are zeroed before they are summed
     found_zeroed_first: set[Place] = field(default_factory=set)  # as this round finds them
+    lacking: set[Place] = field(default_factory=set)  # models stepped where torch may have None for their gradients
+    found_lacking: set[Place] = field(default_factory=set)  # as this round finds them
     summed: set[Place] = field(default_factory=set)  # models whose backward pass this round has met
     host_sites: set[int] = field(default_factory=set)  # tensors that feed torch's data loading
     wanted: set[int] = field(default_factory=set)  # bindings of loader batches that jax code uses

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeGuard
 
 import libcst as cst
@@ -18,14 +18,15 @@ from migrate.kinds import (
 )
 from migrate.lowering.binding import Binding
 from migrate.lowering.clipping import Clipping
-from migrate.lowering.gradient_flow import GradientFlow
+from migrate.lowering.gradients import LACKING
+from migrate.lowering.missing_gradients import Gradient, MissingGradients
 from migrate.lowering.region import method_call_of
 from migrate.lowering.step_function import jit_decorator
 from migrate.nodes import Expr, Statement
 from migrate.states import GRADS, OPT_STATE, PARAMS, State
 
 
-class Accumulation(Clipping, Binding, GradientFlow):
+class Accumulation(Clipping, Binding, MissingGradients):
     """Optimizer steps on accumulated gradients."""
 
     def accumulates(self, kind: Optimizer) -> bool:
@@ -79,6 +80,8 @@ class Accumulation(Clipping, Binding, GradientFlow):
                 self.bind(bound, Tensor("float", 0))
             return []
         states = [grads for _, grads in self.gradient_states(clip.models)]
+        if any(self.gradient_now(place) != Gradient.SOME for place in clip.models):
+            raise Unsupported("MIG401", f"{nodes.code(node)}, {LACKING}")
         if any(self.root(state.place) not in self.script.accumulated for state in states):
             raise Unsupported("MIG401", f"{nodes.code(node)} without a backward pass that was understood")
         self.unit.use_snippet(clip.snippet)
@@ -97,8 +100,15 @@ class Accumulation(Clipping, Binding, GradientFlow):
         """`optimizer.step()` apart from `backward()`: the accumulated gradients are applied."""
         if node.args or self.evaluates(kind):
             raise Unsupported("MIG401", f"{nodes.code(node)}: a closure that is not known")
+        there = {self.root(place): self.gradient_now(place) for place in kind.models}
+        if there and set(there.values()) == {Gradient.NONE}:
+            if self.pending_norm is not None:
+                raise Unsupported("MIG401", f"{nodes.code(node)} without gradients, whose norm is read")
+            self.pending_clip = None
+            return []
         if not self.accumulates(kind):
             raise Unsupported("MIG401", "optimizer.step() without a backward pass that was understood")
+        lacking = self.may_lack(node, there)
         states = self.gradient_states(kind.models)
         opt_state = State(OPT_STATE, kind.place)
         shared = self.is_global(kind.place)
@@ -153,7 +163,22 @@ class Accumulation(Clipping, Binding, GradientFlow):
         written += [self.write(grads) for _, grads in states if self.cleared_by_step]
         written += [] if norm is None else [norm]
         targets = nodes.tuple_of(written, parentheses=False)
-        return [nodes.statement("{t} = {c}", t=targets, c=nodes.call(name, *arguments))]
+        made = nodes.statement("{t} = {c}", t=targets, c=nodes.call(name, *arguments))
+        if not lacking:
+            return [made]
+        test = nodes.expression("{g} is not None", g=self.read(states[0][1]))
+        return [cst.If(test, cst.IndentedBlock([made]))]
+
+    def may_lack(self, node: cst.Call, there: Mapping[Place, Gradient]) -> bool:
+        """Whether a step may find None for its gradients: it must then be left out. `there`: what is known of them, by
+        the models that it steps."""
+        if all(each == Gradient.SOME for each in there.values()):
+            return False
+        self.script.found_lacking |= set(there)
+        others = len(there) > 1 or self.pending_norm is not None or set(there) & self.script.leaves
+        if others or set(there) & self.script.inspected:
+            raise Unsupported("MIG401", f"{nodes.code(node)}, {LACKING}")
+        return True
 
     def cleared_next(self, kind: Optimizer) -> frozenset[Place]:
         """The models of an optimizer, where the next statement clears the gradients of these and no others: the step
@@ -161,7 +186,7 @@ class Accumulation(Clipping, Binding, GradientFlow):
         models = frozenset(map(self.root, kind.models))
         following = next(iter(self.following[0]), None) if self.following else None
         clears = isinstance(following, cst.SimpleStatementLine) and self.zeroed(following) == models
-        return models if clears and not models & self.script.leaves else frozenset()
+        return models if clears and not models & (self.script.leaves | self.script.lacking) else frozenset()
 
 
 def _tree(names: Sequence[str]) -> str:

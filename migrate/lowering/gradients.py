@@ -12,6 +12,8 @@ from migrate.lowering.region import Clip
 from migrate.nodes import Expr, Statement
 from migrate.states import GRADS, OPT_STATE, PARAMS, State
 
+LACKING = "where torch has gradients at one step and None at another"
+
 
 class Gradients:
     """The gradients of one step. Those of models that are not stepped here wait outside, and are added to."""
@@ -25,6 +27,8 @@ class Gradients:
         alone = len(states) == 1 and "grads" not in scope.unit.taken and bool(self.stepped)
         alone = alone and scope.root(states[0].place) not in scope.script.leaves
         self.names = {state: "grads" if alone else scope.state_name(State(GRADS, state.place)) for state in states}
+        if self.summed and any(map(self.lacks, self.waiting)):
+            raise Unsupported("MIG401", f"micro batches, {LACKING}")
         self.met: set[State] = set()
         self.sums: dict[str, Expr] = {}
 
@@ -32,6 +36,10 @@ class Gradients:
         """Where a loss function's gradients go."""
         names = [f"new_{self.names[state]}" if self.adds_to(state) else self.names[state] for state in traced.trained]
         return names[0] if len(names) == 1 else f"({', '.join(names)})"
+
+    def lacks(self, state: State) -> bool:
+        """Whether the gradients that wait may be None."""
+        return self.scope.root(state.place) in self.scope.script.lacking
 
     def adds_to(self, state: State) -> bool:
         """Whether there are gradients already."""
@@ -47,6 +55,8 @@ class Gradients:
                 continue
             leaf = self.scope.root(state.place) in self.scope.script.leaves
             text = f"{name} + new_{name}" if leaf else f"jax.tree.map(jnp.add, {name}, new_{name})"
+            if state not in self.stepped and self.lacks(state):
+                text = f"new_{name} if {name} is None else {text}"
             total = nodes.expression(text)
             if name in self.sums or (state in self.stepped and not self.summed):
                 made.append(nodes.statement(f"{name} = {{total}}", total=total))

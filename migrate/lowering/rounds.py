@@ -175,6 +175,7 @@ def _next_round(script: Script) -> None:
     script.summed.clear()
     script.called_first, script.found_called_first = script.found_called_first, set()
     script.zeroed_first, script.found_zeroed_first = script.found_zeroed_first, set()
+    script.lacking, script.found_lacking = script.found_lacking, set()
     script.updated.clear()
     script.kept_sites.clear()
     script.going_on.clear()
@@ -317,7 +318,14 @@ def _fingerprint(script: Script, written: frozenset[int]) -> str:
     ]
     parts += [
         repr(sorted(map(repr, group)))
-        for group in (script.found_zeroed_first, script.doubled, script.leaves, script.inspected, script.half)
+        for group in (
+            script.found_zeroed_first,
+            script.found_lacking,
+            script.doubled,
+            script.leaves,
+            script.inspected,
+            script.half,
+        )
     ]
     parts += [repr(len(group & written)) for group in (script.host_sites, script.wanted, script.kept)]
     parts += [

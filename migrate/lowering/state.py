@@ -290,7 +290,9 @@ class StateAccess(Detached, ChosenModels, LookedAt):
         return nodes.dict_of(items)
 
     def zero_gradients(self, params: State, grads: State) -> Statement:
-        """`grads = jax.tree.map(jnp.zeros_like, params)`."""
+        """`grads = jax.tree.map(jnp.zeros_like, params)`, or None where a step may have to tell the two apart."""
+        if self.root(params.place) in self.script.lacking:
+            return nodes.statement("{g} = None", g=self.write(grads))
         leaf = self.root(params.place) in self.script.leaves
         text = "{g} = jnp.zeros_like({p})" if leaf else "{g} = jax.tree.map(jnp.zeros_like, {p})"
         return nodes.statement(text, g=self.write(grads), p=self.read(params))
