@@ -10,6 +10,7 @@ import libcst as cst
 from migrate import nodes, suites, usage
 from migrate.constructed import BoundWeight, Node
 from migrate.kinds import UNKNOWN, Host, Items, Kind, Never, Place, join
+from migrate.moments import Moment
 from migrate.nodes import Expr, Statement
 from migrate.states import BATCH_STATS, COUNT, CYCLE, GRADS, KEY, MODE, OPT_STATE, PARAMS, State
 
@@ -291,6 +292,12 @@ class ClassFacts:
     # where it is what it would be otherwise unless a field says so
     asked: dict[str, cst.BaseExpression] = field(default_factory=dict)  # as the round before found them
     found_asked: dict[str, cst.BaseExpression] = field(default_factory=dict)  # as this round finds them
+    asked_at: dict[str, Moment] = field(default_factory=dict)  # when that is, by their paths
+    found_asked_at: dict[str, Moment] = field(default_factory=dict)  # as this round finds them
+    # when functions give the layers of a kind initial weights, and the kind -> weight -> initialiser
+    fillings: dict[tuple[Moment, str], dict[str, cst.BaseExpression]] = field(default_factory=dict)
+    found_fillings: dict[tuple[Moment, str], dict[str, cst.BaseExpression]] = field(default_factory=dict)
+    runs: dict[str, Moment] = field(default_factory=dict)  # methods -> where the constructor runs them
     # path of a layer ("self.fc") -> what the constructor notes on it for initialising functions: name -> value
     marks: dict[str, dict[str, cst.BaseExpression]] = field(default_factory=dict)
     marked: set[str] = field(default_factory=set)  # what constructors note on modules of the class

@@ -104,7 +104,7 @@ class HostInitializers(FilledLayers):
     def initialized(self, kind: Model, owner: ClassFacts, node: cst.Call, name: str) -> None:
         """Notes which model has the initialisers of its class."""
         assert kind.place is not None
-        root = self.root(kind.place)
+        root = self.filled_model = self.root(kind.place)
         again = self.loops > 0 and not any(root.name in usage.stores(block.statements) for block in self.blocks[1:])
         if again or (self.scope, root) in self.script.updated:
             raise Unsupported("MIG204", f"`{nodes.code(node)}` fills weights that were made before, and maybe trained")

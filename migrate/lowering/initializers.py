@@ -15,6 +15,7 @@ from migrate.kinds import (
 )
 from migrate.layers.layer import any_copy
 from migrate.layers.table import TABLE
+from migrate.lowering.filled_last import counts_after, filled_by, moment_of
 from migrate.lowering.initializing_functions import (
     fills_weight,
     initializers_in,
@@ -59,7 +60,7 @@ class Initializers(ToldLayers):
         meets a module before those inside, as `modules()` gives them, and not after them, as `apply` does. switch: the
         field of the class that says whether this is done at all.
         """
-        reader = self.in_file_of(qualname)
+        reader, now = self.in_file_of(qualname), moment_of(self)
         for inner in self.classes_inside(facts):
             given_here: dict[str, dict[str, Expr]] = {}
             given_usually: dict[str, dict[str, Expr]] = {}
@@ -73,8 +74,8 @@ class Initializers(ToldLayers):
                 given = usual = initializers_of(reader, function, torch) | held.get(torch, {})
                 if given and switch:
                     given = {weight: _where(_asking(inner, switch), made) for weight, made in given.items()}
-                    before = {weight: nodes.code(made) for weight, made in inner.initializers.get(torch, given).items()}
-                    if before != {weight: nodes.code(made) for weight, made in given.items()}:
+                    before = filled_by(self.script, inner, torch, before=now)
+                    if any(nodes.code(made) != nodes.code(before.get(weight, made)) for weight, made in given.items()):
                         raise Unsupported("MIG204", f"the initial weights of every {torch} depend on `{switch}`")
                 if given and switch and inner is not facts and torch in made:
                     self.hand_switch(facts, inner, switch)
@@ -82,7 +83,8 @@ class Initializers(ToldLayers):
                     self.script.found_initialising.setdefault(facts.name, set()).add(inner.name)
                     self.refuse_others(facts, inner, torch)
                 if given:
-                    inner.initializers[torch] = given_here[torch] = given
+                    given_here[torch] = inner.found_fillings[now, torch] = given
+                    inner.initializers[torch] = filled_by(self.script, inner, torch)
                 given_usually[torch] = usual
             for torch, single in self.singles(inner, function, own=inner is facts and not qualname):
                 usual = given_usually.get(torch, {})
@@ -146,10 +148,13 @@ class Initializers(ToldLayers):
         """The constructor of the layer takes the initialiser in the next round. `switch`: where a field says so."""
         if path not in facts.askable:
             raise Unsupported("MIG204", f"`{nodes.code(node)}`: the layer of this weight is not made at one place")
+        now, before = moment_of(self), facts.found_asked_at.get(path)
+        if before is not None and counts_after(self.script, before, now):
+            return
         made = outputs_first(made) if facts.askable[path] else made
         if switch:
             made = _where(_asking(facts, switch), made, facts.found_asked.get(path))
-        facts.found_asked[path] = made
+        facts.found_asked[path], facts.found_asked_at[path] = made, now
 
     def hand_switch(self, outer: ClassFacts, target: ClassFacts, switch: str) -> None:
         """Gives a class inside the field `switch` of an outer one, through every class on the way."""

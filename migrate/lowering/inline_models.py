@@ -65,7 +65,14 @@ class InlineModels(Setup, Binding):
         given = before or ClassFacts(inner.cls)
         inner.making = "self"
         self.script.classes[inner.cls] = ClassFacts(
-            inner.cls, initializers=given.initializers, asked=given.asked, found_asked=given.found_asked
+            inner.cls,
+            initializers=given.initializers,
+            asked=given.asked,
+            found_asked=given.found_asked,
+            asked_at=given.asked_at,
+            found_asked_at=given.found_asked_at,
+            fillings=given.fillings,
+            found_fillings=given.found_fillings,
         )
         value = inner.expr(_without_modes(node))
         return value if isinstance(value.kind, Module) or not built else self.expr(node)

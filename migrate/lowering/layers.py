@@ -25,6 +25,7 @@ from migrate.layers.layer import Layer
 from migrate.layers.table import TABLE
 from migrate.lowering.arguments import argument_names, placed
 from migrate.lowering.copied_snippets import with_snippets
+from migrate.lowering.filled_last import is_filled_later
 from migrate.lowering.initializing_functions import completed, outputs_first
 from migrate.lowering.layer_weights import smallest_input
 from migrate.lowering.packed_elements import of_each_row
@@ -149,8 +150,11 @@ class Layers(UserModules):
                 facts.askable[path], facts.askable_as[path] = not weight.moves, weight.initializer
                 facts.askable_if[path] = list(self.conditions)
                 if path in facts.asked:
-                    otherwise = asked.get(weight.asked) or linen.initializer_default(weight.initializer, layer, call)
-                    asked[weight.asked] = completed(facts.asked[path], otherwise)
+                    first, last = facts.asked[path], asked.get(weight.asked)
+                    if last is None or not is_filled_later(self.script, facts, path, layer.torch, weight.asked):
+                        first, last = last, first
+                    usual = linen.initializer_default(weight.initializer, layer, call)
+                    asked[weight.asked] = completed(last, completed(first, usual) if first is not None else usual)
                 if path in facts.init_paths:
                     asked[weight.asked] = nodes.expression(f"self.{facts.init_paths[path]}")
         return asked

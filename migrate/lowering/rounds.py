@@ -166,6 +166,8 @@ def _next_round(script: Script) -> None:
         facts.next_round()
     for facts in script.classes.values():
         facts.asked, facts.found_asked = facts.found_asked, {}
+        facts.asked_at, facts.found_asked_at = facts.found_asked_at, {}
+        facts.fillings, facts.found_fillings = facts.found_fillings, {}
         facts.stilled, facts.found_stilled = facts.found_stilled, set()
         facts.frozen_parts, facts.found_frozen_parts = facts.found_frozen_parts, set()
     script.attributes, script.found_attributes = script.found_attributes, {}
@@ -384,6 +386,9 @@ def _fingerprint(script: Script, written: frozenset[int]) -> str:
         inits = {layer: {w: nodes.code(n) for w, n in given.items()} for layer, given in facts.initializers.items()}
         parts.append(repr(inits))
         parts.append(repr({path: nodes.code(made) for path, made in facts.found_asked.items()}))
+        parts.append(
+            repr([sorted(facts.found_asked_at.items(), key=str), sorted(facts.found_fillings, key=str), facts.runs])
+        )
         parts.append(repr(sorted(facts.found_stilled)))
         parts.append(repr(sorted(facts.found_frozen_parts)))
         parts.append(repr({method: [nodes.code(test) for test in tests] for method, tests in facts.under.items()}))

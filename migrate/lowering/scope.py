@@ -136,6 +136,7 @@ class Scope(Parts):
         self.last_reads: frozenset[str] = frozenset()  # names that the statement at hand is the last to read
         self.reads: list[str] = []  # all that it reads, each as often as it does
         self.rebound: frozenset[str] = frozenset()  # names that it binds
+        self.filled_model: Place | None = None  # the model that a script gives initial weights
         self.making_optimizer = False  # its parameters are named, not read
         self.gathered: set[str] = set()  # lists that a scan makes in place of a loop
         self.ran_key = False  # whether a seed has made the key already

@@ -27,6 +27,7 @@ from migrate.lowering.attributes import Attributes
 from migrate.lowering.attributes_by_name import AttributesByName
 from migrate.lowering.constructors import changed_after_given, changed_objects, each_target
 from migrate.lowering.drawn_once import DrawnOnce
+from migrate.lowering.filled_last import moment_of
 from migrate.lowering.inheritance import is_super_init
 from migrate.lowering.makers import MakerValues
 from migrate.lowering.shown_outside import reckons, taken_out
@@ -174,6 +175,7 @@ class Setup(DrawnOnce, AttributesByName, Attributes, MakerValues):
             return []
         if method in facts.built:
             facts.under[method] = self.tests_around(facts, path)
+            facts.runs[method] = moment_of(self)
         if method in facts.emptied:
             return []
         called = self.kind_of_name(path)

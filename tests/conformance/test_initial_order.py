@@ -1,0 +1,100 @@
+"""Initial weights that are given more than once: the last ones count, whoever gives them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.conformance import rewritten
+
+BLOCK = """class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+        {given}
+
+    def forward(self, x):
+        return self.fc(x)
+"""
+NET = """class M(nn.Module):
+    def __init__(self, n=4, filled=True):
+        super().__init__()
+        self.block = Block()
+        self.head = nn.Linear(n, 3)
+        nn.init.ones_(self.block.fc.bias)
+        nn.init.ones_(self.head.bias)
+        {given}
+
+    def forward(self, x):
+        return self.head(self.block(x))
+"""
+METHODS = {
+    "fill": """
+    def fill(self, m):
+        if isinstance(m, nn.Linear):
+            nn.init.constant_(m.weight, 0.1)
+""",
+    "walk": """
+    def walk(self):
+        for m in self.modules():
+            if isinstance(m, nn.Linear):
+                nn.init.constant_(m.weight, 0.2)
+                nn.init.zeros_(m.bias)
+""",
+    "own": """
+    def own(self):
+        nn.init.constant_(self.head.weight, 0.3)
+        nn.init.constant_(self.head.bias, 0.4)
+""",
+}
+IN_BLOCK = {
+    "asks": "nn.init.zeros_(self.fc.weight)",
+    "applies": "self.apply(self.fill)",
+    "asks and applies": "nn.init.zeros_(self.fc.weight); self.apply(self.fill)",
+    "applies and asks": "self.apply(self.fill); nn.init.zeros_(self.fc.weight)",
+}
+IN_NET = {
+    "applies": "self.apply(self.fill)",
+    "asks": "nn.init.constant_(self.head.weight, 0.5); nn.init.constant_(self.block.fc.weight, 0.6)",
+    "asks and applies": "nn.init.zeros_(self.head.weight); nn.init.zeros_(self.block.fc.weight); self.apply(self.fill)",
+    "applies and asks": "self.apply(self.fill); nn.init.ones_(self.head.weight); nn.init.ones_(self.block.fc.weight)",
+    "asks and walks": "self.own(); self.walk()",
+    "walks and asks": "self.walk(); self.own()",
+    "asks and walks in a branch": "self.own()\n        if filled:\n            self.walk()",
+    "walks and applies": "self.walk(); self.apply(self.fill)",
+    "applies and walks": "self.apply(self.fill); self.walk()",
+}
+
+
+def written(text: str, given: str) -> str:
+    """A class with these initial weights, and the methods that they need."""
+    return text.format(given=given) + "".join(method for name, method in METHODS.items() if f"self.{name}" in given)
+
+
+def script(in_block: str, in_net: str) -> str:
+    classes = written(BLOCK, IN_BLOCK[in_block]), written(NET, IN_NET[in_net])
+    return "\n\n".join(["import torch\nimport torch.nn as nn", *classes, "model = M()\ny = model(torch.ones(2, 4))\n"])
+
+
+PAIRS = [(in_block, in_net) for in_block in IN_BLOCK for in_net in IN_NET]
+REFUSED = [(in_block, in_net) for in_block, in_net in PAIRS if "applies" in in_block and "branch" in in_net]
+
+
+@pytest.mark.parametrize(("in_block", "in_net"), PAIRS)
+def test_the_last_counts(in_block: str, in_net: str) -> None:
+    source = script(in_block, in_net)
+    if (in_block, in_net) in REFUSED:
+        assert "MIG204" in rewritten.conversion(source).report.as_text()
+        return
+    expected = rewritten.executed(source)["y"].detach().numpy()
+    found = np.asarray(rewritten.executed(rewritten.clean(source).text)["y"])
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_models_of_one_class_that_start_otherwise_are_refused() -> None:
+    functions = "def {0}(m):\n    if isinstance(m, nn.Linear):\n        nn.init.constant_(m.weight, {1})\n"
+    start = ["import torch\nimport torch.nn as nn", functions.format("low", 0.1), functions.format("high", 0.9)]
+    net = NET.format(given="pass").replace("Block()", "nn.Linear(4, 4)").replace("block.fc", "block")
+    models = "first = M()\nfirst.apply(low)\nother = M()\nother.apply(high)\n"
+    text = "\n\n".join([*start, net, models])
+    assert "starts from several values" in rewritten.conversion(text).report.as_text()
