@@ -114,8 +114,14 @@ class Checkpoints(StateDicts):
         return other.place if other.cls == kind.cls or own == others else None
 
     def weights_of_other(self, own: Place, other: Place, kind: Model) -> list[Statement]:
-        """`target.load_state_dict(model.state_dict())`: copies, since steps give the memory of their weights away."""
+        """`target.load_state_dict(model.state_dict())`: copies, since steps give the memory of their weights away. They
+        are all the weights that a model has which has none yet."""
         made: list[Statement] = []
+        if any(entry[:2] == ("model", own) for entry in self.pending):
+            if self.conditions or self.loops:
+                self.read(State(PARAMS, own))
+            self.pending = [entry for entry in self.pending if entry[:2] != ("model", own)]
+            self.ready.add(own)
         for what in (PARAMS, BATCH_STATS) if self.stats_of(kind) else (PARAMS,):
             copied = nodes.call("jax.tree.map", nodes.expression("jnp.copy"), self.read(State(what, other)))
             made.append(nodes.statement("{own} = {copied}", own=self.write(State(what, own)), copied=copied))

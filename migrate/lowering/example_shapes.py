@@ -60,7 +60,7 @@ class ExampleShapes(Binding):
         if not self._weights_are_of(cls, _DENSE):
             return []
         found = self._first_layer(cls, made)
-        sizes = [found[1]] if found is not None else self._joined_features(cls, made) or self._features_inline(cls)
+        sizes = [found[1]] if found is not None else self._features_of_inputs(cls, made) or self._features_inline(cls)
         return [nodes.call("jnp.zeros", nodes.tuple_of([cst.Integer("1"), size])) for size in sizes]
 
     def features_of_method(self, cls: str, method: str, made: Expr) -> Expr | None:
@@ -78,6 +78,19 @@ class ExampleShapes(Binding):
         weight = next(iter(layers[0].weights), None) if layers and layers[0].torch == "torch.nn.Linear" else None
         size = weight.shape[0] if weight is not None and weight.shape else None
         return [] if size is None else [cst.Integer(str(size))]
+
+    def _features_of_inputs(self, cls: str, made: Expr) -> list[Expr]:
+        """The features of each input of a model that takes several: of one that joins them first, or that has a layer
+        for each."""
+        forward = self.script.classes[cls].method("forward")
+        needed = _needed(forward)
+        direct = isinstance(made, cst.Call) and isinstance(self.kind_of(made.func), ModuleClass)
+        if forward is None or len(needed) < 2 or not direct or not isinstance(made, cst.Call):
+            return []
+        bound = self._given_to_constructor(cls, made.args, {})
+        found = [self._taken_as(cls, bound, forward, name) for name in needed]
+        sizes = [one[1] for one in found if one is not None and one[0] == 0 and self.available(one[1])]
+        return sizes if len(sizes) == len(needed) else self._joined_features(cls, made)
 
     def _joined_features(self, cls: str, made: Expr) -> list[Expr]:
         """The features of each input of a model that calls its first layer with `torch.cat` of all of them."""
@@ -179,19 +192,21 @@ class ExampleShapes(Binding):
         """The same of the layer that takes the input of a module, or of another method of it."""
         forward = self.script.classes[cls].method(method)
         needed = _needed(forward)
-        if forward is None or len(needed) != 1:
-            return None
-        for statement in suites.suite_of(forward.body.body):
+        return self._taken_as(cls, bound, forward, needed[0]) if forward is not None and len(needed) == 1 else None
+
+    def _taken_as(self, cls: str, bound: _Bound, method: cst.FunctionDef, name: str) -> tuple[int, Expr] | None:
+        """The same of the layer that takes one of the inputs of a method."""
+        for statement in suites.suite_of(method.body.body):
             for call in usage.calls(statement):
                 path = nodes.dotted(call.func) or ""
-                if path.startswith("self.") and [nodes.code(arg.value) for arg in call.args] == needed:
+                if path.startswith("self.") and [nodes.code(arg.value) for arg in call.args] == [name]:
                     own = path.removeprefix("self.")
-                    if self.script.classes[cls].method(own) is not None and own != method:
+                    if self.script.classes[cls].method(own) is not None and own != method.name.value:
                         return self._taken_by_method(cls, bound, own)
                     init = self.script.classes[cls].method("__init__")
                     made = init and constructors.given_once(init, path)
                     return None if made is None else self._taken_by(cls, made, bound)
-            if needed[0] in usage.stores(statement):
+            if name in usage.stores(statement):
                 return None
         return None
 

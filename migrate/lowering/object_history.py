@@ -15,10 +15,12 @@ from migrate.qualified import spelled
 
 
 def changes_with_use(scope: Scope, call: cst.Call) -> bool:
-    """Whether what `buffer.sample(16)` gives depends on what other methods of its class have changed by then."""
+    """Whether what `buffer.sample(16)` gives depends on what other methods of its class have yet to change."""
     owner = call.func.value if isinstance(call.func, cst.Attribute) else None
     if not asks_object(scope, call) or not isinstance(call.func, cst.Attribute):
         return False
+    if isinstance(owner, cst.Name) and not used_by_now(scope, owner.value):
+        owner = scope.env.definitions.get(owner.value, owner)
     made = owner.func if isinstance(owner, cst.Call) else None
     name = (nodes.dotted(made) or "").rpartition(".")[2] if made is not None else ""
     method = f"{name}.{call.func.attr.value}"
@@ -30,6 +32,13 @@ def changes_with_use(scope: Scope, call: cst.Call) -> bool:
     own = {found[0].qualname, f"{cls}.__init__"}
     changed = set[str]().union(*(changed_of_object(one) for name, one in methods.items() if name not in own))
     return bool(changed & used_of_object(cls, methods, found[0].qualname))
+
+
+def used_by_now(scope: Scope, name: str) -> bool:
+    """Whether what has run in a scope may have changed the object that a name of it stands for since it was made."""
+    ran = [one for block in scope.blocks[:-1] for one in block.statements[: block.index]]
+    ran += [one for block in scope.blocks[-1:] for one in block.statements[: block.index + 1]]
+    return any(name in usage.loads(one) for one in ran)
 
 
 def used_of_object(cls: str, methods: Mapping[str, FunctionFacts], start: str) -> set[str]:
