@@ -238,6 +238,9 @@ class Binding(Scalars, MaskedSelections):
                 start = first if len(source.args) > 1 else cst.Integer("0")
                 self.define_target(target, start)
                 return
+            if name == "reversed" and (last := _last_counted(first)) is not None:
+                self.define_target(target, last)
+                return
             if name == "zip" and isinstance(target, cst.Tuple) and len(target.elements) == len(source.args):
                 for element, arg in zip(target.elements, source.args, strict=True):
                     self.define_loop(element.value, arg.value)
@@ -313,3 +316,10 @@ class Binding(Scalars, MaskedSelections):
 def _followed(definition: Expr) -> Expr | None:
     """The definition, or None where it has grown too long to follow: substituted again and again, it would explode."""
     return None if len(nodes.code(definition)) > _LONG else definition
+
+
+def _last_counted(node: Expr) -> Expr | None:
+    """The last number of `range(n)` or `range(m, n)`."""
+    if not isinstance(node, cst.Call) or nodes.dotted(node.func) != "range" or len(node.args) not in (1, 2):
+        return None
+    return nodes.expression("{stop} - 1", stop=nodes.parenthesized(node.args[-1].value))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from migrate.pipeline import convert
 from migrate.source import parse
 from tests.conformance import rewritten
@@ -195,3 +197,44 @@ for a, b in loader:
 def test_an_example_of_data_that_python_draws_changes_no_draw() -> None:
     theirs, ours = rewritten.executed(DRAWING), rewritten.executed(rewritten.clean(DRAWING).text)
     assert ours["seen"] == theirs["seen"]
+
+
+BACKWARDS = """import torch
+import torch.nn as nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 3)
+
+    def forward(self, x, t):
+        return self.layer(x) * t[:, None]
+
+
+torch.manual_seed(0)
+model = Net()
+with torch.no_grad():
+    model.layer.weight.fill_(0.1)
+    model.layer.bias.fill_(0.2)
+
+
+def sample(steps):
+    x = torch.ones(2, 3)
+    with torch.no_grad():
+        for i in reversed(range({start}steps)):
+            x = model(x, torch.ones(2) * (i + 1))
+    return x
+
+
+print(sample(4).sum().item())
+"""
+
+
+@pytest.mark.parametrize("start", ["", "1, "])
+def test_a_loop_that_counts_backwards_tells_its_first_number(start: str, capsys: pytest.CaptureFixture[str]) -> None:
+    source = BACKWARDS.format(start=start)
+    rewritten.executed(source)
+    theirs = float(capsys.readouterr().out)
+    rewritten.executed(rewritten.clean(source).text)
+    assert float(capsys.readouterr().out) == pytest.approx(theirs, rel=1e-6)
