@@ -272,6 +272,8 @@ class Expressions(AnyWeights, Submodules, Accelerated, ReplacedParts, NamedParam
             return _field(base, attribute)
         if isinstance(base.kind, Optimizer | Scheduler):
             return self.optimizer_attribute(node, base)
+        if isinstance(node.value, cst.Subscript) and isinstance(self.kind_of(node.value.value), Model):
+            raise part_alone(node)
         made = node.with_changes(value=nodes.parenthesized(layouts.first(base)))
         return Value(made, self.attribute_kind(node, base.kind))
 
@@ -356,9 +358,7 @@ class Expressions(AnyWeights, Submodules, Accelerated, ReplacedParts, NamedParam
         part = isinstance(kind, Module | Tied | Tensor) and not constant
         part = part or any(facts is not None and attribute in facts.variables for facts in found)
         if part and self.context in HOST_CONTEXTS:
-            raise Unsupported(
-                "MIG301", f"{nodes.code(node)}: a part of a model, which has no weights of its own in Flax"
-            )
+            raise part_alone(node)
         return Value(node.with_changes(value=base.node), kind)
 
     def tensor_attribute(self, node: cst.Attribute, base: Value, attribute: str) -> Value:
@@ -432,6 +432,11 @@ class Expressions(AnyWeights, Submodules, Accelerated, ReplacedParts, NamedParam
 def _is_activation(kind: Kind) -> bool:
     """Whether a module is a layer without weights, for which it is no matter where channels are."""
     return isinstance(kind, Module) and (kind.entry, kind.exit) == ("any", "any") and is_function(kind)
+
+
+def part_alone(node: cst.Attribute) -> Unsupported:
+    """The refusal of what a script reads of a part of a model, `model.head.scale`, `model[0].weight`."""
+    return Unsupported("MIG301", f"{nodes.code(node)}: a part of a model, which has no weights of its own in Flax")
 
 
 def _field(base: Value, attribute: str) -> Value:
