@@ -88,6 +88,7 @@ def started(server: Server, *, soon: bool) -> Iterator[None]:
 def serve() -> None:
     import optax  # noqa: F401  # scripts import it
     import torch._dynamo  # noqa: F401  # torch's optimizers do, and that takes longer than a short run
+    from sklearn import datasets  # noqa: F401  # so do samples
     from torch.utils import data  # noqa: F401
 
     from parity import run_jax, run_torch
