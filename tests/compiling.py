@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import jax
 import pytest
+from jax._src.interpreters import mlir
 
 # Kernels by LLVM alone: the same programs in half the time that lowering them through MLIR takes.
 _FLAG = "--xla_cpu_use_fusion_emitters=false"
 # XLA's passes that make programs faster, not other ones, take longer here than the programs do.
 DISABLED = "JAX_DISABLE_MOST_OPTIMIZATIONS"
+# A context of MLIR has room for what its programs have said; after so many the next programs get a fresh one.
+_PROGRAMS = 200
 
 
 def soon_compiling(variables: Mapping[str, str]) -> dict[str, str]:
@@ -31,8 +35,25 @@ def compile_by_llvm_alone() -> None:
         os.environ["XLA_FLAGS"] = before
 
 
+class SharedContext:
+    """`make_ir_context`, once for many programs: JAX makes one for each, and that takes a fifth of a small program."""
+
+    def __init__(self, make: Any) -> None:
+        self.make, self.context, self.programs = make, None, 0
+
+    def __call__(self) -> Any:
+        if self.programs % _PROGRAMS == 0:
+            self.context = self.make()
+        self.programs += 1
+        return self.context
+
+
+_shared = SharedContext(mlir.make_ir_context)
+
+
 @pytest.fixture(autouse=True)
-def soon_compiled() -> Iterator[None]:
+def soon_compiled(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(mlir, "make_ir_context", _shared)
     jax.config.update(DISABLED.lower(), True)
     yield
     jax.config.update(DISABLED.lower(), False)
