@@ -7,6 +7,7 @@ import libcst as cst
 from migrate import nodes
 from migrate.diagnostics import Unsupported
 from migrate.kinds import SHAPE, UNKNOWN, Host, Items, Kind, Number, Tensor
+from migrate.listed_numbers import with_numbers
 from migrate.lowering.arguments import Arguments
 from migrate.rules.rule import Value
 
@@ -84,7 +85,8 @@ class TypedTensors(Arguments):
         if not self.is_data(node.args[0].value, values[0].kind):
             self.unit.use_snippet("array_or_zeros")
             return Value(nodes.call("array_or_zeros", given[0], nodes.expression(dtype)), kind)
-        return Value(nodes.call("jnp.asarray", given[0], nodes.expression(dtype)), kind)
+        data = with_numbers(given[0], values[0].kind) if isinstance(values[0].kind, Items) else given[0]
+        return Value(nodes.call("jnp.asarray", data, nodes.expression(dtype)), kind)
 
     def found_number(self, node: cst.BaseExpression) -> None:
         """From here on a name of which nothing was known is a number: it was taken for one side of a shape."""

@@ -5,6 +5,7 @@ import libcst as cst
 from migrate import nodes
 from migrate.diagnostics import Unsupported
 from migrate.kinds import SHAPE, Items, Number, Tensor
+from migrate.listed_numbers import number_alone, with_numbers
 from migrate.nodes import Expr
 from migrate.rules.rule import Call, Rule, Value, register, rule, signature
 
@@ -122,7 +123,7 @@ def full_like(call: Call) -> Expr:
     dtype="",
 )
 def tensor(call: Call) -> Value:
-    """Copies; numbers become float32 or the default integer.
+    """Copies; numbers become float32 or the default integer. A tensor in a list is the one number that it has.
 
     >>> x + torch.tensor([1.0, 2.0, 3.0])  # x: f32[2, 3]
     x + jnp.array([1.0, 2.0, 3.0])
@@ -136,7 +137,12 @@ def tensor(call: Call) -> Value:
         while isinstance(value, list | tuple) and value:
             value = value[0]
         made = "float" if isinstance(value, float) else "int" if isinstance(value, int) else ""
-    return Value(nodes.call("jnp.array", call.node("data"), **dtype), Tensor(made, rank))
+    data = call.node("data")
+    alone = number_alone(data, kind)
+    if alone is not None and not dtype:
+        return Value(alone, Tensor(made, len(alone.args)))
+    data = with_numbers(data, kind) if isinstance(kind, Items) else data
+    return Value(nodes.call("jnp.array", data, **dtype), Tensor(made, rank))
 
 
 @rule("torch.from_numpy", signature="ndarray", dtype="")

@@ -34,6 +34,24 @@ def test_numbers(written: str) -> None:
     assert rewritten.executed(text)["out"] == rewritten.executed(source)["out"]
 
 
+@pytest.mark.parametrize(
+    "written",
+    [
+        "torch.tensor([[one]])",
+        "torch.tensor([one + one])",
+        "torch.tensor([one, 1.0])",
+        "torch.tensor(pairs)",
+        "torch.tensor([x[:1] for x in t])",
+        "torch.tensor([one[0], t.sum()])",
+        "torch.FloatTensor([one, one])",
+        "torch.as_tensor((one, one))",
+    ],
+)
+def test_tensors_in_lists_are_the_numbers_that_they_have(written: str) -> None:
+    source = f"{HEAD}one = t[0, 1:2]\npairs = [(one, 1.0), (one, 2.0)]\nout = {written}.tolist()\n"
+    assert rewritten.executed(rewritten.clean(source).text)["out"] == rewritten.executed(source)["out"]
+
+
 def test_what_has_no_axes_stays_as_it_is() -> None:
     source = f"{HEAD}loss = t.sum()\nout = float(loss), '%d' % loss, names[t.sum(dtype=torch.int32) - 2]\n"
     assert "out = float(loss), '%d' % loss," in str(rewritten.clean(source).text)

@@ -131,7 +131,7 @@ def train_step(params, opt_state, states, actions, dropout_keys, returns):
         policy_losses = jax.vmap(
             lambda log_prob, value, R: -log_prob * (R - jax.lax.stop_gradient(value).squeeze())
         )(log_probs, values, returns)
-        value_losses = jax.vmap(lambda value, R: optax.huber_loss(value, jnp.array([R])).mean())(
+        value_losses = jax.vmap(lambda value, R: optax.huber_loss(value, R.reshape(1)).mean())(
             values, returns
         )
         loss = jnp.stack(policy_losses).sum() + jnp.stack(value_losses).sum()
