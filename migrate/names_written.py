@@ -33,11 +33,27 @@ def numbered(name: Expr) -> str | None:
         left = nodes.literal(name.left)
         found = re.sub(r"%[ds]", "{}", left) if isinstance(left, str) else ""
     elif isinstance(name, cst.Call) and isinstance(name.func, cst.Attribute) and name.func.attr.value == "format":
-        left = nodes.literal(name.func.value)
-        found = re.sub(r"\{0?\}", "{}", left) if isinstance(left, str) and len(name.args) == 1 else ""
+        found = _formatted(name, nodes.literal(name.func.value))
     else:
         found = ""
     return found if "{}" in found and "." not in found else None
+
+
+def _formatted(call: cst.Call, left: object) -> str:
+    """What `left.format(...)` comes to, with {} for each argument that is no text; "" where that is not told."""
+    fields = re.findall(r"\{(\d?)\}", left) if isinstance(left, str) else []
+    places = [int(field or place) for place, field in enumerate(fields)]
+    mixed = "" in fields and any(fields)
+    if not isinstance(left, str) or mixed or any(arg.star or arg.keyword for arg in call.args):
+        return ""
+    if sorted(places) != list(range(len(call.args))):
+        return ""
+    given = [nodes.literal(arg.value) for arg in call.args]
+    if any(isinstance(value, str) and set(value) & set("{}") for value in given):
+        return ""
+    parts = [value if isinstance(value, str) else "{}" for value in (given[place] for place in places)]
+    texts = re.split(r"\{\d?\}", left)
+    return "".join(text + part for text, part in zip(texts, [*parts, ""], strict=True))
 
 
 def any_of(name: Expr) -> str | None:

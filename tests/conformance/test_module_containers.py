@@ -22,6 +22,7 @@ FILLED_LATER = """class M(nn.Module):
         for _ in range(depth):
             self.row.append(nn.Linear(5, 5))
             self.row.append(nn.ReLU())
+        self.kept = nn.Sequential(self.kept_row(1), self.kept_row(depth))
         self.heads = nn.ModuleDict({"a": nn.Linear(5, 3)})
         self.heads["b"] = nn.Linear(5, 3)
         self.heads.update({"c": nn.Linear(5, 3)})
@@ -29,8 +30,14 @@ FILLED_LATER = """class M(nn.Module):
         self.layers += [nn.Linear(3, 3)]
         self.layers.insert(0, nn.LayerNorm(3))
 
+    def kept_row(self, n):
+        row = nn.Sequential()
+        for i in range(n):
+            row.add_module("{}_{}".format("kept", i), nn.Linear(5, 5))
+        return row
+
     def forward(self, x):
-        x = self.row(self.net(x))
+        x = self.row(self.kept(self.net(x)))
         x = self.heads["a"](x) + self.heads["b"](x) * self.heads["c"](x)
         for layer in self.layers:
             x = layer(x)
