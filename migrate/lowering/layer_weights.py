@@ -13,7 +13,7 @@ from dataclasses import replace
 import libcst as cst
 
 from migrate import nodes
-from migrate.constructed import LayerNode
+from migrate.constructed import MOVED, LayerNode, ListNode, Node
 from migrate.diagnostics import Unsupported
 from migrate.facts import ClassFacts
 from migrate.kinds import Module, ModuleClass, Plain, Tensor
@@ -41,9 +41,10 @@ class LayerWeights(Scope):
     def layer_weight(self, node: cst.Attribute, base: Value, owner: Module) -> Value | None:
         """`self.fc.weight` with the axes that it has in torch; None where it is no weight of a layer."""
         name = node.attr.value
-        layers = [one for one in owner.options if isinstance(one, LayerNode)]
-        if self.context != "forward" or not layers or not all(name in _weights_of(one.torch) for one in layers):
+        having = [one for one in owner.options if name in _weights_of(_in_place(one).torch)]
+        if self.context != "forward" or not having:
             return None
+        layers = [one for one in having if isinstance(one, LayerNode)]
         found = {next((weight for weight in one.weights if weight.torch == name), None) for one in layers}
         read = {(one.leaf, one.collection, one.moves) for one in found if one is not None}
         if len(layers) < len(owner.options) or len(read) > 1 or (None in found and len(found) > 1):
@@ -155,6 +156,13 @@ def _permuted(node: Expr, axes: Sequence[int]) -> Expr:
     if tuple(axes) == (1, 0):
         return nodes.transposed(node)
     return nodes.expression(f"{{x}}.transpose({', '.join(map(str, axes))})", x=node)
+
+
+def _in_place(module: Node) -> LayerNode:
+    """The layer that a module is in torch, where it is one: its channels may be moved before and after it."""
+    if isinstance(module, ListNode) and module.keys == MOVED:
+        return next((one for one in module.children if isinstance(one, LayerNode) and one.torch), LayerNode(""))
+    return module if isinstance(module, LayerNode) else LayerNode("")
 
 
 def _weights_of(torch: str) -> set[str]:

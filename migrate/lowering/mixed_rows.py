@@ -11,7 +11,7 @@ import libcst as cst
 
 from migrate import nodes, usage
 from migrate.constructed import MOVED, ChoiceNode, LayerNode, ListNode, Passage
-from migrate.kinds import Module
+from migrate.kinds import Module, join
 from migrate.lowering.scope import Scope
 from migrate.nodes import Expr
 from migrate.rules.rule import Value
@@ -32,6 +32,14 @@ class MixedRows(Scope):
         if parts is not None:
             self.script.mixed_rows.add((self.scope, row.value))
             self.unit.moving.update(parts)
+
+    def alike_in_layout(self, one: Value, other: Value) -> tuple[Value, Value]:
+        """Two modules of which a test chooses one: where they want their channels in different places, that which wants
+        them last moves them itself."""
+        both = join(one.kind, other.kind)
+        if self.context != "setup" or not isinstance(both, Module) or "mixed" not in (both.entry, both.exit):
+            return one, other
+        return self.moving_itself(one), self.moving_itself(other)
 
     def moving_itself(self, value: Value) -> Value:
         """A layer that moves its channels last and back, where it wants them there."""

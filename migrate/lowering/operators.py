@@ -215,6 +215,7 @@ class Operators(GivenLists, Branches):
             raise Unsupported("MIG302", f"{nodes.code(node)}: autocast or something else")
         if isinstance(asked.kind, Tensor) and self.under_jit:
             return self.traced_choice(node, asked, body, orelse)
+        body, orelse = self.alike_in_layout(body, orelse)
         made = node.with_changes(test=_clause(test), body=_clause(layouts.first(body)), orelse=layouts.first(orelse))
         if (
             isinstance(body.kind, Model)

@@ -95,6 +95,10 @@ class Parts:
         """Remembers a list of layers that want their channels in different places, while it grows."""
         raise NotImplementedError
 
+    def alike_in_layout(self, one: Value, other: Value) -> tuple[Value, Value]:
+        """Two modules of which a test chooses one, with their channels in the same place."""
+        raise NotImplementedError
+
     def moving_itself(self, value: Value) -> Value:
         """A layer that moves its channels last and back, where it wants them there."""
         raise NotImplementedError

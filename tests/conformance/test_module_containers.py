@@ -272,6 +272,34 @@ STAGES = """class M(nn.Module):
     def forward(self, x):
         return self.head(self.stage3(self.stage2(x)))
 """
+CHOSEN_BY_STAGE = """def upsample(width, out):
+    return nn.Sequential(nn.Upsample(scale_factor=2), nn.Conv2d(width, out, 3, padding=1))
+
+
+class Block(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.conv = nn.Conv2d(width, width, 1)
+
+    def forward(self, x):
+        return x + self.conv(x)
+
+
+class M(nn.Module):
+    def __init__(self, widths=(3, 4, 2)):
+        super().__init__()
+        self.stages = nn.ModuleList([])
+        for i, (a, b) in enumerate(zip(widths[:-1], widths[1:])):
+            last = i == len(widths) - 2
+            self.stages.append(nn.ModuleList([Block(a), upsample(a, b) if not last else nn.Conv2d(a, b, 3)]))
+        self.end = nn.BatchNorm2d(widths[-1])
+
+    def forward(self, x):
+        for block, resize in self.stages:
+            x = block(x)
+            x = resize(x)
+        return self.end(x).mean(3)
+"""
 MIXED_ROWS = """class Block(nn.Sequential):
     def __init__(self, c_in, c_out):
         super().__init__(nn.Conv2d(c_in, c_out, 3, padding=1, bias=False), nn.BatchNorm2d(c_out), nn.ReLU6())
@@ -364,6 +392,7 @@ FORMS = {
     "rows of two lengths": (OF_TWO_LENGTHS, Sample("M()", (3, 4))),
     "rows whose base is given the classes of their layers": (GIVEN_LAYERS, Sample("M()", (2, 3, 6, 6))),
     "lists of layers that want their channels in different places": (MIXED_ROWS, Sample("M()", (2, 3, 6, 6))),
+    "one of two that want their channels in different places": (CHOSEN_BY_STAGE, Sample("M()", (2, 3, 6, 5))),
     "stages by the items of arguments whose lengths are insisted on": (STAGES, Sample("M((2, 3), (5, 7, 6))", (3, 4))),
     "layers that replace those of a base, and a row of layers twice": (REPLACED, Sample("M()", (3, 4))),
     "rows of layers with names": (NAMED_ROWS, Sample("M()", (3, 4))),

@@ -25,6 +25,8 @@ class M(nn.Module):
         self.net = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
         self.mixed = nn.Sequential(nn.Conv2d(3, 3, 1), nn.Flatten(), nn.Linear(3, 3))
         self.inner = Inner()
+        self.perhaps = nn.Linear(4, 4) if label else nn.Identity()
+        self.one = nn.Conv2d(3, 3, 1) if label else nn.Sequential(nn.Flatten(), nn.Unflatten(1, (3, 1, 1)))
 
     def forward(self, x):
         h = x * 2
@@ -44,6 +46,8 @@ class M(nn.Module):
         ("h = getattr(self, self.label)(h)", "MIG201", "which may be any of several modules"),
         ("h = sorted([x.sum(), x.mean()])", "MIG307", "sorted() compares the values"),
         ("h = self.inner(h) + h", "MIG303", "x is changed in place"),
+        ("h = h + self.perhaps.weight", "MIG301", "another weight in each of several modules"),
+        ("print(self.one.weight.shape)", "MIG301", "another weight in each of several modules"),
         ("h = list(map(torch.dropout, [h]))", "MIG304", "torch.dropout is"),
     ],
 )
