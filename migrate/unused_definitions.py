@@ -17,7 +17,7 @@ import libcst as cst
 from migrate import nodes, suites, usage
 from migrate.diagnostics import Diagnostic
 from migrate.lowering import Input
-from migrate.lowering.copied_input import Edits, edited
+from migrate.lowering.plainer.copied_input import Edits, edited
 from migrate.nodes import Statement
 from migrate.source import SourceFile
 from migrate.walking import every, walk

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from migrate.lowering.containers import Containers
-from migrate.lowering.operators import Operators
-from migrate.lowering.statements import Statements
+from migrate.lowering.expressions.containers import Containers
+from migrate.lowering.expressions.operators import Operators
+from migrate.lowering.statements.statements import Statements
 
 
 class Lowering(Statements, Containers, Operators):

@@ -9,7 +9,7 @@ import libcst as cst
 from migrate.diagnostics import Unsupported
 from migrate.facts import ClassFacts, FunctionFacts
 from migrate.kinds import Function, Items, Kind, Model, Module, Place
-from migrate.lowering.region import MicroBatches, Region
+from migrate.lowering.updates.region import MicroBatches, Region
 from migrate.manifest import Leaf
 from migrate.nodes import AnyNode, Expr, Statement
 from migrate.rules.rule import Value

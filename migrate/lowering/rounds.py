@@ -19,9 +19,9 @@ from migrate.kinds import (
     Host,
     Plain,
 )
-from migrate.lowering import keys
-from migrate.lowering.keys import Body
 from migrate.lowering.lowering import Lowering
+from migrate.lowering.statements import keys
+from migrate.lowering.statements.keys import Body
 from migrate.lowering.unit import Environment, Helper, Unit
 from migrate.nodes import Statement
 from migrate.script import Script

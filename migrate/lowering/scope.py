@@ -35,12 +35,12 @@ from migrate.kinds import (
     TorchName,
     is_batch,
 )
-from migrate.lowering.blocks import Block
-from migrate.lowering.new_parts import NewPart
-from migrate.lowering.objects_at_hand import held_in_object
+from migrate.lowering.models.objects_at_hand import held_in_object
 from migrate.lowering.parts import Parts
-from migrate.lowering.region import Clip, Gathering, Tracing, method_call_of
+from migrate.lowering.plainer.new_parts import NewPart
+from migrate.lowering.statements.blocks import Block
 from migrate.lowering.unit import Environment, Unit, known
+from migrate.lowering.updates.region import Clip, Gathering, Tracing, method_call_of
 from migrate.nodes import Expr, Statement
 from migrate.qualified import file_of, spelled
 from migrate.rules.rule import Value

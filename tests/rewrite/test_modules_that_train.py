@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from migrate.lowering.modules_that_train import with_trainers_apart
+from migrate.lowering.plainer.modules_that_train import with_trainers_apart
 from migrate.lowering.rounds import Input
 from migrate.source import parse
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import pytest
 import torch
 
-from migrate.lowering.names_of_flax import OWN
+from migrate.lowering.modules.names_of_flax import OWN
 from migrate.pipeline import convert
 from migrate.source import parse
 from tests.conformance import rewritten

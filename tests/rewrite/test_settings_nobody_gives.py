@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from migrate.lowering.plainer.settings_nobody_gives import with_constants_of_classes
 from migrate.lowering.rounds import Input
-from migrate.lowering.settings_nobody_gives import with_constants_of_classes
 from migrate.source import parse
 from tests.conformance import rewritten
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from migrate.lowering.plainer.steps_that_tell import with_told_returned
 from migrate.lowering.rounds import Input
-from migrate.lowering.steps_that_tell import with_told_returned
 from migrate.source import parse
 
 TEXT = Path(__file__).parents[1].joinpath("golden/steps_that_tell/before.py").read_text()

@@ -1,0 +1,225 @@
+"""Selections by a boolean mask in what jit traces.
+
+`x[mask]` has a shape that depends on the data, and is declined. What it comes down to has not: `x[mask].mean()` is
+`x.mean(where=mask)`, `x[mask] = x[mask] * 2` is `x = jnp.where(mask, x * 2, x)`, and labels that a mask leaves out of a
+cross entropy are labels to ignore.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import libcst as cst
+
+from migrate import layouts, nodes, usage
+from migrate.kinds import Host, Number, Tensor
+from migrate.lowering.expressions.numpy_types import holds_bools
+from migrate.lowering.scope import Scope
+from migrate.nodes import Expr
+from migrate.rules.catalogue import RULES
+from migrate.rules.rule import Value
+from migrate.walking import every
+
+_REDUCTIONS = {"sum": "masked_sum", "mean": "masked_mean"}  # the method, and the snippet for a mask with fewer axes
+_CASTS = ("float", "double", "half", "int", "long", "bool")
+# Losses that take each element for itself, and have the mean of them by default.
+_OF_ELEMENTS = frozenset(
+    f"torch.nn.functional.{name}"
+    for name in (
+        "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "soft_margin_loss", "binary_cross_entropy",
+        "binary_cross_entropy_with_logits",
+    )
+)  # fmt: skip
+_OF_LABELS = ("torch.nn.functional.cross_entropy", "torch.nn.functional.nll_loss")
+
+
+class MaskedSelections(Scope):
+    """What is made of the elements that a mask selects."""
+
+    def is_mask(self, node: Expr, value: Value) -> bool:
+        """Whether an index is surely boolean: by its kind, or as it is written: `~` is not of places, and what torch's
+        data loading gives is shown by a comparison alone."""
+        written = self.env.definitions.get(node.value, node) if isinstance(node, cst.Name) else node
+        if isinstance(value.kind, Tensor):
+            inverted = isinstance(written, cst.UnaryOperation) and isinstance(written.operator, cst.BitInvert)
+            typed = value.kind.dtype
+            return typed == "bool" or (not typed and (inverted or holds_bools(self, node)))
+        return isinstance(value.kind, Host) and isinstance(written, cst.Comparison)
+
+    def is_constant_mask(self, node: Expr) -> bool:
+        """Whether a mask is an attribute that the constructor alone sets: it is worked out there, with its values."""
+        facts = self.script.classes.get(self.cls)
+        init = facts.method("__init__") if facts is not None else None
+        if self.context != "forward" or facts is None or init is None or not isinstance(node, cst.Attribute):
+            return False
+        name = node.attr.value
+        own = name in facts.buffers or name in usage.attributes_set(init.body)
+        if nodes.dotted(node.value) != "self" or not own or name in {*facts.fields, *facts.changed, *facts.parameters}:
+            return False
+        facts.concrete.add(f"self.{name}")
+        return True
+
+    def same_shape(self, written: Expr, mask: Value, whole: Expr, base: Value) -> bool:
+        """Whether a mask surely has the shape of what it is the index of."""
+        if isinstance(written, cst.Comparison):
+            sides = [written.left, *(part.comparator for part in written.comparisons)]
+            tensors = [side for side in sides if not isinstance(self.asked(side).kind, Number)]
+            return all(nodes.code(side) == nodes.code(whole) for side in tensors)
+        ranks = [value.kind.rank if isinstance(value.kind, Tensor) else -1 for value in (mask, base)]
+        return ranks[0] == ranks[1] > 0
+
+    def of_selection(self, node: cst.Call) -> Value | None:
+        """A sum, a mean or a loss of what a mask selects: `x[mask].mean()`; None of other calls."""
+        if not self.under_jit or next(every(node, cst.Subscript), None) is None:
+            return None
+        name = self.torch_name(node.func) or ""
+        if name in _OF_LABELS:
+            return self.of_selected_labels(node)
+        if name in _OF_ELEMENTS:
+            options = {arg.keyword.value: nodes.literal(arg.value) for arg in node.args if arg.keyword is not None}
+            reduction = options.pop("reduction", "mean")
+            tensors = [arg for arg in node.args if arg.keyword is None and not arg.star]
+            if len(tensors) != 2 or len(tensors) + len(options) + ("reduction" in _keywords(node)) != len(node.args):
+                return None
+            others = [arg for arg in node.args if arg.keyword is not None and arg.keyword.value != "reduction"]
+            none = nodes.arguments([], {"reduction": cst.SimpleString('"none"')})
+            each = node.with_changes(args=[*tensors, *others, *none])
+            return self.reduced_selection(each, [arg.value for arg in tensors], str(reduction))
+        if isinstance(node.func, cst.Attribute) and not name and not node.args:
+            return self.reduced_selection(node.func.value, [node.func.value], node.func.attr.value)
+        if name.startswith("torch.") and len(node.args) == 1 and not node.args[0].star:
+            return self.reduced_selection(node.args[0].value, [node.args[0].value], name.removeprefix("torch."))
+        return None
+
+    def reduced_selection(self, each: Expr, operands: Sequence[Expr], reduction: str) -> Value | None:
+        """A reduction of an elementwise expression of `operands`, which are selections; None where they are not."""
+        found = [self.selections(operand) for operand in operands] if reduction in _REDUCTIONS else [None]
+        parts = [part for some in found for part in some or ()]
+        if None in found or not parts or not self.alike(parts):
+            return None
+        mask, whole = _index(parts[0]), self.expr(_whole(each, parts))
+        selecting = self.array(mask)
+        where, x = layouts.first(selecting), layouts.first(whole)
+        dtype = "float" if reduction == "mean" else whole.kind.dtype if isinstance(whole.kind, Tensor) else ""
+        if all(self.same_shape(mask, selecting, part.value, self.asked(part.value)) for part in parts):
+            function = cst.Attribute(nodes.parenthesized(x), cst.Name(reduction))
+            made = nodes.call(function, where=where)
+        else:
+            self.unit.use_snippet(_REDUCTIONS[reduction])
+            made = nodes.call(_REDUCTIONS[reduction], x, where)
+        return Value(made, Tensor("int" if dtype == "bool" else dtype, 0))
+
+    def of_selected_labels(self, node: cst.Call) -> Value | None:
+        """`F.cross_entropy(x[mask], y[mask])`: labels that the mask leaves out are to be ignored. None for others."""
+        given = [arg.value for arg in node.args[:2]]
+        parts = [part for value in given for part in self.selections(value) or ()]
+        options = {arg.keyword.value: nodes.literal(arg.value) for arg in node.args[2:] if arg.keyword is not None}
+        if parts != given or len(parts) != 2 or len(options) != len(node.args) - 2 or "ignore_index" in options:
+            return None
+        if options.get("reduction", "mean") not in _REDUCTIONS or _mask_in(parts[0]) != _mask_in(parts[1]):
+            return None
+        mask, (scores, labels) = _index(parts[0]), (part.value for part in parts)
+        known = self.asked(labels)
+        if not self.same_shape(mask, self.asked(mask), labels, known) or nodes.code(labels) == nodes.code(scores):
+            return None
+        out = {"left_out": _negated(mask), "y": labels, "x": scores}
+        kept, flat = nodes.expression("{y}.masked_fill({left_out}, -100)", **out), scores
+        if layouts.rank(known) != 1:  # the classes are the last axis of scores, and axis 1 of those that are selected
+            kept = nodes.expression("{kept}.reshape(-1)", kept=kept)
+            flat = nodes.expression("{x}.reshape(-1, {x}.shape[-1])", **out)
+        args = [arg.with_changes(value=value) for arg, value in zip(node.args[:2], (flat, kept), strict=True)]
+        return self.expr(node.with_changes(args=[*args, *node.args[2:]]))
+
+    def selections(self, node: Expr) -> list[cst.Subscript] | None:
+        """The selections `x[mask]` in an expression that takes each of their elements for itself; None for other
+        expressions."""
+        if isinstance(node, cst.Subscript):
+            index = node.slice[0].slice if len(node.slice) == 1 else None
+            if not isinstance(index, cst.Index) or isinstance(index.value, cst.Tuple | cst.List):
+                return None
+            return [node] if self.is_mask(index.value, self.asked(index.value)) else None
+        if isinstance(node, cst.UnaryOperation):
+            return None if isinstance(node.operator, cst.Not) else self.selections(node.expression)
+        if isinstance(node, cst.BinaryOperation):
+            matrix = isinstance(node.operator, cst.MatrixMultiply)
+            return None if matrix else self.all_selections([node.left, node.right])
+        if isinstance(node, cst.Comparison) and len(node.comparisons) == 1:
+            return self.all_selections([node.left, node.comparisons[0].comparator])
+        if isinstance(node, cst.Call) and not any(arg.star for arg in node.args):
+            return self.selections_in_call(node)
+        plain = isinstance(node, cst.Name | cst.Attribute | cst.Integer | cst.Float | cst.SimpleString)
+        return [] if plain and is_scalar(self.asked(node)) else None
+
+    def selections_in_call(self, node: cst.Call) -> list[cst.Subscript] | None:
+        """Those in the call of a function or a method that takes each element for itself."""
+        given = [arg.value for arg in node.args]
+        name = self.torch_name(node.func)
+        if name is not None:
+            return self.all_selections(given) if name in RULES and RULES[name].elementwise else None
+        if not isinstance(node.func, cst.Attribute):
+            return None
+        method = node.func.attr.value
+        rule = RULES.get(f"Tensor.{method}")
+        if method in _REDUCTIONS and not given and self.selections(node.func.value) is None:
+            return [] if is_scalar(self.asked(node)) else None
+        elementwise = method in _CASTS or (rule is not None and rule.elementwise and not method.endswith("_"))
+        return self.all_selections([node.func.value, *given]) if elementwise else None
+
+    def all_selections(self, parts: Sequence[Expr]) -> list[cst.Subscript] | None:
+        """The selections in several expressions; None where one of them has something else."""
+        found = [self.selections(part) for part in parts]
+        return None if None in found else [part for some in found for part in some or ()]
+
+    def alike(self, parts: Sequence[cst.Subscript]) -> bool:
+        """Whether selections are by one mask, and of tensors with as many axes: of others the whole tensors would
+        broadcast where the selected elements do not."""
+        bases = {nodes.code(part.value): layouts.rank(self.asked(part.value)) for part in parts}
+        one = len({_mask_in(part) for part in parts}) == 1
+        return one and (len(bases) == 1 or (all(bases.values()) and len(set(bases.values())) == 1))
+
+    def whole_of(self, value: Expr, target: cst.Subscript) -> Expr | None:
+        """What `x[mask] = value` puts in, of whole tensors, where the value is made of selections by the same mask."""
+        parts = self.selections(value) if self.under_jit else None
+        masks = {_mask_in(part) for part in (target, *parts)} if parts else set()
+        return _whole(value, parts) if parts and len(masks) == 1 and self.alike(parts) else None
+
+
+def _keywords(node: cst.Call) -> list[str]:
+    return [arg.keyword.value for arg in node.args if arg.keyword is not None]
+
+
+def _index(part: cst.Subscript) -> Expr:
+    index = part.slice[0].slice
+    assert isinstance(index, cst.Index)
+    return index.value
+
+
+def _mask_in(part: cst.Subscript) -> str:
+    return nodes.code(part.with_changes(value=cst.Name("_"), lpar=[], rpar=[]))
+
+
+def is_scalar(value: Value) -> bool:
+    """Whether a value is a number, or a tensor that surely has no axes."""
+    return isinstance(value.kind, Number) or (isinstance(value.kind, Tensor) and value.kind.rank == 0)
+
+
+def _negated(mask: Expr) -> Expr:
+    """`y == -1` for `y != -1`, `~mask` for others."""
+    if isinstance(mask, cst.Comparison) and isinstance(mask.comparisons[0].operator, cst.NotEqual):
+        return mask.with_changes(comparisons=[mask.comparisons[0].with_changes(operator=cst.Equal())])
+    return nodes.expression("~{mask}", mask=mask)
+
+
+def _whole(node: Expr, parts: Sequence[cst.Subscript]) -> Expr:
+    """An expression of selections, written of the whole tensors."""
+    return nodes.visited(node, _Whole({nodes.code(part) for part in parts}))
+
+
+class _Whole(cst.CSTTransformer):
+    def __init__(self, parts: set[str]) -> None:
+        super().__init__()
+        self.parts = parts
+
+    def leave_Subscript(self, original_node: cst.Subscript, updated_node: cst.Subscript) -> Expr:
+        selected = nodes.code(original_node) in self.parts
+        return nodes.parenthesized(updated_node.value) if selected else updated_node

@@ -1,0 +1,241 @@
+"""Example inputs told by the model alone.
+
+The weights of convolutions and of norms over channels are the same for images of every size: where a model has no
+others, zeros with the channels that its first convolution takes are an example. A model of tokens takes one token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import libcst as cst
+
+from migrate import nodes, suites, usage
+from migrate.constructed import ClassNode, LayerNode
+from migrate.kinds import ModuleClass, Tensor
+from migrate.lowering.expressions.arguments import argument_names
+from migrate.lowering.expressions.binding import Binding
+from migrate.lowering.expressions.elements import module_at, only_option
+from migrate.lowering.modules import constructors
+from migrate.nodes import Expr
+from migrate.script import layers_in
+
+_CONVOLUTIONS = {f"torch.nn.Conv{rank}d": rank for rank in (1, 2, 3)}
+_DENSE = ("torch.nn.Linear", "torch.nn.LayerNorm", "torch.nn.RMSNorm")
+# Layers that tell what a model takes: the axes beside the channels or features, and the argument that says how many.
+_FIRST = {
+    **{name: (rank, "in_channels") for name, rank in _CONVOLUTIONS.items()},
+    "torch.nn.Linear": (0, "in_features"),
+}
+_OF_ANY_SIZE = (
+    *_CONVOLUTIONS,
+    *(f"torch.nn.{name}{rank}d" for name in ("ConvTranspose", "BatchNorm", "InstanceNorm") for rank in (1, 2, 3)),
+    "torch.nn.GroupNorm",
+    "torch.nn.PReLU",
+)
+_POOLING = tuple(f"torch.nn.Adaptive{kind}Pool{rank}d" for kind in ("Avg", "Max") for rank in (1, 2, 3))
+_JOINING = ("torch.cat", "torch.concat", "torch.concatenate", "torch.hstack")
+_SIZE = 64  # along each axis: a power of two that five halvings leave something of
+
+_Bound = Mapping[str, Expr]
+
+
+class ExampleShapes(Binding):
+    """What a model takes, read off its classes."""
+
+    def example_of_zeros(self, cls: str, made: Expr, pooled: bool = False) -> list[Expr]:
+        """`jnp.zeros((1, 3, 64, 64))` for a model that `made` makes; nothing where its weights go by the size of its
+        input, or where that cannot be told. `pooled`: dense layers in a model that pools to a fixed size are taken to
+        come after that; Flax refuses the others as soon as they meet a real input."""
+        found = self._first_layer(cls, made) if self._takes_any_size(cls, pooled) else None
+        if found is None or found[0] == 0:
+            return []
+        rank, channels = found
+        size = [cst.Integer(str(_SIZE))] * rank
+        return [nodes.call("jnp.zeros", nodes.tuple_of([cst.Integer("1"), channels, *size]))]
+
+    def example_of_features(self, cls: str, made: Expr) -> list[Expr]:
+        """`jnp.zeros((1, 784))` for a model of dense layers that `made` makes; nothing for other models. One that joins
+        its inputs first takes the features of each that its first layer adds up: `nn.Linear(states + actions, 64)`."""
+        if not self._weights_are_of(cls, _DENSE):
+            return []
+        found = self._first_layer(cls, made)
+        sizes = [found[1]] if found is not None else self._features_of_inputs(cls, made) or self._features_inline(cls)
+        return [nodes.call("jnp.zeros", nodes.tuple_of([cst.Integer("1"), size])) for size in sizes]
+
+    def features_of_method(self, cls: str, method: str, made: Expr) -> Expr | None:
+        """How many features a method of a model of dense layers takes that `made` makes."""
+        direct = isinstance(made, cst.Call) and isinstance(self.kind_of(made.func), ModuleClass)
+        if not direct or not isinstance(made, cst.Call) or not self._weights_are_of(cls, _DENSE):
+            return None
+        found = self._taken_by_method(cls, self._given_to_constructor(cls, made.args, {}), method)
+        return found[1] if found is not None and found[0] == 0 and self.available(found[1]) else None
+
+    def _features_inline(self, cls: str) -> list[Expr]:
+        """The features that a model without a class takes, where its first layer with weights says them in numbers."""
+        held = self.script.classes[cls].children.get("")
+        layers = [layer for layer in layers_in(held) if layer.weights] if held is not None else []
+        weight = next(iter(layers[0].weights), None) if layers and layers[0].torch == "torch.nn.Linear" else None
+        size = weight.shape[0] if weight is not None and weight.shape else None
+        return [] if size is None else [cst.Integer(str(size))]
+
+    def _features_of_inputs(self, cls: str, made: Expr) -> list[Expr]:
+        """The features of each input of a model that takes several: of one that joins them first, or that has a layer
+        for each."""
+        forward = self.script.classes[cls].method("forward")
+        needed = _needed(forward)
+        direct = isinstance(made, cst.Call) and isinstance(self.kind_of(made.func), ModuleClass)
+        if forward is None or len(needed) < 2 or not direct or not isinstance(made, cst.Call):
+            return []
+        bound = self._given_to_constructor(cls, made.args, {})
+        found = [self._taken_as(cls, bound, forward, name) for name in needed]
+        sizes = [one[1] for one in found if one is not None and one[0] == 0 and self.available(one[1])]
+        return sizes if len(sizes) == len(needed) else self._joined_features(cls, made)
+
+    def _joined_features(self, cls: str, made: Expr) -> list[Expr]:
+        """The features of each input of a model that calls its first layer with `torch.cat` of all of them."""
+        forward = self.script.classes[cls].method("forward")
+        needed = _needed(forward)
+        given = isinstance(made, cst.Call) and isinstance(self.kind_of(made.func), ModuleClass)
+        init = self.script.classes[cls].method("__init__")
+        if forward is None or init is None or len(needed) < 2 or not isinstance(made, cst.Call) or not given:
+            return []
+        joined = {""}  # how the concatenation is written, and the name that it has
+        for statement in suites.suite_of(forward.body.body):
+            whole = [nodes.code(call) for call in usage.calls(statement) if self._joins(cls, call, needed)]
+            joined |= {*whole, *(usage.stores(statement) if whole else ())}
+            for call in usage.calls(statement):
+                path = nodes.dotted(call.func) or ""
+                if path.startswith("self.") and [nodes.code(arg.value) in joined for arg in call.args] == [True]:
+                    layer = constructors.given_once(init, path)
+                    bound = self._given_to_constructor(cls, made.args, {})
+                    found = None if layer is None else self._taken_by(cls, layer, bound)
+                    sizes = _terms(found[1]) if found is not None else []
+                    fitting = len(sizes) == len(needed) and all(map(self.available, sizes))
+                    return sizes if fitting else []
+        return []
+
+    def _first_layer(self, cls: str, made: Expr) -> tuple[int, Expr] | None:
+        """The rank, and the channels or features, of what the model takes that `made` makes."""
+        if not isinstance(made, cst.Call):
+            return None
+        direct = isinstance(self.kind_of(made.func), ModuleClass)
+        if self.torch_name(made.func) == "torch.nn.Sequential":
+            found = self._taken_by(cls, made, {})
+        else:
+            found = self._taken_by_method(cls, self._given_to_constructor(cls, made.args, {}) if direct else {})
+        return found if found is not None and self.available(found[1]) else None
+
+    def _joins(self, cls: str, call: cst.Call, names: Sequence[str]) -> bool:
+        """Whether a call in a class is `torch.cat` of just these names, in this order."""
+        parts = call.args[0].value if call.args else None
+        if self.in_file_of(cls).torch_name(call.func) not in _JOINING or not isinstance(parts, cst.List | cst.Tuple):
+            return False
+        return [nodes.code(part.value) for part in parts.elements] == list(names)
+
+    def example_of_tokens(self, cls: str) -> list[Expr]:
+        """`jnp.zeros((1, 1), jnp.int32)` for a model that looks its one input up in a table, where it is known how many
+        axes that has, as by `batch, length = tokens.shape`; nothing for other models. The weights of layers over the
+        last axis are the same for every length; Flax refuses the others as soon as they meet a real input."""
+        forward = self.script.classes[cls].method("forward")
+        needed = _needed(forward)
+        if forward is None or len(needed) != 1:
+            return []
+        called = self.script.functions[f"{cls}.forward"].params.get(needed[0])
+        rank = called.rank if isinstance(called, Tensor) else 0
+        for statement in suites.suite_of(forward.body.body):
+            small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
+            if isinstance(small, cst.Assign) and nodes.code(small.value) in (
+                f"{needed[0]}.shape",
+                f"{needed[0]}.size()",
+            ):
+                sizes = small.targets[0].target
+                rank = len(sizes.elements) if isinstance(sizes, cst.Tuple) else rank
+            for call in usage.calls(statement):
+                path = (nodes.dotted(call.func) or "").split(".")
+                if path[0] != "self" or [nodes.code(arg.value) for arg in call.args] != needed:
+                    continue
+                part = only_option(module_at(self.script, cls, path[1:]))
+                if isinstance(part, ClassNode):
+                    return self.example_of_tokens(part.cls)
+                if rank > 0 and isinstance(part, LayerNode) and part.torch == "torch.nn.Embedding":
+                    shape = nodes.tuple_of([cst.Integer("1")] * rank)
+                    return [nodes.call("jnp.zeros", shape, nodes.expression("jnp.int32"))]
+            if needed[0] in usage.stores(statement):
+                return []
+        return []
+
+    def _takes_any_size(self, cls: str, pooled: bool) -> bool:
+        pools = any(layer.torch in _POOLING for layer in self.script.layers_inside(cls))
+        after = ("torch.nn.Linear",) if pooled and pools else ()
+        return self._weights_are_of(cls, (*_OF_ANY_SIZE, *after))
+
+    def _weights_are_of(self, cls: str, known: Sequence[str]) -> bool:
+        """Whether a model has no weights but those of such layers."""
+        plain = not any(self.script.classes[name].parameters for name in self.script.with_submodules(cls))
+        layers = self.script.layers_inside(cls)
+        return plain and all(not layer.weights or layer.torch in known for layer in layers)
+
+    def _given_to_constructor(self, cls: str, args: Sequence[cst.Arg], outer: _Bound) -> _Bound:
+        """The arguments of a constructor in terms of the scope that makes the model, with its defaults."""
+        init = self.script.classes[cls].method("__init__")
+        if init is None:
+            return {}
+        parameters = [*init.params.params[1:], *init.params.kwonly_params]
+        bound = {p.name.value: p.default for p in parameters if p.default is not None}
+        for arg, name in zip(args, argument_names(args, [p.name.value for p in parameters]), strict=True):
+            if name:
+                bound[name] = nodes.substituted(arg.value, outer)
+        return bound
+
+    def _taken_by_method(self, cls: str, bound: _Bound, method: str = "forward") -> tuple[int, Expr] | None:
+        """The same of the layer that takes the input of a module, or of another method of it."""
+        forward = self.script.classes[cls].method(method)
+        needed = _needed(forward)
+        return self._taken_as(cls, bound, forward, needed[0]) if forward is not None and len(needed) == 1 else None
+
+    def _taken_as(self, cls: str, bound: _Bound, method: cst.FunctionDef, name: str) -> tuple[int, Expr] | None:
+        """The same of the layer that takes one of the inputs of a method."""
+        for statement in suites.suite_of(method.body.body):
+            for call in usage.calls(statement):
+                path = nodes.dotted(call.func) or ""
+                if path.startswith("self.") and [nodes.code(arg.value) for arg in call.args] == [name]:
+                    own = path.removeprefix("self.")
+                    if self.script.classes[cls].method(own) is not None and own != method.name.value:
+                        return self._taken_by_method(cls, bound, own)
+                    init = self.script.classes[cls].method("__init__")
+                    made = init and constructors.given_once(init, path)
+                    return None if made is None else self._taken_by(cls, made, bound)
+            if name in usage.stores(statement):
+                return None
+        return None
+
+    def _taken_by(self, cls: str, made: Expr, bound: _Bound) -> tuple[int, Expr] | None:
+        """The same of the module that an expression of a constructor makes."""
+        if not isinstance(made, cst.Call) or not made.args:
+            return None
+        reader = self.in_file_of(cls)
+        name, kind = reader.torch_name(made.func), reader.kind_of(made.func)
+        if isinstance(kind, ModuleClass):
+            return self._taken_by_method(kind.cls, self._given_to_constructor(kind.cls, made.args, bound))
+        if name == "torch.nn.Sequential":
+            return self._taken_by(cls, made.args[0].value, bound)
+        if name not in _FIRST:
+            return None
+        rank, argument = _FIRST[name]
+        given = dict(zip(argument_names(made.args, [argument]), made.args, strict=True))
+        size = nodes.substituted(given[argument].value, bound) if argument in given else None
+        return None if size is None or "self" in usage.loads(size) else (rank, size)
+
+
+def _terms(size: Expr) -> list[Expr]:
+    """What a sum adds up, in its order."""
+    if isinstance(size, cst.BinaryOperation) and isinstance(size.operator, cst.Add):
+        return [*_terms(size.left), *_terms(size.right)]
+    return [size]
+
+
+def _needed(forward: cst.FunctionDef | None) -> list[str]:
+    """The inputs that a forward pass cannot do without."""
+    parameters = forward.params.params[1:] if forward is not None else []
+    return [parameter.name.value for parameter in parameters if parameter.default is None]

@@ -1,0 +1,261 @@
+"""Example inputs for `model.init`."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from dataclasses import replace
+
+import libcst as cst
+
+from migrate import nodes, suites, usage
+from migrate.diagnostics import Unsupported
+from migrate.facts import Example, FunctionFacts
+from migrate.kinds import (
+    Function,
+    Host,
+    Items,
+    Kind,
+    Number,
+    Tensor,
+)
+from migrate.lowering.expressions.binding import Binding
+from migrate.lowering.expressions.elements import loop_kind
+from migrate.lowering.host.host_draws import HostDraws
+from migrate.lowering.initial.attributes_followed import Followed, attribute_given, with_receiver
+from migrate.lowering.statements.state import StateAccess
+from migrate.nodes import Expr, Statement
+from migrate.rules.rule import Value
+from migrate.walking import every
+
+_LONGEST = 2_000  # characters of an example: nobody reads a longer one, and a value used twice doubles at each turn
+
+
+class Examples(StateAccess, HostDraws, Binding):
+    """What a model is first called with, as it can be written where the model is made."""
+
+    def resolve(self, example: Example, early: bool, following: frozenset[str] = frozenset()) -> list[Expr]:
+        """The example's arguments in terms of this scope: the parameters of functions between are followed to
+        their calls, and attributes of other objects to what these are given (`following`: those on the way here).
+        `early`: a loader that this scope makes further down is written out."""
+        arguments, scope, definitions = list(example.arguments), example.scope, example.definitions
+        held: dict[str, Expr] = {}
+        for _ in range(6):
+            here = scope == self.scope
+            seen = here or scope == self.unit.scope  # names of the module are seen from everywhere
+            arguments = [self.expanded(argument, definitions, seen, early) for argument in arguments]
+            facts = self.script.functions.get(scope)
+            if here or facts is None or not facts.calls:
+                break
+            call = next((site for site in facts.calls if self.leads_here(site.scope)), facts.calls[0])
+            given = call.bound
+            if not early and facts.method and not f"{self.scope}.".startswith(f"{scope.rpartition('.')[0]}."):
+                arguments = [self.without_object(argument, scope, following, held) for argument in arguments]
+                given = with_receiver(call)
+            standing = _stand_ins(facts, call.bound)
+            arguments = [nodes.substituted(argument, standing) for argument in arguments]
+            arguments = [_projected(nodes.substituted(argument, given)) for argument in arguments]
+            scope, definitions = call.scope, call.definitions
+        return [_projected(nodes.substituted(argument, held)) for argument in arguments] if held else arguments
+
+    def without_object(self, argument: Expr, method: str, following: frozenset[str], held: dict[str, Expr]) -> Expr:
+        """What a method gives a model, with names in the place of attributes of its object: `held` takes what these are
+        given, in terms of this scope."""
+        cls = method.rpartition(".")[0]
+
+        def value_of(name: str) -> Expr | None:
+            path = f"{cls}.{name}"
+            given = attribute_given(self.script.methods(cls), name) if path not in following else None
+            if given is None:
+                return None
+            found = self.resolve(Example(given[0], (given[1],), {}, trained=False), False, following | {path})
+            return None if "self" in usage.loads(found[0]) else found[0]
+
+        return nodes.visited(argument, Followed(value_of, held))
+
+    def leads_here(self, scope: str) -> bool:
+        """Whether what a scope calls may be called by this one."""
+        seen, waiting = set[str](), [scope]
+        while waiting:
+            one = waiting.pop()
+            if one == self.scope:
+                return True
+            facts = self.script.functions.get(one)
+            if one not in seen and facts is not None:
+                seen.add(one)
+                waiting += [site.scope for site in facts.calls]
+        return False
+
+    def expanded(self, argument: Expr, definitions: Mapping[str, Expr], here: bool, early: bool) -> Expr:
+        """An expression with local names replaced by what they stand for: all of them where they belong to another
+        scope, here those that are not bound yet."""
+        left = dict(definitions)
+        for _ in range(12):
+            argument = self.sample(self.undrawn(nodes.visited(argument, _Placed())))
+            names = {name for name in usage.loads(argument) if name in left}
+            values = {name: left[name] for name in names if not (here and self.available_name(name))}
+            if here and not early:
+                values = {name: value for name, value in values.items() if not self.makes_loader(value)}
+            if not values:
+                break
+            for name, value in values.items():
+                if name in usage.loads(value):  # `x = x.to(device)` of a parameter x: what is left is the parameter
+                    del left[name]
+            argument = _projected(nodes.substituted(argument, values))
+            if len(nodes.code(argument)) > _LONGEST:
+                raise Unsupported("MIG402", "the example would be too long: what it is made of is used many times over")
+        return argument
+
+    def makes_loader(self, node: Expr) -> bool:
+        """Whether an expression makes a loader: what needs its batches waits for the statement that does."""
+        if not isinstance(node, cst.Call):
+            return False
+        kind = self.kind_of(node.func)
+        made = self.script.functions[kind.name].result if isinstance(kind, Function) else None
+        return made == Host("loader") or self.torch_name(node.func) == "torch.utils.data.DataLoader"
+
+    def example_arguments(
+        self, resolved: list[Expr], whole: Container[int] = ()
+    ) -> tuple[list[Statement], list[Expr] | None]:
+        """Statements that prepare an example, and the arguments of `init`; None where a name is not bound yet.
+        `whole`: those of which all that is in a batch is given."""
+        sources: list[Expr] = []
+
+        class Sources(cst.CSTTransformer):
+            def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> Expr:
+                if nodes.dotted(original_node.func) != "__first__":
+                    return updated_node
+                source = original_node.args[0].value
+                text = nodes.code(source)
+                if text not in [nodes.code(found) for found in sources]:
+                    sources.append(source)
+                number = [nodes.code(found) for found in sources].index(text)
+                return nodes.name("example" if number == 0 else f"example_{number + 1}")
+
+        arguments = [argument.deep_clone().visit(Sources()) for argument in resolved]
+        if not all(self.available(source) for source in sources) or any(map(self.reads_unset, resolved)):
+            return [], None
+        prepared: list[Statement] = []
+        bound: dict[str, Kind] = {}
+        for number, source in enumerate(sources):
+            value = self.expr(source)
+            if self.is_still_empty(source, value.kind):
+                return [], None
+            name = "example" if number == 0 else f"example_{number + 1}"
+            node, kind = self.first_of(value)
+            if node is None:
+                raise Unsupported("MIG402", f"the first element of {nodes.code(source)}")
+            bound[name] = kind
+            prepared.append(nodes.statement(f"{name} = {{node}}", node=self.undisturbed(source, node)))
+        inner = self.inner(bound)
+        inner.nested, inner.sampling = False, True
+        made: list[Expr] = []
+        for number, argument in enumerate(arguments):
+            assert isinstance(argument, cst.BaseExpression)
+            if not all(name in bound or self.available_name(name) for name in usage.loads(argument)):
+                return [], None
+            value = inner.expr(self.sample(argument))
+            value = inner.each_as_array(value) if number in whole else inner.as_array(value)
+            made.append(self.undisturbed(argument, value.node))
+        return prepared, made
+
+    def is_still_empty(self, source: Expr, kind: Kind) -> bool:
+        """Whether a list is filled further down, or by the loop at hand."""
+        before = self.heads[0].kinds.get(source.value, kind) if self.heads and isinstance(source, cst.Name) else kind
+        return any(isinstance(one, Items) and one.items == () for one in (kind, before))
+
+    def reads_unset(self, node: Expr) -> bool:
+        """Whether an expression reads an attribute that this constructor sets further down."""
+        if self.facts is None or not self.script.is_constructor(self.scope):
+            return False
+        later = {f"self.{name}" for name in usage.attributes_set(self.facts.node.body)} - {*self.bound_attributes}
+        return bool(later & set(usage.paths(node)))
+
+    def undisturbed(self, source: Expr, node: Expr) -> Expr:
+        """An example that leaves the generators as they are which the functions in its source draw from."""
+        from_data = ".dataset[0]" in nodes.code(node) and self.data_draws()
+        if not (from_data or self.draws_inside(source) or self.draws_on_host(source)):
+            return node
+        self.unit.use_snippet("without_drawing")
+        return nodes.expression("without_drawing(lambda: {node})", node=node)
+
+    def data_draws(self) -> bool:
+        """Whether data sets of the project draw with Python or numpy what they give."""
+        modules = [unit.source.module for unit in self.unit.others.values() or [self.unit]]
+        functions = [one for module in modules for one in every(module, cst.FunctionDef)]
+        return any(one.name.value == "__getitem__" and self.draws_on_host(one.body) for one in functions)
+
+    def sample(self, argument: Expr) -> Expr:
+        """One row of a tensor at hand serves as well as the rows that an index would pick."""
+        if isinstance(argument, cst.Subscript) and isinstance(argument.value, cst.Name):
+            kind = self.kind_of_name(argument.value.value)
+            if isinstance(kind, Tensor) and len(argument.slice) == 1:
+                return nodes.expression("{x}[:1]", x=argument.value)
+        return argument
+
+    def shown(self, loader: Value) -> Value:
+        """The loader itself in `tqdm(loader)`, or behind a name for that."""
+        node = loader.node
+        if isinstance(node, cst.Name):
+            node = self.env.definitions.get(node.value, node)
+        through = self.gone_through(node)
+        return loader if through is node else replace(loader, node=through)
+
+    def first_of(self, value: Value) -> tuple[Expr | None, Kind]:
+        """A first batch, without drawing one from the loader: that would change its random order."""
+        if isinstance(value.kind, Host) and value.kind.what == "loader":
+            value = self.shown(value)
+            node = nodes.expression("{loader}.collate_fn([{loader}.dataset[0]])", loader=value.node)
+            return node, Host("batch")
+        if isinstance(value.kind, Host):
+            return nodes.expression("next(iter({x}))", x=value.node), Host("batch")
+        if isinstance(value.kind, Tensor):
+            return nodes.expression("{x}[0]", x=value.node), Tensor()
+        if isinstance(value.kind, Items) and value.kind.type in ("list", "tuple"):
+            return nodes.expression("{x}[0]", x=value.node), loop_kind(value.kind, id(value.node))
+        if isinstance(value.kind, Items) and value.kind.type == "generator" and isinstance(value.node, cst.Call):
+            return nodes.expression("next({x})", x=value.node), loop_kind(value.kind, id(value.node))
+        return None, Number()
+
+
+def _stand_ins(facts: FunctionFacts, given: Mapping[str, Expr]) -> dict[str, Expr]:
+    """What stands for the parameters that a call leaves out: the default, or what `if p is None: p = ...` gives."""
+    by_keyword = {p.name.value: p.default for p in facts.node.params.kwonly_params if p.default is not None}
+    found = {name: default for name, default in (facts.defaults | by_keyword).items() if name not in given}
+    for branch in suites.suite_of(facts.node.body.body):
+        inside = suites.suite_of(branch.body.body) if isinstance(branch, cst.If) else []
+        small = inside[0].body[0] if len(inside) == 1 and isinstance(inside[0], cst.SimpleStatementLine) else None
+        if isinstance(branch, cst.If) and isinstance(small, cst.Assign):
+            name = nodes.code(small.targets[0].target)
+            if name in found and nodes.code(branch.test) == f"{name} is None":
+                found[name] = nodes.parenthesized(small.value)
+    return {name: default for name, default in found.items() if not nodes.is_literal(default, None)}
+
+
+class _Placed(cst.CSTTransformer):
+    """Takes `.to(device)` and the like off an example: only shape and dtype matter. `x[0 : 0 + 8]`, the first turn of a
+    loop, is `x[:8]`."""
+
+    def leave_BinaryOperation(self, original_node: cst.BinaryOperation, updated_node: cst.BinaryOperation) -> Expr:
+        started = isinstance(updated_node.operator, cst.Add) and nodes.is_literal(updated_node.left, 0)
+        return updated_node.right if started else updated_node
+
+    def leave_Slice(self, original_node: cst.Slice, updated_node: cst.Slice) -> cst.Slice:
+        first = updated_node.lower is not None and nodes.is_literal(updated_node.lower, 0)
+        return updated_node.with_changes(lower=None) if first else updated_node
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> Expr:
+        func = updated_node.func
+        if not isinstance(func, cst.Attribute) or func.attr.value not in ("to", "cuda"):
+            return updated_node
+        placed = all(nodes.code(arg.value).rpartition(".")[2] in ("device", "cuda") for arg in updated_node.args)
+        return func.value if placed else updated_node
+
+
+def _projected(argument: Expr) -> Expr:
+    """`(a, b)[0]` is `a`."""
+    if isinstance(argument, cst.Subscript) and isinstance(argument.value, cst.Tuple):
+        index = argument.slice[0].slice
+        number = nodes.literal(index.value) if isinstance(index, cst.Index) else ...
+        if isinstance(number, int) and number < len(argument.value.elements):
+            return argument.value.elements[number].value
+    return argument

@@ -1,0 +1,386 @@
+"""Where a script makes a model, its weights are made too: one call of `model.init` on an example input."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+
+import libcst as cst
+
+from migrate import nodes, suites, usage
+from migrate.diagnostics import Unsupported
+from migrate.facts import Example
+from migrate.kinds import Kind, Model, Place, Scheduler, Tensor
+from migrate.lowering.initial.method_examples import MethodExamples
+from migrate.lowering.initial.method_features import MethodFeatures
+from migrate.lowering.initial.taken_examples import TakenExamples
+from migrate.lowering.models.objects_at_hand import asks_object
+from migrate.lowering.modules.inline_models import unchained
+from migrate.lowering.optimizers.schedules import rate_of_own
+from migrate.lowering.statements.state import Awaited
+from migrate.nodes import Expr, Statement
+from migrate.qualified import is_chosen, options
+from migrate.rules.rule import Value
+from migrate.script import Script
+from migrate.states import BATCH_STATS, COUNT, CYCLE, GRADS, OPT_STATE, PARAMS, State
+from migrate.walking import every
+from migrate.weights import surely_keeps_statistics, weights_of
+
+
+class Initialisation(MethodFeatures, MethodExamples, TakenExamples):
+    """Initialisation of models and optimizers."""
+
+    def new_model(
+        self, line: cst.SimpleStatementLine, small: cst.Assign, target: cst.BaseAssignTargetExpression, value: Value
+    ) -> list[Statement]:
+        """`model = Net()`: its parameters are made as soon as what an example input stands on is there."""
+        kind = value.kind
+        assert isinstance(kind, Model)
+        if not isinstance(target, cst.Name | cst.Attribute):
+            raise Unsupported("MIG401", f"a model assigned to {nodes.code(target)}")
+        place = self.place_of(target)
+        handed = place in self.script.handed
+        self.script.places[place] = self.class_at(place, kind)
+        if handed:
+            self.script.handed_classes[place] = self.script.places.pop(place)  # its callers have it
+        self.bind(target, Model(kind.cls, place))
+        self.define_target(target, None)
+        self.set_mode(place, kind.mode or "train")
+        made = suites.rebuilt(line, small, small.with_changes(value=value.node))
+        if kind.copied is not None:
+            counted = [nodes.statement("{n} = 0", n=self.write(State(COUNT, place)))] if self.averages(place) else []
+            return [*made, *self.copied_weights(place, kind.copied), *counted]
+        if self.script.weightless(kind.cls):
+            return made
+        self.ready.discard(place)
+        self.captured.pop(place, None)
+        states = self.state_of(Model(kind.cls, place))
+        if place in self.script.perhaps_loaded:
+            return [*made, *(nodes.statement("{s} = None", s=self.write(state)) for state in states)]
+        if not handed and not any(entry[:2] == ("model", place) for entry in self.pending):
+            self.pending.append(("model", place, line))
+        return made
+
+    def copied_weights(self, place: Place, source: Place) -> list[Statement]:
+        """`copy.deepcopy(model)`: the same module, with arrays of its own, since training gives those away."""
+        self.script.copies.add(place)
+        self.ready.add(place)
+        made: list[Statement] = []
+        for what in (PARAMS, BATCH_STATS) if self.script.has_stats(self.script.places[place]) else (PARAMS,):
+            text = "{own} = jax.tree.map(jnp.copy, {given})"
+            given = self.read(State(what, source))
+            made.append(nodes.statement(text, own=self.write(State(what, place)), given=given))
+        return made
+
+    def late_inits(self) -> list[Statement]:
+        """The initialisations that have become possible after a statement of this scope."""
+        if self.context not in ("module", "function", "method") or not self.pending:
+            return []
+        made: list[Statement] = []
+        waiting: set[Place] = set()
+        while self.pending:
+            what, place, line = self.pending[0]
+            if what == "model" and (self.made_after_branch(place) or self.gets_parts_first(place)):
+                break
+            make = {
+                "model": self.init_model,
+                "part": self.init_parts,
+                "optimizer": self.init_optimizer,
+                "rate": self.init_rate,
+            }[what]
+            try:
+                statements = make(place)
+            except Awaited as other:
+                waiting.add(place)
+                error = self.in_a_circle(place, other.place, waiting)
+                if error is None:
+                    self.make_first(other.place)
+                    continue
+                statements = self.never_made(error, line)
+            except Unsupported as error:
+                statements = self.never_made(error, line)
+            if statements is None:
+                break
+            made += statements
+            self.pending.pop(0)
+        return made
+
+    def in_a_circle(self, place: Place, other: Place, waiting: AbstractSet[Place]) -> Unsupported | None:
+        """Why the weights of another model cannot be made before those of one whose example stands on it."""
+        if other in waiting:
+            return Unsupported(
+                "MIG402", f"the first inputs of {place.name} and {other.name} are made with each other's weights"
+            )
+        if set(options(self.script.places[place])) & set(options(self.script.places[other])):
+            told = f"make {other.name} before {place.name}: models of one class are told apart by their order"
+            return Unsupported(
+                "MIG402", f"the first input of {place.name} is made with the weights of a later one; {told}"
+            )
+        return None
+
+    def make_first(self, place: Place) -> None:
+        """Moves a model to the front of those that are not made yet: another one's example stands on its output."""
+        entry = next(entry for entry in self.pending if entry[:2] == ("model", place))
+        self.pending.remove(entry)
+        self.pending.insert(0, entry)
+
+    def never_made(self, error: Unsupported, line: cst.CSTNode) -> list[Statement]:
+        """In the place of an initialisation that is declined."""
+        self.unit.report(error, line)
+        text = nodes.code(cst.SimpleString(repr(f"{error.code}: {error.message}")))
+        return [nodes.statement(f"raise NotImplementedError({text})")]
+
+    def finish_inits(self) -> None:
+        """Reports what could not be initialised by the end of a scope."""
+        for what, place, line in self.pending:
+            self.want_inside(place)
+            if what in ("model", "part") and place.name not in self.unit.refused_reads:  # it is said there
+                self.unit.report(
+                    Unsupported("MIG402", f"{place.name}: no call of it was found to take the input from"), line
+                )
+        self.pending = []
+
+    def init_model(self, place: Place) -> list[Statement] | None:
+        """`params = model.init(key, example)["params"]`, or None where the example is not to be had yet."""
+        cls = self.class_now(place)
+        example = self.simplest_example(place)
+        early = place in self.script.early
+        resolved = [self.afresh(each) for each in self.resolve(example, early)] if example is not None else []
+        zeros: list[Expr] = []
+        waits = any(self.makes_loader(call) for argument in resolved for call in usage.calls(argument))
+        if early or waits or not resolved:
+            zeros = [] if is_chosen(cls) else self.example_of_zeros(cls, self.made_by(place), pooled=early)
+        if not resolved and not zeros and place in self.script.unfed and not is_chosen(cls):
+            zeros = self.example_of_tokens(cls) or self.example_of_features(cls, self.made_by(place))
+        refused = self.not_to_be_taken(place, resolved)
+        asked = any(asks_object(self, call) for argument in resolved for call in usage.calls(argument))
+        better = refused or asked or self.moves_on(resolved) or any(map(self.may_be_unset, resolved))
+        if better or any(self.draws_inside(argument) or self.draws_on_host(argument) for argument in resolved):
+            zeros = zeros or ([] if is_chosen(cls) else self.example_of_features(cls, self.made_by(place)))
+        if refused is not None and not zeros:
+            raise refused
+        if not resolved and not zeros:
+            return self.init_by_methods(place, early)
+        outer, self.before = self.before, []
+        try:
+            prepared, arguments = ([], zeros) if zeros else self.example_arguments(resolved)
+            if arguments is None and (early or self.ends_constructor()) and not is_chosen(cls):
+                zeros = self.example_of_zeros(cls, self.made_by(place))
+                zeros = zeros or self.example_of_tokens(cls) or self.example_of_features(cls, self.made_by(place))
+                prepared, arguments = [], zeros or None
+            if arguments is None:
+                self.waiting.add(place)
+                return None
+            key = self.init_keys(cls)
+            made = [*self.before, *prepared]
+        finally:
+            self.before = outer
+        found = None if zeros else example
+        given = nodes.arguments(arguments) if found is None else found.as_arguments(arguments)
+        return self.made_weights(place, made, key, self.with_parts_beside(place, given, early))
+
+    def simplest_example(self, place: Place) -> Example | None:
+        """What a model is first called with; of one that takes what other calls give, as a target network does, what a
+        model that is made by the same expression takes as it is."""
+        example = self.script.examples.get(place)
+        if example is None or example.direct:
+            return example
+        made = nodes.code(self.made_by(place))
+        lines = every(self.unit.source.module, cst.Assign)
+        alike = {nodes.code(line.targets[0].target) for line in lines if nodes.code(unchained(line.value)) == made}
+        others = [
+            one
+            for other, one in self.script.examples.items()
+            if one is not None and one.direct and other.scope == place.scope and other.name in alike
+        ]
+        return others[0] if others else example
+
+    def ends_constructor(self) -> bool:
+        """Whether this is the last statement of a constructor: what an example lacks now, it never has."""
+        block = self.blocks[0] if len(self.blocks) == 1 else None
+        last = block is not None and block.index == len(block.statements) - 1
+        return last and self.script.is_constructor(self.scope)
+
+    def may_be_unset(self, example: Expr) -> bool:
+        """Whether an example goes by what a loop of the file binds, which a constructor may run before."""
+        if not self.script.is_constructor(self.scope):
+            return False
+        file = self.script.finals.get(self.unit.scope, {})
+        own = self.facts.own_names if self.facts is not None else set()
+        read = [name for name in usage.loads(example) if name not in own and type(file.get(name)) in (Kind, Tensor)]
+        return any(name not in self.unit.constants and name not in self.unit.settled for name in read)
+
+    def init_by_methods(self, place: Place, early: bool) -> list[Statement] | None:
+        """`params = model.init(key, x, method=lambda model, x: model.decode(model.encode(x)))["params"]` for a model
+        that is not called itself."""
+        cls = self.script.places[place]
+        called = None if is_chosen(cls) else self.methods_in_turn(place, early)
+        if called is None:
+            zeros = self.methods_of_features(place, self.made_by(place)) if self.ends_constructor() else []
+            return self.made_of_zeros(place, zeros, method=True) if zeros else None
+        given_to = [self.afresh(each) for each in called.given]
+        refused = self.not_to_be_taken(place, given_to)
+        if refused or self.moves_on(given_to) or any(map(self.may_be_unset, given_to)):
+            whole = self.weighted_parts(cls) <= self.attributes_used(cls, "forward")
+            features = self.example_of_features(cls, self.made_by(place)) if whole else []
+            given = nodes.arguments(features) if features else self.methods_of_features(place, self.made_by(place))
+            if given:
+                return self.made_of_zeros(place, given, method=not features)
+        if refused is not None:
+            raise refused
+        outer, self.before = self.before, []
+        try:
+            prepared, arguments = self.example_arguments(given_to, called.whole)
+            if arguments is None:
+                self.waiting.add(place)
+                return None
+            key = self.init_keys(cls, method=True)
+            made = [*self.before, *prepared]
+        finally:
+            self.before = outer
+        given = nodes.arguments(arguments, {"method": called.function(arguments)})
+        return self.made_weights(place, made, key, given)
+
+    def made_of_zeros(self, place: Place, given: Sequence[cst.Arg], method: bool) -> list[Statement]:
+        """The statements that take the weights of a model from a call of `init` with zeros."""
+        outer, self.before = self.before, []
+        try:
+            key = self.init_keys(self.script.places[place], method=method)
+            return self.made_weights(place, self.before, key, given)
+        finally:
+            self.before = outer
+
+    def made_weights(
+        self, place: Place, prepared: Sequence[Statement], key: Expr, given: Sequence[cst.Arg]
+    ) -> list[Statement]:
+        """The statements that take the weights of a model from a call of `init`, after those that prepare it."""
+        cls, made = self.script.places[place], list(prepared)
+        call = nodes.call(cst.Attribute(nodes.expression(place.name), cst.Name("init")), key)
+        call = self.everywhere(call.with_changes(args=[*call.args, *given]))
+        if self.making_parts:
+            return [*made, *self.weights_of_parts(place, call)]
+        params = self.write(State(PARAMS, place))
+        if self.script.has_stats(cls):
+            stats = self.write(State(BATCH_STATS, place))
+            made.append(nodes.statement("variables = {call}", call=call))
+            taken = self.taken_weights(cls, nodes.name("variables"))
+            kept = kept_statistics(self.script, cls)
+            made.append(nodes.statement("{p}, {s} = {taken}, {kept}", p=params, s=stats, taken=taken, kept=kept))
+        else:
+            taken = self.taken_weights(cls, call)
+            made.append(nodes.statement("{p} = {taken}", p=params, taken=taken))
+        if place in self.script.doubled:
+            made.append(nodes.statement("{p} = jax.tree.map(lambda x: x.astype(jnp.float64), {p})", p=params))
+        made += self.grafts(place)
+        if place in self.script.accumulated - self.script.zeroed_first - self.trained_roots():
+            with self.naming_parameters():
+                made.append(self.zero_gradients(State(PARAMS, place), State(GRADS, place)))
+        if place in self.script.perhaps_loaded:
+            made = [cst.If(nodes.expression("{p} is None", p=params), cst.IndentedBlock(made))]
+        self.ready.add(place)
+        self.untouched.add(place)
+        return [*made, *self.report(place, self.class_now(place), params)]
+
+    def grafts(self, place: Place) -> list[Statement]:
+        """The statements that give a model, whose weights have just been made, those that its parts have already."""
+        made: list[Statement] = []
+        for name, path in self.grafted.items():
+            owner, _, attribute = path.partition(".")
+            kind = self.kind_of_name(name)
+            if owner != place.name or not isinstance(kind, Model) or kind.place is None:
+                continue
+            facts = self.script.classes[self.script.places[place]]
+            fields = {kept: field for field, kept in facts.kept_as.items()}
+            key = fields.get(attribute) or facts.renamed.get(attribute, attribute)
+            for what in (PARAMS, BATCH_STATS) if self.script.has_stats(kind.cls) else (PARAMS,):
+                own, given = self.write(State(what, place)), self.read(State(what, kind.place))
+                made.append(nodes.statement(f'{{own}}["{key}"] = {{given}}', own=own, given=given))
+        return made
+
+    def taken_weights(self, cls: str, variables: Expr) -> Expr:
+        """The parameters among the variables of a model. Flax gives a model without any no such collection."""
+        learnt = all(self.learns(option) for option in options(cls))
+        if learnt:
+            return nodes.expression('{x}["params"]', x=variables)
+        return nodes.call(cst.Attribute(variables, cst.Name("get")), cst.SimpleString('"params"'), cst.Dict([]))
+
+    def learns(self, cls: str) -> bool:
+        """Whether models of a class have parameters, of buffers apart."""
+        known = any(leaf.flax.startswith("params/") for leaf in weights_of(self.script, cls))
+        return known or bool(self.script.classes[cls].extends)
+
+    def report(self, place: Place, cls: str, params: Expr) -> list[Statement]:
+        """What the constructor said of its weights, now that there are some."""
+        made: list[Statement] = []
+        for option in options(cls):
+            facts = self.script.classes[option]
+            if not facts.reports:
+                continue
+            self.script.parameters_of[Place(f"{option}.{facts.reports}", "self")] = place
+            said = nodes.statement(f"{place.name}.{facts.reports}({{params}})", params=params)
+            if is_chosen(cls):
+                test = nodes.expression("isinstance({model}, {cls})", model=place.name, cls=self.class_here(option))
+                said = cst.If(test, cst.IndentedBlock([said]))
+            made.append(said)
+        return made
+
+    def made_by(self, place: Place) -> Expr:
+        """The expression that makes a model whose weights are not made yet."""
+        line = next((line for what, waiting, line in self.pending if what == "model" and waiting == place), None)
+        small = line.body[0] if isinstance(line, cst.SimpleStatementLine) else None
+        return unchained(small.value) if isinstance(small, cst.Assign) else nodes.name("None")
+
+    def everywhere(self, node: Expr) -> Expr:
+        """Arrays that every device of a mesh needs."""
+        if not self.script.parallel:
+            return node
+        self.unit.use_snippet("on_all_devices")
+        return nodes.call("on_all_devices", node)
+
+    def init_keys(self, cls: str, method: bool = False) -> Expr:
+        """The key of `init`, or one for each stream where the model draws samples."""
+        wanted = self.script.draws(cls)
+        if "sample" in wanted or (method and "method" in wanted):
+            return nodes.dict_of([("params", self.fresh_key()), ("sample", self.fresh_key())])
+        return self.fresh_key()
+
+    def init_rate(self, place: Place) -> list[Statement] | None:
+        """The learning rate that a scheduler sets as soon as it is made."""
+        kind = self.kind_of_name(place.name)
+        assert isinstance(kind, Scheduler)
+        scheduler = nodes.expression(place.name)
+        first = rate_of_own(scheduler) if kind.own else nodes.expression("{s}(0)", s=scheduler)
+        given: dict[str, Expr] = {"learning_rate": first}
+        if kind.cycles:
+            given[kind.cycles] = nodes.expression("{cycle}(0)", cycle=self.state_expr(State(CYCLE, place)))
+        with self.naming_parameters():  # a part of the optimizer's first state
+            return [self.set_hyperparameters(kind.optimizer, given)]
+
+    def init_optimizer(self, place: Place) -> list[Statement] | None:
+        """`opt_state = optimizer.init(params)`, or None where the parameters are not made yet."""
+        models = self.optimizer_models[place]
+        state = State(OPT_STATE, place)
+        for model in models:
+            own = model.scope == self.scope and not self.passed_in(model)
+            if own and model not in self.ready and self.script.places.get(self.root(model)) is not None:
+                return None
+        params = [self.read(State(PARAMS, model)) for model in models]
+        call = nodes.expression(
+            "{optimizer}.init({params})",
+            optimizer=nodes.expression(place.name),
+            params=params[0] if len(params) == 1 else nodes.tuple_of(params),
+        )
+        with self.naming_parameters():  # a first state is no use of it: a caller may make that as well
+            target = self.write(state)
+        made: list[Statement] = [nodes.statement("{state} = {call}", state=target, call=self.everywhere(call))]
+        for model in models:
+            if self.root(model) in self.script.accumulated and self.root(model) not in self.script.zeroed_first:
+                kept = self.held_as(place.scope, model) if place.of_self else model  # beside the optimizer
+                made.append(self.zero_gradients(State(PARAMS, model), State(GRADS, kept)))
+        return made
+
+
+def kept_statistics(script: Script, cls: str) -> Expr:
+    """The batch statistics among the variables of a model, which may have none."""
+    always = all(surely_keeps_statistics(script, option) for option in options(cls))
+    return nodes.expression('variables["batch_stats"]' if always else 'variables.get("batch_stats", {})')

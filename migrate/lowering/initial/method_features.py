@@ -1,0 +1,37 @@
+"""Example inputs of models that scripts use through methods of their own, told by the model alone: an agent's
+`net.pi(state)` and `net.value(state)` take what their first dense layers do."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from migrate import nodes
+from migrate.kinds import Place
+from migrate.lowering.initial.example_shapes import ExampleShapes
+from migrate.lowering.initial.method_examples import MethodCalls, MethodUses
+from migrate.nodes import Expr
+
+
+class MethodFeatures(ExampleShapes, MethodUses):
+    """What the methods of a model take, read off its class."""
+
+    def methods_of_features(self, place: Place, made: Expr) -> list[cst.Arg]:
+        """`jnp.zeros((1, 4)), method=lambda model, x: (model.pi(x), model.value(x))` for methods that make all weights
+        of a model between them, in the order in which a script calls them; nothing where some take no features."""
+        cls = self.script.places[place]
+        called = list(self.script.method_examples.get(place, {}))
+        own = [name.rpartition(".")[2] for name in self.script.methods(cls)]
+        left = self.weighted_parts(cls)
+        found = MethodCalls(place.name, lambda _node, _calls: None, lambda _method, _number: False)
+        for method in dict.fromkeys([*called, *own]):
+            used = self.attributes_used(cls, method)
+            if left & used and method not in ("__init__", "forward"):
+                size = self.features_of_method(cls, method, made)
+                if size is None:
+                    return []
+                zeros = nodes.call("jnp.zeros", nodes.tuple_of([cst.Integer("1"), size]))
+                found.add(nodes.call(f"{place.name}.{method}", zeros))
+                left -= used
+        if left or not found.calls:
+            return []
+        return nodes.arguments(found.given, {"method": found.function(found.given)})

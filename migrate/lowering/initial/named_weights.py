@@ -1,0 +1,171 @@
+"""Initial weights that a constructor gives by name: `for name, p in self.named_parameters(): if name.endswith(...)`.
+
+The loop is followed for each weight that the class is known to have; the layer's own constructor takes the initialiser,
+in whichever class that stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import libcst as cst
+
+from migrate import nodes, suites, usage
+from migrate.constructed import ChoiceNode, ClassNode, LayerNode, ListNode, Node
+from migrate.diagnostics import Unsupported
+from migrate.layers.layer import any_copy, asked_name
+from migrate.lowering.initial.initial_weights import InitialWeights
+from migrate.lowering.initial.initializing_functions import FILLING, IN_ANY_CLASS, IN_PLACE, initializer_of
+from migrate.lowering.weights.selections import Selections, names_of_pair
+from migrate.nodes import Expr, Statement
+from migrate.qualified import file_of
+from migrate.weights import weights_of
+
+
+@dataclass(frozen=True)
+class _Maker:
+    """Where a weight is made: the classes on the way to it, and its path in the last of them."""
+
+    classes: tuple[str, ...]
+    path: str
+
+
+class NamedWeights(InitialWeights, Selections):
+    """Loops of a constructor over its parameters."""
+
+    def parameters_loop(self, node: cst.For, applied: bool = False) -> list[Statement]:
+        """`for name, p in self.named_parameters(): ...` with initial weights in it. `applied`: the loop is run for each
+        module inside as well, inner ones first, by the names that weights have there."""
+        names = names_of_pair(node.target)
+        if names is None or self.conditions or node.orelse is not None:
+            raise Unsupported("MIG204", f"`for {nodes.code(node.target)} in {nodes.code(node.iter)}` is not followed")
+        asked: dict[_Maker, dict[str, tuple[Expr, cst.Call] | None]] = {}
+        for leaf in weights_of(self.script, self.cls):
+            told = [
+                leaf.torch.split(".", depth)[-1] for depth in range(leaf.torch.count(".") if applied else 0, -1, -1)
+            ]
+            bound: list[dict[str, object]] = [{names[0]: name, names[-1]: leaf} for name in told]
+            body = suites.suite_of(node.body.body)
+            calls = [call for one in bound for call in self.fills(body, one, names[-1])]
+            makers = list(self.makers(self.cls, leaf.torch.split("."), (self.cls,)))
+            if calls and not makers:
+                raise Unsupported("MIG204", f"`{nodes.code(calls[-1])}`: where {leaf.torch} is made is not known")
+            for maker in makers:
+                made = self.translated(calls[-1], maker) if calls else None
+                given = asked.setdefault(_Maker(maker.classes[-1:], maker.path), {})
+                given[nodes.code(made) if made is not None else ""] = (made, calls[-1]) if made is not None else None
+        for maker, given in asked.items():
+            (first, *others) = given.values()
+            if others:
+                where = f"{maker.classes[-1]}: {maker.path.removeprefix('self.')}"
+                raise Unsupported("MIG204", f"{where} starts differently in several modules of its class")
+            if first is not None:
+                made, call = first
+                self.note_found(self.script.classes[maker.classes[-1]], maker.path, made, call)
+        return []
+
+    def one_filled(self, torch: str, call: cst.Call) -> None:
+        """`nn.init.zeros_(model.head.bias)` of one weight of the class, by its name in torch."""
+        makers = {
+            leaf.torch: set(self.makers(self.cls, leaf.torch.split("."), (self.cls,)))
+            for leaf in weights_of(self.script, self.cls)
+        }
+        for maker in sorted(makers.get(torch, ()), key=lambda one: one.path):
+            where = f"{maker.classes[-1]}: {maker.path.removeprefix('self.')}"
+            if any(_same(maker, one) for other, found in makers.items() if other != torch for one in found):
+                raise Unsupported("MIG204", f"{where} starts differently in several modules of its class")
+            self.note_found(self.script.classes[maker.classes[-1]], maker.path, self.without_own(call, maker), call)
+        if not makers.get(torch):
+            raise Unsupported("MIG204", f"`{nodes.code(call)}`: where this weight is made is not known")
+
+    def without_own(self, call: cst.Call, maker: _Maker) -> Expr:
+        """The initialiser of a weight, where it reads nothing that the function at hand alone knows."""
+        made = self.translated(call, maker)
+        own = self.facts.own_names if self.facts is not None else set[str]()
+        hidden = sorted(set(usage.loads(made)) & own)
+        if hidden:
+            raise Unsupported("MIG204", f"`{nodes.code(call)}` depends on the variable {hidden[0]}")
+        return made
+
+    def fills(self, body: Sequence[Statement], bound: Mapping[str, object], name: str) -> Iterator[cst.Call]:
+        """The calls of such a loop that fill one weight."""
+        for statement in body:
+            if isinstance(statement, cst.With):
+                yield from self.fills(suites.suite_of(statement.body.body), bound, name)
+            elif isinstance(statement, cst.If):
+                if self.test_of_weight(statement.test, bound, frozenset()):
+                    yield from self.fills(suites.suite_of(statement.body.body), bound, name)
+                elif isinstance(statement.orelse, cst.If):
+                    yield from self.fills([statement.orelse], bound, name)
+                elif statement.orelse is not None:
+                    yield from self.fills(suites.suite_of(statement.orelse.body.body), bound, name)
+            else:
+                small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
+                call = small.value if isinstance(small, cst.Expr) else None
+                if not isinstance(call, cst.Call) or _filled(self.torch_name(call.func) or "", call)[1] != name:
+                    if isinstance(small, cst.Pass) or suites.is_docstring(statement):
+                        continue
+                    raise Unsupported("MIG204", f"`{nodes.code(statement).strip()}` in a loop over parameters")
+                yield call
+
+    def translated(self, call: cst.Call, maker: _Maker) -> Expr:
+        """The initialiser of a weight, in the words of the class that makes it."""
+        function, _ = _filled(self.torch_name(call.func) or "", call)
+        target = call.args[0].value if "init." in (self.torch_name(call.func) or "") else call.func
+        made = initializer_of(self, function, call, target)
+        owner = self.script.classes[self.cls]
+        for cls, outer in zip(maker.classes[1:], maker.classes, strict=False):
+            facts, values = self.script.classes[cls], dict[str, Expr]()
+            for name in set(usage.loads(made)) - IN_ANY_CLASS:
+                local = name in owner.fields or name == "self" or name in self.env.kinds
+                if not local and file_of(cls) == file_of(self.cls):
+                    continue  # a name of the file
+                fields = [field for field, given in facts.given.get(outer, {}).items() if given == {name}]
+                init = self.script.classes[outer].method("__init__")
+                if not fields or (init is not None and name in usage.stores(init.body)):
+                    raise Unsupported("MIG204", f"`{nodes.code(call)}`: {facts.name} is not given {name}")
+                values[name] = nodes.name(fields[0])
+            made = nodes.substituted(made, values)
+            owner = facts
+        return made
+
+    def makers(self, cls: str, keys: list[str], classes: tuple[str, ...]) -> Iterator[_Maker]:
+        """The places where a weight is made, by its name in torch."""
+        facts = self.script.classes[cls]
+        if "" in facts.children:  # a model without a class of its own
+            yield from self.makers_in(facts.children[""], "self", keys, classes)
+        elif keys[0] in facts.children:
+            yield from self.makers_in(facts.children[keys[0]], f"self.{keys[0]}", keys[1:], classes)
+        elif keys[0] in facts.parameters:
+            yield _Maker(classes, f"self.{keys[0]}")
+
+    def makers_in(self, node: Node, path: str, keys: list[str], classes: tuple[str, ...]) -> Iterator[_Maker]:
+        if isinstance(node, ClassNode):
+            yield from self.makers(node.cls, keys, (*classes, node.cls))
+        elif isinstance(node, LayerNode):
+            inside = any_copy(".".join([*keys[:-1], asked_name(keys[-1])]))
+            yield _Maker(classes, f"{path}.{inside}")
+        elif isinstance(node, ChoiceNode) or (isinstance(node, ListNode) and node.dynamic):
+            inner = keys if isinstance(node, ChoiceNode) else keys[1:]
+            for child in node.children:
+                yield from self.makers_in(child, path, inner, classes)
+        elif keys:
+            own = node.keys.index(keys[0]) if keys[0] in node.keys else int(keys[0]) if keys[0].isdigit() else -1
+            torch = [child for child in node.children if not isinstance(child, LayerNode) or child.torch]
+            if 0 <= own < len(torch):
+                yield from self.makers_in(torch[own], f"{path}.{keys[0]}", keys[1:], classes)
+
+
+def _same(one: _Maker, other: _Maker) -> bool:
+    return (one.classes[-1], one.path) == (other.classes[-1], other.path)
+
+
+def _filled(torch: str, call: cst.Call) -> tuple[str, str]:
+    """The function of `nn.init` that a call stands for, and the weight that it fills."""
+    if torch.startswith("torch.nn.init.") and call.args:
+        return torch.rpartition(".")[2], (nodes.dotted(call.args[0].value) or "").removesuffix(".data")
+    if isinstance(call.func, cst.Attribute) and call.func.attr.value in IN_PLACE:
+        method = FILLING.get(call.func.attr.value, call.func.attr.value)
+        return method, (nodes.dotted(call.func.value) or "").removesuffix(".data")
+    return "", ""

@@ -1,0 +1,1 @@
+"""Models seen from outside of their class: called, handed on, held by objects, changed part by part."""

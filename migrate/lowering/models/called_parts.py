@@ -1,0 +1,79 @@
+"""Submodules of a model that are called from outside of it: `model.encoder(x)`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import libcst as cst
+
+from migrate import nodes
+from migrate.constructed import LayerNode
+from migrate.diagnostics import Unsupported
+from migrate.kinds import UNKNOWN, Model, Module
+from migrate.layers.table import TABLE
+from migrate.lowering.expressions.torch_calls import TorchCalls
+from migrate.lowering.weights.state_dicts import StateDicts
+from migrate.rules.rule import Value
+from migrate.script import classes_in, layers_in
+
+
+class CalledParts(TorchCalls, StateDicts):
+    """Calls of submodules with the weights of their model."""
+
+    def differs_in_training(self, kind: Module) -> bool:
+        """Whether a submodule computes something else in train mode."""
+        layers = [layer.torch for option in kind.options for layer in layers_in(option)]
+        classes = [cls for option in kind.options for cls in classes_in(option)]
+        return any(map(self.script.trains, classes)) or any(name in TABLE and TABLE[name].trains for name in layers)
+
+    def keeps_stats(self, kind: Module) -> bool:
+        """Whether a submodule keeps batch statistics."""
+        layers = [TABLE.get(layer.torch) for option in kind.options for layer in layers_in(option)]
+        weights = [weight for layer in layers if layer is not None for weight in layer.weights]
+        classes = [cls for option in kind.options for cls in classes_in(option)]
+        return any(map(self.script.has_stats, classes)) or any(one.collection == "batch_stats" for one in weights)
+
+    def part_call(self, node: cst.Call, func: cst.Attribute, base: Value) -> Value | None:
+        """`model.bind(variables).encoder(x)`; None where the attribute is no submodule."""
+        model, attribute = base.kind, func.attr.value
+        assert isinstance(model, Model)
+        facts = self.script.classes.get(model.cls)
+        part = facts.attributes.get(attribute, UNKNOWN) if facts is not None else UNKNOWN
+        if facts is None or not isinstance(part, Module):
+            return None
+        if model.place is None:
+            raise Unsupported("MIG301", f"{nodes.code(func)}: of a model that has no name of its own")
+        self.refuse_forms(func, part)
+        self.record_method(model, node, attribute)
+        name = cst.Name(facts.renamed.get(attribute, attribute))
+        mode = self.mode(model) if self.differs_in_training(part) else "eval"
+        if self.keeps_stats(part) and self.script.changes_state(model.cls, mode):
+            return self.changing_part(node, base, part, name, mode)
+        streams = self.streams(model, mode)
+        rngs = {"rngs": nodes.dict_of(streams)} if streams else {}
+        bind = cst.Attribute(self.applied(base.node, model, mode), cst.Name("bind"))
+        bound = nodes.call(bind, self.variables(model), **rngs)
+        return self.layer_call(node, Value(cst.Attribute(bound, name), part), part)
+
+    def changing_part(self, node: cst.Call, base: Value, part: Module, name: cst.Name, mode: str) -> Value:
+        """The same of one that changes batch statistics, in statements of its own."""
+        model = base.kind
+        assert isinstance(model, Model) and model.place is not None
+        if self.nested:
+            raise Unsupported("MIG401", "batch statistics that change inside a comprehension or a lambda")
+        value = self.layer_call(node, Value(name, part), part)
+        called = value.node
+        if not isinstance(called, cst.Call) or not isinstance(called.func, cst.Name):
+            raise Unsupported("MIG302", f"{nodes.code(node.func)}: batch statistics of a part whose axes are moved")
+        inputs = "*inputs, **options" if any(arg.keyword for arg in called.args) else "*inputs"
+        method = nodes.expression(f"lambda module, {inputs}: module.{name.value}({inputs})")
+        applied = self.plain_apply(base.node, model, mode, called.args, self.streams(model, mode))
+        applied = applied.with_changes(args=nodes.extended(applied.args, {"method": method}))
+        return replace(value, node=self.mutating_apply(model.place, applied))
+
+    @staticmethod
+    def refuse_forms(func: cst.Attribute, part: Module) -> None:
+        """Declines layers whose form goes by where they are called."""
+        for option in part.options:
+            if isinstance(option, LayerNode) and option.torch in TABLE and TABLE[option.torch].elsewhere:
+                raise Unsupported("MIG302", f"{nodes.code(func)}: {option.torch} called from outside of its model")

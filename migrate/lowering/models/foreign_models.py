@@ -1,0 +1,105 @@
+"""Models that another package makes and a script trains: said once, where they are made.
+
+`model = torchvision.models.resnet18()`: what is done with it is behind the exception there, and becomes one itself.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from itertools import takewhile
+
+import libcst as cst
+
+from migrate import nodes, suites, usage
+from migrate.diagnostics import Unsupported
+from migrate.facts import merge
+from migrate.kinds import Function, HostClass, Plain, TorchName, Unreached
+from migrate.lowering.expressions.arguments import argument_names
+from migrate.lowering.models.borrowed_models import borrowed_value
+from migrate.lowering.scope import HOST_CONTEXTS, Scope
+from migrate.nodes import Expr, Statement
+from migrate.rules.rule import Value
+from migrate.weight_kinds import Parameters
+
+
+def note_trained(scope: Scope, node: Expr) -> None:
+    """Remembers whose parameters an optimizer is given, where that is no model known here."""
+    for call in usage.calls(node):
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value in ("parameters", "named_parameters"):
+            scope.script.foreign_models.add((scope.scope, nodes.dotted(call.func.value) or ""))
+
+
+def is_trained_foreign(scope: Scope, target: Expr) -> bool:
+    """Whether an optimizer is given the parameters of what a name holds, which is no model known here."""
+    return (scope.scope, nodes.dotted(target)) in scope.script.foreign_models
+
+
+def refuse_foreign_model(scope: Scope, targets: Sequence[Expr], value: Expr) -> None:
+    """Declines to make a model by another package where it is trained here."""
+    if (
+        isinstance(value, cst.Call)
+        and any(is_trained_foreign(scope, target) for target in targets)
+        and borrowed_value(scope, value.func) is None
+        and _is_made_elsewhere(scope, value)
+    ):
+        text = f"`{nodes.code(value)}` makes a model of another package, which is trained here"
+        raise Unsupported("MIG202", text)
+
+
+def refuse_foreign_class(scope: Scope, node: cst.Call, values: Sequence[Value]) -> None:
+    """Declines to give parameters to a class of another package, which changes or keeps them as torch's:
+    `torch_ema.ExponentialMovingAverage(model.parameters(), 0.99)`."""
+    if not any(isinstance(value.kind, Parameters) for value in values):
+        return
+    root, _, rest = (nodes.dotted(node.func) or "").partition(".")
+    package = scope.unit.imported.get(root, "").partition(".")[0]
+    named = (rest or root).rpartition(".")[2]
+    if package and package not in sys.stdlib_module_names and named[0].isupper() and _is_made_elsewhere(scope, node):
+        raise Unsupported("MIG301", f"{nodes.code(node.func)} of {package}, which is given torch's parameters")
+
+
+def _is_made_elsewhere(scope: Scope, node: Expr) -> bool:
+    """Whether an expression begins with a name of another package: `timm.create_model(...)`."""
+    while isinstance(node, cst.Call | cst.Attribute | cst.Subscript):
+        node = node.func if isinstance(node, cst.Call) else node.value
+    kind = scope.kind_of(node)
+    vision = isinstance(kind, TorchName) and kind.name.startswith("torchvision")
+    return vision or kind in (Plain("imported"), Plain("module"))
+
+
+def unreached(scope: Scope, original: Statement) -> list[Statement] | None:
+    """A statement that works on such a model, with all that follows it in its block up to the next definition: as an
+    exception, since what makes the model has raised one. None for other statements. Calls of the user's own functions
+    are followed all the same."""
+    if not scope.script.foreign_models or scope.context not in HOST_CONTEXTS:
+        return None
+    calls = [call for part in suites.evaluated(original) for call in usage.calls(part)]
+    names = [*usage.loads(calls), *(f"self.{name}" for call in calls for name in usage.attributes(call))]
+    own = any(isinstance(scope.kind_of(call.func), Function | HostClass) for call in calls)
+    if own or not any(isinstance(scope.env.lookup(name), Unreached) for name in names):
+        return None
+    block = scope.blocks[-1]
+    rest = list(takewhile(lambda one: not isinstance(one, _DEFINITIONS), block.statements[block.index + 1 :]))
+    after = slice(block.index + 1, block.index + 1 + len(rest))
+    del block.statements[after], block.positions[after]
+    for call in [call for one in (original, *rest) for call in usage.calls(one)]:
+        _pass_on(scope, call)
+    scope.unit.refused |= set(usage.stores([original, *rest]))
+    for name in usage.stores([original, *rest]):
+        scope.env.kinds[name] = Unreached()
+        scope.env.definitions.pop(name, None)
+    return [suites.refusal("MIG202", "works on a model of another package", [original, *rest])]
+
+
+def _pass_on(scope: Scope, call: cst.Call) -> None:
+    """Tells a function of the user's which of its parameters hold such a model."""
+    kind = scope.kind_of(call.func)
+    facts = scope.script.functions.get(kind.name) if isinstance(kind, Function) else None
+    names = argument_names(call.args, facts.parameter_names) if facts is not None else []
+    for arg, name in zip(call.args, names, strict=False):
+        if facts is not None and name and isinstance(scope.kind_of(arg.value), Unreached):
+            merge(facts.found_params, name, Unreached())
+
+
+_DEFINITIONS = (cst.FunctionDef, cst.ClassDef)

@@ -1,0 +1,356 @@
+"""Calls of models: forward passes, and methods."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import libcst as cst
+
+from migrate import nodes, usage
+from migrate.diagnostics import Unsupported
+from migrate.facts import Example, FunctionFacts
+from migrate.kinds import Host, Kind, Model, Place, Tensor
+from migrate.layers.table import TABLE
+from migrate.lowering.expressions.arguments import placed
+from migrate.lowering.host.host_draws import HostDraws
+from migrate.lowering.models.chosen_models import joined_results
+from migrate.lowering.models.models_in_steps import ModelsInSteps
+from migrate.lowering.models.objects_at_hand import asks_object
+from migrate.lowering.models.precision import Precision
+from migrate.lowering.models.told_modes import ToldModes
+from migrate.lowering.scope import Scope
+from migrate.nodes import Expr, Statement
+from migrate.qualified import options
+from migrate.rules.rule import Value
+from migrate.states import BATCH_STATS, MODE, PARAMS, State
+
+# In training they work with the statistics of the batch, whatever their running ones are.
+_NORMS = {
+    f"{kind}{n}d" for kind in ("BatchNorm", "LazyBatchNorm", "InstanceNorm", "LazyInstanceNorm") for n in (1, 2, 3)
+}
+_NORMS |= {"SyncBatchNorm"}
+
+
+class Models(ToldModes, Precision, HostDraws, ModelsInSteps):
+    """Forward passes and methods of models."""
+
+    def mode(self, model: Model) -> str:
+        """The mode in which the model is now, where it matters: "train", "eval", or "told" by the callers of a
+        function."""
+        if not self.script.trains(model.cls) or model.place is None:
+            return "eval"
+        told = self.read(State(MODE, model.place))
+        if nodes.literal(told) is ...:
+            if self.stats_of(model):
+                raise Unsupported("MIG403", f"{model.place.name} keeps batch statistics in one run of this line alone")
+            return "told"
+        return "train" if nodes.is_literal(told, True) else "eval"
+
+    def streams(self, model: Model, mode: str, method: bool = False) -> list[tuple[str, Expr]]:
+        """The random streams that a call needs, each with a key of its own."""
+        wanted = self.script.draws(model.cls)
+        names = ["dropout"] if "dropout" in wanted and mode != "eval" else []
+        if "sample" in wanted or (method and "method" in wanted):
+            names.append("sample")
+        return [(name, self.fresh_key()) for name in names]
+
+    def record_example(self, model: Model, args: Sequence[cst.Arg], method: str = "") -> None:
+        """Remembers the first call of a model, or of a method that stands for its forward pass: it tells what an
+        example input looks like."""
+        assert model.place is not None
+        if self.facts is not None and self.facts.node.name.value in self.script.computed_again:
+            return  # what it is given has been given before
+        trained = self.context == "region" or (self.facts is not None and self.facts.traced)
+        direct = not self.through_model([arg.value for arg in args])
+        forwards = self.methods_of(model.cls, "forward")
+        forward = max(forwards, key=lambda facts: len(_needed(facts)), default=None)
+        drawn = tuple(draw.name for draw in forward.draws) if forward is not None else ()
+        known = {root: self.script.examples.get(root) for root in self.roots(model.place)}
+        better = [
+            root
+            for root, one in known.items()
+            if one is None or (one.direct, one.trained) < (direct, trained) or tuple(one.drawn) != drawn
+        ]
+        if not better:
+            return
+        needed = _needed(forward) if forward is not None else []
+        arguments = _first_given(args, max(len(needed), 1) if forward is not None else len(args))
+        names = [""] * len(arguments)
+        if forward is not None:
+            given = self.given_to(forward, args, method=True)
+            arguments += [nodes.substituted(draw.node, given) for draw in forward.draws]
+            names += list(drawn)
+        definitions = dict(self.env.definitions)
+        example = Example(self.scope, tuple(arguments), definitions, trained, direct, tuple(names), method)
+        self.script.examples |= dict.fromkeys(better, example)
+
+    def through_model(self, arguments: Sequence[Expr]) -> bool:
+        """Whether arguments were computed by some model, or are what an object of the script's holds by then: others
+        are simpler examples."""
+        left, seen = list(arguments), set[str]()
+        while left:
+            node = left.pop()
+            for call in usage.calls(node):
+                if isinstance(self.kind_of(call.func), Model) or asks_object(self, call):
+                    return True
+            for name in set(usage.loads(node)) - seen:
+                seen.add(name)
+                if name in self.env.definitions:
+                    left.append(self.env.definitions[name])
+        return False
+
+    def model_call(self, node: cst.Call, callee: Value) -> Value:
+        """`model(x)`: in a loss function an `apply` in place; on the host a jitted forward pass, or an `apply` where
+        that cannot be jitted as it stands (other arguments than arrays, random draws)."""
+        kind = callee.kind
+        assert isinstance(kind, Model)
+        if kind.place is None:
+            raise Unsupported("MIG301", f"{nodes.code(node.func)}: a model that has no name of its own")
+        self.record_example(kind, node.args)
+        mode = self.mode(kind)
+        values = [self.fed(arg.value) for arg in node.args]
+        result = self.call_kind(kind, node.args, values)
+        forwards = self.methods_of(kind.cls, "forward")
+        forward = forwards[0] if len(forwards) == 1 else None
+        if not all(_takes(facts, node.args) for facts in forwards):
+            self.refuse_chosen(kind.cls, f"`{nodes.code(node)}`, which not each class takes,")
+        if any(facts.draws for facts in forwards):
+            self.refuse_chosen(kind.cls, "a forward pass that is given what it draws")
+        if forward is not None and forward.draws:
+            return Value(self.drawing_pass(node, callee, kind, mode, values, forward), result)
+        return self.forward_pass(node, callee, kind, mode, values, result)
+
+    def fed(self, node: Expr) -> Value:
+        """An argument of a model: what data loading gives is a tensor there."""
+        value = self.array(node)
+        return Value(self.taken_in(value.node), Tensor()) if value.kind == Host("data") else value
+
+    def forward_pass(
+        self, node: cst.Call, callee: Value, kind: Model, mode: str, values: Sequence[Value], result: Kind
+    ) -> Value:
+        if self.region is not None:
+            return Value(self.traced_apply(kind, mode, placed(node.args, values)), result)
+        args = placed(node.args, values)
+        arrays = all(isinstance(value.kind, Tensor) or nodes.is_literal(value.node, None) for value in values)
+        streams = self.streams(kind, mode)
+        if self.script.changes_state(kind.cls, mode):
+            return Value(
+                self.host_training_pass(
+                    callee.node, kind, mode, args, streams, jitted=arrays and not (streams or self.under_jit)
+                ),
+                result,
+            )
+        if not arrays or streams or mode == "told" or self.under_jit or self.script.weightless(kind.cls):
+            return Value(self.plain_apply(callee.node, kind, mode, args, streams), result)
+        name, leading = self.eval_step(callee.node, kind, mode)
+        return Value(cst.Call(nodes.name(name), [*nodes.arguments(leading), *args]), result)
+
+    def drawing_pass(
+        self, node: cst.Call, callee: Value, kind: Model, mode: str, values: Sequence[Value], forward: FunctionFacts
+    ) -> Expr:
+        """A forward pass that is given what it draws. On the host it is not jitted: it would be for each number."""
+        args = nodes.extended(placed(node.args, values), self.draws_for(forward, node.args, method=True))
+        if self.region is not None:
+            return self.traced_apply(kind, mode, args)
+        streams = self.streams(kind, mode)
+        if self.script.changes_state(kind.cls, mode):
+            return self.host_training_pass(callee.node, kind, mode, args, streams, jitted=False)
+        return self.plain_apply(callee.node, kind, mode, args, streams)
+
+    def traced_apply(self, kind: Model, mode: str, args: Sequence[cst.Arg]) -> Expr:
+        """A forward pass in a loss function. One that changes batch statistics takes two statements before."""
+        assert kind.place is not None
+        made = self.plain_apply(nodes.name(self.model_in_step(kind.place)), kind, mode, args, self.streams(kind, mode))
+        if not self.script.changes_state(kind.cls, mode):
+            return made
+        if self.nested and self.region is not None and self.region.replaying and self.gives_the_same_again(kind.cls):
+            return nodes.expression("{made}[0]", made=_mutable(made))
+        return self.mutating_apply(kind.place, made)
+
+    def gives_the_same_again(self, cls: str) -> bool:
+        """Whether a second training pass over a batch gives what the first has given: the statistics of norms change,
+        which it does not read."""
+        own = any(self.script.classes[name].variables for name in self.script.with_submodules(cls))
+        layers = {layer.torch for layer in self.script.layers_inside(cls)}
+        changing = {name for name in layers if any(w.collection == "batch_stats" for w in TABLE[name].weights)}
+        return not own and all(name.rpartition(".")[2] in _NORMS for name in changing)
+
+    def mutating_apply(self, place: Place, made: cst.Call) -> Expr:
+        """A forward pass that changes batch statistics, in statements of its own; the name that its output has."""
+        made = _mutable(made)
+        output = self.output_name()
+        if self.region is not None and self.region.replaying:
+            self.before.append(nodes.statement("{output}, _ = {made}", output=output, made=made))
+            return output
+        stats = self.write(State(BATCH_STATS, place))
+        mutated = nodes.name(self.unit.own("mutated"))
+        self.before.append(nodes.statement("{output}, {m} = {made}", output=output, m=mutated, made=made))
+        self.before.append(nodes.statement('{stats} = {m}["batch_stats"]', stats=stats, m=mutated))
+        return output
+
+    def output_name(self) -> cst.Name:
+        """A name for an output: another one for each forward pass of a statement, `f(net(x), net(y))`."""
+        wanted = "output" if "output" not in self.unit.taken else "model_output"
+        return nodes.name(usage.unused_name(wanted, {*self.unit.taken, *usage.stores(self.before)}))
+
+    def host_training_pass(
+        self,
+        node: Expr,
+        kind: Model,
+        mode: str,
+        args: Sequence[cst.Arg],
+        streams: Sequence[tuple[str, Expr]],
+        jitted: bool,
+    ) -> Expr:
+        """A forward pass outside a training step that changes batch statistics all the same."""
+        assert kind.place is not None
+        if self.nested:
+            raise Unsupported("MIG401", "batch statistics that change inside a comprehension or a lambda")
+        if not jitted:
+            return self.mutating_apply(kind.place, self.plain_apply(node, kind, mode, args, streams))
+        name, leading = self.training_pass(node, kind, mode)
+        output = self.output_name()
+        call = cst.Call(nodes.name(name), [*nodes.arguments(leading), *args])
+        stats = self.write(State(BATCH_STATS, kind.place))
+        self.before.append(nodes.statement("{output}, {stats} = {call}", output=output, stats=stats, call=call))
+        return output
+
+    def training_pass(self, node: Expr, kind: Model, mode: str) -> tuple[str, list[Expr]]:
+        """The jitted forward pass that also returns the batch statistics: its name, and what comes before its
+        inputs."""
+        assert kind.place is not None
+        shared = self.shares(kind)
+        model = kind.place.name if shared else "model"
+        applied = nodes.code(copy_of(self, nodes.name(model), kind.cls, _mode_given(mode)))
+        several = shared and len({found.name for found in self.script.places}) > 1
+        decorator = "@jax.jit" if shared else '@jax.jit(static_argnames="model")'
+        leading = ", ".join([*([] if shared else ["model"]), "params", "batch_stats"])
+        body = (
+            f'    variables = {{"params": params, "batch_stats": batch_stats}}\n'
+            f'    output, mutated = {applied}.apply(variables, *inputs, mutable=["batch_stats"])\n'
+            f'    return output, mutated["batch_stats"]\n'
+        )
+
+        def make(name: str) -> list[Statement]:
+            return list(cst.parse_module(f"{decorator}\ndef {name}({leading}, *inputs):\n{body}").body)
+
+        name = self.unit.helper("forward" + (f"_{model}" if several else ""), make, f"{decorator} {leading} {body}")
+        states = [State(PARAMS, kind.place), State(BATCH_STATS, kind.place)]
+        return name, [*([] if shared else [node]), *(self.read(one) for one in states)]
+
+    def call_kind(self, kind: Model, args: Sequence[cst.Arg], values: Sequence[Value]) -> Kind:
+        """What the model returns; what it is called with is remembered."""
+        forwards = self.methods_of(kind.cls, "forward")
+        if not forwards:
+            return Tensor("float")
+        for facts in forwards:
+            self.pass_kinds(facts, args, values)
+        return joined_results(forwards)
+
+    def plain_apply(
+        self,
+        node: Expr,
+        kind: Model,
+        mode: str,
+        args: Sequence[cst.Arg],
+        streams: Sequence[tuple[str, Expr]],
+        method: str = "",
+    ) -> cst.Call:
+        """`model.apply(variables, x, ...)`."""
+        extra: dict[str, Expr] = {"method": nodes.expression(f'"{method}"')} if method else {}
+        if streams:
+            extra["rngs"] = nodes.dict_of(streams)
+        function = cst.Attribute(self.applied(node, kind, mode), cst.Name("apply"))
+        return cst.Call(function, nodes.extended([cst.Arg(self.variables(kind)), *args], extra))
+
+    def applied(self, node: Expr, kind: Model, mode: str) -> Expr:
+        """The model as it is applied: a copy in its mode, and in the precision in force."""
+        assert kind.place is not None
+        changes: dict[str, Expr] = {} if mode == "eval" else {"training": self.read(State(MODE, kind.place))}
+        if self.precision is not None:
+            self.lowered_class(kind.cls)
+            changes["dtype"] = self.precision
+            if self.region is not None:
+                self.region.constants |= self.constants_of_precision()
+        return copy_of(self, node, kind.cls, changes)
+
+    def shares(self, model: Model) -> bool:
+        """Whether functions reach a model by its name; else it is a static argument of jit, which hashes it."""
+        assert model.place is not None
+        if self.is_global(model.place):
+            return True
+        self.script.hashed.update(options(model.cls))
+        return False
+
+    def eval_step(self, node: Expr, kind: Model, mode: str) -> tuple[str, list[Expr]]:
+        """The jitted forward pass of a model: its name, and the arguments that come before the inputs."""
+        assert kind.place is not None
+        stats = self.stats_of(kind)
+        state = [State(PARAMS, kind.place)] + ([State(BATCH_STATS, kind.place)] if stats else [])
+        params = ["params", *(["batch_stats"] if stats else [])]
+        shared = self.precision is None and self.shares(kind)
+        if self.precision is not None:
+            node = self.applied(node, kind, "eval")
+        model = kind.place.name if shared else "model"
+        applied = nodes.code(copy_of(self, nodes.name(model), kind.cls, _mode_given(mode)))
+        variables = "{" + ", ".join(f'"{name}": {name}' for name in params) + "}"
+        several = shared and len({found.name for found in self.script.places}) > 1
+        wanted = ("eval_step" if mode == "eval" else "forward") + (f"_{model}" if several else "")
+        decorator = "@jax.jit" if shared else '@jax.jit(static_argnames="model")'
+        leading = ", ".join([*([] if shared else ["model"]), *params])
+
+        def make(name: str) -> list[Statement]:
+            text = f"{decorator}\ndef {name}({leading}, *inputs):\n    return {applied}.apply({variables}, *inputs)\n"
+            return list(cst.parse_module(text).body)
+
+        name = self.unit.helper(wanted, make, f"{decorator} {leading} {applied} {variables}")
+        return name, [*([] if shared else [node]), *(self.read(one) for one in state)]
+
+
+def copy_of(scope: Scope, node: Expr, cls: str, settings: Mapping[str, Expr]) -> Expr:
+    """A copy of a model with other settings. What its classes make follows its mode; parts are told theirs."""
+    inside = scope.script.with_submodules(cls)
+    others = dict(settings)
+    if "training" in others and any(scope.script.classes[name].holds_parts for name in inside):
+        scope.unit.use_snippet("in_mode")
+        node = nodes.call("in_mode", node, others.pop("training"))
+    return nodes.call(cst.Attribute(node, cst.Name("clone")), **others) if others else node
+
+
+def _first_given(args: Sequence[cst.Arg], count: int) -> list[Expr]:
+    """The first arguments of a call; what unpacks a tuple, as `*inputs` does, gives as many as are left."""
+    given: list[Expr] = []
+    for number, arg in enumerate(args):
+        last = not any(other.keyword is None and other.star != "**" for other in args[number + 1 :])
+        if arg.star == "*" and last:
+            left = range(count - len(given))
+            given += [nodes.expression(f"{{x}}[{part}]", x=nodes.parenthesized(arg.value)) for part in left]
+        elif not arg.star:
+            given.append(arg.value)
+    return given[:count]
+
+
+def _needed(forward: FunctionFacts) -> list[cst.Param]:
+    """The inputs that a forward pass cannot do without."""
+    return [parameter for parameter in forward.node.params.params[1:] if parameter.default is None]
+
+
+def _takes(forward: FunctionFacts, args: Sequence[cst.Arg]) -> bool:
+    """Whether a forward pass can be called so, as far as that is written."""
+    params, given = forward.node.params, [arg.keyword.value for arg in args if arg.keyword is not None]
+    if any(arg.star for arg in args) or params.star_kwarg is not None or isinstance(params.star_arg, cst.Param):
+        return True
+    named = [p.name.value for p in params.params[1:]][len(args) - len(given) :]
+    free = {*named, *(p.name.value for p in params.kwonly_params)}
+    left = {p.name.value for p in _needed(forward)} & set(named)
+    return len(args) - len(given) < len(params.params) and set(given) <= free and left <= set(given)
+
+
+def _mode_given(mode: str) -> dict[str, Expr]:
+    """What is set of a model that is applied in a mode."""
+    return {"training": nodes.name("True")} if mode == "train" else {}
+
+
+def _mutable(applied: cst.Call) -> cst.Call:
+    """A forward pass that gives its batch statistics beside its output."""
+    return applied.with_changes(args=nodes.extended(applied.args, {"mutable": nodes.expression('["batch_stats"]')}))

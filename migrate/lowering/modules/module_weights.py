@@ -1,0 +1,338 @@
+"""Weights that a module class holds itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import libcst as cst
+
+from migrate import layouts, nodes
+from migrate.constructed import BoundWeight, LayerNode, ListNode
+from migrate.diagnostics import Unsupported
+from migrate.facts import ClassFacts
+from migrate.kinds import Items, Module, Tensor, Tied
+from migrate.lowering.expressions.arguments import Arguments, argument_names
+from migrate.lowering.expressions.typed_tensors import tensor_type
+from migrate.lowering.initial.initializing_functions import (
+    FILLING,
+    completed,
+    fills_weight,
+    initializer_of,
+    outputs_first,
+)
+from migrate.lowering.modules.changed_buffers import ChangedBuffers
+from migrate.nodes import Expr, Statement
+from migrate.rules.catalogue import RULES
+from migrate.rules.rule import Value
+
+# What makes the value of a parameter in torch: the initialiser, and the one where it is multiplied with a factor {s}.
+_MAKERS = {
+    "torch.zeros": ("nn.initializers.zeros", "nn.initializers.zeros"),
+    "torch.ones": ("nn.initializers.ones", "nn.initializers.constant({s})"),
+    "torch.randn": ("nn.initializers.normal(1.0)", "nn.initializers.normal({s})"),
+    "torch.rand": ("nn.initializers.uniform(1.0)", "nn.initializers.uniform({s})"),
+    "torch.normal": ("nn.initializers.normal({std})", ""),
+    "torch.empty": ("nn.initializers.zeros", ""),
+    "torch.full": ("nn.initializers.constant({fill_value})", ""),
+}
+
+_OF_DENSE = 'nn.initializers.variance_scaling(1 / 3, "fan_out", "uniform")'  # of a table: U(-b, b), b = 1 / sqrt(width)
+
+
+_OF_BIAS = ("use_bias", "bias_init")
+
+CONSTANT = "a constant, made anew in setup"
+UNSAVED = "a constant, made anew in setup, which torch does not save either"
+NEVER_MADE = "not made, as the tests of the constructor stand"
+
+
+class ModuleWeights(Arguments, ChangedBuffers):
+    """Parameters, buffers and tied weights."""
+
+    def parameter(self, facts: ClassFacts, name: str, value: Expr) -> list[Statement] | None:
+        """`self.x = nn.Parameter(...)`, or one that an argument asks for: `nn.Parameter(...) if bias else None`."""
+        call = _made_or_none(value)
+        if not isinstance(call, cst.Call) or self.torch_name(call.func) != "torch.nn.Parameter":
+            return None
+        chosen = call is not value
+        made, lengths, rank = self.parameter_call(facts, name, call)
+        known = facts.parameters.get(name)
+        optional = chosen or bool(self.conditions) or (known is not None and known.optional)
+        facts.attributes[name] = Tensor("float", rank, optional=chosen)
+        leaf = facts.renamed.get(name, name)
+        facts.parameters[name] = BoundWeight(name, "params", leaf, (), lengths, optional, is_still(call))
+        if isinstance(value, cst.IfExp) and chosen:
+            sides = {"body": made} if value.body is call else {"orelse": made}
+            made = value.with_changes(test=self.node(value.test), **sides)
+        return [nodes.statement(f"self.{leaf} = {{made}}", made=made)]
+
+    def parameter_call(
+        self, facts: ClassFacts, name: str, call: cst.Call
+    ) -> tuple[Expr, tuple[int | None, ...] | None, int]:
+        """The call of `self.param` for one of `nn.Parameter`, the shape that is known of it, and its rank."""
+        if name in facts.fields:  # the constructor's parameter of that name is a field
+            facts.renamed[name] = f"{name}_value"
+        own = nodes.expression(f'"{facts.renamed.get(name, name)}"')
+        found = self.initial_value(call.args[0].value)
+        if found is not None:
+            facts.askable[f"self.{name}"], facts.askable_if[f"self.{name}"] = True, list(self.conditions)
+            lengths = nodes.elements(found[1]) if isinstance(found[1], cst.Tuple) else []
+            facts.torch_lengths[f"self.{name}"] = tuple(map(nodes.code, lengths))
+        made, lengths, rank = self.made_parameter(own, call.args[0].value, facts.asked.get(f"self.{name}"))
+        return without_gradient(made) if is_still(call) else made, lengths, rank
+
+    def made_parameter(
+        self, own: Expr, value: Expr, asked: Expr | None = None
+    ) -> tuple[Expr, tuple[int | None, ...] | None, int]:
+        """The same of a parameter called `own` that starts as `value`, or by the initialiser that is asked for."""
+        found = self.initial_value(value)
+        if found is None:
+            return self.computed_parameter(own, value)
+        maker, shape = found
+        known = [nodes.literal(element.value) for element in shape.elements] if isinstance(shape, cst.Tuple) else []
+        lengths = tuple(length if isinstance(length, int) else None for length in known)
+        made = nodes.call("self.param", own, maker if asked is None else completed(asked, maker), shape)
+        return made, lengths, len(known) if isinstance(shape, cst.Tuple) else -1
+
+    def initial_value(self, value: Expr) -> tuple[Expr, Expr] | None:
+        """The initialiser and the shape that a value stands for: `torch.randn(3) * 0.1`; None for any other value."""
+        filled = self.filled_value(value)
+        if filled is not None:
+            return filled
+        made, factor = self.scaled(value)
+        name = self.torch_name(made.func) if isinstance(made, cst.Call) else None
+        if made is value and isinstance(made, cst.Call) and tensor_type(name or "") in ("Tensor", "FloatTensor"):
+            sized = self.expr(made).node  # zeros where it has a size alone
+            assert isinstance(sized, cst.Call)
+            zeros = nodes.dotted(sized.func) == "jnp.zeros"
+            return (nodes.expression("nn.initializers.zeros"), sized.args[0].value) if zeros else None
+        plain, multiplied = _MAKERS.get(name or "", ("", ""))
+        template = plain if factor is None else multiplied
+        if not isinstance(made, cst.Call) or name is None or not template:
+            return None
+        bound = self.bind_call(name, RULES[name].parameters, made.args)
+        if bound.has("dtype") and nodes.code(bound.node("dtype")) != "jnp.float32":
+            return None
+        if name == "torch.normal" and (nodes.literal(bound.node("mean")) != 0 or not bound.has("size")):
+            return None
+        alone = bound.rest[0] if len(bound.rest) == 1 and "size" not in bound.bound else None
+        counted = alone is not None and not isinstance(alone.kind, Items)
+        shape = nodes.tuple_of([alone.node]) if alone is not None and counted else bound.shape("size")
+        return bound.make(template, **({} if factor is None else {"s": factor})), shape
+
+    def filled_value(self, value: Expr) -> tuple[Expr, Expr] | None:
+        """The same of what is filled where it is made: `torch.empty(3).normal_(std=0.02)`,
+        `nn.init.xavier_uniform_(torch.empty(4, 3))`."""
+        if not isinstance(value, cst.Call) or not fills_weight(self, value):
+            return None
+        name = self.torch_name(value.func) or ""
+        if name:
+            name, target = name.rpartition(".")[2], value.args[0].value if value.args else None
+        else:
+            func = cst.ensure_type(value.func, cst.Attribute)
+            name, target = FILLING.get(func.attr.value, func.attr.value), func.value
+        inner = self.initial_value(target) if isinstance(target, cst.Call) else None
+        if inner is None or target is None:
+            return None
+        return outputs_first(initializer_of(self, name, value, target)), inner[1]
+
+    def scaled(self, value: Expr) -> tuple[Expr, Expr | None]:
+        """A product with numbers as what is multiplied, and the factor; None where there is none."""
+        if not isinstance(value, cst.BinaryOperation) or not isinstance(value.operator, cst.Multiply | cst.Divide):
+            return value, None
+        divides = isinstance(value.operator, cst.Divide)
+        for tensor, number in ((value.left, value.right), (value.right, value.left))[: 1 if divides else 2]:
+            made, factor = self.scaled(tensor)
+            if isinstance(made, cst.Call) and self.torch_name(made.func) in _MAKERS:
+                lowered = self.expr(number)
+                if isinstance(lowered.kind, Tensor):
+                    break
+                text = "{f} / {n}" if divides else "{f} * {n}"
+                whole = factor or nodes.expression("1")
+                return made, nodes.expression(text, f=whole, n=lowered.node) if divides or factor else lowered.node
+        return value, None
+
+    def computed_parameter(self, name: Expr, value: Expr) -> tuple[Expr, None, int]:
+        """A parameter whose first value is computed: `nn.Parameter(torch.linspace(0, 1, 5))`."""
+        own = self.script.classes[self.cls].own_draws
+        before = set(own)
+        lowered = self.array(value)
+        drawn = "make_rng" in nodes.code(lowered.node)
+        if drawn or not isinstance(lowered.kind, Tensor) or lowered.kind.dtype in ("int", "bool"):
+            own &= before
+            raise Unsupported("MIG204", f"nn.Parameter({nodes.code(value)})")
+        initial = nodes.expression("lambda key: {v}", v=layouts.first(lowered))
+        return nodes.call("self.param", name, initial), None, lowered.kind.rank
+
+    def buffer(self, facts: ClassFacts, node: cst.Call) -> list[Statement]:
+        """A buffer that is never assigned again is a constant, made anew in `setup`, unless it is drawn."""
+        name = nodes.literal(node.args[0].value)
+        if not isinstance(name, str):
+            raise Unsupported("MIG201", "a buffer whose name is not written out")
+        saved = not any(_unsaved(number, arg) for number, arg in enumerate(node.args))
+        facts.own_draws, before = set(facts.own_draws), facts.own_draws
+        value = self.expr(node.args[1].value)
+        if nodes.is_literal(value.node, None) and name not in facts.changed:
+            facts.attributes[name] = facts.seen[name] = value.kind
+            return [nodes.statement(f"self.{name} = None")]
+        drawn = "make_rng" in nodes.code(value.node)
+        if (name in facts.changed or (drawn and saved)) and isinstance(value.kind, Tensor):
+            facts.own_draws = before  # it is drawn once, with the weights
+            code = nodes.code(value.node).replace('make_rng("sample")', 'make_rng("params")')
+            return self.variable(facts, name, Value(cst.parse_expression(code), value.kind), saved)
+        if drawn:
+            raise Unsupported("MIG201", f"the buffer {name} is drawn at random")
+        if not isinstance(value.kind, Tensor):
+            raise Unsupported("MIG201", f"the buffer {name} is not known to be a tensor")
+        facts.attributes[name] = facts.seen[name] = value.kind
+        never = any(_fails(test, facts.flags) for test in self.conditions)
+        facts.buffers[name] = NEVER_MADE if never else CONSTANT if saved else UNSAVED
+        if name in facts.fields:
+            facts.renamed[name] = f"{name}_value"
+        return [nodes.statement(f"self.{facts.renamed.get(name, name)} = {{v}}", v=value.node)]
+
+    def tie(self, path: str, target: Expr, value: Expr, told: str) -> list[Statement]:
+        """`self.head.weight = self.emb.weight`: the dense layer becomes `emb.attend`; one with the weight of another
+        dense layer reads that where it is called. `told`: the field that the conditions around come down to."""
+        facts = self.script.classes[self.cls]
+        refused = f"{path} = {nodes.code(value)}"
+        both = [self.tied_layer(target), self.tied_layer(value)]
+        embedding, *_ = [one for one in both if one and one.layer.torch == "torch.nn.Embedding"] or [None]
+        dense, *others = [one for one in both if one and one.layer.torch == "torch.nn.Linear"] or [None]
+        if dense is None or None in both or (embedding is None and not others):
+            raise Unsupported("MIG204", f"{refused}: only a Linear with an Embedding or a Linear is tied")
+        if dense.path not in facts.children:
+            raise Unsupported("MIG204", f"{refused}: the Linear is inside another module")
+        plain = all(one is not None and "." not in one.path for one in (dense, embedding))
+        if self.conditions and not (told and plain and dense is both[0]):
+            raise Unsupported("MIG204", f"{refused} depends on `{nodes.code(self.conditions[-1])}`")
+        source = embedding or others[0]
+        assert source is not None
+        if embedding is not None and embedding is both[0]:
+            self.start_as_dense(facts, embedding.path, dense.path, refused)
+        facts.ties[f"{dense.path}.weight"] = f"{source.path}.weight"
+        if told:
+            facts.told_ties.add(f"{dense.path}.weight")
+        has_bias = any(weight.torch == "bias" for weight in dense.layer.weights)
+        written = nodes.code(source.node)
+        tied = Tied(
+            written if embedding else "",
+            f"self.{source.path}.weight",
+            f"{dense.path}_bias" if has_bias else "",
+            Module((dense.layer,)),
+            nodes.code(dense.node),
+            told,
+        )
+        facts.attributes[dense.path] = facts.seen[dense.path] = tied
+        own = tuple(replace(weight, optional=True) for weight in dense.layer.weights if weight.torch == "weight")
+        if told:
+            facts.children[dense.path] = replace(dense.layer, weights=own)
+        else:
+            del facts.children[dense.path]
+        return []
+
+    def tied_bias(self, facts: ClassFacts, name: str, made: Value) -> list[Statement]:
+        """What is left of a dense layer that has the weight of another layer: a bias, if it has one."""
+        option = made.kind.options[0] if isinstance(made.kind, Module) else None
+        layer = option if isinstance(option, LayerNode) and f"{name}.weight" in facts.ties else None
+        bias = next((weight for weight in layer.weights if weight.torch == "bias"), None) if layer is not None else None
+        if bias is None or not isinstance(made.node, cst.Call):
+            return []
+        if bias.optional:
+            raise Unsupported("MIG204", f"self.{name} has the weight of another layer, and perhaps a bias")
+        features, *args = made.node.args
+        default = next((arg.value for arg in args if arg.star == "**"), None)
+        given = [*args, *(default.args if isinstance(default, cst.Call) else ())]
+        asked = next((arg.value for arg in given if arg.keyword is not None and arg.keyword.value == "bias_init"), None)
+        usual = nodes.expression("nn.initializers.zeros")
+        if default is not None:
+            usual = nodes.expression('{given}["bias_init"]', given=default)
+        leaf = f"{name}_bias"
+        facts.parameters[f"{name}.bias"] = replace(bias, torch=f"{name}.bias", leaf=leaf)
+        shape = nodes.tuple_of([features.value])
+        return [
+            nodes.statement(
+                f'self.{leaf} = self.param("{leaf}", {{init}}, {{shape}})', init=asked or usual, shape=shape
+            )
+        ]
+
+    @staticmethod
+    def start_as_dense(facts: ClassFacts, embedding: str, dense: str, refused: str) -> None:
+        """An embedding that takes the weight of a dense layer over has its initial values."""
+        path = f"self.{embedding}.weight"
+        if {path, f"self.{dense}.weight"} & facts.found_asked.keys():
+            raise Unsupported("MIG204", f"{refused}: after initial values of one of them")
+        asked = [facts.initializers.get(f"torch.nn.{layer}", {}).get("weight") for layer in ("Linear", "Embedding")]
+        one, other = [nodes.code(made) if made is not None else "" for made in asked]
+        if one != other or path not in facts.askable:
+            raise Unsupported("MIG204", f"{refused}: the two layers have different initial weights")
+        if not one:
+            facts.found_asked[path] = nodes.expression(_OF_DENSE)
+
+    def tied_layer(self, weight: Expr) -> _Layer | None:
+        """The layer of `self.x.weight`, or of `self.parts.x.weight` with a ModuleDict; None where it is none."""
+        path = (nodes.dotted(weight) or "").split(".")
+        if not isinstance(weight, cst.Attribute) or path[0] != "self" or path[-1] != "weight" or len(path) < 3:
+            return None
+        child = self.script.classes[self.cls].children.get(path[1])
+        for key in path[2:-1]:
+            if not isinstance(child, ListNode) or child.dynamic or key not in child.keys or child.infix != "_":
+                return None
+            child = child.children[child.keys.index(key)]
+        return _Layer(".".join(path[1:-1]), self.node(weight.value), child) if isinstance(child, LayerNode) else None
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """A layer whose weight is tied: its path in torch, and as it is written in the output."""
+
+    path: str
+    node: Expr
+    layer: LayerNode
+
+
+def without_bias(made: cst.Call) -> cst.Call:
+    """The constructor of a dense layer whose bias is kept apart."""
+    features, *args = (arg for arg in made.args if arg.keyword is None or arg.keyword.value not in _OF_BIAS)
+    return made.with_changes(args=[*nodes.extended([features], {"use_bias": nodes.name("False")}), *args])
+
+
+def is_still(call: cst.Call) -> bool:
+    """Whether a parameter is made without a gradient: `nn.Parameter(x, requires_grad=False)`."""
+    given = dict(zip(argument_names(call.args, ["data", "requires_grad"]), call.args, strict=True))
+    if "requires_grad" not in given:
+        return False
+    flag = nodes.literal(given["requires_grad"].value)
+    if not isinstance(flag, bool):
+        raise Unsupported("MIG204", f"{nodes.code(call)}: whether it has a gradient is told while it runs")
+    return not flag
+
+
+def without_gradient(made: Expr) -> Expr:
+    """A weight that stays as it is."""
+    return nodes.call("jax.lax.stop_gradient", made)
+
+
+def _fails(test: Expr, flags: Mapping[str, bool]) -> bool:
+    """Whether a test of one attribute fails whatever the constructor is given: `not self.flash`."""
+    wanted = True
+    while isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+        test, wanted = test.expression, not wanted
+    path = nodes.dotted(test) or ""
+    return path.startswith("self.") and flags.get(path.removeprefix("self."), wanted) != wanted
+
+
+def _unsaved(number: int, arg: cst.Arg) -> bool:
+    """Whether an argument of `register_buffer` is `persistent=False`."""
+    named = arg.keyword is not None and arg.keyword.value == "persistent"
+    return (named or number == 2) and not nodes.is_literal(arg.value, True)
+
+
+def _made_or_none(value: Expr) -> Expr:
+    """What is made where a value is that or None: `f()` of `f() if test else None`; any other value as it is."""
+    if not isinstance(value, cst.IfExp):
+        return value
+    if nodes.is_literal(value.orelse, None):
+        return value.body
+    return value.orelse if nodes.is_literal(value.body, None) else value

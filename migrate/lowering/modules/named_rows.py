@@ -1,0 +1,40 @@
+"""Rows of layers that are filled under names with a number in them: `layers[f"block{i}"] = Block()`, in a loop.
+
+Such a row stays a dict in the output, since how many layers it holds is told as the program runs. Its layers take their
+channels first and leave them there.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from migrate import layouts, names_written, nodes
+from migrate.diagnostics import Unsupported
+from migrate.kinds import Module
+from migrate.lowering.modules.module_lists import bare_lambda
+from migrate.lowering.scope import Scope
+from migrate.nodes import Expr, Statement
+from migrate.row_kinds import NamedRow
+
+
+class NamedRows(Scope):
+    """What such rows are filled with."""
+
+    def row_entry(self, target: cst.Subscript, value: Expr) -> list[Statement] | None:
+        """`layers[name] = layer`; None where that is no such row."""
+        kind = self.kind_of(target.value)
+        index = target.slice[0].slice
+        if not isinstance(kind, NamedRow) or not isinstance(index, cst.Index):
+            return None
+        made, name = self.expr(value), names_written.any_of(index.value)
+        if not isinstance(made.kind, Module) or name is None:
+            raise Unsupported("MIG201", f"{nodes.code(value)} is not known to be a module")
+        moved = self.moving_itself(made)
+        assert isinstance(moved.kind, Module)
+        if "mixed" in (moved.kind.entry, moved.kind.exit):
+            raise Unsupported(
+                "MIG201", f"{nodes.code(value)} holds layers that want their channels in different places"
+            )
+        self.env.kinds[nodes.code(target.value)] = kind.having(name, moved.kind.options)
+        key = target.with_changes(slice=[cst.SubscriptElement(cst.Index(self.node(index.value)))])
+        return [nodes.statement("{key} = {layer}", key=key, layer=bare_lambda(layouts.first(moved)))]

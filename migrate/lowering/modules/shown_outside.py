@@ -1,0 +1,125 @@
+"""Settings and constant buffers of a module that a script reads from outside: `model.hidden_size`.
+
+Flax runs `setup` inside `init` and `apply` alone, so that nobody else sees what it sets. What follows from the
+fields is a property.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import libcst as cst
+
+from migrate import nodes, suites, usage
+from migrate.diagnostics import Unsupported
+from migrate.facts import ClassFacts
+from migrate.kinds import Items, Kind, Number, Plain
+from migrate.lowering.modules.module_weights import CONSTANT, UNSAVED
+from migrate.nodes import Expr, Statement
+from migrate.qualified import spelled
+from migrate.script import Script
+from migrate.walking import every
+
+# Functions of Python's that give the same value each time, and no object that somebody might change.
+_PURE = {"abs", "bool", "float", "int", "len", "max", "min", "round", "str", "sum", "divmod", "pow"}
+_CHANGEABLE = (cst.List, cst.Dict, cst.Set, cst.ListComp, cst.DictComp, cst.SetComp, cst.GeneratorExp, cst.Lambda)
+
+
+def is_setting(kind: Kind) -> bool:
+    """Whether an attribute holds no module, weight or buffer, as far as is known."""
+    if isinstance(kind, Items):
+        return is_setting(kind.joined())
+    return isinstance(kind, Number | Plain) or type(kind) is Kind
+
+
+def read_outside(script: Script, facts: ClassFacts, attribute: str, node: cst.Attribute) -> None:
+    """Notes that a script reads an attribute of a model. Raises Unsupported for one that nothing shows."""
+    for holder in [facts, *(script.classes[base] for base in _bases(script, facts))]:
+        init = holder.method("__init__")
+        if init is None or not (_registers(script, holder, attribute) or _sets(holder, init, attribute)):
+            continue
+        holder.read_outside.add(attribute)
+        if attribute not in holder.shown:
+            told = f"what the constructor of {spelled(holder.name)} sets is not seen outside in Flax"
+            raise Unsupported("MIG301", f"{nodes.code(node)}: {told}")
+        return
+
+
+def is_constant(classes: Sequence[ClassFacts | None], attribute: str) -> bool:
+    """Whether an attribute of a model is a buffer that never changes, whatever its class."""
+    return all(facts is not None and facts.buffers.get(attribute) in (CONSTANT, UNSAVED) for facts in classes)
+
+
+def _registers(script: Script, facts: ClassFacts, attribute: str) -> bool:
+    """Whether a class itself makes such a buffer, and does not have it of its bases."""
+    return attribute in facts.buffers and not any(attribute in script.classes[base].buffers for base in facts.bases)
+
+
+def _sets(facts: ClassFacts, init: cst.FunctionDef, attribute: str) -> bool:
+    return attribute not in facts.fields and attribute in usage.attributes_set(init)
+
+
+def _bases(script: Script, facts: ClassFacts) -> list[str]:
+    return [found for base in facts.bases for found in [base, *_bases(script, script.classes[base])]]
+
+
+def taken_out(
+    facts: ClassFacts, body: Sequence[Statement], is_formula: Callable[[str], bool]
+) -> tuple[list[Statement], list[Statement]]:
+    """What is left of a `setup` without the settings that are read from outside, and a property for each of these.
+    is_formula: whether a name is that of a function of the script's that only reckons."""
+    facts.shown = set()
+    if not facts.read_outside:
+        return list(body), []
+    stored = Counter(
+        name for each in every(cst.Module(body), cst.AssignTarget) for name in usage.attributes_in(each.target)
+    )
+    own = set(usage.stores(body))
+    left: list[Statement] = []
+    properties: list[Statement] = []
+    for statement in body:
+        set_here = _setting(statement)
+        name, value = set_here or ("", None)
+        told = name in facts.read_outside and name not in facts.fields and stored[name] == 1
+        if value is None or not told or not _follows(facts, value, own, is_formula):
+            left.append(statement)
+            continue
+        facts.shown.add(name)
+        made = suites.function(name, ["self"], [nodes.statement("return {v}", v=value)])
+        properties.append(made.with_changes(decorators=[cst.Decorator(cst.Name("property"))]))
+    return left, properties
+
+
+def _setting(statement: Statement) -> tuple[str, Expr] | None:
+    small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
+    if not isinstance(small, cst.Assign) or len(small.targets) != 1:
+        return None
+    names = usage.attributes_in(small.targets[0].target)
+    return (names[0], small.value) if len(names) == 1 and isinstance(small.targets[0].target, cst.Attribute) else None
+
+
+def reckons(function: cst.FunctionDef) -> bool:
+    """Whether a function is one expression of numbers: it gives the same each time."""
+    body = [one for one in suites.suite_of(function.body.body) if not suites.is_docstring(one)]
+    small = body[0].body[0] if len(body) == 1 and isinstance(body[0], cst.SimpleStatementLine) else None
+    if not isinstance(small, cst.Return) or small.value is None or function.decorators:
+        return False
+    return not any(True for _ in every(small.value, _CHANGEABLE)) and all(map(_is_pure, usage.calls(small.value)))
+
+
+def _is_pure(call: cst.Call) -> bool:
+    name = nodes.dotted(call.func) or ""
+    if isinstance(call.func, cst.Attribute) and isinstance(call.func.value, cst.Call | cst.BinaryOperation):
+        return True  # a method of what was just made: of an array, where that is pure
+    return name in _PURE or (name.startswith(("math.", "np.", "jnp.")) and not name.startswith("np.random."))
+
+
+def _follows(facts: ClassFacts, value: Expr, own: set[str], is_formula: Callable[[str], bool]) -> bool:
+    """Whether a value follows from the fields and what the file has, and is no object that might be changed."""
+    is_array = isinstance(value, cst.Call) and (nodes.dotted(value.func) or "").startswith("jnp.")
+    if own & set(usage.loads(value)) or (not is_array and any(True for _ in every(value, _CHANGEABLE))):
+        return False
+    known = {*facts.fields, *facts.shown}
+    pure = all(_is_pure(call) or is_formula(nodes.dotted(call.func) or "") for call in usage.calls(value))
+    return pure and set(usage.attributes_of_self(value)) <= known

@@ -1,0 +1,144 @@
+"""Parameter groups: optimizers that treat some parameters differently, or leave some as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from migrate import nodes
+from migrate.diagnostics import Unsupported
+from migrate.kinds import Items, Leaf, Place
+from migrate.lowering.models.foreign_models import note_trained
+from migrate.lowering.optimizers.labels import FROZEN, labels_of, mask_of
+from migrate.lowering.weights.made_without_gradient import frozen_as_made, still_of
+from migrate.lowering.weights.selections import Selections, leaves_of
+from migrate.manifest import Leaf as WeightLeaf
+from migrate.nodes import Expr
+from migrate.weight_kinds import Group, Selection
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """The groups of one optimizer: the models, and unless all of their parameters are one group, what groups there are
+    by label, and the labels of the parameters. `trained`: the weights."""
+
+    models: tuple[Place, ...]
+    options: Mapping[str, Mapping[str, Expr]]
+    labels: Expr | None = None
+    masks: Mapping[str, Expr] = field(default_factory=dict)  # of two groups of one model: which parameters are one's
+    trained: tuple[WeightLeaf, ...] = ()
+    all: tuple[str, ...] = ("",)  # the labels of the groups in torch's order, those of frozen weights among them
+
+
+class ParameterGroups(Selections):
+    """What an optimizer is given to train."""
+
+    def grouped(self, torch: str, node: Expr, decays: bool) -> Grouped:
+        """What the first argument of an optimizer means. decays: it changes weights whose gradient is zero, too."""
+        leaves = self.tensors_in(node)
+        if leaves:
+            return Grouped(tuple(leaf.place for leaf in leaves), {"": {}})
+        groups = self.written_groups(node)
+        if groups is None:
+            whole = self.selection(node)
+            if whole is None:
+                note_trained(self, node)
+                raise Unsupported("MIG302", f"{torch}: {nodes.code(node)} is not known to be parameters of models")
+            groups = [Group(whole)]
+        if all(not found for group in groups for _, found in group.selection.leaves):
+            known = [place for group in groups for place, _ in group.selection.leaves]
+            if any(leaves_of(self.script, self.root(place)) for place in known):
+                raise Unsupported("MIG302", f"{torch}: no parameters are left to train")
+        models = tuple(dict.fromkeys(place for group in groups for place, _ in group.selection.leaves))
+        decays = decays or any(key == "weight_decay" for group in groups for key, _ in group.options)
+        return self.labelled(torch, models, groups, decays)
+
+    def labelled(self, torch: str, models: tuple[Place, ...], groups: Sequence[Group], decays: bool) -> Grouped:
+        """The groups with a label for each parameter."""
+        names = _names(groups)
+        options = {
+            name: {key: cst.parse_expression(text) for key, text in group.options}
+            for name, group in zip(names, groups, strict=True)
+        }
+        label: dict[tuple[Place, str], str] = {}
+        for name, group in zip(names, groups, strict=True):
+            for place, found in group.selection.leaves:
+                for leaf in found:
+                    if label.setdefault((self.root(place), leaf), name) != name:
+                        raise Unsupported("MIG302", f"{torch}: {leaf} in two parameter groups")
+        trees = []
+        for place in models:
+            root = self.root(place)
+            leaves = leaves_of(self.script, root)
+            frozen = self.script.frozen_last.get(root, frozenset()) | frozen_as_made(self.script, root)
+            frozen |= still_of(self.script, root) if decays else frozenset()
+            own = {leaf.flax: label.get((root, leaf.flax), FROZEN) for leaf in leaves}
+            trees.append((leaves, {leaf: FROZEN if leaf in frozen else name for leaf, name in own.items()}))
+            if self.script.switched.get(root) == {False} and root in self.trained_roots():
+                raise Unsupported("MIG401", f"{place.name} is frozen in the course of the script, and trained")
+        used = {name for _, labels in trees for name in labels.values()}
+        trained = tuple(leaf for leaves, labels in trees for leaf in leaves if labels[leaf.flax] != FROZEN)
+        if len(groups) == 1 and used <= set(names):
+            return Grouped(models, {"": options[names[0]]}, trained=trained)
+        every_one = tuple(names)
+        if FROZEN in used:
+            options[FROZEN] = {}
+        kept = {name: found for name, found in options.items() if name in used}
+        by_rank = any(group.selection.by_rank for group in groups)
+        masks: dict[str, Expr] = {}
+        if len(trees) == 1 and len(kept) == 2 and FROZEN not in kept:
+            ((leaves, labels),) = trees
+            masks = {name: mask_of(leaves, {leaf: labels[leaf] == name for leaf in labels}, by_rank) for name in kept}
+        return Grouped(models, kept, labels_of(trees, by_rank), masks, trained, every_one)
+
+    def tensors_in(self, node: Expr) -> list[Leaf]:
+        """The tensors made with requires_grad=True in a list; empty where it holds something else."""
+        kind = self.kind_of(node)
+        if isinstance(node, cst.List | cst.Tuple):
+            kind = Items(tuple(self.kind_of(element.value) for element in node.elements))
+        items = kind.items or () if isinstance(kind, Items) else ()
+        found = [item for item in items if isinstance(item, Leaf)]
+        return found if len(found) == len(items) else []
+
+    def written_groups(self, node: Expr) -> list[Group] | None:
+        """A list of dicts, in place or under a name; None where it is something else."""
+        if isinstance(node, cst.Name):
+            kind = self.kind_of(node)
+            items = kind.items if isinstance(kind, Items) else None
+            return [item for item in items if isinstance(item, Group)] or None if items else None
+        if not isinstance(node, cst.List | cst.Tuple) or not node.elements:
+            return None
+        found = [self.written_group(element.value) for element in node.elements]
+        known = [group for group in found if group is not None]
+        return known if len(known) == len(found) else None
+
+    def written_group(self, node: Expr) -> Group | None:
+        """One parameter group: `{"params": ..., "lr": ...}`."""
+        if isinstance(node, cst.Name):
+            kind = self.kind_of(node)
+            return kind if isinstance(kind, Group) else None
+        items: dict[object, Expr] = {}
+        if isinstance(node, cst.Dict):
+            items = {nodes.literal(e.key): e.value for e in node.elements if isinstance(e, cst.DictElement)}
+        elif isinstance(node, cst.Call) and nodes.dotted(node.func) == "dict":
+            items = {arg.keyword.value: arg.value for arg in node.args if arg.keyword is not None}
+        if "params" not in items:
+            return None
+        source = items.pop("params")
+        selection = self.selection(source) or self.one_weight(source)
+        if selection is None:
+            return None
+        label = source.value if isinstance(source, cst.Name) else selection.label
+        selection = Selection(selection.leaves, label, selection.by_rank)
+        return Group(selection, tuple((str(key), nodes.code(value)) for key, value in items.items()))
+
+
+def _names(groups: Sequence[Group]) -> list[str]:
+    """A label for each group: what its parameters are called where that is known and their own."""
+    known = [group.selection.label.rpartition(".")[2] for group in groups]
+    plain = all(known.count(name) == 1 and name.isidentifier() and name != FROZEN for name in known)
+    if plain or len(groups) == 1:
+        return [name if name.isidentifier() and name != FROZEN else "trained" for name in known]
+    return [f"group_{number}" for number in range(len(groups))]

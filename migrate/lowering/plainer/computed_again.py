@@ -1,0 +1,358 @@
+"""Losses of outputs that were kept while acting: their inputs are kept instead, and the loss computes them again.
+
+torch keeps the graph of each log-probability that an episode puts into a list, and goes backward through all of them in
+the end. To JAX what a step is given is constant. So the input is taken as if it were written so: what the list holds
+is what the output is made of (the state, the action, the key of the draws), a function computes the output from that,
+and the loss calls it for all of them together. That is the same as long as no weight changes in between, which is
+proved from where optimizers step and from where the list is emptied.
+"""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import libcst as cst
+
+from migrate import nodes, suites, usage
+from migrate.diagnostics import Unsupported
+from migrate.facts import KeptSite
+from migrate.kinds import Place
+from migrate.lowering.plainer.copied_input import Edits, edited
+from migrate.lowering.plainer.kept_mentions import Level, Reading, is_call, mentions, reading, steps
+from migrate.lowering.plainer.turns_together import Together
+from migrate.lowering.rounds import Input, Lowered
+from migrate.lowering.statements.scanned_loops import is_new_list
+from migrate.lowering.updates.computed_in_loss import KEPT_DRAWS, KEPT_KEY, KEPT_TOGETHER, KEPT_TURNS
+from migrate.lowering.updates.kept_outputs import ONLY_THERE
+from migrate.lowering.updates.region import call_of
+from migrate.nodes import Expr, Statement
+from migrate.script import Script, followed
+from migrate.walking import every
+
+
+def with_inputs_kept(inputs: Sequence[Input], lowered: Sequence[Lowered]) -> list[Input] | None:
+    """The files of a project with inputs kept in place of outputs; None where none are, or that cannot be done."""
+    script = lowered[0].script
+    made = []
+    for one in inputs:
+        edits = _edits(
+            one.source.module, [site for site in script.kept_sites.values() if site.file == one.scope], script
+        )
+        again = one.computed_again.union(function.name.value for function in edits.functions)
+        made.append(replace(one, source=edited(one.source, edits), computed_again=again) if edits.instead else one)
+    return made if any(new is not old for new, old in zip(made, inputs, strict=True)) else None
+
+
+def _edits(module: cst.Module, sites: Sequence[KeptSite], script: Script) -> Edits:
+    """What is changed of a file for its lists: all that a loss reads, or none. One that touches a statement that
+    another one has changed waits until the file is taken as it then is."""
+    read: dict[KeptSite, Reading] = {}
+    for site in sites:
+        try:
+            read[site] = _reading(module, site, sites, script)
+            _Writing(module, site, read[site], Edits(), script).write()
+        except Unsupported as error:
+            read.pop(site, None)
+            script.kept_problems[site.holder] = error.message
+    edits, failed = Edits(), {site.holder for site in sites} - {site.holder for site in read}
+    for site, found in read.items():
+        on_the_way = found.suite[: found.backward]
+        waits = any(one in edits.instead for one in [*on_the_way[found.first :], *site.forward])
+        if not waits and not failed & {path for one in on_the_way for path in usage.paths(one)}:
+            _Writing(module, site, found, edits, script).write()
+    return edits
+
+
+def with_reasons(lowered: Sequence[Lowered]) -> list[Lowered]:
+    """The findings about losses of what was kept say why it is not computed again."""
+    reasons = [f"{holder}: {reason}" for holder, reason in lowered[0].script.kept_problems.items()] if lowered else []
+    told = "; ".join(reasons)
+    return [
+        replace(
+            one,
+            diagnostics=tuple(
+                replace(found, message=f"{found.message} ({told})") if found.message.endswith(_ABOUT_KEPT) else found
+                for found in one.diagnostics
+            ),
+        )
+        if reasons
+        else one
+        for one in lowered
+    ]
+
+
+_ABOUT_KEPT = (ONLY_THERE, "the loss depends on no model that is trained here")
+
+
+def _reading(module: cst.Module, site: KeptSite, sites: Sequence[KeptSite], script: Script) -> Reading:
+    """How a list is read; raises Unsupported where what it holds must not be computed again."""
+    if site.problem:
+        raise Unsupported("MIG401", site.problem)
+    if [other.holder for other in sites].count(site.holder) > 1:
+        raise Unsupported("MIG401", f"{site.holder} is filled at several places")
+    if not site.inputs:
+        raise Unsupported("MIG401", f"what {site.holder} keeps is made of nothing that changes")
+    read = reading(module, site.holder, site.call)
+    _refuse_steps(module, site, read, script)
+    return read
+
+
+def _refuse_steps(module: cst.Module, site: KeptSite, read: Reading, script: Script) -> None:
+    """Declines where weights may change between an output and its loss."""
+    after = cst.Module(list(read.suite[read.backward :]))
+    for name, call in steps(module):
+        models = _stepped(name, call, script)
+        inside = any(call is one for one in usage.calls(after))
+        if models & site.models and not inside:
+            raise Unsupported("MIG401", f"`{nodes.code(call)}` may change its weights before the loss")
+
+
+def _stepped(name: str, call: cst.Call, script: Script) -> set[Place]:
+    """The models that a call may change."""
+    func = cst.ensure_type(call.func, cst.Attribute)
+    loads = func.attr.value == "load_state_dict"
+    known: dict[Place, Sequence[Place]] = {p: [p] for p in script.places} if loads else dict(script.optimizers)
+    aliases = {one: followed(script.parameters_of, one) for one in script.parameters_of}
+    roots = {one: one for one in known} | {one: root for one, root in aliases.items() if root in known}
+    names = {name, *(nodes.code(arg.value).rpartition(".")[2] for arg in call.args)}  # scaler.step(optimizer)
+    found = [root for one, root in roots.items() if one.name.rpartition(".")[2] in names]
+    schedulers = {one.name.rpartition(".")[2] for stepped in script.stepped.values() for one in stepped}
+    if not found and not call.args and name not in schedulers:
+        return {followed(script.parameters_of, place) for place in script.places}  # it may be any optimizer
+    return {followed(script.parameters_of, model) for one in found for model in known[one]}
+
+
+@dataclass
+class _Writing:
+    """The edits for one list."""
+
+    module: cst.Module
+    site: KeptSite
+    read: Reading
+    edits: Edits
+    script: Script
+
+    def write(self) -> None:
+        """Adds them."""
+        found = mentions(self.module, self.site.holder)
+        self.at = next(one for one in found if any(node is self.site.call for node in one.around))
+        if not is_call(self.at.line, self.site.call):
+            raise Unsupported("MIG401", f"`{nodes.code(self.site.call)}` is more than a statement")
+        if id(self.at.line) in self.script.drawing:
+            raise Unsupported("MIG401", f"`{nodes.code(self.site.value)}` draws, which acting would no longer do")
+        self.torch = _name_of_torch(self.module)
+        self.taken = {name.value for name in every(self.module, cst.Name)}
+        self.single = _singular(self.site.holder.rpartition(".")[2])
+        self.function = self.new(f"{self.single}_of")
+        known = self.known_key()
+        self.key = known or (self.new(self.key_name()) if self.site.drawing is not None else "")
+        self.draws_anew = bool(self.key) and not known
+        self.act()
+        self.learn()
+
+    def known_key(self) -> str:
+        """The key that another list keeps of the same draw; "" where there is none."""
+        drawing = self.site.drawing
+        for block in every(self.module, (cst.Module, cst.IndentedBlock)) if drawing is not None else ():
+            suite = suites.suite_of(block.body)
+            if drawing is not None and drawing in suite[1:]:
+                call = call_of(suite[suite.index(drawing) - 1])
+                made = call is not None and nodes.code(call.func) == f"{self.torch}.{KEPT_KEY}"
+                return nodes.code(call.args[0].value) if call is not None and made else ""
+        return ""
+
+    def key_name(self) -> str:
+        """`dropout_key`, or a name for the key of other draws."""
+        drawn = {stream for place in self.site.models for stream in self.script.draws(self.script.places[place])}
+        return "dropout_key" if drawn == {"dropout"} else "forward_key"
+
+    def new(self, wanted: str) -> str:
+        """A name that the file does not use."""
+        made = usage.unused_name(wanted, self.taken)
+        self.taken.add(made)
+        return made
+
+    def act(self) -> None:
+        """What runs while acting, and the function that computes what was kept."""
+        site, line = self.site, self.at.line
+        kept: list[Expr] = [self.as_now(name) for name in site.inputs]
+        kept += [nodes.name(self.key)] if self.key else []
+        value: Expr = kept[0] if len(kept) == 1 else nodes.tuple_of(kept)
+        call = site.call.with_changes(args=[cst.Arg(value)])
+        assert isinstance(line, cst.SimpleStatementLine)
+        self.edits.instead[line] = [line.with_changes(body=[cst.Expr(call)])]
+        if site.drawing is not None and self.draws_anew:
+            drawn = nodes.statement(f"{self.torch}.{KEPT_KEY}({self.key})")
+            self.edits.instead[site.drawing] = [drawn, site.drawing]
+        body = [one.deep_clone().with_changes(leading_lines=[]) for one in site.forward]
+        parts = _parts(self.module, site.value)
+        result = nodes.tuple_of(parts, parentheses=False) if len(parts) > 1 else parts[0]
+        self.methodical = "self" in {*usage.loads(site.forward), *usage.loads(site.value)}
+        parameters = [*(["self"] if self.methodical else []), *site.given, *site.inputs]
+        made = suites.function(self.function, parameters, [*body, nodes.statement("return {x}", x=result)])
+        around = self.at.function
+        if around is None or (not self.methodical and _is_inside(self.at.levels, cst.ClassDef)):
+            first = self.at.levels[0].statement
+            self.edits.ahead[first] = [*self.edits.ahead.get(first, []), _spaced(made, 2)]
+        elif site.given and around is not self.read.function:
+            raise Unsupported("MIG401", f"{site.given[0]}, which it is made of, is known to the acting function alone")
+        elif self.methodical and self.class_of(self.at.levels) is not self.class_of(self.read.levels):
+            raise Unsupported("MIG401", "its loss is computed in another class")
+        else:
+            lines = 1 if self.methodical else 2
+            self.edits.behind[around] = [*self.edits.behind.get(around, []), _spaced(made, lines)]
+        self.parts = len(parts)
+
+    def as_now(self, name: str) -> Expr:
+        """An input; a copy of what others may change later, as environments do with what they have returned."""
+        plain = nodes.name(name)
+        return plain if name in self.site.arrays else nodes.call(f"{self.torch}.tensor", plain)
+
+    @staticmethod
+    def class_of(levels: Sequence[Level]) -> Statement | None:
+        """The class around."""
+        found = [level.statement for level in levels if isinstance(level.statement, cst.ClassDef)]
+        return found[-1] if found else None
+
+    def learn(self) -> None:
+        """What runs on the way to the loss."""
+        read, site = self.read, self.site
+        own = read.function.body if read.function is not None else self.module
+        local = {*usage.loads(own), *usage.stores(own)}
+        inputs = [self.plural(name, local) for name in (*site.inputs, *([self.key] if self.key else []))]
+        outputs = [self.plural(name, local) for name in self.element_names()]
+        before, after = read.suite[: read.first], read.suite[read.first : read.backward + 1]
+        together = nodes.expression(
+            f"{self.torch}.{KEPT_TOGETHER}({{saved}}, {len(inputs)})", saved=nodes.expression(site.holder)
+        )
+        turn = [*site.inputs, *([self.key] if self.key else [])]
+        function = f"self.{self.function}" if self.methodical else self.function
+        called = nodes.call(function, *map(nodes.name, (*site.given, *site.inputs)))
+        mapping = f"{self.torch}.{KEPT_DRAWS if self.key else KEPT_TURNS}"
+        over: list[Expr] = [nodes.expression(f"lambda {', '.join(turn)}: {{call}}", call=called)]
+        over += [cst.SimpleString(f'"{site.mode}"')] if site.mode else []
+        made: list[Statement] = [
+            nodes.statement(f"{', '.join(inputs)} = {{x}}", x=together),
+            nodes.statement(
+                f"{', '.join(outputs)} = {{x}}",
+                x=nodes.call(nodes.call(mapping, *over), *map(nodes.name, inputs)),
+            ),
+        ]
+        arrays = {path: tuple(outputs) for path in (site.holder, *read.aliases)}
+        mapped: set[str] = set()
+        emptied: set[str] = set()
+        for number, statement in enumerate(after):
+            rest = [*after[number + 1 :], *read.suite[read.backward + 1 :], *self.later()]
+            map_ = Together(self.torch, arrays, [*before, *after[:number]], rest, mapped, emptied)
+            stands = map_.statement(statement)
+            if stands != [statement] or not number:
+                self.edits.instead[statement] = [*(made if not number else []), *stands]
+        for alias in read.aliases.values():
+            self.edits.instead[alias] = []
+        self.take_lists_out(mapped, emptied, before, after)
+
+    def later(self) -> list[Statement]:
+        """What follows the suite in its function."""
+        levels = self.read.levels
+        start = max((i for i, one in enumerate(levels) if isinstance(one.statement, cst.FunctionDef)), default=-1)
+        return [s for level in levels[start + 1 : -1] for s in level.suite[level.index + 1 :]]
+
+    def take_lists_out(
+        self, mapped: set[str], emptied: set[str], before: Sequence[Statement], after: Sequence[Statement]
+    ) -> None:
+        """Lists that maps make need no `losses = []`; nothing else may fill or read them but what joins them."""
+        whole = [*before, *after, *self.read.suite[self.read.backward + 1 :], *self.later()]
+        for name in mapped:
+            new = [one for one in [*before, *after] if is_new_list(one, {name})]
+            touching = [one for one in whole if name in {*usage.loads(one), *usage.stores(one)}]
+            if name in emptied and (len(new) != 1 or touching[0] is not new[0]):
+                raise Unsupported("MIG401", f"{name} holds more than what is computed from what was kept")
+            if name in emptied:
+                self.edits.instead[new[0]] = [one for one in self.edits.instead.get(new[0], []) if one is not new[0]]
+            joined = [one for statement in whole for one in usage.calls(statement) if self.joins(one, name)]
+            appended = 1 if name in emptied else 0
+            again = _rebinding(touching, name)
+            counted = [one for one in whole if again is None or whole.index(one) <= whole.index(again)]
+            if sum(usage.loads(one).count(name) for one in counted) != len(joined) + appended:
+                raise Unsupported("MIG401", f"{name} is read in another way than by what joins its elements")
+
+    def joins(self, call: cst.Call, name: str) -> bool:
+        """Whether a call joins the elements of a list."""
+        if not call.args or nodes.dotted(call.args[0].value) != name:
+            return False
+        return nodes.code(call.func) in ("sum", "len", *(f"{self.torch}.{one}" for one in ("cat", "stack", "concat")))
+
+    def element_names(self) -> list[str]:
+        """The names that the loss has for the parts of what was kept."""
+        paths = {self.site.holder, *self.read.aliases}
+        loops = [
+            one
+            for statement in self.read.suite[self.read.first : self.read.backward]
+            for one in every(statement, (cst.For, cst.CompFor))
+        ]
+        for one in loops:
+            zipped = isinstance(one.iter, cst.Call) and nodes.dotted(one.iter.func) == "zip"
+            sources = [arg.value for arg in one.iter.args] if zipped and isinstance(one.iter, cst.Call) else [one.iter]
+            targets = nodes.elements(one.target) if zipped and isinstance(one.target, cst.Tuple) else [one.target]
+            for source, target in zip(sources, targets, strict=False):
+                if nodes.dotted(source) in paths and len(usage.target_names(target)) == self.parts:
+                    return usage.target_names(target)
+        return [self.single] if self.parts == 1 else [f"{self.single}_{number + 1}" for number in range(self.parts)]
+
+    def plural(self, name: str, local: set[str]) -> str:
+        """The name of an array of what has a name."""
+        several = name if name.endswith("s") else f"{name[:-1]}ies" if name.endswith("py") else f"{name}s"
+        several = f"all_{several}" if several in local or keyword.iskeyword(several) else several
+        made = usage.unused_name(several, local)
+        local.add(made)
+        return made
+
+
+def _rebinding(touching: Sequence[Statement], name: str) -> Statement | None:
+    """The statement that gives a name another value: `losses = torch.cat(losses).sum()`."""
+    for one in touching:
+        if isinstance(one, cst.SimpleStatementLine) and name in usage.stores(one) and name in usage.loads(one):
+            return one
+    return None
+
+
+def _name_of_torch(module: cst.Module) -> str:
+    """The name that a file has for torch."""
+    for found in every(module, cst.Import):
+        for alias in found.names:
+            if alias.evaluated_name == "torch":
+                return alias.evaluated_alias or "torch"
+    raise Unsupported("MIG401", "the file does not import torch itself")
+
+
+def _singular(name: str) -> str:
+    """`log_prob` of `saved_log_probs`."""
+    made = name.strip("_").removeprefix("saved_").removesuffix("_list").removesuffix("_buffer")
+    return (f"{made[:-3]}y" if made.endswith("ies") else made.removesuffix("s")) or name
+
+
+def _parts(module: cst.Module, value: Expr) -> list[Expr]:
+    """The parts of what is kept: of a tuple, or a named one."""
+    if isinstance(value, cst.Tuple):
+        return [one.deep_clone() for one in nodes.elements(value)]
+    named = [
+        one.value
+        for one in every(module, cst.Assign)
+        if isinstance(value, cst.Call) and nodes.code(one.targets[0].target) == nodes.code(value.func)
+    ]
+    makes = [one for one in named if isinstance(one, cst.Call) and nodes.code(one.func).endswith("namedtuple")]
+    if makes and isinstance(value, cst.Call):
+        if any(arg.keyword is not None or arg.star for arg in value.args):
+            raise Unsupported("MIG401", f"`{nodes.code(value)}` is not made in the order of its fields")
+        return [arg.value.deep_clone() for arg in value.args]
+    return [value.deep_clone()]
+
+
+def _is_inside(levels: Sequence[Level], kind: type[Statement]) -> bool:
+    return any(isinstance(level.statement, kind) for level in levels)
+
+
+def _spaced(function: cst.FunctionDef, lines: int) -> cst.FunctionDef:
+    return function.with_changes(leading_lines=[suites.BLANK] * lines)

@@ -1,0 +1,377 @@
+"""Functions, methods and classes that are given models of several classes: each class has a copy of its own.
+
+What a function does with a model depends on its class: whether it keeps batch statistics, drops out, what its weights
+are. So the input is taken as if it were written with one function for each. Copies that come out alike are one again
+in the output: only what really differs is written twice.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import libcst as cst
+from libcst.metadata import CodeRange
+
+from migrate import nodes, suites, usage
+from migrate.diagnostics import Diagnostic
+from migrate.facts import CallSite, FunctionFacts
+from migrate.lowering.plainer.arguments_kept import with_arguments_kept
+from migrate.lowering.plainer.bases_elsewhere import with_names_of_bases
+from migrate.lowering.plainer.computed_again import with_inputs_kept, with_reasons
+from migrate.lowering.plainer.copied_input import Anew, Placing
+from migrate.lowering.plainer.inherited_methods import with_inherited_methods
+from migrate.lowering.plainer.lists_on_models import with_lists_apart
+from migrate.lowering.plainer.loops_over_leaves import with_steps_in_place
+from migrate.lowering.plainer.methods_of_bases import with_methods_of_bases
+from migrate.lowering.plainer.modules_that_train import with_trainers_apart
+from migrate.lowering.plainer.optimizers_outside import with_optimizers_outside
+from migrate.lowering.plainer.parts_held import with_parts_at_hand
+from migrate.lowering.plainer.settings_nobody_gives import with_constants_of_classes
+from migrate.lowering.plainer.steps_that_tell import with_told_returned
+from migrate.lowering.plainer.updates_in_place import with_updates_in_place
+from migrate.lowering.rounds import Input, Lowered, lower_project
+from migrate.nodes import Statement
+from migrate.qualified import file_of, snake_case, spelled
+from migrate.script import INLINE, Script, followed
+from migrate.source import SourceFile
+from migrate.walking import every
+
+_DEEPEST = 6  # how far functions that hand models on to each other are followed
+_PLAIN = ("no_grad", "inference_mode", "enable_grad", "staticmethod", "classmethod")
+_Definition = cst.FunctionDef | cst.ClassDef
+
+
+@dataclass(frozen=True)
+class _Copy:
+    """A definition of a file under another name, for the calls in `calls`; see `_site`."""
+
+    file: str
+    definition: _Definition
+    name: str
+    calls: frozenset[int]
+
+    @property
+    def original(self) -> str:
+        """The name of what it is a copy of."""
+        return self.definition.name.value
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What is changed of the input: definitions copied, or first loops over members as their turns."""
+
+    copies: tuple[_Copy, ...] = ()
+    loops: Mapping[cst.For, tuple[Statement, ...]] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.copies or self.loops)
+
+
+def lower_by_class(
+    inputs: Sequence[Input],
+    submodules: Mapping[str, Mapping[str, str]] | None = None,
+    broken: dict[str, Diagnostic] | None = None,
+    data_parallel: bool = False,
+) -> list[Lowered]:
+    """Lowers the files of a project, as `lower_project` does. `source` of each is what was lowered."""
+    originals: dict[str, str] = {}  # name of a copy -> the name of what it is a copy of
+    apart = with_optimizers_outside(with_trainers_apart(with_arguments_kept(inputs)))
+    current = with_told_returned(with_constants_of_classes(apart))
+    for depth in range(_DEEPEST + 1):
+        found: dict[str, Diagnostic] = {}
+        lowered = lower_project(current, submodules, found, data_parallel)
+        plan = _plan(current, lowered) if lowered and depth < _DEEPEST and not found else _Plan()
+        if not plan:
+            going_on = lowered and depth < _DEEPEST and not found
+            again = _taken_otherwise(current, lowered) if going_on else None
+            if again is None:
+                break
+            current = again
+            continue
+        originals |= {copy.name: originals.get(copy.original, copy.original) for copy in plan.copies}
+        script = lowered[0].script
+        current = [replace(one, source=_with_copies(one.source, one.scope, plan, script)) for one in current]
+    if broken is not None:
+        broken |= found
+    lowered = with_methods_of_bases(with_reasons(lowered))
+    return _alike_joined(lowered, originals) if originals else lowered
+
+
+def _taken_otherwise(inputs: Sequence[Input], lowered: Sequence[Lowered]) -> list[Input] | None:
+    """The files of a project as they are taken to be written; None where they are taken as they are."""
+    bases = with_names_of_bases(inputs, lowered[0].script)
+    methods = bases or with_inherited_methods(inputs, lowered[0].script) or with_steps_in_place(inputs, lowered)
+    made = methods or with_updates_in_place(inputs, lowered) or with_parts_at_hand(inputs)
+    return made or with_lists_apart(inputs, lowered) or with_inputs_kept(inputs, lowered)
+
+
+# -- what is called with models of several classes --------------------------------------------------------------------
+
+
+def _plan(inputs: Sequence[Input], lowered: Sequence[Lowered]) -> _Plan:
+    taken = {name.value for one in inputs for name in every(one.source.module, cst.Name)}
+    written = Counter(_site(call) for one in inputs for call in every(one.source.module, cst.Call))
+    files = {one.scope: one.source for one in inputs}
+    copies: list[_Copy] = []
+    repeated: set[int] = set()
+    for name, facts in lowered[0].script.functions.items():
+        definition = _definition(files, name, facts)
+        if definition is None:
+            continue
+        groups = _by_class(facts)
+        sites = {label: frozenset(_site(site.node) for site in group if site.node) for label, group in groups.items()}
+        times = Counter(call for calls in sites.values() for call in calls)
+        repeated |= {call for call, number in times.items() if number > 1}
+        if any(number > 1 or written[call] != 1 for call, number in times.items()):
+            continue
+        for label, calls in list(sites.items())[1:]:
+            wanted = _named_for(definition, label)
+            copies.append(_Copy(file_of(name), definition, usage.unused_name(wanted, taken), calls))
+            taken.add(copies[-1].name)
+    if not copies:
+        copies = _objects_apart(files, lowered[0].script, taken)
+    loops = {
+        statement: tuple(turns)
+        for one in lowered
+        for statement in every(one.source.module, cst.For)
+        if (turns := one.unrolled.get(statement))
+        and not isinstance(turns[0], cst.For)
+        and any(_site(call) in repeated for call in usage.calls(statement))
+    }
+    return _Plan((), loops) if loops else _Plan(tuple(copies))
+
+
+def _objects_apart(files: Mapping[str, SourceFile], script: Script, taken: set[str]) -> list[_Copy]:
+    """A copy of its class for each object that a scope tells from another one of the class by its name alone."""
+    copies: list[_Copy] = []
+    for cls in sorted(script.told_apart):
+        name = f"{cls}.__init__"
+        definition = _definition(files, name, script.functions[name]) if name in script.functions else None
+        module = files[file_of(cls)].module
+        lines = every(module, cst.SimpleStatementLine)
+        objects = [made for line in lines if (made := _made(line, spelled(cls))) is not None]
+        mentions = sum(each.value == spelled(cls) for one in files.values() for each in every(one.module, cst.Name))
+        if (
+            definition is None
+            or mentions != len(objects) + 1
+            or not all(_is_only_asked(each.value, module) for each, _ in objects)
+        ):
+            continue
+        for each, call in objects[1:]:
+            wanted = spelled(cls) + each.value.title().replace("_", "")
+            copies.append(_Copy(file_of(cls), definition, usage.unused_name(wanted, taken), frozenset({_site(call)})))
+            taken.add(copies[-1].name)
+    return copies
+
+
+def _made(line: cst.SimpleStatementLine, cls: str) -> tuple[cst.Name, cst.Call] | None:
+    """The name and the call of `a = Agent(...)`; None for other statements."""
+    small = line.body[0]
+    if not isinstance(small, cst.Assign) or len(small.targets) != 1:
+        return None
+    name, call = small.targets[0].target, small.value
+    if not isinstance(name, cst.Name) or not isinstance(call, cst.Call) or nodes.dotted(call.func) != cls:
+        return None
+    return name, call
+
+
+def _is_only_asked(name: str, module: cst.Module) -> bool:
+    """Whether a name that is given an object is used for nothing but its attributes, and given nothing else."""
+    asked = sum(nodes.dotted(each.value) == name for each in every(module, cst.Attribute))
+    return sum(each.value == name for each in every(module, cst.Name)) == asked + 1
+
+
+def _by_class(facts: FunctionFacts) -> dict[tuple[str, ...], list[CallSite]]:
+    """The calls of a function from elsewhere by the classes of the models that they give it, in the order of the
+    source; none where not all are known, or are the same."""
+    sites = [site for site in facts.found_calls if site.node is not None and site.scope != facts.qualname]
+    several = [p for p in facts.parameter_names if len({site.models[p] for site in sites if p in site.models}) > 1]
+    groups: dict[tuple[str, ...], list[CallSite]] = {}
+    if any(cls == "" for site in sites for cls in site.models.values()):
+        return groups
+    for site in sites if several else ():
+        groups.setdefault(tuple(site.models.get(p, "") for p in several), []).append(site)
+    return groups
+
+
+def _site(call: cst.Call) -> int:
+    """What tells a call from others of the input: the text of the name that it calls, which its copies share."""
+    name = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
+    return id(name.value) if isinstance(name, cst.Name) else 0
+
+
+def _definition(files: Mapping[str, SourceFile], name: str, facts: FunctionFacts) -> _Definition | None:
+    """What is copied: a function or a method of a file, or the class whose constructor it is; None for others."""
+    if name != facts.qualname or file_of(name) not in files:
+        return None
+    body, found = files[file_of(name)].module.body, None
+    for part in spelled(name).removesuffix(".__init__").split("."):
+        same = [one for one in body if isinstance(one, _Definition) and one.name.value == part]
+        found = same[0] if len(same) == 1 else None
+        body = suites.suite_of(found.body.body) if found is not None else []
+    if isinstance(found, cst.ClassDef):
+        classes = [cls for one in files.values() for cls in every(one.module, cst.ClassDef)]
+        inherited = {nodes.code(base.value) for cls in classes for base in cls.bases}
+        return None if found.bases or found.name.value in inherited else found
+    plain = isinstance(found, cst.FunctionDef) and all(map(_is_plain, found.decorators))
+    return found if plain else None
+
+
+def _is_plain(decorator: cst.Decorator) -> bool:
+    """Whether a decorator does no more to a function than say how it runs: others may know it by its name."""
+    node = decorator.decorator
+    name = nodes.dotted(node.func if isinstance(node, cst.Call) else node) or ""
+    return name.rpartition(".")[2] in _PLAIN
+
+
+def _named_for(definition: _Definition, classes: Iterable[str]) -> str:
+    """The name of a copy: `train_student`, `TrainerStudent`."""
+    names = [spelled(cls).partition(INLINE)[0].rpartition(".")[2] for cls in classes if cls]
+    if isinstance(definition, cst.ClassDef):
+        return definition.name.value + "".join(names)
+    return "_".join([definition.name.value.rstrip("_"), *map(snake_case, names)])
+
+
+# -- the input with copies ---------------------------------------------------------------------------------------------
+
+
+def _with_copies(source: SourceFile, scope: str, plan: _Plan, script: Script) -> SourceFile:
+    """A file with the copies behind what they are copies of, called by their names."""
+    made = _Copying(scope, plan, script, dict(source.positions))
+    return replace(source, module=source.module.visit(made), positions=made.positions, edited=True)
+
+
+class _Copying(Placing):
+    """Puts copies in, and calls them."""
+
+    def __init__(self, scope: str, plan: _Plan, script: Script, positions: dict[cst.CSTNode, CodeRange]) -> None:
+        super().__init__(positions)
+        self.scope, self.script, self.copies, self.loops = scope, script, plan.copies, plan.loops
+        self.names = {call: copy.name for copy in plan.copies for call in copy.calls}
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
+        name = self.names.get(_site(original_node))
+        if name is None:
+            return updated_node
+        func = updated_node.func
+        called = func.with_changes(attr=nodes.name(name)) if isinstance(func, cst.Attribute) else nodes.name(name)
+        return updated_node.with_changes(func=called)
+
+    def leave_For(self, original_node: cst.For, updated_node: cst.For) -> Any:
+        turns = self.loops.get(original_node)
+        if turns is None:
+            return updated_node
+        return cst.FlattenSentinel([nodes.visited(turn, Anew(self.positions)) for turn in turns])
+
+    def leave_FunctionDef(self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef) -> Any:
+        return self._followed(original_node, updated_node)
+
+    def leave_ClassDef(self, original_node: cst.ClassDef, updated_node: cst.ClassDef) -> Any:
+        return self._followed(original_node, updated_node)
+
+    def leave_ImportFrom(self, original_node: cst.ImportFrom, updated_node: cst.ImportFrom) -> cst.ImportFrom:
+        if isinstance(updated_node.names, cst.ImportStar):
+            return updated_node
+        more = [copy.name for alias in updated_node.names for copy in self.copies if self._imports(alias, copy)]
+        last = updated_node.names[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+        added = [cst.ImportAlias(nodes.name(name)) for name in more]
+        return updated_node.with_changes(names=[*updated_node.names[:-1], last, *added]) if more else updated_node
+
+    def _imports(self, alias: cst.ImportAlias, copy: _Copy) -> bool:
+        """Whether an import takes what a copy is of from the file that has it."""
+        at = followed(self.script.taken_from, (self.scope, alias.evaluated_alias or alias.evaluated_name))
+        return at == (copy.file, copy.original) and at[0] != self.scope
+
+    def _followed(self, original: _Definition, updated: _Definition) -> _Definition | cst.FlattenSentinel[_Definition]:
+        if original in self.positions:
+            self.positions[updated] = self.positions[original]
+        return cst.FlattenSentinel(
+            [updated, *(self._copy(updated, copy.name) for copy in self.copies if copy.definition is original)]
+        )
+
+    def _copy(self, definition: _Definition, name: str) -> _Definition:
+        """A definition under another name, by which it calls itself."""
+        made = nodes.substituted(definition, {definition.name.value: nodes.name(name)})
+        for old, new in zip(every(definition, cst.CSTNode), every(made, cst.CSTNode), strict=True):
+            if old in self.positions:
+                self.positions[new] = self.positions[old]
+        made = made.visit(Anew(self.positions))
+        assert isinstance(made, _Definition)
+        copied = made.with_changes(leading_lines=[line for line in made.leading_lines if line.comment is None])
+        if made in self.positions:
+            self.positions[copied] = self.positions[made]
+        return copied
+
+
+# -- the output with what came out alike -------------------------------------------------------------------------------
+
+
+def _alike_joined(lowered: Sequence[Lowered], originals: Mapping[str, str]) -> list[Lowered]:
+    """The files without the copies that came out as what they are copies of."""
+    definitions = [
+        one
+        for file in lowered
+        for _, statements in file.body
+        for statement in statements
+        for one in every(statement, (cst.FunctionDef, cst.ClassDef))
+    ]
+    times = Counter(one.name.value for one in definitions)
+    family = {**originals, **{name: name for name in originals.values()}}
+    texts = {
+        one.name.value: nodes.code(one.with_changes(leading_lines=[]))
+        for one in definitions
+        if one.name.value in family and times[family[one.name.value]] == 1
+    }
+    same = {name: family[name] for name in texts}
+    while True:  # what is alike if these are, and these are only if what they call is
+        first: dict[tuple[str, str], str] = {}
+        refined = {name: first.setdefault((other, _renamed(texts[name], same)), name) for name, other in same.items()}
+        if refined == same:
+            break
+        same = refined
+    alike = {name: other for name, other in same.items() if name != other}
+    return [_joined(file, _Joining(alike)) for file in lowered]
+
+
+def _renamed(text: str, names: Mapping[str, str]) -> str:
+    return re.sub(r"\w+", lambda word: names.get(word[0], word[0]), text)
+
+
+def _joined(file: Lowered, joining: _Joining) -> Lowered:
+    body = tuple((index, tuple(joining.all(statements))) for index, statements in file.body)
+    helpers = tuple(replace(helper, code=joining.all(helper.code)) for helper in file.helpers)
+    return replace(file, body=body, helpers=helpers, diagnostics=tuple(dict.fromkeys(file.diagnostics)))
+
+
+class _Joining(cst.CSTTransformer):
+    """Leaves copies out, and says the names of what they are copies of."""
+
+    def __init__(self, alike: Mapping[str, str]) -> None:
+        super().__init__()
+        self.alike = alike
+
+    def all(self, statements: Iterable[Statement]) -> list[Statement]:
+        """Statements without the copies among them."""
+        kept = [one for one in statements if not (isinstance(one, _Definition) and one.name.value in self.alike)]
+        return [nodes.visited(one, self) if self.alike.keys() & _words(one) else one for one in kept]
+
+    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.Name:
+        return updated_node.with_changes(value=self.alike.get(updated_node.value, updated_node.value))
+
+    def leave_FunctionDef(self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef) -> Any:
+        return cst.RemoveFromParent() if original_node.name.value in self.alike else updated_node
+
+    def leave_ImportFrom(self, original_node: cst.ImportFrom, updated_node: cst.ImportFrom) -> cst.ImportFrom:
+        if isinstance(original_node.names, cst.ImportStar):
+            return updated_node
+        kept = [alias for alias in original_node.names if alias.evaluated_name not in self.alike]
+        last = kept[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+        return original_node.with_changes(names=[*kept[:-1], last])
+
+
+def _words(statement: Statement) -> set[str]:
+    return {name.value for name in every(statement, cst.Name)}

@@ -1,0 +1,205 @@
+"""Objects without a name: `fit(Net(), optim.Adam(...))`. Their state needs a variable, so they get one, too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import libcst as cst
+
+from migrate import nodes, usage
+from migrate.facts import FunctionFacts
+from migrate.kinds import Function, HostClass, Instance, Kind, Model, ModuleClass, Optimizer
+from migrate.layers.table import TABLE
+from migrate.lowering.expressions.arguments import argument_names
+from migrate.lowering.expressions.elements import kinds_in
+from migrate.lowering.modules.inline_models import CHAINED, unchained
+from migrate.lowering.scope import HOST_CONTEXTS, Scope
+from migrate.machine import WRAPPERS
+from migrate.nodes import Expr, Statement
+from migrate.optimizers import COMPOSED, OPTIMIZERS, SCHEDULES
+from migrate.qualified import spelled
+from migrate.weight_kinds import OwnOptimizer
+
+
+class Unnamed(Scope):
+    """Statements that make a model, an optimizer or a schedule in the middle of something else."""
+
+    def named_first(self, line: cst.SimpleStatementLine, small: cst.BaseSmallStatement) -> list[Statement] | None:
+        """Such a statement with others before it that give the objects names; None for other statements."""
+        if self.context not in HOST_CONTEXTS or not isinstance(small, cst.Assign | cst.Expr | cst.Return):
+            return None
+        if line in self.unit.apart:
+            return self.unit.apart[line]
+        if small.value is None:
+            return None
+        received = self.received_first(line, small) if isinstance(small, cst.Assign) else None
+        if received is not None:
+            return received
+        made, value = self.named_parts(small.value)
+        if isinstance(small, cst.Return) and self.optimizes(small.value):
+            made, value = [("optimizer", small.value)], nodes.name("optimizer")
+        holder = self.unnamed_holder(value)
+        if holder is not None:
+            name, node = holder
+            made, value = [*made, (name, node)], _exchanged(value, node, nodes.name(name))
+        kept = self.given_names(small.value) if isinstance(small, cst.Expr) else []
+        if not made and not kept:
+            return None
+        last: cst.BaseSmallStatement = small.with_changes(value=value)
+        if kept:
+            last = cst.Assign([nodes.target(nodes.tuple_of(kept, parentheses=False) if kept[1:] else kept[0])], value)
+        statements = [cst.SimpleStatementLine([cst.Assign([nodes.target(nodes.name(n))], v)]) for n, v in made]
+        statements.append(line.with_changes(body=[last], leading_lines=[]))
+        return self.one_after_another(line, statements)
+
+    def one_after_another(
+        self, line: cst.SimpleStatementLine, statements: Sequence[cst.SimpleStatementLine]
+    ) -> list[Statement]:
+        """Statements that stand for a line from now on, with its comments."""
+        made: list[Statement] = [statements[0].with_changes(leading_lines=line.leading_lines), *statements[1:]]
+        for statement in made:
+            self.unit.stands_for(statement, line)
+        self.unit.apart[line] = made
+        return made
+
+    def received_first(self, line: cst.SimpleStatementLine, small: cst.Assign) -> list[Statement] | None:
+        """`net = build(args).to(device)` where a function returns the weights of what it makes: `net = build(args)`,
+        and then the rest. None for other assignments."""
+        target, node = small.targets[0].target, small.value
+        while isinstance(node, cst.Call) and not self.made_there(node):
+            if isinstance(node.func, cst.Attribute) and node.func.attr.value in CHAINED:
+                node = node.func.value
+            elif self.torch_name(node.func) in WRAPPERS and node.args:
+                node = node.args[0].value
+            else:
+                return None
+        if node is small.value or not isinstance(node, cst.Call) or not isinstance(target, cst.Name | cst.Attribute):
+            return None
+        rest = _exchanged(small.value, node, target)
+        made = [small.with_changes(value=value) for value in (node, rest)]
+        return self.one_after_another(line, [cst.SimpleStatementLine([each]) for each in made])
+
+    def unnamed_holder(self, value: Expr) -> tuple[str, Expr] | None:
+        """The trainer of `Trainer(model).fit()`, with a name for it where what it has made of the model is asked for
+        further down; None where there is none."""
+        node = value
+        while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+            node = node.func.value
+        kind = self.kind_of(node.func) if isinstance(node, cst.Call) and node is not value else None
+        if not isinstance(kind, HostClass) or not isinstance(node, cst.Call):
+            return None
+        given = {arg.value.value for arg in node.args if isinstance(arg.value, cst.Name)}
+        models = {name for name in given if isinstance(self.kind_of_name(name), Model)}
+        block = self.blocks[-1]
+        if not models & set(usage.loads(block.statements[block.index + 1 :])):
+            return None
+        return usage.unused_name(spelled(kind.cls).rpartition(".")[2].lower(), self.names_taken()), node
+
+    def names_taken(self) -> set[str]:
+        """The names that the scope at hand uses."""
+        taken = {*usage.loads(self.blocks[0].statements), *usage.stores(self.blocks[0].statements)}
+        return taken | (set(self.facts.parameter_names) if self.facts is not None else set())
+
+    def named_parts(self, value: Expr) -> tuple[list[tuple[str, Expr]], Expr]:
+        """The objects that an expression makes for functions of the user's, each with the name that it gets; and the
+        expression with those names."""
+        if not any(self.makes_object(arg.value) for call in usage.calls(value) for arg in call.args):
+            return [], value
+        transformer = _Named(self.objects_given, self.names_taken())
+        named = value.visit(transformer)
+        assert isinstance(named, cst.BaseExpression)
+        return transformer.found, named
+
+    def objects_given(self, call: cst.Call) -> list[str]:
+        """For each argument of a call, what the user's function calls the object that is made for it; "" for others."""
+        facts = self.called(call.func)
+        if facts is None:
+            return []
+        names = argument_names(call.args, facts.parameter_names[1:] if facts.method else facts.parameter_names)
+        pairs = zip(call.args, names, strict=True)
+        return [name if not arg.star and self.makes_object(arg.value) else "" for arg, name in pairs]
+
+    def called(self, func: Expr) -> FunctionFacts | None:
+        """The function of the user's that is called: a method and a constructor, too."""
+        kind: Kind = self.kind_of(func)
+        name = (
+            kind.name if isinstance(kind, Function) else f"{kind.cls}.__init__" if isinstance(kind, HostClass) else ""
+        )
+        owner = self.kind_of(func.value) if isinstance(func, cst.Attribute) else None
+        if isinstance(owner, Instance) and isinstance(func, cst.Attribute):
+            name = f"{owner.cls}.{func.attr.value}"
+        return self.script.functions.get(name)
+
+    def makes_object(self, node: Expr) -> bool:
+        """Whether an expression makes a model, an optimizer or a schedule."""
+        node = unchained(node)
+        if not isinstance(node, cst.Call):
+            return False
+        if isinstance(self.kind_of(node.func), ModuleClass | OwnOptimizer) or self.made_there(node):
+            return True
+        if nodes.dotted(node.func) in ("copy.deepcopy", "deepcopy") and len(node.args) == 1:
+            return isinstance(self.kind_of(node.args[0].value), Model)
+        name = self.torch_name(node.func) or ""
+        layer = name == "torch.nn.Sequential" or (name in TABLE and bool(TABLE[name].weights))
+        return layer or name in OPTIMIZERS or name in SCHEDULES or name in COMPOSED
+
+    def optimizes(self, node: Expr) -> bool:
+        """Whether an expression is an optimizer that is just made."""
+        if not isinstance(node, cst.Call):
+            return False
+        return self.torch_name(node.func) in OPTIMIZERS or isinstance(self.kind_of(node.func), OwnOptimizer)
+
+    def made_there(self, node: Expr) -> list[Kind]:
+        """What a function of the user's returns, where models and optimizers are in it that it has made."""
+        kind = self.kind_of(node.func) if isinstance(node, cst.Call) else None
+        if not isinstance(kind, Function):
+            return []
+        result = self.script.functions[kind.name].result
+        there = self.script.handed | self.script.given_up
+        if not any(isinstance(part, Model | Optimizer) and part.place in there for part in kinds_in(result)):
+            return []
+        items = getattr(result, "items", None)
+        return list(items) if items is not None else [result]
+
+    def given_names(self, node: Expr) -> list[Expr]:
+        """Names for what a function has made whose results the script does not use: their state comes with them."""
+        parts = self.made_there(node)
+        return [nodes.name(short_name(part)) for part in parts]
+
+
+def _exchanged(whole: Expr, node: Expr, other: Expr) -> Expr:
+    """An expression with another one in the place of a part."""
+    made = whole.deep_replace(node, other)
+    assert isinstance(made, cst.BaseExpression)
+    return made
+
+
+def short_name(kind: Kind) -> str:
+    """What the function that has made an object calls it."""
+    place = kind.place if isinstance(kind, Model | Optimizer) else None
+    return "_" if place is None else place.short
+
+
+class _Named(cst.CSTTransformer):
+    """Puts names in the place of the objects that are made for a function, where they are surely made, and once."""
+
+    def __init__(self, given: Callable[[cst.Call], Sequence[str]], taken: set[str]) -> None:
+        super().__init__()
+        self.given, self.taken = given, taken
+        self.found: list[tuple[str, Expr]] = []
+
+    def _nothing(self, node: cst.CSTNode) -> bool:
+        return False
+
+    visit_Lambda = visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _nothing
+    visit_IfExp = visit_BooleanOperation = _nothing
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> Expr:
+        args = list(updated_node.args)
+        for number, wanted in enumerate(self.given(original_node)):
+            if wanted:
+                name = usage.unused_name(wanted, self.taken)
+                self.taken.add(name)
+                self.found.append((name, args[number].value))
+                args[number] = args[number].with_changes(value=cst.Name(name))
+        return updated_node.with_changes(args=args)

@@ -1,0 +1,273 @@
+"""Functions that go backward for their callers: `optimize(loss, optimizer)`, `compute_loss(out, y, norm)`.
+
+Where their loss goes on in what the callers compute (`given_outputs.py`), the update is all of that together. So the
+input is taken as if the body of such a function, or method, stood where it is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import libcst as cst
+
+from migrate import nodes, suites, usage
+from migrate.lowering.expressions.arguments import argument_names
+from migrate.lowering.plainer.copied_input import Edits, edited
+from migrate.lowering.plainer.opened_holders import opened
+from migrate.lowering.rounds import Input, Lowered
+from migrate.nodes import Expr, Statement
+from migrate.qualified import file_of, spelled
+from migrate.source import SourceFile
+from migrate.walking import every
+
+_Block = cst.FunctionDef | cst.Module
+_INNER = (cst.FunctionDef, cst.ClassDef)
+
+
+@dataclass(frozen=True)
+class Site:
+    """A call in a statement of a file, and what is around it: a function or method, or the file itself."""
+
+    line: cst.SimpleStatementLine
+    call: cst.Call
+    around: _Block
+
+
+def with_updates_in_place(inputs: Sequence[Input], lowered: Sequence[Lowered]) -> list[Input] | None:
+    """The files of a project with the bodies of such functions where they are called; None where there are none."""
+    script = lowered[0].script
+    for name in sorted(script.going_on):
+        facts = script.functions[name]
+        calls = {id(site.node) for site in facts.calls if site.node is not None}
+        for one in inputs:
+            if file_of(name) != one.scope:
+                continue
+            definition = _definition(one.source.module, spelled(name))
+            sites = [site for site in call_sites(one.source.module) if id(site.call) in calls]
+            if definition is None or definition is not facts.node or len(sites) != len(calls):
+                continue
+            source = body_in_place(one.source, definition, sites, facts.owner_is_class)
+            if source is None or _mentioned(inputs, definition, sites, facts.owner_is_class):
+                continue
+            if facts.owner_is_class:
+                source = opened(source, spelled(name).rpartition(".")[0])
+            made = replace(one, source=source)
+            return [made if each is one else each for each in inputs]
+    return None
+
+
+def body_in_place(
+    source: SourceFile, definition: cst.FunctionDef, sites: Sequence[Site], method: bool
+) -> SourceFile | None:
+    """A file with the body of a function, or of a `method`, in the places of some calls, which are all that there are;
+    None where it would not mean the same there."""
+    bodies = [_in_place(definition, site, method) for site in sites]
+    if not sites or None in bodies or len({site.line for site in sites}) < len(sites):
+        return None
+    edits = Edits({site.line: body or [] for site, body in zip(sites, bodies, strict=True)})
+    edits.instead[definition] = [] if _has_more(source.module, definition) else [nodes.statement("pass")]
+    return edited(source, edits)
+
+
+def _definition(module: cst.Module, path: str) -> cst.FunctionDef | None:
+    """A function of a file, or a method of one of its classes."""
+    body: Sequence[cst.CSTNode] = module.body
+    found: Sequence[cst.CSTNode] = ()
+    for part in path.split("."):
+        found = [one for one in body if isinstance(one, _INNER) and one.name.value == part]
+        body = suites.suite_of(found[0].body.body) if len(found) == 1 and isinstance(found[0], cst.ClassDef) else []
+    return found[0] if len(found) == 1 and isinstance(found[0], cst.FunctionDef) else None
+
+
+def _has_more(module: cst.Module, definition: cst.FunctionDef) -> bool:
+    """Whether a function is not all that its class has."""
+    return all(suites.suite_of(one.body.body) != [definition] for one in every(module, cst.ClassDef))
+
+
+def _mentioned(inputs: Sequence[Input], definition: cst.FunctionDef, sites: Sequence[Site], method: bool) -> bool:
+    """Whether anything else than some calls mentions a function by its name."""
+    name = definition.name.value
+    if name == "__call__":
+        return False
+    mentions = [one for each in inputs for one in every(each.source.module, cst.Name) if one.value == name]
+    return len(mentions) > len(sites) + 1 or (method and any(nodes.dotted(site.call.func) is None for site in sites))
+
+
+def call_sites(module: cst.Module) -> Iterator[Site]:
+    """All calls in plain statements of a file."""
+    arounds: list[_Block] = [module, *every(module, cst.FunctionDef)]
+    for around in arounds:
+        roots = module.body if isinstance(around, cst.Module) else [around.body]
+        for root in roots:
+            if isinstance(root, _INNER):
+                continue
+            for line in every(root, cst.SimpleStatementLine, closed=_INNER):
+                yield from (Site(line, call, around) for call in usage.calls(line))
+
+
+# -- the body of a function, for one call -----------------------------------------------------------------------------
+
+
+def _in_place(definition: cst.FunctionDef, site: Site, method: bool) -> list[Statement] | None:
+    """What stands for a statement that calls a function; None where it would not mean the same."""
+    given = _given(definition, site.call, method)
+    body = [one for one in suites.suite_of(definition.body.body) if not suites.is_docstring(one)]
+    closed = next(every(definition.body, (*_INNER, cst.Yield, cst.Global, cst.Nonlocal, cst.Lambda)), None)
+    returns = usage.returns(definition.body)
+    last = suites.alone(body[-1]) if body else None
+    early = len(returns) > 1 or (returns and last is not returns[0])
+    if given is None or definition.decorators or closed is not None or early or not _is_first(site):
+        return None
+    result = last.value if isinstance(last, cst.Return) else None
+    body = body[:-1] if isinstance(last, cst.Return) else body
+    whole = suites.alone(site.line)
+    alone = isinstance(whole, cst.Expr) and whole.value is site.call
+    if result is None and not alone:
+        return None
+    names = _names_for(definition, site, set(given))
+    if names is None:
+        return None
+    made = _filled(body, given, names)
+    if alone:
+        return suites.with_comments(made.statements, site.line)
+    assert result is not None
+    value = made.fill(result)
+    held = any(one.value is site.call for one in every(site.line, (cst.Assign, cst.AugAssign, cst.Return, cst.Arg)))
+    line = nodes.visited(site.line, _Instead(site.call, value if held else nodes.parenthesized(value)))
+    return suites.with_comments([*made.statements, line.with_changes(leading_lines=[])], site.line)
+
+
+def _given(definition: cst.FunctionDef, call: cst.Call, method: bool) -> dict[str, Expr] | None:
+    """What the parameters of a function stand for in a call; None where that is not written out."""
+    params = definition.params
+    if isinstance(params.star_arg, cst.Param) or params.star_kwarg is not None or params.posonly_params:
+        return None
+    if any(arg.star for arg in call.args):
+        return None
+    every_one = [*params.params, *params.kwonly_params]
+    given = {one.name.value: one.default for one in every_one if one.default is not None}
+    names = [one.name.value for one in params.params]
+    if method:
+        owner = (
+            call.func.value if isinstance(call.func, cst.Attribute) and definition.name.value != "__call__" else None
+        )
+        owner = owner if owner is not None else call.func
+        if nodes.dotted(owner) is None or not names:
+            return None
+        given[names.pop(0)] = owner
+    for arg, name in zip(call.args, argument_names(call.args, names), strict=True):
+        given[name] = arg.value
+    return given if given.keys() == {one.name.value for one in every_one} else None
+
+
+def _is_first(site: Site) -> bool:
+    """Whether a call is surely evaluated, and before whatever else its statement calls: those calls only take it."""
+    path = [one for one in every(site.line, cst.CSTNode) if any(each is site.call for each in every(one, cst.Call))]
+    unsure = (cst.Lambda, cst.IfExp, cst.BooleanOperation, cst.BaseComp, cst.Comparison, cst.Assert)
+    others = [call for call in usage.calls(site.line) if call not in path]
+    within = usage.calls(site.call)
+    return not any(isinstance(one, unsure) for one in path) and all(call in within for call in others)
+
+
+def _names_for(definition: cst.FunctionDef, site: Site, params: set[str]) -> dict[str, str] | None:
+    """The names that what a function binds has around a call; None where its other names mean something else there."""
+    own = set(usage.stores(definition.body))
+    used = _used(site.around, site.line)
+    free = set(usage.loads(definition.body)) - own - params
+    private = [name for name in usage.attributes(definition.body) if name.startswith("__") and not name.endswith("__")]
+    bound = set() if isinstance(site.around, cst.Module) else used.bound
+    if free & bound or "super" in free or private:
+        return None
+    small = suites.alone(site.line)
+    targets = small.targets if isinstance(small, cst.Assign) else []
+    taking = {one.target.value for one in targets if isinstance(one.target, cst.Name)} - set(usage.loads(site.line))
+    taken = (used.names - taking) | free
+    names = dict[str, str]()
+    for name in sorted(own):
+        names[name] = usage.unused_name(name, taken)
+        taken.add(names[name])
+    return names
+
+
+@dataclass(frozen=True)
+class _Used:
+    names: set[str]
+    bound: set[str]
+
+
+def _used(around: _Block, line: Statement) -> _Used:
+    """The names of a function or a file, and those that it binds."""
+    if isinstance(around, cst.Module):
+        names = {one.value for root in around.body if not isinstance(root, _INNER) for one in every(root, cst.Name)}
+        names |= {one.name.value for one in around.body if isinstance(one, _INNER)}
+        return _Used(names, set(usage.stores(around.body)))
+    params = {one.name.value for one in (*around.params.params, *around.params.kwonly_params)}
+    names = params | {one.value for one in every(around.body, cst.Name)}
+    return _Used(names, params | set(usage.stores(around.body)))
+
+
+@dataclass
+class _Filling:
+    """A body with expressions in the place of parameters, until it binds those."""
+
+    names: Mapping[str, str]
+    values: dict[str, Expr]
+    statements: list[Statement]
+
+    def fill(self, node: Expr) -> Expr:
+        """An expression in terms of what is around the call."""
+        return nodes.substituted(node, self.values).deep_clone()
+
+
+def _filled(body: Sequence[Statement], given: Mapping[str, Expr], names: Mapping[str, str]) -> _Filling:
+    own = {name: nodes.name(renamed) for name, renamed in names.items()}
+    made = _Filling(names, {**own, **given}, [])
+    for name, value in given.items():
+        if not _is_plain(value) and not _is_read_first(body, name):
+            made.values[name] = own.get(name) or nodes.name(name)
+            made.statements.append(nodes.statement("{n} = {v}", n=made.values[name], v=value))
+    for statement in body:
+        bound = set(usage.stores(statement)) & given.keys()
+        small = suites.alone(statement)
+        if isinstance(small, cst.Assign) and bound and all(isinstance(one.target, cst.Name) for one in small.targets):
+            line = cst.ensure_type(statement, cst.SimpleStatementLine)
+            value = made.fill(small.value)
+            targets = [nodes.target(own[cst.ensure_type(one.target, cst.Name).value]) for one in small.targets]
+            made.statements.append(line.with_changes(body=[small.with_changes(targets=targets, value=value)]))
+        else:
+            for name in sorted(bound):
+                if made.values[name] is not own[name]:
+                    made.statements.append(nodes.statement("{n} = {v}", n=own[name], v=made.values[name]))
+                    made.values[name] = own[name]
+            made.statements.append(nodes.substituted(statement, made.values).deep_clone())
+        made.values |= {name: own[name] for name in bound}
+    return made
+
+
+def _is_plain(node: Expr) -> bool:
+    """Whether an expression may stand in several places."""
+    return nodes.dotted(node) is not None or nodes.literal(node) is not ...
+
+
+def _is_read_first(body: Sequence[Statement], name: str) -> bool:
+    """Whether a body reads a name once, and calls nothing before but what clears gradients."""
+    if sum(usage.loads(one).count(name) for one in body) != 1:
+        return False
+    for statement in body:
+        if name in usage.loads(statement):
+            return isinstance(statement, cst.SimpleStatementLine)
+        if any(not nodes.code(call.func).endswith(".zero_grad") for call in usage.calls(statement)):
+            return False
+    return False
+
+
+class _Instead(cst.CSTTransformer):
+    """Puts an expression in the place of a call."""
+
+    def __init__(self, call: cst.Call, value: Expr) -> None:
+        super().__init__()
+        self.call, self.value = call, value
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> Expr:
+        return self.value if original_node is self.call else updated_node

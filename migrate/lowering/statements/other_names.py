@@ -1,0 +1,182 @@
+"""Other names of a tensor that is changed in place: whether any of them is read before it is bound again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import libcst as cst
+
+from migrate import nodes, usage
+from migrate.kinds import Kind, Model, Number, Plain, Tensor
+from migrate.lowering.scope import Scope
+from migrate.lowering.statements.blocks import NextTurn
+from migrate.nodes import Expr
+from migrate.walking import every
+
+# Methods that give a view of the same memory in torch.
+VIEWS = frozenset(
+    [
+        *("view", "reshape", "transpose", "permute", "squeeze", "unsqueeze", "expand", "expand_as", "view_as", "t"),
+        *("detach", "chunk", "split", "flatten", "contiguous", "narrow", "select", "swapaxes", "unbind", "diagonal"),
+        *("to", "float", "cpu", "cuda", "numpy"),  # no copy where nothing changes
+    ]
+)
+
+# Functions whose result may be the memory of their argument.
+SHARES = frozenset(
+    [
+        *("as_tensor", "asarray", "from_numpy", "frombuffer", "Variable", "atleast_1d", "atleast_2d", "real"),
+        *("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout"),  # where nothing is dropped
+    ]
+)
+
+_TOLD = ("shape", "dtype", "device", "ndim")  # of a tensor, and none of its memory
+
+_CONTAINERS = frozenset(["list", "tuple", "dict", "max", "min"])
+_MODULES = ("torch", "np", "numpy", "torch.autograd")
+_READING = (
+    frozenset(["print", "len", "float", "int", "bool", "str", "repr", "isinstance", "abs", "round"]) | _CONTAINERS
+)
+
+
+def may_be_seen(value: Expr) -> bool:
+    """Whether a value is, in torch, the memory of something that has a name already."""
+    if isinstance(value, cst.Name | cst.Attribute | cst.Subscript):
+        whole = value.value if isinstance(value, cst.Subscript) else value
+        return not isinstance(whole, cst.Attribute) or whole.attr.value not in _TOLD
+    if isinstance(value, cst.List | cst.Tuple | cst.Dict):
+        return any(may_be_seen(element.value) for element in value.elements)
+    if isinstance(value, cst.IfExp):
+        return may_be_seen(value.body) or may_be_seen(value.orelse)
+    if isinstance(value, cst.Call) and nodes.dotted(value.func) == "dict":
+        return any(may_be_seen(arg.value) for arg in value.args)
+    if isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute):
+        return value.func.attr.value in VIEWS and may_be_seen(value.func.value)
+    return False
+
+
+def nothing_sees(scope: Scope, name: str) -> bool:
+    """Whether a variable alone shows a tensor from here on: its other names are bound again before they are read, and
+    nothing else keeps it."""
+    body = scope.unit.source.module if scope.facts is None else scope.facts.node.body
+    if scope.region is not None or scope.context in ("forward", "setup") or any(every(body, (cst.Try, cst.Global))):
+        return False
+    others = _names(scope, body, name) if name in scope.reads else None  # not in the head of a block
+    if others is None or (others - {name}) & set(scope.reads):
+        return False
+    inner = set(usage.loads(every(body, (cst.FunctionDef, cst.Lambda))))
+    given = set(scope.facts.parameter_names) if scope.facts is not None else set()
+    return not others & (inner | given) and not any(_read(scope.following, other) for other in others - {name})
+
+
+_SCOPES = (cst.FunctionDef, cst.ClassDef)
+
+
+def _names(scope: Scope, body: cst.CSTNode, name: str) -> set[str] | None:
+    """All names that may show the memory of a tensor, its own among them; None where something else may."""
+    own = partial(every, body, closed=_SCOPES)
+    links = list(_links(own(cst.Assign)))
+    found, before = {name}, 0
+    while len(found) > before:
+        before = len(found)
+        for target, value in links:
+            memory = shown(value)
+            bound = set(usage.target_names(target))
+            if not memory or not found & (memory | bound):
+                continue
+            if not isinstance(target, cst.Name):
+                root = nodes.root(target)
+                kind = scope.kind_of_name(root.value) if isinstance(root, cst.Name) else None
+                if isinstance(target, cst.Subscript) and isinstance(kind, Tensor):
+                    continue  # its values are copied
+                return None
+            found |= {each for each in memory if not isinstance(scope.kind_of_name(each), Number | Plain)} | bound
+    if any(found & shown(each.value) for each in own(cst.AugAssign) if isinstance(each.value, cst.List)):
+        return None
+    kept = own((cst.AnnAssign, cst.Yield, cst.ListComp, cst.GeneratorExp, cst.DictComp, cst.SetComp))
+    if any(found & set(usage.loads(each)) for each in kept):
+        return None
+    if any(found & shown(loop.iter) for loop in own(cst.For)):
+        return None
+    for call in own(cst.Call):
+        if any(found & shown(arg.value) for arg in call.args) and not _only_reads(scope, call):
+            return None
+    return found
+
+
+def _links(assignments: Iterator[cst.Assign]) -> Iterator[tuple[cst.CSTNode, Expr]]:
+    """Targets with what they are bound to, those of tuples apart."""
+    for each in assignments:
+        for target in each.targets:
+            yield from _pairs(target.target, each.value)
+
+
+def _pairs(target: cst.BaseExpression, value: Expr) -> Iterator[tuple[cst.CSTNode, Expr]]:
+    if isinstance(target, cst.Tuple) and isinstance(value, cst.Tuple) and len(target.elements) == len(value.elements):
+        for one, other in zip(target.elements, value.elements, strict=True):
+            yield from _pairs(one.value, other.value)
+    else:
+        yield target, value
+
+
+def shown(value: Expr) -> set[str]:
+    """The names of which a value is the memory, or a part of it."""
+    if isinstance(value, cst.Name):
+        return {value.value}
+    if isinstance(value, cst.Attribute | cst.Subscript):
+        return shown(value.value)
+    if isinstance(value, cst.List | cst.Tuple | cst.Dict | cst.Set):
+        return {name for element in value.elements for name in shown(element.value)}
+    if isinstance(value, cst.IfExp):
+        return shown(value.body) | shown(value.orelse)
+    if isinstance(value, cst.BooleanOperation):
+        return shown(value.left) | shown(value.right)
+    if isinstance(value, cst.NamedExpr):
+        return {*usage.loads(value), *usage.stores(cst.SimpleStatementLine([cst.Expr(value)]))}
+    if isinstance(value, cst.Call):
+        path = nodes.dotted(value.func)  # none of a method of what a call gives: `x.view(-1).contiguous()`
+        module, _, name = (path or "").rpartition(".")
+        if path is not None and module in ("", *_MODULES):
+            taken = value.args if name in VIEWS | SHARES | _CONTAINERS else ()
+            return set[str]().union(*(shown(arg.value) for arg in taken))
+        if isinstance(value.func, cst.Attribute) and value.func.attr.value in VIEWS:
+            return shown(value.func.value)
+    return set()
+
+
+def _only_reads(scope: Scope, call: cst.Call) -> bool:
+    """Whether what is called surely keeps nothing that it is given: torch, numpy, a model, Python itself."""
+    root = nodes.root(call.func)
+    name = root.value if isinstance(root, cst.Name) else ""
+    kind: Kind = scope.kind_of(call.func.value) if isinstance(call.func, cst.Attribute) else scope.kind_of(call.func)
+    path = scope.torch_name(call.func) or ""
+    function = path.startswith("torch.nn.functional.") or (path.count(".") == 1 and path[6:7].islower())
+    known = function or name in ("np", "numpy", "math") or (isinstance(call.func, cst.Name) and name in _READING)
+    return known or isinstance(kind, Tensor | Model)
+
+
+def _read(following: Sequence[Sequence[cst.CSTNode]], name: str) -> bool:
+    """Whether the value that a name has now may be read by what follows."""
+    left = False  # whether a `break` or `continue` may have skipped some of it
+    for statements in following:
+        for each in statements:
+            access = usage.first_access([each], name)
+            if access == "load":
+                return True
+            if access == "store" and not left and not isinstance(statements, NextTurn):
+                return False
+            if access == "store":
+                break
+            left |= _leaves(each)
+        left &= not isinstance(statements, NextTurn)
+    return False
+
+
+def _leaves(statement: cst.CSTNode) -> bool:
+    """Whether a statement may end the turn of a loop around it."""
+    inner = {id(node) for loop in every(statement, (cst.For, cst.While)) for node in every(loop, _LEAVING)}
+    return any(id(node) not in inner for node in every(statement, _LEAVING))
+
+
+_LEAVING = (cst.Break, cst.Continue)

@@ -1,0 +1,1 @@
+"""Update regions: what goes forward, backward and steps becomes one pure, jitted step function."""

@@ -1,0 +1,198 @@
+"""What a step function is given beside state and key, and in which form."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+import libcst as cst
+
+from migrate import nodes, suites, usage
+from migrate.diagnostics import Unsupported
+from migrate.kinds import (
+    Autocast,
+    DType,
+    Function,
+    Host,
+    Instance,
+    Kind,
+    Loss,
+    Model,
+    Number,
+    Optimizer,
+    Plain,
+    Tensor,
+)
+from migrate.lowering.updates.loss_function import LossFunctions
+from migrate.lowering.updates.micro_scan import ACCUMULATE, MICRO_BATCHES
+from migrate.lowering.updates.region import Gathering
+from migrate.nodes import Expr, Statement
+from migrate.qualified import options
+from migrate.rules.rule import Value
+from migrate.states import OPT_STATE, PARAMS, State
+from migrate.walking import every
+
+_STATIC = (Loss, Function, Instance, Plain, Model, Optimizer, Autocast, DType)
+_MADE_BY_STEP = ("updates", "keys", "mutated")
+_MAKERS = ("zeros", "ones", "full", "empty", "eye", "arange")
+_SHAPE_FUNCTIONS = ("reshape", "range", "arange", "zeros", "ones", "split", "broadcast_to", "tile")
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step function before its parameters are known. All names are those inside the function."""
+
+    wanted: str  # its name, unless that is taken
+    body: list[Statement]
+    states: list[State]  # passed in
+    outputs: list[str]  # of these states, returned before the metrics
+    donated: list[str]
+    lifted: dict[str, tuple[Expr, Kind]]  # name -> the attribute that it stands for
+    draws: bool
+    constants: frozenset[str] = frozenset()  # names that jit must know
+    variables: AbstractSet[str] = frozenset()  # the script's own that the loss reads, under their names
+
+
+class StepInputs(LossFunctions):
+    """The inputs of step functions."""
+
+    def step_arguments(self, step: Step) -> tuple[dict[str, Expr], dict[str, Expr]]:
+        """What a step function needs beside state and key: jit's static arguments (functions, objects, numbers that
+        make shapes), and its array inputs."""
+        states = {self.state_name(found) for found in step.states}
+        objects = [
+            found.place
+            for found in step.states
+            if found.what in (PARAMS, OPT_STATE) and found.place not in self.script.leaves
+        ]
+        models = {found.place for found in step.states if found.what == PARAMS}
+        named = set(usage.loads(step.body))  # a method that knows its object's models has no need of them
+        called = {place: self.model_in_step(place) if place in models else place.short for place in objects}
+        passed = [place for place in objects if not self.is_global(place) and called[place] in named]
+        for place in passed:
+            if place.of_self and called[place] in step.variables and place not in models:
+                both = f"{self.named_here(place)} and another {place.short}"
+                raise Unsupported("MIG401", f"the loss reads {both}, which its step would call alike: rename one")
+            self.script.hashed.update(options(self.script.places.get(self.root(place), "")))
+        statics = {called[place]: nodes.expression(self.named_here(place)) for place in passed}
+        inputs: dict[str, Expr] = {}
+        bound = (
+            set(usage.stores(step.body))
+            | set(usage.stores(_with_loss_in_place(step.body)))
+            | {self.unit.own(name) for name in _MADE_BY_STEP}
+        )
+        for name in dict.fromkeys(usage.loads(step.body)):
+            if name in states or name in statics or name in (self.unit.key, MICRO_BATCHES):
+                continue
+            if name in step.lifted:
+                node, kind = step.lifted[name]
+                static = isinstance(kind, Loss | Function | Model) or name in step.constants
+                static = static or _is_known(kind, step.body, name) or kind == Plain("str")
+                static = static or (not isinstance(kind, Tensor | Host) and _decides(step.body, name))
+                (statics if static else inputs)[name] = node
+            elif self.reachable(name):
+                continue
+            elif name not in bound:
+                kind = self.kind_of_name(name)
+                self.refuse_mixed(name, kind)
+                static = (isinstance(kind, _STATIC) and kind != Plain("dict")) or name in step.constants
+                decides = isinstance(kind, Number) and _decides(step.body, name)
+                if static or decides or _is_known(kind, step.body, name):
+                    statics[name] = nodes.name(name)
+                elif isinstance(kind, Host) and kind.what == "batch" and self.taken_apart(step, name):
+                    inputs[name] = nodes.call("jax.tree.map", self.taken_in(nodes.name(name)).func, nodes.name(name))
+                else:
+                    inputs[name] = self.as_array(Value(nodes.name(name), kind)).node
+            elif self.carried_in(_with_loss_in_place(step.body), name):
+                inputs[name] = self.as_array(Value(nodes.name(name), self.kind_of_name(name))).node
+        return statics, inputs
+
+    def refuse_mixed(self, name: str, kind: Kind) -> None:
+        """Declines a dict that a loss reads unless it holds arrays or numbers alone: jit takes no other, and cannot
+        hash a dict."""
+        written = self.env.definitions.get(name)
+        values = [element.value for element in written.elements] if isinstance(written, cst.Dict) else []
+        numbers = [
+            isinstance(nodes.literal(one), int | float) or isinstance(self.kind_of(one), Number) for one in values
+        ]
+        if kind == Plain("dict") and not (numbers and all(numbers)):
+            raise Unsupported("MIG401", f"the loss reads {name}, a dict of more than arrays: jit takes no such dict")
+
+    def taken_apart(self, step: Step, name: str) -> bool:
+        """Whether a batch is more than one array: a step takes parts of it, or hands it on to a function, or
+        as it is to a method of a model."""
+        module = cst.Module(list(step.body))
+        methods = {lifted for lifted, (_, kind) in step.lifted.items() if isinstance(kind, Function)}
+        given_to = [call for call in usage.calls(module) if any(nodes.dotted(arg.value) == name for arg in call.args)]
+        return any(nodes.dotted(found.value) == name for found in every(module, cst.Subscript)) or any(
+            isinstance(self.kind_of(call.func), Function)
+            or nodes.dotted(call.func) in methods
+            or nodes.code(call.func).endswith(".apply")
+            for call in given_to
+        )
+
+    def taken_by_turn(self, gathering: Gathering, statics: dict[str, Expr], inputs: dict[str, Expr]) -> dict[str, Expr]:
+        """Takes those that differ from micro batch to micro batch out of the inputs of a step; they go together."""
+        if gathering.changing & set(usage.loads(statics.values())):
+            raise Unsupported("MIG401", "what jit must know differs from micro batch to micro batch")
+        own = {
+            name: value
+            for name, value in inputs.items()
+            if gathering.changing & set(usage.loads(value)) or name == self.unit.key
+        }
+        differing = gathering.changing - set(usage.target_names(gathering.found.fetching.target))
+        kinds = [self.kind_of_name(name) for name in differing & set(usage.loads(own.values()))]
+        batches = [isinstance(kind, Tensor) or (isinstance(kind, Host) and kind.what == "batch") for kind in kinds]
+        if not own or not all(batches):
+            raise Unsupported("MIG401", "micro batches that are no arrays")
+        for name in own:
+            del inputs[name]
+        shared = {MICRO_BATCHES: nodes.name(MICRO_BATCHES), **inputs}
+        inputs.clear()
+        inputs.update(shared)
+        return own
+
+
+def _is_known(kind: Kind, body: Sequence[Statement], name: str) -> bool:
+    """Whether something is a number that jit must know, since it makes shapes."""
+    if isinstance(kind, Number):
+        return _makes_shapes(body, name) or _is_length(body, name)
+    return type(kind) is Kind and _is_length(body, name)
+
+
+def _makes_shapes(body: Sequence[Statement], name: str) -> bool:
+    """Whether a number is used where jit needs a constant: in a shape, a range or a slice."""
+    for call in usage.calls(cst.Module(list(body))):
+        if nodes.code(call.func).rpartition(".")[2] in _SHAPE_FUNCTIONS and name in usage.loads(call):
+            return True
+    return name in usage.loads(every(cst.Module(list(body)), cst.Slice))
+
+
+def _is_length(body: Sequence[Statement], name: str) -> bool:
+    """Whether a name surely stands in the shape of an array that is made: `jnp.zeros((n, 3))`, `jax.random.normal(key,
+    (n,))`."""
+    for call in usage.calls(cst.Module(list(body))):
+        package, _, function = (nodes.dotted(call.func) or "").rpartition(".")
+        position = {"jnp": 0, "jax.random": 1}.get(package)
+        made = position == 1 or function in _MAKERS
+        if position is not None and made and len(call.args) > position and name in usage.loads(call.args[position]):
+            return True
+    return False
+
+
+def _decides(body: Sequence[Statement], name: str) -> bool:
+    """Whether a number is read by a test of Python's: jit compiles the step for each value of it."""
+    return name in usage.loads(found.test for found in every(cst.Module(list(body)), (cst.If, cst.IfExp)))
+
+
+def _with_loss_in_place(body: Sequence[Statement]) -> list[cst.CSTNode]:
+    """The statements of a step with those of its loss function in place of its definition."""
+    made: list[cst.CSTNode] = []
+    for statement in body:
+        if isinstance(statement, cst.FunctionDef):
+            inside = suites.suite_of(statement.body.body)
+            made += _with_loss_in_place(inside) if statement.name.value == ACCUMULATE else inside
+        else:
+            made.append(statement)
+    return made

@@ -1,0 +1,1 @@
+"""Weights as values: selected, frozen, set, averaged, saved and loaded under their names."""

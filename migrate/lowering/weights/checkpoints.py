@@ -1,0 +1,201 @@
+"""Saving and loading."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from migrate import nodes
+from migrate.diagnostics import Unsupported
+from migrate.kept import kept
+from migrate.kinds import UNKNOWN, Host, Items, Kind, Model, Place, Plain
+from migrate.lowering.expressions.elements import DICT, WeightsByName, kinds_in
+from migrate.lowering.weights.state_dicts import StateDicts
+from migrate.nodes import Expr, Statement
+from migrate.rules.rule import Value
+from migrate.states import BATCH_STATS, PARAMS, State
+from migrate.weight_kinds import CHECKPOINT, StateDict
+from migrate.weights import weights_of
+
+FILE = Plain("file")  # an open one
+
+
+class Checkpoints(StateDicts):
+    """torch.save, torch.load and load_state_dict."""
+
+    def torch_save(self, node: cst.Call) -> Value:
+        """The same file, holding Flax's msgpack."""
+        what, where = self.expr(node.args[0].value), self.expr(node.args[1].value)
+        if isinstance(what.kind, Model):
+            self.script.whole_files[nodes.code(node.args[1].value)] = what.kind.cls
+        text = "{where}.write" if where.kind == FILE else "Path({where}).write_bytes"
+        made = nodes.expression(text + "(serialization.to_bytes({what}))", where=where.node, what=self.content(what))
+        return Value(made, UNKNOWN)
+
+    def content(self, value: Value) -> Expr:
+        """What a file is to hold: of a whole model its weights, since the module is made by the script."""
+        kind = value.kind
+        if not isinstance(kind, Model) or kind.place is None:
+            return value.node
+        modes = self.script.saved_whole.setdefault(kind.cls, set())
+        modes.add(self.env.modes.get(kind.place, "train"))
+        return self.saved(kind)
+
+    def read_file(self, node: Expr) -> Expr:
+        """The bytes of a file that `torch.load` reads: by its path, or an open one."""
+        where = self.expr(node)
+        self.use(node, where)
+        return nodes.expression("{f}.read()" if where.kind == FILE else "Path({f}).read_bytes()", f=where.node)
+
+    def loaded_model(self, target: Expr, value: Expr) -> list[Statement] | None:
+        """`model = torch.load(path)`, where the script saves such models as a whole: the weights of the model that the
+        name has stood for until now. A model comes back in the mode in which it was saved."""
+        kind = self.kind_of(target)
+        loads = isinstance(value, cst.Call) and self.torch_name(value.func) == "torch.load"
+        if (
+            isinstance(value, cst.Call)
+            and loads
+            and isinstance(target, cst.Name)
+            and target.value not in self.env.kinds
+        ):
+            return self.loaded_anew(target, value)
+        if not loads or not isinstance(kind, Model) or kind.place is None or kind.cls not in self.script.saved_whole:
+            return None
+        made = self.load_model(nodes.call(cst.Attribute(target, cst.Name("load_state_dict")), value), kind)
+        modes = self.script.saved_whole[kind.cls]
+        self.set_mode(kind.place, modes.copy().pop() if len(modes) == 1 else "mixed")
+        return made
+
+    def loaded_anew(self, target: cst.Name, value: cst.Call) -> list[Statement] | None:
+        """The same with a name of its own, of a file that the script saves a model to, as it is written there. Where
+        there is one model of its class, a copy of that takes the weights."""
+        cls = self.script.whole_files.get(nodes.code(value.args[0].value)) if value.args else None
+        models = [name for name, kind in self.env.kinds.items() if isinstance(kind, Model) and kind.cls == cls]
+        if len(models) != 1:
+            return None
+        copied = nodes.statement(f"{target.value} = copy.deepcopy({models[0]})")
+        return [*self.statement(copied), *(self.loaded_model(target, value) or [])]
+
+    def torch_load(self, node: cst.Call) -> Value:
+        """What was saved as nested dicts of arrays; `load_state_dict` puts it into the structure of the model.
+
+        A project that neither saves nor takes weights reads data of torch's, which stay torch.
+        """
+        if not self.script.checkpoints:
+            args = self.torch_args(
+                [arg for arg in node.args if nodes.dotted(arg.keyword or arg.value) != "map_location"]
+            )
+            return Value(node.with_changes(func=kept(node.func), args=args), Host("data"))
+        made = nodes.call("serialization.msgpack_restore", self.read_file(node.args[0].value))
+        return Value(made, CHECKPOINT)
+
+    def torch_hub_load_state_dict_from_url(self, node: cst.Call) -> Value:
+        """Published weights are torch's files, which torch reads; on the CPU, where arrays can be made of them."""
+        args: list[cst.Arg] = []
+        for arg in node.args:
+            placed = arg.keyword is not None and arg.keyword.value == "map_location"
+            args += [arg.with_changes(value=nodes.expression('"cpu"'))] if placed else self.torch_args([arg])
+        return Value(node.with_changes(func=kept(node.func), args=args), Host("data"))
+
+    torch_utils_model_zoo_load_url = torch_hub_load_state_dict_from_url
+
+    def live_source(self, source: Expr, kind: Model) -> Place | None:
+        """The model with the same weights whose `state_dict()` an expression is."""
+        if not isinstance(source, cst.Call) or not isinstance(source.func, cst.Attribute):
+            return None
+        if source.func.attr.value != "state_dict" or source.args:
+            return None
+        other = self.kind_of(source.func.value)
+        if not isinstance(other, Model):
+            return None
+        own, others = ({leaf.torch: leaf.flax for leaf in weights_of(self.script, one.cls)} for one in (kind, other))
+        if own != others and own.keys() == others.keys():
+            differ = f"{nodes.code(source)}: both have weights of the same names in torch, but not in the output"
+            raise Unsupported("MIG402", f"{differ}: give both one class")
+        return other.place if other.cls == kind.cls or own == others else None
+
+    def weights_of_other(self, own: Place, other: Place, kind: Model) -> list[Statement]:
+        """`target.load_state_dict(model.state_dict())`: copies, since steps give the memory of their weights away. They
+        are all the weights that a model has which has none yet."""
+        made: list[Statement] = []
+        if any(entry[:2] == ("model", own) for entry in self.pending):
+            if self.conditions or self.loops:
+                self.read(State(PARAMS, own))
+            self.pending = [entry for entry in self.pending if entry[:2] != ("model", own)]
+            self.ready.add(own)
+        for what in (PARAMS, BATCH_STATS) if self.stats_of(kind) else (PARAMS,):
+            copied = nodes.call("jax.tree.map", nodes.expression("jnp.copy"), self.read(State(what, other)))
+            made.append(nodes.statement("{own} = {copied}", own=self.write(State(what, own)), copied=copied))
+        return made
+
+    def load_model(self, node: cst.Call, kind: Model) -> list[Statement]:
+        """`model.load_state_dict(x)`: the file or the dict is read back into the same structure."""
+        assert kind.place is not None
+        source = node.args[0].value
+        other = self.live_source(source, kind)
+        if other is not None:
+            return self.weights_of_other(kind.place, other, kind)
+        by_name = self.expr(source) if isinstance(source, cst.Name | cst.DictComp) else None
+        if by_name is not None and isinstance(by_name.kind, WeightsByName):
+            return self.put_back(kind.place, by_name.node)
+        made = [line for what, place, line in self.pending if (what, place) == ("model", kind.place)]
+        loading = bool(made)
+        here = any(line is one for line in made for one in self.blocks[-1].statements)
+        elsewhere = bool(self.conditions) and not here
+        given = self.facts is not None and nodes.dotted(source) in self.facts.parameter_names
+        maker = kind.place in self.script.handed | self.script.perhaps_loaded
+        if kind.place not in self.script.examples and (loading or maker) and (elsewhere or given):
+            return self.loaded_by_maker(node, kind, elsewhere)
+        if loading and elsewhere:  # what is loaded here may not be
+            self.read(State(PARAMS, kind.place))
+            loading = False
+        else:
+            self.pending = [entry for entry in self.pending if entry[:2] != ("model", kind.place)]
+            self.ready |= {kind.place}
+        value = self.expr(source)
+        if self.is_of_torch(source, value.kind):
+            return self.taken(kind, self.from_state_dict(kind, node, value.node))
+        what = self.saved(kind)
+        if loading:  # what is read needs no weights to take the place of
+            return self.taken(kind, value.node)
+        if isinstance(source, cst.Call) and self.torch_name(source.func) == "torch.load":
+            return self.taken(kind, nodes.call("serialization.from_bytes", what, self.read_file(source.args[0].value)))
+        return self.taken(kind, nodes.call("serialization.from_state_dict", what, value.node))
+
+    def loaded_by_maker(self, node: cst.Call, kind: Model, perhaps: bool) -> list[Statement]:
+        """A function that makes a model for its callers and reads weights for it: it returns them, too. `perhaps`: it
+        returns None for them where it has read none, and its callers make them."""
+        place = kind.place
+        assert place is not None
+        part = self.facts is not None and self.facts.builds  # of a module that makes its weights with its own
+        returned = self.context == "function" and place.scope == self.scope and not self.passed_in(place) and not part
+        known = place in self.script.handed | self.script.given_up
+        if not returned or not known or not self.ends_here():
+            raise Unsupported("MIG402", f"{place.name} takes weights where it has none yet: load them where it is used")
+        given = node.args[0].value
+        source = self.expr(given)
+        saved = self.is_saved(given)
+        called = self.facts is not None and bool(self.facts.calls) and not isinstance(given, cst.Call)
+        if called and not saved and source.kind == UNKNOWN:
+            raise Unsupported("MIG402", f"{nodes.code(given)} may hold weights of this project's or of torch's")
+        weights = source.node if saved else self.from_state_dict(kind, node, source.node)
+        if perhaps:
+            self.script.perhaps_loaded.add(place)
+        self.pending = [entry for entry in self.pending if entry[:2] != ("model", place)]
+        if not perhaps:
+            self.ready.add(place)
+        return self.taken(kind, weights)
+
+    def is_saved(self, node: Expr) -> bool:
+        """Whether an expression is what a file of this project's holds, or a part of that."""
+        while isinstance(node, cst.Subscript):
+            node = node.value
+        loads = isinstance(node, cst.Call) and self.torch_name(node.func) == "torch.load"
+        return loads or self.kind_of(node) == CHECKPOINT or isinstance(self.kind_of(node), StateDict)
+
+    def is_of_torch(self, node: Expr, kind: Kind) -> bool:
+        """Whether a value is, or holds, what torch has read, or is a dict of arrays: weights under torch's names."""
+        written = self.env.definitions.get(node.value, node) if isinstance(node, cst.Name) else node
+        if isinstance(written, cst.DictComp):  # `{name.removeprefix("module."): value for name, value in ...}`
+            return isinstance(self.expr(written.for_in.iter).kind, Host)
+        named = isinstance(kind, Items) and kind.type == DICT
+        return named or any(isinstance(part, Host) for part in (kind, *kinds_in(kind)))

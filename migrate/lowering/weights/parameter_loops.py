@@ -1,0 +1,385 @@
+"""Loops over parameters: updates by hand, averages, weights kept within bounds, gradients that are read.
+
+`for p in model.parameters(): p -= lr * p.grad` is one `jax.tree.map` over the parameters and the gradients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import libcst as cst
+
+from migrate import nodes, suites, usage
+from migrate.apis import stops_gradients
+from migrate.diagnostics import Unsupported
+from migrate.kinds import Kind, Model, Place, Tensor
+from migrate.lowering.models.model_methods import named_leaves
+from migrate.lowering.scope import NOWHERE
+from migrate.lowering.updates.accumulation import Accumulation
+from migrate.lowering.weights.order_of_parameters import refuse_order
+from migrate.lowering.weights.selections import names_of_pair
+from migrate.lowering.weights.set_by_name import SetByName
+from migrate.nodes import Expr, Statement
+from migrate.states import BATCH_STATS, GRADS, PARAMS, State
+from migrate.weight_kinds import WEIGHT_NAME, Weight
+from migrate.weights import weights_of
+
+
+@dataclass(frozen=True)
+class Looped:
+    """A variable of such a loop: the model whose parameters it runs through, and what its gradient is called. `what`:
+    what of the model it is, where that are no parameters."""
+
+    name: str
+    model: Place
+    gradient: str
+    what: str = PARAMS
+
+
+class ParameterLoops(Accumulation, SetByName):
+    """Loops over the parameters of models."""
+
+    def parameter_loop(self, node: cst.For) -> list[Statement] | None:
+        """The statements for a loop that changes parameters or reads gradients; None for other loops."""
+        copied = self.buffers_copied(node)
+        if copied is not None:
+            return copied
+        node = self.in_parallel(node)
+        looped = self.looped(node)
+        if node.orelse is not None:
+            return None
+        if looped is None:
+            return self.named_readings(node)
+        plain = PlainWeights(looped)
+        body, own = self.in_plain_terms(plain, suites.suite_of(node.body.body), looped)
+        changed = {name for statement in body for name in usage.changes(statement)}
+        if not changed & own and not plain.gradients:
+            return None
+        if changed & own:
+            return self.changes(looped, body, own)
+        return self.readings(node, looped, body, plain.gradients)
+
+    def in_plain_terms(
+        self, plain: PlainWeights, statements: Sequence[Statement], looped: Sequence[Looped]
+    ) -> tuple[list[Statement], set[str]]:
+        """The statements of a loop, one for each change of its variables, and the names of these."""
+        body = [plain.visited(statement) for statement in self.flat(statements, looped)]
+        body = [part for statement in body for part in _chained(statement)]
+        own = {one.name for one in looped} | {one.gradient for one in looped}
+        return _without_other_names(body, own), own
+
+    def mapped_over(self, looped: Sequence[Looped], statements: Sequence[Statement]) -> list[Statement]:
+        """The statements of a loop that changes its variables, as maps over their trees."""
+        body, own = self.in_plain_terms(PlainWeights(looped), statements, looped)
+        return self.changes(looped, body, own)
+
+    def buffers_copied(self, node: cst.For) -> list[Statement] | None:
+        """`for ours, theirs in zip(average.buffers(), model.buffers()): ours.copy_(theirs)`: the statistics of one
+        model become those of the other, if they keep any; None for other loops."""
+        zipped = node.iter.args if isinstance(node.iter, cst.Call) and nodes.dotted(node.iter.func) == "zip" else ()
+        calls = [arg.value for arg in zipped if isinstance(arg.value, cst.Call) and not arg.value.args]
+        functions = [call.func for call in calls if isinstance(call.func, cst.Attribute)]
+        owners = [function.value for function in functions if function.attr.value == "buffers"]
+        names = names_of_pair(node.target) if isinstance(node.target, cst.Tuple) else None
+        kinds = [kind for kind in map(self.kind_of, owners) if isinstance(kind, Model) and kind.place is not None]
+        if names is None or len(kinds) != 2 or len(zipped) != 2 or kinds[0].cls != kinds[1].cls:
+            return None
+        body = nodes.code(node.body).strip().replace(".data", "")
+        target = next((n for n, name in enumerate(names) if body == f"{name}.copy_({names[1 - n]})"), None)
+        if target is None or node.orelse is not None:
+            return None
+        kept = {leaf.flax.partition("/")[0] for leaf in weights_of(self.script, kinds[0].cls)} - {PARAMS}
+        if not kept <= {BATCH_STATS}:
+            return None
+        if not self.stats_of(kinds[0]):
+            return []
+        changed, source = (State(BATCH_STATS, kinds[n].place or NOWHERE) for n in (target, 1 - target))
+        read = self.read(source)
+        return [nodes.statement("{t} = jax.tree.map(jnp.copy, {s})", t=self.write(changed), s=read)]
+
+    def looped(self, node: cst.For) -> list[Looped] | None:
+        """The variables of a loop over parameters, with their models."""
+        paired = isinstance(node.iter, cst.Call) and nodes.dotted(node.iter.func) == "zip"
+        if paired and isinstance(node.iter, cst.Call) and isinstance(node.target, cst.Tuple):
+            names = names_of_pair(node.target)
+            sources = [arg.value for arg in node.iter.args]
+        else:
+            names = names_of_pair(node.target)
+            if names is not None and len(names) == 2 and names[0] in usage.loads(node.body):
+                return None  # the name of the parameter is read
+            names, sources = names and names[-1:], [node.iter]
+        if names is None or len(names) != len(sources):
+            return None
+        found: list[Looped] = []
+        for name, source in zip(names, sources, strict=True):
+            models = self.whole_models(self.selection(source))
+            if models is None or len(models) != 1:
+                return None
+            taken = "grad" in usage.loads(node) or self.torch_name(cst.Name("grad")) is not None
+            gradient = "grad" if len(names) == 1 and not taken else f"{name}_grad"
+            found.append(Looped(name, self.seen_here(models[0]), gradient))
+        if len({self.script.places.get(self.root(one.model)) for one in found}) > 1:
+            return None
+        return found
+
+    def looped_models(self, statement: Statement) -> set[Place]:
+        """The models whose parameters a statement changes in such loops."""
+        inner = suites.suite_of(statement.body.body) if isinstance(statement, cst.With) else [statement]
+        found: set[Place] = set()
+        for one in (self.in_parallel(each) if isinstance(each, cst.For) else each for each in inner):
+            looped = self.looped(one) if isinstance(one, cst.For) else None
+            if looped is not None and isinstance(one, cst.For):
+                plain = PlainWeights(looped)
+                changed = set(usage.changes(cst.Module([plain.visited(s) for s in suites.suite_of(one.body.body)])))
+                found |= {self.root(loop.model) for loop in looped if loop.name in changed}
+        return found
+
+    def flat(self, statements: Sequence[Statement], looped: Sequence[Looped]) -> list[Statement]:
+        """The statements of a loop without what asks whether there is a gradient, which there always is."""
+        made: list[Statement] = []
+        for statement in statements:
+            if isinstance(statement, cst.With) and all(
+                isinstance(item.item, cst.Call) and stops_gradients(self.torch_name(item.item.func))
+                for item in statement.items
+            ):
+                made += self.flat(suites.suite_of(statement.body.body), looped)
+            elif isinstance(statement, cst.If) and statement.orelse is None:
+                held = self.always(statement.test, looped)
+                if held is None:
+                    made.append(statement)
+                elif held:
+                    made += self.flat(suites.suite_of(statement.body.body), looped)
+            else:
+                made.append(statement)
+        return made
+
+    def always(self, test: Expr, looped: Sequence[Looped]) -> bool | None:
+        """Whether a test holds for every parameter, as `p.grad is not None` does; None where that is not known."""
+        text = nodes.code(test)
+        trains = not any(self.script.frozen_last.get(self.root(one.model)) for one in looped)
+        for one in looped:
+            if text in (f"{one.name}.grad is not None", f"{one.name}.requires_grad") and trains:
+                return True
+            if text in (f"{one.name}.grad is None", f"not {one.name}.requires_grad") and trains:
+                return False
+        return None
+
+    def tree(self, one: Looped, what: str) -> Expr:
+        """The parameters or the gradients that a loop runs through."""
+        root = self.root(one.model)
+        if what == GRADS:
+            if self.script.frozen_last.get(root):
+                raise Unsupported("MIG401", f"gradients of {one.model.name}, of which a part is frozen")
+            return self.gradients(one.model)
+        return self.read(State(what, one.model))
+
+    def changes(self, looped: Sequence[Looped], body: Sequence[Statement], own: set[str]) -> list[Statement]:
+        """One `jax.tree.map` for the parameters, or the gradients, of each model that changes."""
+        self.refuse_carried(body, own)
+        names: dict[str, Kind] = dict.fromkeys(own, Tensor("float"))
+        inner = self.inner(names)
+        values: dict[str, Expr] = {}
+        for statement in body:
+            self.fold(inner, statement, values)
+        trees = {one.name: (one, one.what) for one in looped} | {one.gradient: (one, GRADS) for one in looped}
+        targets: list[Expr] = []
+        made: list[Expr] = []
+        for name in (name for name in trees if name in values):
+            used = [other for other in trees if other in usage.loads(values[name])] or [looped[0].name]
+            given = [self.tree(*trees[other]) for other in used]
+            value = nodes.bare(values[name])
+            function = cst.Lambda(cst.Parameters([cst.Param(cst.Name(other)) for other in used]), value)
+            if isinstance(value, cst.Name):  # arrays of its own: a step gives the memory of its weights away
+                function = nodes.expression("jnp.copy")
+            made.append(nodes.call("jax.tree.map", function, *given))
+            one, what = trees[name]
+            targets.append(self.write(State(what, one.model)))
+        both = nodes.tuple_of(targets, parentheses=False) if len(targets) > 1 else targets[0]
+        value = nodes.tuple_of(made, parentheses=False) if len(made) > 1 else made[0]
+        return [nodes.statement("{t} = {v}", t=both, v=value)]
+
+    def refuse_carried(self, body: Sequence[Statement], own: set[str]) -> None:
+        """Declines `offset += p.numel()`: what a turn leaves to the next one, or to what follows the loop."""
+        changed = dict.fromkeys(name for statement in body for name in usage.changes(statement))
+        for name in (name for name in changed if name not in own):
+            if usage.reads_first(body, name) or self.next_access(name) == "load":
+                raise Unsupported("MIG401", f"{name} goes on from one parameter to the next")
+
+    def fold(self, inner: ParameterLoops, statement: Statement, values: dict[str, Expr]) -> None:
+        """Adds a statement to what names stand for after it, in terms of what they were before the loop."""
+        inner.before = []
+        made = inner.statement(statement)
+        for lowered in [*inner.before, *made]:
+            small = lowered.body[0] if isinstance(lowered, cst.SimpleStatementLine) else None
+            if isinstance(small, cst.AugAssign) and isinstance(small.target, cst.Name):
+                name, value = small.target.value, _augmented(small)
+            elif isinstance(small, cst.Assign) and isinstance(small.targets[0].target, cst.Name):
+                name, value = small.targets[0].target.value, small.value
+            else:
+                raise Unsupported("MIG401", f"`{nodes.code(statement).strip()}` in a loop over parameters")
+            if nodes.is_literal(value, None):
+                value = nodes.call("jnp.zeros_like", nodes.name(name))
+            values[name] = nodes.parenthesized(_with_bare_product(nodes.substituted(value, values)))
+
+    def readings(
+        self, node: cst.For, looped: Sequence[Looped], body: Sequence[Statement], gradients: set[str]
+    ) -> list[Statement]:
+        """A loop over the leaves of the parameters, of the gradients, or of both."""
+        refuse_order(node, body)
+        trees = {one.name: (one, PARAMS) for one in looped} | {one.gradient: (one, GRADS) for one in looped}
+        read = set(usage.loads(cst.Module(list(body))))
+        used = [name for name in trees if name in read]
+        leaves = [nodes.call("jax.tree.leaves", self.tree(*trees[name])) for name in used]
+        for name in used:
+            self.env.kinds[name] = Weight(live=True)
+        block = node.body.with_changes(body=list(body))
+        lowered = self.loop_body(block, list)
+        target = nodes.name(used[0]) if len(used) == 1 else nodes.tuple_of([nodes.name(name) for name in used], False)
+        iterated = leaves[0] if len(leaves) == 1 else nodes.call("zip", *leaves)
+        return [node.with_changes(target=target, iter=iterated, body=suites.block_of(node.body, lowered))]
+
+    def named_readings(self, node: cst.For) -> list[Statement] | None:
+        """`for name, p in model.named_parameters():` where names and gradients are read; None for other loops."""
+        names = names_of_pair(node.target)
+        models = self.whole_models(self.selection(node.iter))
+        if names is None or len(names) != 2 or models is None or len(models) != 1:
+            return None
+        name, parameter = names
+        one = Looped(parameter, self.seen_here(models[0]), f"{parameter}_grad")
+        plain = PlainWeights([one])
+        body = [plain.visited(statement) for statement in self.flat(suites.suite_of(node.body.body), [one])]
+        changed = {changed for statement in body for changed in usage.changes(statement)}
+        if not plain.gradients:
+            return self.weights_set(node, body) or self.without_tests(node, one)
+        if changed & {parameter, one.gradient}:
+            return None
+        refuse_order(node, body)
+        iterated, gradients = named_leaves(self.tree(one, PARAMS)), self.tree(one, GRADS)
+        found = nodes.expression('flatten_dict({g}, sep=".")[{n}]', g=gradients, n=nodes.name(name))
+        self.env.kinds |= {name: WEIGHT_NAME, parameter: Weight(live=True), one.gradient: Weight()}
+        lowered = self.loop_body(node.body.with_changes(body=body), list)
+        lowered = [*suites.assigned(cst.SimpleStatementLine([]), nodes.name(one.gradient), found), *lowered]
+        return [node.with_changes(iter=iterated, body=suites.block_of(node.body, lowered))]
+
+    def without_tests(self, node: cst.For, one: Looped) -> list[Statement] | None:
+        """A loop without `if p.requires_grad:`, which holds for every parameter; None where it asks no such thing."""
+        inner = suites.suite_of(node.body.body)
+        key = (node, (one.name,))
+        if key not in self.unit.unrolled:
+            body = self.flat(inner, [one])
+            made = node if body == inner else node.with_changes(body=suites.block_of(node.body, body))
+            self.unit.stands_for(made, node)
+            self.unit.unrolled[key] = [made]
+        (made,) = self.unit.unrolled[key]
+        return None if made is node else self.statement(made)
+
+
+class PlainWeights(cst.CSTTransformer):
+    """`p.data` and `p.detach()` are `p`, and `p.grad` has a name of its own."""
+
+    def __init__(self, looped: Sequence[Looped]) -> None:
+        super().__init__()
+        self.names = {one.name: one.gradient for one in looped}
+        self.gradients: set[str] = set()
+
+    def visited(self, statement: Statement) -> Statement:
+        """A statement in these terms."""
+        return nodes.visited(statement.deep_clone(), self)
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> Expr:
+        func = updated_node.func
+        if not isinstance(func, cst.Attribute) or func.attr.value != "detach":
+            return updated_node
+        own = {*self.names, *self.names.values()}
+        return func.value if nodes.dotted(func.value) in own else updated_node
+
+    def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> Expr:
+        owner, attribute = updated_node.value, updated_node.attr.value
+        if not isinstance(owner, cst.Name):
+            return updated_node
+        if attribute == "data" and (owner.value in self.names or owner.value in self.names.values()):
+            return owner
+        if attribute == "grad" and owner.value in self.names:
+            self.gradients.add(owner.value)
+            return cst.Name(self.names[owner.value])
+        return updated_node
+
+
+def _augmented(small: cst.AugAssign) -> Expr:
+    """The value of `p -= lr * g`, without parentheses that say nothing."""
+    value = nodes.augmented(small)
+    sums = (cst.Add, cst.Subtract)
+    if isinstance(value, cst.BinaryOperation) and isinstance(value.operator, sums):
+        right = small.value
+        if isinstance(right, cst.BinaryOperation) and not isinstance(right.operator, sums):
+            return value.with_changes(right=right)
+    return value
+
+
+def _with_bare_product(value: Expr) -> Expr:
+    """`v * d + w` for `(v * d) + w`."""
+    if not isinstance(value, cst.BinaryOperation) or not isinstance(value.operator, cst.Add | cst.Subtract):
+        return value
+    left = value.left
+    product = isinstance(left, cst.BinaryOperation) and isinstance(left.operator, cst.Multiply | cst.Divide)
+    return value.with_changes(left=nodes.bare(left)) if product else value
+
+
+def _chained(statement: Statement) -> list[Statement]:
+    """`e.mul_(a).add_(b)` as two statements; `e.copy_(b)` as an assignment."""
+    small = suites.alone(statement)
+    call = small.value if isinstance(small, cst.Expr) else None
+    if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
+        return [statement]
+    if not call.func.attr.value.endswith("_"):
+        return [statement]
+    receiver = call.func.value
+    if isinstance(receiver, cst.Call):
+        root = receiver
+        while isinstance(root, cst.Call) and isinstance(root.func, cst.Attribute):
+            root = root.func.value
+        if not isinstance(root, cst.Name):
+            return [statement]
+        first = cst.SimpleStatementLine([cst.Expr(receiver)])
+        second = call.with_changes(func=call.func.with_changes(value=root))
+        return [*_chained(first), *_chained(cst.SimpleStatementLine([cst.Expr(second)]))]
+    if not isinstance(receiver, cst.Name):
+        return [statement]
+    if call.func.attr.value == "copy_" and call.args:
+        return [nodes.statement("{r} = {v}", r=receiver, v=call.args[0].value)]
+    return [statement]
+
+
+def _without_other_names(body: Sequence[Statement], own: set[str]) -> list[Statement]:
+    """The statements without `old, new = target.data, source.data`: other names for what is there already, where that
+    is not changed before they are read."""
+    for position, statement in enumerate(body):
+        others = _other_names(statement, own)
+        later = [_renamed(one, others) for one in body[position + 1 :]] if others else []
+        changes = [number for number, one in enumerate(later) if set(usage.changes(one)) & own]
+        after = body[position + 1 :][changes[0] + 1 :] if changes else []
+        again = set(usage.stores(cst.Module(list(body[position + 1 :])))) & set(others)
+        if others and not again and not set(usage.loads(cst.Module(list(after)))) & set(others):
+            return _without_other_names([*body[:position], *later], own)
+    return list(body)
+
+
+def _other_names(statement: Statement, own: set[str]) -> dict[str, Expr]:
+    """New name -> the variable of the loop that an assignment gives it to; empty for other statements."""
+    small = suites.alone(statement)
+    if not isinstance(small, cst.Assign) or len(small.targets) > 1:
+        return {}
+    target, value = small.targets[0].target, small.value
+    pair = isinstance(target, cst.Tuple) and isinstance(value, cst.Tuple)
+    targets = [one.value for one in target.elements] if pair and isinstance(target, cst.Tuple) else [target]
+    values = nodes.elements(value) if pair and isinstance(value, cst.Tuple) else [value]
+    made = {one.value: given for one, given in zip(targets, values, strict=False) if isinstance(one, cst.Name)}
+    plain = len(made) == len(targets) == len(values) and not set(made) & own
+    return made if plain and all(isinstance(given, cst.Name) and given.value in own for given in values) else {}
+
+
+def _renamed(statement: Statement, names: dict[str, Expr]) -> Statement:
+    made = nodes.substituted(statement, names)
+    assert isinstance(made, cst.BaseStatement)
+    return made

@@ -1,0 +1,172 @@
+"""Weights that a script sets from outside of their model: `model.embedding.weight.data.copy_(vectors)`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import libcst as cst
+
+from migrate import layouts, nodes, suites
+from migrate.diagnostics import Unsupported
+from migrate.kinds import Kind, Number, Place, Tensor
+from migrate.layers.moves import Permute
+from migrate.lowering.modules.layer_weights import in_order_of_flax
+from migrate.lowering.scope import HOST_CONTEXTS
+from migrate.lowering.weights.weight_values import WeightValues
+from migrate.manifest import WILDCARD, Leaf
+from migrate.nodes import Expr, Statement
+from migrate.rules.rule import Value
+from migrate.states import PARAMS, State
+from migrate.weight_kinds import Weight
+
+
+class SetWeights(WeightValues):
+    """Statements that give a weight other values. Before the training run again they change nothing, so that weights
+    that come from elsewhere may have them already."""
+
+    def weight_statement(self, line: cst.SimpleStatementLine, small: cst.BaseSmallStatement) -> list[Statement] | None:
+        """Lowers such a statement; None for any other."""
+        if self.context not in HOST_CONTEXTS or self.under_jit:
+            return None
+        match small:
+            case cst.Assign(targets=[cst.AssignTarget(target=cst.Subscript() as target)]):
+                return self.part_of_weight_set(line, small, target)
+            case cst.Assign(targets=[cst.AssignTarget(target=cst.Attribute() as target)], value=value):
+                return self.weight_assigned(line, target, value)
+            case cst.Expr(value=cst.Call(func=cst.Attribute(value=target, attr=cst.Name("copy_")), args=[arg])):
+                return self.weight_copied(line, target, arg.value)
+            case cst.Expr(value=cst.Call(func=cst.Attribute(value=target, attr=method), args=args)):
+                again = method.value in _BOUNDING or (method.value in _CHANGING and bool(self.loops))
+                return self.weight_changed(line, target, method.value, args) if again else None
+        return None
+
+    def weight_assigned(
+        self, line: cst.SimpleStatementLine, target: cst.Attribute, value: Expr
+    ) -> list[Statement] | None:
+        """`model.fc.weight.data = v`, `model.fc.weight = nn.Parameter(v)`; None for other assignments."""
+        whole = target.attr.value == "data"
+        if not whole:
+            made = value if isinstance(value, cst.Call) and self.torch_name(value.func) == _PARAMETER else None
+            if made is None or len(made.args) != 1:
+                return None
+            value = made.args[0].value
+        found = self.set_leaf(target)
+        if found is None or nodes.code(target).removesuffix(".data") in nodes.code(value):  # it may be cut to length
+            return None
+        values = self.other_values(value, may_share=False)
+        return self.with_leaf(line, *found, values)
+
+    def weight_copied(self, line: cst.SimpleStatementLine, target: Expr, value: Expr) -> list[Statement] | None:
+        """`model.fc.weight.copy_(v)`; None for other calls."""
+        found = self.set_leaf(target)
+        return None if found is None else self.with_leaf(line, *found, self.other_values(value))
+
+    def weight_changed(
+        self, line: cst.SimpleStatementLine, target: Expr, method: str, args: Sequence[cst.Arg]
+    ) -> list[Statement] | None:
+        """`model.scale.data.clamp_(0, 4)`, and in a loop `model.scale.mul_(0.9)`; None for other calls."""
+        found = self.set_leaf(target)
+        if found is None:
+            return None
+        place, leaf = found
+        if all(
+            isinstance(nodes.literal(arg.value), float | int) or self.kind_of(arg.value) == Number() for arg in args
+        ):
+            leaf = replace(leaf, moves=())  # the order of axes is no matter
+        before = self.weight_before(place, leaf)
+        if before is None:
+            return None
+        name = self.unit.own("weight")
+        self.env.kinds[name] = Tensor("float", len(leaf.shape or ()) or -1)
+        made = self.expr(cst.Call(cst.Attribute(nodes.name(name), nodes.name(method.removesuffix("_"))), args))
+        del self.env.kinds[name]
+        return self.with_leaf(line, place, leaf, nodes.substituted(layouts.first(made), {name: before.node}))
+
+    def weight_before(self, place: Place, leaf: Leaf) -> Value | None:
+        """A weight as it is; a model that was fresh stays so."""
+        fresh = place in self.untouched
+        before = self.weight_at(place, leaf)
+        self.untouched |= {place} if fresh else set()
+        return before
+
+    def part_of_weight_set(
+        self, line: cst.SimpleStatementLine, small: cst.Assign, target: cst.Subscript
+    ) -> list[Statement] | None:
+        """`model.embedding.weight.data[0] = v`; None for other assignments."""
+        found = self.set_leaf(target.value)
+        if found is None:
+            return None
+        place, leaf = found
+        before = self.weight_before(place, leaf)
+        if before is None:
+            raise _changed(target.value)
+        name = self.unit.own("weight")
+        self.env.kinds[name] = Tensor("float", len(leaf.shape or ()) or -1)
+        named = small.with_changes(targets=[nodes.target(target.with_changes(value=nodes.name(name)))])
+        (made, *others) = self.statement(cst.SimpleStatementLine([named])) or [line]
+        del self.env.kinds[name]
+        changed = made.body[0] if isinstance(made, cst.SimpleStatementLine) else None
+        if others or not isinstance(changed, cst.Assign) or nodes.dotted(changed.targets[0].target) != name:
+            raise _changed(target.value)
+        return self.with_leaf(line, place, leaf, nodes.substituted(changed.value, {name: before.node}))
+
+    def set_leaf(self, target: Expr) -> tuple[Place, Leaf] | None:
+        """The weight of a model that an expression on the host stands for, where it is one array in torch and Flax."""
+        found = self.leaf_of(target)
+        if found is None or WILDCARD.search(found[1].flax):
+            return None
+        return found if all(isinstance(move, Permute) for move in found[1].moves) else None
+
+    def other_values(self, node: Expr, may_share: bool = True) -> Expr:
+        """What a weight is set to, in torch's order of axes. Only a tensor can be; a weight of a model is copied, since
+        a step gives its memory away. `may_share`: torch copies, too."""
+        value = self.expr(node)
+        if isinstance(value.kind, Weight):
+            if not may_share:
+                raise Unsupported("MIG204", f"{nodes.code(node)} would be one tensor with it")
+            return layouts.first(self.copied_weight(value))
+        if type(value.kind) is Kind:
+            return nodes.call("jnp.asarray", value.node, nodes.expression("jnp.float32"))
+        made = self.as_array(value)
+        if not isinstance(made.kind, Tensor):
+            raise Unsupported("MIG204", f"{nodes.code(node)} is not known to be a tensor")
+        array = layouts.first(made)
+        return array if made.kind.dtype == "float" else nodes.expression("{x}.astype(jnp.float32)", x=array)
+
+    def with_leaf(self, line: cst.SimpleStatementLine, place: Place, leaf: Leaf, values: Expr) -> list[Statement]:
+        """The statement that puts a weight among the others: into the dict, where nobody else has that yet."""
+        keys, fresh = leaf.flax.split("/")[1:], place in self.untouched and not self.loops
+        moved = _of_its_own(in_order_of_flax(values, leaf.moves))
+        params = self.read(State(PARAMS, place))
+        if fresh:
+            self.untouched.add(place)
+            target = nodes.expression("{p}" + "".join(f'["{key}"]' for key in keys), p=params)
+            assert isinstance(target, cst.Subscript)
+            return suites.assigned(line, target, moved)
+        return suites.assigned(line, self.write(State(PARAMS, place)), _merged(params, keys, moved))
+
+
+_PARAMETER = "torch.nn.Parameter"
+_BOUNDING = ("clamp_", "clamp_min_", "clamp_max_", "clip_")  # run again, they change nothing
+_CHANGING = ("mul_", "div_", "add_", "sub_")
+
+
+def _merged(tree: Expr, keys: Sequence[str], value: Expr) -> Expr:
+    """A copy of a dict of dicts with another value at a path."""
+    inner = value
+    if len(keys) > 1:
+        inner = _merged(nodes.expression(f'{{t}}["{keys[0]}"]', t=tree), keys[1:], value)
+    return nodes.expression(f'{{**{{t}}, "{keys[0]}": {{v}}}}', t=tree, v=inner)
+
+
+def _of_its_own(node: Expr) -> Expr:
+    """An array that nobody else has: a step gives the memory of the weights away."""
+    if isinstance(node, cst.Call) and nodes.dotted(node.func) == "jnp.asarray":
+        return node.with_changes(func=nodes.expression("jnp.array"))
+    known = isinstance(node, cst.Name | cst.Subscript) or (isinstance(node, cst.Attribute) and node.attr.value != "T")
+    return nodes.call("jnp.copy", node) if known else node
+
+
+def _changed(weight: Expr) -> Unsupported:
+    return Unsupported("MIG204", f"{nodes.code(weight)} is changed after its module was made")

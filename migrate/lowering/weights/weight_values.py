@@ -1,0 +1,128 @@
+"""Weights as values on the host: one of a model's, `model.head.weight`, its shape, or a list of some of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import libcst as cst
+
+from migrate import nodes
+from migrate.diagnostics import Unsupported
+from migrate.kinds import SHAPE, Items, Kind, Model, Number, Place
+from migrate.lowering.modules.layer_weights import in_torch_order
+from migrate.lowering.scope import HOST_CONTEXTS, NOWHERE
+from migrate.lowering.weights.selections import Selections, leaves_of, selection_of
+from migrate.manifest import WILDCARD, Leaf
+from migrate.nodes import Expr
+from migrate.rules.rule import Value
+from migrate.states import PARAMS, State
+from migrate.weight_kinds import Parameters, Selection, Weight
+from migrate.weights import weights_of
+
+
+class WeightValues(Selections):
+    """What a script reads of the weights of its models."""
+
+    def weight(self, node: cst.Attribute, moved: bool = False) -> Value | None:
+        """`model.table.weight`, with the axes that it has in torch unless it may be `moved`; None where it is none."""
+        if self.context not in (*HOST_CONTEXTS, "region"):
+            return None
+        found = self.model_and_path(nodes.dotted(node))
+        if found is None:
+            return None
+        kind, parts = found
+        leaf = self.one_leaf(kind, parts)
+        if kind.place is None or leaf is None:
+            return None
+        return self.weight_at(kind.place, leaf, moved)
+
+    def weight_at(self, place: Place, leaf: Leaf, moved: bool = False) -> Value | None:
+        """One parameter of a model; None where its axes cannot be put as torch has them."""
+        keys = "".join(f'["{key}"]' for key in leaf.flax.split("/")[1:])
+        node = nodes.expression(f"{{x}}{keys}", x=self.read(State(PARAMS, place)))
+        made = node if moved else in_torch_order(node, leaf.moves)
+        return None if made is None else Value(made, Weight(not moved, place, leaf.flax))
+
+    def read_anew(self, name: str, kind: Kind) -> Value | None:
+        """A name for a weight, or for all weights of a model: what they are by now. None for other names."""
+        if self.facts is not None and name in self.facts.parameter_names:
+            return None
+        if isinstance(kind, Weight) and kind.place is not None:
+            leaves = leaves_of(self.script, self.root(kind.place))
+            leaf = next((leaf for leaf in leaves if leaf.flax == kind.leaf), None)
+            return leaf and self.weight_at(kind.place, leaf)
+        if isinstance(kind, Parameters) and len(kind.models) == 1 and not kind.named:
+            return Value(nodes.call("jax.tree.leaves", self.read(State(PARAMS, kind.models[0]))), kind)
+        return None
+
+    def in_order(self, chosen: Selection) -> list[Value]:
+        """Parameters one by one, in torch's order and with torch's axes; raises Unsupported."""
+        ((place, some),) = chosen.leaves if len(chosen.leaves) == 1 else ((NOWHERE, ()),)
+        leaves = [leaf for leaf in leaves_of(self.script, self.root(place)) if leaf.flax in some]
+        found = [None if WILDCARD.search(leaf.flax) else self.weight_at(place, leaf) for leaf in leaves]
+        known = [value for value in found if value is not None]
+        if not known or len(known) < len(found):
+            raise Unsupported("MIG302", f"the parameters of {place.name} one by one: their number is not known")
+        return known
+
+    def numbered_weight(self, node: cst.Subscript, kind: Kind) -> Value | None:
+        """`list(model.parameters())[0]`; None of other values than parameters."""
+        if not isinstance(kind, Parameters) or kind.named:
+            return None
+        index = node.slice[0].slice
+        number = nodes.literal(index.value) if isinstance(index, cst.Index) else ...
+        chosen = selection_of(kind, self.script)
+        known = self.in_order(chosen) if chosen is not None else []
+        if not isinstance(number, int) or not -len(known) <= number < len(known):
+            raise Unsupported("MIG302", f"{nodes.code(node)}: the order of the parameters is not torch's")
+        return known[number]
+
+    def unpacked_weights(self, target: cst.CSTNode, value: Expr) -> tuple[Kind, ...] | None:
+        """What the names in `weight, bias = layer.parameters()` stand for: each reads its weight anew; None for other
+        assignments."""
+        listed = isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute)
+        if not isinstance(target, cst.Tuple | cst.List) or not listed:
+            return None
+        chosen = self.selection(value)
+        if chosen is None or not nodes.code(value).endswith(".parameters()"):
+            return None
+        known = self.in_order(chosen)
+        if len(known) != len(target.elements):
+            raise Unsupported("MIG302", f"{nodes.code(value)} are {len(known)} parameters")
+        return tuple(weight.kind for weight in known)
+
+    def one_leaf(self, kind: Model, parts: Sequence[str]) -> Leaf | None:
+        """The one parameter that a model has under a name of torch's."""
+        leaves = [leaf for leaf in weights_of(self.script, kind.cls) if leaf.torch == ".".join(parts)]
+        one = leaves[0] if len(leaves) == 1 else None
+        return one if one and one.flax.startswith("params/") and not WILDCARD.search(one.flax) else None
+
+    def weight_shape(self, node: cst.Attribute) -> Value | None:
+        """`model.table.weight.shape`; None where it is none."""
+        owner = self.weight(node.value) if isinstance(node.value, cst.Attribute) else None
+        if owner is None:
+            return None
+        return Value(nodes.expression("{x}.shape", x=owner.node), Items(None, Number(), SHAPE))
+
+    def weight_size(self, node: cst.Call) -> Value | None:
+        """`model.head.weight.numel()`; None for other calls."""
+        func = node.func
+        if not isinstance(func, cst.Attribute) or func.attr.value not in ("numel", "nelement"):
+            return None
+        owner = self.weight(func.value, moved=True) if isinstance(func.value, cst.Attribute) else None
+        return None if owner is None else Value(nodes.expression("{x}.size", x=owner.node), Number())
+
+    def part_listed(self, node: cst.Call) -> Value | None:
+        """`model.head.parameters()`, of a part of a model; None for other calls."""
+        func = node.func
+        if self.context not in HOST_CONTEXTS or not isinstance(func, cst.Attribute):
+            return None
+        if func.attr.value != "parameters" or node.args or not isinstance(func.value, cst.Attribute):
+            return None
+        part: Expr = func.value
+        while isinstance(part, cst.Attribute) and not isinstance(self.kind_of(part), Model):
+            part = part.value
+        if part is func.value or not isinstance(self.kind_of(part), Model):
+            return None
+        chosen = self.called_selection(node)
+        return None if chosen is None else self.listed(chosen)
