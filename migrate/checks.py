@@ -6,12 +6,13 @@ import ast
 import warnings
 from collections.abc import Collection, Sequence
 
-from migrate import kept, usage
+from migrate import kept
 from migrate.apis import is_data_api
 from migrate.diagnostics import Diagnostic
-from migrate.nodes import Statement
-from migrate.source import SourceFile
-from migrate.unbound import unbound
+from migrate.files.source import SourceFile
+from migrate.syntax import usage
+from migrate.syntax.nodes import Statement
+from migrate.syntax.unbound import unbound
 
 
 def compiles(path: str, text: str) -> list[Diagnostic]:

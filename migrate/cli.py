@@ -170,7 +170,7 @@ def report(
     Nothing is written. Exit code 0: no place needs a person; 1: some do; 2: there is nothing to analyse.
     """
     from migrate.diagnostics import Report
-    from migrate.project import python_files
+    from migrate.files.project import python_files
     from migrate.reporting import survey
     from migrate.reporting.formats import formatted
     from migrate.reporting.settings import SettingsError

@@ -8,17 +8,18 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import libcst as cst
 
-from migrate import nodes, snippet_files, usage
-from migrate.borrowed import PACKAGES
-from migrate.folding import folded
+from migrate import snippet_files
+from migrate.files.borrowed import PACKAGES
+from migrate.files.source import SourceFile
 from migrate.kept import imported_from, in_full
-from migrate.line_breaks import parenthesised
 from migrate.lowering import Lowered
 from migrate.lowering.unit import Helper
-from migrate.nodes import Statement
-from migrate.source import SourceFile
-from migrate.suites import is_import
-from migrate.walking import every
+from migrate.syntax import nodes, usage
+from migrate.syntax.folding import folded
+from migrate.syntax.line_breaks import parenthesised
+from migrate.syntax.nodes import Statement
+from migrate.syntax.suites import is_import
+from migrate.syntax.walking import every
 
 _REPLACED = {"torch", "accelerate", "contextlib"}  # packages of which an output keeps only what it uses
 _BLANK = cst.EmptyLine(indent=False)

@@ -10,9 +10,9 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 
 import libcst as cst
 
-from migrate import nodes, usage
-from migrate.nodes import AnyNode, Statement
-from migrate.walking import every, walk
+from migrate.syntax import nodes, usage
+from migrate.syntax.nodes import AnyNode, Statement
+from migrate.syntax.walking import every, walk
 
 
 class _Kept(str):

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from migrate import nodes
-from migrate.constructed import rank_after
 from migrate.diagnostics import Unsupported
-from migrate.kinds import UNKNOWN, Kind, Module, Number, Tensor
-from migrate.nodes import Expr
+from migrate.known.constructed import rank_after
+from migrate.known.kinds import UNKNOWN, Kind, Module, Number, Tensor
 from migrate.rules.rule import Value
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr
 from migrate.targets import linen
 
 

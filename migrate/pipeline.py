@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from migrate import checks, nodes
-from migrate.deep import deeply
+from migrate import checks
 from migrate.diagnostics import Diagnostic, Fatal, Report, Severity, our_fault
 from migrate.emit import THIRD_PARTY, emit
+from migrate.files.notebook import Notebook
+from migrate.files.project import Member, Project, single
+from migrate.files.source import SourceFile
+from migrate.files.unused_definitions import Stub, stubs, unused_definitions, with_stubs
+from migrate.known.script import Script
 from migrate.lowering import Input, Lowered, lower_by_class
 from migrate.manifest import Manifest
-from migrate.memory import seldom_searched
-from migrate.notebook import Notebook
-from migrate.project import Member, Project, single
-from migrate.script import Script
-from migrate.source import SourceFile
-from migrate.unused_definitions import Stub, stubs, unused_definitions, with_stubs
+from migrate.syntax import nodes
+from migrate.syntax.deep import deeply
+from migrate.syntax.memory import seldom_searched
 from migrate.weights import manifest_of
 
 

@@ -44,7 +44,7 @@ def rule_page(api: str) -> str | None:
 
 
 def _signature(rule: Rule) -> str:
-    from migrate.nodes import code
+    from migrate.syntax.nodes import code
 
     parts = []
     for parameter in rule.parameters:

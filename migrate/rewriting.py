@@ -11,14 +11,14 @@ from pathlib import Path
 
 from migrate import manifest as manifests
 from migrate.diagnostics import Diagnostic, ExitCode, Fatal, Report, Severity
-from migrate.imports import reached, written_imports
-from migrate.notebook import read_notebook
+from migrate.files.imports import reached, written_imports
+from migrate.files.notebook import read_notebook
+from migrate.files.project import Project, python_files, read_project, single
+from migrate.files.reached_files import uses_torch
+from migrate.files.source import decode, parse
 from migrate.pipeline import Output, ProjectConversion, convert_project
-from migrate.project import Project, python_files, read_project, single
-from migrate.reached_files import uses_torch
 from migrate.reporting.formats import NOT_VERIFIED, STAGES
 from migrate.reporting.verdicts import VerdictError, stages_of
-from migrate.source import decode, parse
 
 STDIN = "-"
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import libcst as cst
 
-from migrate import nodes
-from migrate.nodes import Statement
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Statement
 
 FOLDER = Path(__file__).parent / "snippets"
 _PACKAGE = "migrate.snippets."

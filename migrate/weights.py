@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from migrate.constructed import BoundWeight, ChoiceNode, ClassNode, LayerNode, ListNode, Node
 from migrate.diagnostics import Unsupported
-from migrate.facts import ClassFacts
+from migrate.known.constructed import BoundWeight, ChoiceNode, ClassNode, LayerNode, ListNode, Node
+from migrate.known.facts import ClassFacts
+from migrate.known.qualified import FILE, file_of, is_chosen, options, spelled, spelled_options
+from migrate.known.script import INLINE, Script, classes_in
 from migrate.layers.moves import Shape
 from migrate.manifest import WILDCARD, Leaf, Manifest, ModelWeights, Tie, Unused
-from migrate.qualified import FILE, file_of, is_chosen, options, spelled, spelled_options
-from migrate.script import INLINE, Script, classes_in
 
 UNCALLED = "of a module that nothing calls: Flax makes no weights for it"
 _DEEPEST = 3  # how often a class may stand inside itself: weights further down are refused when they are ported

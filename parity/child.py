@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from migrate.files.notebook import SUFFIX, read_notebook
 from migrate.manifest import ManifestError
-from migrate.notebook import SUFFIX, read_notebook
 from parity.codes import ParityError
 from parity.record import Recording, RunConfig, Stop, traceback_tail
 

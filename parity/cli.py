@@ -12,7 +12,7 @@ from rich.console import Console
 
 from migrate import rewriting
 from migrate.diagnostics import ExitCode, Fatal, Report
-from migrate.source import write_whole
+from migrate.files.source import write_whole
 from parity import workdir
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from typing import Any
 
 from migrate import __version__, rewriting
 from migrate.diagnostics import Fatal
-from migrate.source import write_whole
+from migrate.files.source import write_whole
 from parity import judge, tolerance, workdir
 from parity.codes import ParityError
 from parity.compare import compare_script

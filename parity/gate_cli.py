@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from migrate.diagnostics import ExitCode
-from migrate.source import write_whole
+from migrate.files.source import write_whole
 from parity import gate_config
 from parity.codes import ParityError
 

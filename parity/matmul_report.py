@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from migrate.source import write_whole
+from migrate.files.source import write_whole
 from parity.codes import ParityError
 from parity.matmul import MatmulResult
 from parity.product_error import ProductError

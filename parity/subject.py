@@ -15,8 +15,8 @@ from pathlib import Path
 from migrate import manifest as manifests
 from migrate import rewriting
 from migrate.diagnostics import Fatal
-from migrate.imports import library_of
-from migrate.source import write_whole
+from migrate.files.imports import library_of
+from migrate.files.source import write_whole
 from parity import inputs as model_inputs
 from parity import workdir
 from parity.codes import ParityError

@@ -6,7 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
-from migrate.project import read_project
+from migrate.files.project import read_project
 from parity.codes import ParityError
 
 # Never needed by a run, and often large.

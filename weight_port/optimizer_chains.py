@@ -46,8 +46,8 @@ def chain_of(text: str, groups: Sequence[Group], kinds: Collection[str] = ()) ->
 
 def _rewritten(groups: Sequence[Group], kinds: Collection[str]) -> Chain:
     """What `migrate rewrite` makes of the torch optimizer, so that a rewritten script restores the state as it is."""
+    from migrate.files.source import parse
     from migrate.pipeline import convert
-    from migrate.source import parse
 
     constructor = _constructor(groups, kinds)
     script = f"import torch\nmodel = torch.nn.Linear(1, 1)\noptimizer = {constructor}\n"

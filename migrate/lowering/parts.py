@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 import libcst as cst
 
 from migrate.diagnostics import Unsupported
-from migrate.facts import ClassFacts, FunctionFacts
-from migrate.kinds import Function, Items, Kind, Model, Module, Place
+from migrate.known.facts import ClassFacts, FunctionFacts
+from migrate.known.kinds import Function, Items, Kind, Model, Module, Place
+from migrate.known.weight_kinds import OptimizerGroups, Selection
 from migrate.lowering.updates.region import MicroBatches, Region
 from migrate.manifest import Leaf
-from migrate.nodes import AnyNode, Expr, Statement
 from migrate.rules.rule import Value
-from migrate.weight_kinds import OptimizerGroups, Selection
+from migrate.syntax.nodes import AnyNode, Expr, Statement
 
 
 class Parts:

@@ -9,25 +9,25 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
-from migrate.borrowed import Borrowed
-from migrate.changing import attributes_changed, changing
 from migrate.diagnostics import Diagnostic, our_fault
-from migrate.imports import Written
+from migrate.files.borrowed import Borrowed
+from migrate.files.imports import Written
+from migrate.files.source import SourceFile
 from migrate.kept import names_of_kept
-from migrate.kinds import (
+from migrate.known.kinds import (
     Host,
     Plain,
 )
+from migrate.known.script import Script
+from migrate.known.states import STATE_WORDS
 from migrate.lowering.lowering import Lowering
 from migrate.lowering.statements import keys
 from migrate.lowering.statements.keys import Body
 from migrate.lowering.unit import Environment, Helper, Unit
-from migrate.nodes import Statement
-from migrate.script import Script
-from migrate.source import SourceFile
-from migrate.states import STATE_WORDS
-from migrate.walking import every
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.changing import attributes_changed, changing
+from migrate.syntax.nodes import Statement
+from migrate.syntax.walking import every
 
 ROUNDS = 12
 

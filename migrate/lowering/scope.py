@@ -9,11 +9,11 @@ from typing import Self
 
 import libcst as cst
 
-from migrate import layouts, nodes, usage
+from migrate import layouts
 from migrate.apis import is_data_api, stops_gradients
 from migrate.diagnostics import Unsupported
-from migrate.facts import FunctionFacts
-from migrate.kinds import (
+from migrate.known.facts import FunctionFacts
+from migrate.known.kinds import (
     UNKNOWN,
     Device,
     Function,
@@ -35,16 +35,17 @@ from migrate.kinds import (
     TorchName,
     is_batch,
 )
+from migrate.known.qualified import file_of, spelled
+from migrate.known.script import followed
 from migrate.lowering.models.objects_at_hand import held_in_object
 from migrate.lowering.parts import Parts
 from migrate.lowering.plainer.new_parts import NewPart
 from migrate.lowering.statements.blocks import Block
 from migrate.lowering.unit import Environment, Unit, known
 from migrate.lowering.updates.region import Clip, Gathering, Tracing, method_call_of
-from migrate.nodes import Expr, Statement
-from migrate.qualified import file_of, spelled
 from migrate.rules.rule import Value
-from migrate.script import followed
+from migrate.syntax import nodes, usage
+from migrate.syntax.nodes import Expr, Statement
 
 NOWHERE = Place("", "")  # of an optimizer that has not been assigned yet
 

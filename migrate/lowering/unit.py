@@ -12,16 +12,16 @@ from typing import Any
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
-from migrate.borrowed import Borrowed
 from migrate.diagnostics import Diagnostic, Unsupported
-from migrate.imports import Written
-from migrate.kinds import UNKNOWN, Kind, Model, Never, Place, join
-from migrate.nodes import Expr, Statement
-from migrate.script import Script
+from migrate.files.borrowed import Borrowed
+from migrate.files.imports import Written
+from migrate.files.source import SourceFile
+from migrate.known.kinds import UNKNOWN, Kind, Model, Never, Place, join
+from migrate.known.script import Script
 from migrate.snippet_files import with_needs
-from migrate.source import SourceFile
-from migrate.walking import every
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.walking import every
 
 SNIPPETS = frozenset(path.stem for path in (Path(__file__).parents[1] / "snippets").glob("[!_]*.py"))
 
@@ -122,7 +122,7 @@ class Unit:
 
     source: SourceFile
     script: Script
-    scope: str = ""  # the name of its module scope; see `migrate.qualified`
+    scope: str = ""  # the name of its module scope; see `migrate.known.qualified`
     links: Mapping[str, str] = field(default_factory=dict)  # modules that it imports from the project -> their scopes
     unread: Mapping[str, str] = field(default_factory=dict)  # modules of the project that are not converted -> why
     library: str = ""  # the package that it is part of, where that is an installed library

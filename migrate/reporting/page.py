@@ -16,11 +16,11 @@ from pygments.lexers import PythonLexer
 
 from migrate import __version__
 from migrate.diagnostics import CODES, Diagnostic, Report, Severity
+from migrate.files.source import write_whole
 from migrate.pipeline import Output
 from migrate.reporting.effort import estimate, minutes
 from migrate.reporting.formats import NOT_VERIFIED, STAGES
 from migrate.rewriting import Rewritten
-from migrate.source import write_whole
 
 _ASSETS = Path(__file__).parent
 _STAGE_MEANS = {

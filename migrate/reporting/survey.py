@@ -19,9 +19,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from migrate.diagnostics import CODES, Diagnostic, Fatal, Severity, our_fault
+from migrate.files.project import read_project
+from migrate.files.reached_files import independent_parts, shown
 from migrate.pipeline import Output, convert_project
-from migrate.project import read_project
-from migrate.reached_files import independent_parts, shown
 from migrate.reporting.effort import estimate, minutes
 from migrate.reporting.formats import STAGES
 from migrate.reporting.selection import Selection

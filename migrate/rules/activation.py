@@ -2,11 +2,11 @@
 
 import libcst as cst
 
-from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Number, Tensor
-from migrate.nodes import Expr
+from migrate.known.kinds import Number, Tensor
 from migrate.rules.rule import Call, Rule, Value, as_float, register, rule, signature
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr
 
 # torch name: (target, parameters, further names)
 _ACTIVATIONS: dict[str, tuple[str, str, tuple[str, ...]]] = {

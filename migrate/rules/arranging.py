@@ -4,11 +4,11 @@ from functools import partial
 
 import libcst as cst
 
-from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import SHAPE, Items, Number, Tensor
-from migrate.nodes import Expr
+from migrate.known.kinds import SHAPE, Items, Number, Tensor
 from migrate.rules.rule import Call, Rule, Value, axes, plain, register, rule, signature
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr
 
 _plain = partial(plain, family="arranging")
 

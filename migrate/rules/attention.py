@@ -1,10 +1,10 @@
 """Attention with weights that are given, and its masks."""
 
-from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Items, Plain, Tensor
-from migrate.nodes import Expr
+from migrate.known.kinds import Items, Plain, Tensor
 from migrate.rules.rule import Call, Value, rule
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr
 
 
 @rule("torch.nn.Transformer.generate_square_subsequent_mask", signature="sz, device=None, dtype=None", dtype="float")

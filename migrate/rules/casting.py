@@ -1,8 +1,8 @@
 """Changing the type of a tensor. 64-bit types need jax_enable_x64, so their 32-bit forms are written."""
 
-from migrate.kinds import DType, Number, Plain, Tensor
-from migrate.nodes import Expr
+from migrate.known.kinds import DType, Number, Plain, Tensor
 from migrate.rules.rule import Call, Rule, Value, register, rule, signature
+from migrate.syntax.nodes import Expr
 
 _CAST = "input, memory_format=torch.preserve_format"  # jax arrays have no strides
 

@@ -4,9 +4,9 @@ from functools import partial
 
 import libcst as cst
 
-from migrate.kinds import Number, Tensor
-from migrate.nodes import Expr
+from migrate.known.kinds import Number, Tensor
 from migrate.rules.rule import Call, Value, plain, rule
+from migrate.syntax.nodes import Expr
 
 _plain = partial(plain, family="complex_numbers", dtype="")
 

@@ -2,12 +2,12 @@
 
 import libcst as cst
 
-from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import SHAPE, Items, Number, Tensor
-from migrate.listed_numbers import number_alone, with_numbers
-from migrate.nodes import Expr
+from migrate.known.kinds import SHAPE, Items, Number, Tensor
+from migrate.known.listed_numbers import number_alone, with_numbers
 from migrate.rules.rule import Call, Rule, Value, register, rule, signature
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr
 
 FACTORY = "out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False"
 

@@ -1,8 +1,8 @@
 """torch.nn.functional: losses of pairs, of distributions' parameters, of margins."""
 
-from migrate import nodes
 from migrate.rules.losses import LOSS, reduced
 from migrate.rules.rule import Call, Value, rule
+from migrate.syntax import nodes
 
 
 @rule("torch.nn.functional.gaussian_nll_loss", signature="input, target, var, full=False, eps=1e-06, reduction='mean'")

@@ -5,11 +5,11 @@ Its objects are pytrees, so that they may come out of a jitted function. `sample
 
 from collections.abc import Mapping
 
-from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Distribution, Tensor
-from migrate.nodes import Expr
+from migrate.known.kinds import Distribution, Tensor
 from migrate.rules.rule import Call, Rule, Value, register, rule, signature
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr
 
 # class: (module, parameters, an example's arguments, its inputs)
 _BY_FIELDS: dict[str, tuple[str, str, str]] = {

@@ -1,9 +1,9 @@
 """Functions of one tensor that jax.numpy has under its own name with the same meaning."""
 
-from migrate import nodes
-from migrate.kinds import Tensor
-from migrate.nodes import Expr
+from migrate.known.kinds import Tensor
 from migrate.rules.rule import Call, Rule, as_float, power_of_integers, register, rule, signature
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr
 
 # torch name: (expression of the target, dtype of the result, an input that it is defined for)
 ONE_TO_ONE: dict[str, tuple[str, str, str]] = {

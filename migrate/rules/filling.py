@@ -2,10 +2,10 @@
 
 import libcst as cst
 
-from migrate import nodes
-from migrate.kinds import Tensor
-from migrate.nodes import Expr
+from migrate.known.kinds import Tensor
 from migrate.rules.rule import Call, Value, rule
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr
 
 
 def _like(call: Call, node: Expr) -> Value:

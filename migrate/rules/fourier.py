@@ -1,11 +1,11 @@
 """Fourier transforms and windows. The same conventions as numpy, and the same three norms."""
 
-from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Tensor
-from migrate.nodes import Expr
+from migrate.known.kinds import Tensor
 from migrate.rules.creation import FACTORY
 from migrate.rules.rule import Call, Rule, Value, axes, register, rule, signature
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr
 
 
 def _one_axis(name: str, example: str, text: str) -> Rule:

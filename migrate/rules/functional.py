@@ -2,12 +2,12 @@
 
 import libcst as cst
 
-from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Items
-from migrate.nodes import Expr
+from migrate.known.kinds import Items
 from migrate.rules.norms import of_order
 from migrate.rules.rule import Call, Rule, register, rule, signature
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr
 
 
 @rule("torch.nn.functional.normalize", signature="input, p=2.0, dim=1, eps=1e-12, out=None", dtype="float")

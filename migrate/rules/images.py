@@ -1,8 +1,8 @@
 """torch.nn.functional: sampling, resizing and taking images apart. Channels are on axis 1."""
 
-from migrate import nodes
-from migrate.nodes import Expr
 from migrate.rules.rule import Call, rule
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr
 
 
 @rule(

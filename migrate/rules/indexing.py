@@ -1,9 +1,9 @@
 """Taking, ordering and moving elements."""
 
-from migrate import nodes
-from migrate.kinds import Items, Tensor
-from migrate.nodes import Expr
+from migrate.known.kinds import Items, Tensor
 from migrate.rules.rule import Call, Value, rule
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr
 
 
 @rule("torch.tril", "Tensor.tril", signature="input, diagonal=0")

@@ -2,11 +2,11 @@
 
 import libcst as cst
 
-from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Items, Kind, Number, Tensor
-from migrate.nodes import Expr
+from migrate.known.kinds import Items, Kind, Number, Tensor
 from migrate.rules.rule import Call, Rule, Value, register, rule, signature
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr
 
 
 @rule("Tensor.repeat", signature="input, *repeats")

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Items, Tensor
+from migrate.known.kinds import Items, Tensor
 from migrate.rules.rule import Call, Value
+from migrate.syntax import nodes
 
 # An axis of a tensor without axes: torch takes such a tensor as one with a single axis.
 NEEDS_AXES = frozenset(

@@ -2,11 +2,11 @@
 
 from functools import partial
 
-from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Items, Tensor
-from migrate.nodes import Expr
+from migrate.known.kinds import Items, Tensor
 from migrate.rules.rule import Call, Value, plain, rule
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr
 
 _plain = partial(plain, family="linear_algebra", dtype="float")
 

@@ -1,10 +1,10 @@
 """Losses as functions. Loss modules stand for them (`migrate.optimizers.LOSSES`)."""
 
-from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Tensor
-from migrate.nodes import Expr
+from migrate.known.kinds import Tensor
 from migrate.rules.rule import Call, Value, rule
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr
 
 
 def reduction_of(call: Call) -> object:

@@ -1,9 +1,9 @@
 """torch.nn.functional: normalisation with weights passed in."""
 
-from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.nodes import Expr
 from migrate.rules.rule import Call, rule
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr
 
 
 def _affine(call: Call) -> dict[str, Expr]:

@@ -4,11 +4,11 @@ import math
 
 import libcst as cst
 
-from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Items, Number
-from migrate.nodes import Expr
+from migrate.known.kinds import Items, Number
 from migrate.rules.rule import Call, axes, rule
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr
 
 
 def _given(call: Call, *names: str) -> dict[str, Expr]:

@@ -1,10 +1,10 @@
 """Packed sequences: in torch the elements of all sequences, time step by time step; here a pair of the padded array,
 time first, and the lengths, whose shapes jit knows. Recurrent layers take it and give it."""
 
-from migrate import nodes
-from migrate.kinds import Items, Packed, Tensor
-from migrate.nodes import Expr
+from migrate.known.kinds import Items, Packed, Tensor
 from migrate.rules.rule import Call, Value, rule
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr
 
 
 @rule("torch.nn.utils.rnn.pack_padded_sequence", signature="input, lengths, batch_first=False, enforce_sorted=True")

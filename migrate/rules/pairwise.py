@@ -1,9 +1,9 @@
 """Functions of two tensors: arithmetic, comparisons, choices."""
 
-from migrate import nodes
-from migrate.kinds import Tensor
-from migrate.nodes import Expr
+from migrate.known.kinds import Tensor
 from migrate.rules.rule import Call, Rule, register, rule, signature
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr
 
 
 def _arithmetic(name: str, operator: str, alpha: bool) -> Rule:

@@ -1,9 +1,9 @@
 """Products of matrices and einsum."""
 
-from migrate import nodes
-from migrate.kinds import Tensor
-from migrate.nodes import Expr
+from migrate.known.kinds import Tensor
 from migrate.rules.rule import Call, rule
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr
 
 
 @rule("torch.matmul", "Tensor.matmul", "torch.mm", "Tensor.mm", "torch.bmm", "Tensor.bmm", signature="input, other")

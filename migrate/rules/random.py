@@ -2,11 +2,11 @@
 
 import libcst as cst
 
-from migrate import nodes
-from migrate.kinds import Tensor
-from migrate.nodes import Expr
+from migrate.known.kinds import Tensor
 from migrate.rules.creation import FACTORY, dtype_kind
 from migrate.rules.rule import Call, Rule, Value, register, rule, signature
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr
 
 
 def _dtype(call: Call) -> list[Expr]:

@@ -1,9 +1,9 @@
 """Reductions. torch says `dim` and `keepdim` where numpy says `axis` and `keepdims`."""
 
-from migrate import nodes
-from migrate.kinds import Items, Tensor
-from migrate.nodes import Expr
+from migrate.known.kinds import Items, Tensor
 from migrate.rules.rule import Call, Rule, Value, axes, register, rule, signature
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr
 
 
 def _reduced(call: Call, function: str) -> Expr:

@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import UNKNOWN, Items, Kind, Number, Plain, Tensor
-from migrate.nodes import Expr
+from migrate.known.kinds import UNKNOWN, Items, Kind, Number, Plain, Tensor
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr
 
 REQUIRED = "required"
 

@@ -2,10 +2,10 @@
 
 import libcst as cst
 
-from migrate import nodes
-from migrate.kinds import SHAPE, Items, Number, Tensor
-from migrate.nodes import Expr
+from migrate.known.kinds import SHAPE, Items, Number, Tensor
 from migrate.rules.rule import Call, Value, axes, rule
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr
 
 
 def _like(call: Call, node: Expr, name: str = "input", rank: int = -1) -> Value:

@@ -1,11 +1,11 @@
 """Sparse tensors become dense arrays of the same values: what XLA compiles has fixed shapes, and a product with a dense
 matrix is what it is fastest at. What only a sparse tensor has (its indices, its values) has no rule."""
 
-from migrate import nodes
-from migrate.kinds import Items, Tensor
-from migrate.nodes import Expr
+from migrate.known.kinds import Items, Tensor
 from migrate.rules.creation import dtype_kind
 from migrate.rules.rule import Call, Value, rule
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr
 
 
 @rule("Tensor.to_sparse", signature="input", elementwise=True)

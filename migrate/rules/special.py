@@ -1,8 +1,8 @@
 """torch.special, and the special functions that torch has under two names."""
 
-from migrate import nodes
-from migrate.nodes import Expr
 from migrate.rules.rule import Call, Rule, as_float, register, rule, signature
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr
 
 # names: (target, example)
 _OF_ONE: dict[str, tuple[str, str]] = {

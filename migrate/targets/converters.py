@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import libcst as cst
 
-from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import SIZES, Items, Kind, Module, Number, TorchName
-from migrate.nodes import Expr
-from migrate.reckoning import reckoned
+from migrate.known.kinds import SIZES, Items, Kind, Module, Number, TorchName
 from migrate.rules.rule import Call, Value
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr
+from migrate.syntax.reckoning import reckoned
 
 
 def _repeated(call: Call, name: str, count: int) -> Expr:

@@ -9,14 +9,14 @@ from dataclasses import replace
 
 import libcst as cst
 
-from migrate import nodes
-from migrate.constructed import SAME_RANK, LayerNode, Passage
 from migrate.diagnostics import Unsupported
-from migrate.kinds import UNKNOWN, Items, Kind, Module, Plain, Tensor
+from migrate.known.constructed import SAME_RANK, LayerNode, Passage
+from migrate.known.kinds import UNKNOWN, Items, Kind, Module, Plain, Tensor
 from migrate.layers.layer import Layer, Layout, Variant, Weight
 from migrate.layers.table import TABLE
-from migrate.nodes import Expr
 from migrate.rules.rule import Call, Parameter, Value, signature
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr
 from migrate.targets.template import fill
 from migrate.targets.weights import bound_weights, evaluated, exists, wrapped_layer
 

@@ -7,9 +7,9 @@ import re
 
 import libcst as cst
 
-from migrate import nodes
-from migrate.nodes import Expr
 from migrate.rules.rule import Call
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr
 from migrate.targets.converters import CONVERTERS
 
 _HOLE = re.compile(r"\{(\w+)(?::([a-z_]+)(\d?))?(?:\?([^{}]+))?\}")

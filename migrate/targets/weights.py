@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, NoReturn
 
-from migrate import nodes
-from migrate.constructed import BoundWeight, LayerNode
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Module
+from migrate.known.constructed import BoundWeight, LayerNode
+from migrate.known.kinds import Module
 from migrate.layers.layer import Layer, Part, Weight
 from migrate.layers.moves import Permute
 from migrate.rules.rule import Call
+from migrate.syntax import nodes
 
 
 class _Open(Exception):

@@ -12,8 +12,8 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 
+from migrate.files.source import parse
 from migrate.pipeline import convert
-from migrate.source import parse
 from parity.codes import ParityError
 from parity.exact import ORACLES
 from parity.operations.programs import in_torch, returned

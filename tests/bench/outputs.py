@@ -12,9 +12,9 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from migrate.files.project import python_files, read_project
+from migrate.files.reached_files import independent_parts, shown
 from migrate.pipeline import ProjectConversion, convert_project
-from migrate.project import python_files, read_project
-from migrate.reached_files import independent_parts, shown
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -17,10 +17,10 @@ from pathlib import Path
 import libcst as cst
 from libcst.metadata import MetadataWrapper, PositionProvider
 
-from migrate.deep import deeply
+from migrate.files.reached_files import uses_torch
+from migrate.files.source import load
 from migrate.pipeline import convert
-from migrate.reached_files import uses_torch
-from migrate.source import load
+from migrate.syntax.deep import deeply
 
 PACKAGES = ("torchvision", "torch")
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from migrate.files.source import parse
 from migrate.pipeline import convert
-from migrate.source import parse
 from tests.bench.__main__ import ROOT, SAMPLES, Contender
 
 CORE = min(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0

@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from migrate.files.source import parse
 from migrate.manifest import ModelWeights
 from migrate.pipeline import Conversion, convert
-from migrate.source import parse
 
 
 @functools.cache

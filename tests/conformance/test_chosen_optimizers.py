@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from migrate.files.source import parse
 from migrate.pipeline import convert
-from migrate.source import parse
 from tests.conformance.test_training_forms import EXACT, HEAD, LOOP, SGD, trained
 
 SETTINGS = "import argparse\nargs = argparse.Namespace(optim='Adam', lr=0.05, policy='warm')\n"

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from migrate.files.source import parse
 from migrate.pipeline import convert
 from migrate.rewriting import rewritten
-from migrate.source import parse
 from tests.conformance.test_objects_at_hand import NET
 from tests.conformance.test_training_forms import EXACT, trained
 

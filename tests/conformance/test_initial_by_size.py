@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
+from migrate.files.source import parse
 from migrate.pipeline import convert
-from migrate.source import parse
 from tests.conformance import rewritten
 from tests.conformance.statistics import SAME_DISTRIBUTION, kolmogorov_smirnov
 from weight_port import port_state_dict

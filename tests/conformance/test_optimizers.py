@@ -15,9 +15,9 @@ import optax
 import pytest
 import torch
 
+from migrate.files.source import parse
 from migrate.optimizers import COMPOSED, OPTIMIZERS, SCHEDULES
 from migrate.pipeline import convert
-from migrate.source import parse
 from tests.conformance import rewritten
 from tests.conformance.run_layer import leaves, numpy_state
 from weight_port import port_state_dict

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from migrate.files.source import parse
 from migrate.pipeline import convert
-from migrate.source import parse
 from tests.conformance.test_training_forms import EXACT, HEAD, LOOP, trained
 from weight_port import to_optax
 

@@ -12,8 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from migrate.files.source import parse
 from migrate.pipeline import convert
-from migrate.source import parse
 from tests.conformance import rewritten
 from weight_port import port_state_dict
 

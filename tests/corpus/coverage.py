@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from migrate.source import write_whole
+from migrate.files.source import write_whole
 from tests.corpus.entries import Entry, entries, repositories
 from tests.corpus.running import Outcome
 

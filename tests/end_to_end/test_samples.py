@@ -9,8 +9,8 @@ import pytest
 
 from migrate import manifest as manifests
 from migrate.diagnostics import ExitCode
+from migrate.files.source import load, parse
 from migrate.pipeline import Conversion, convert
-from migrate.source import load, parse
 from parity.compare import compare_script
 
 pytestmark = pytest.mark.usefixtures("runs_compile_as_users_do")

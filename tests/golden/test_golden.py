@@ -13,7 +13,7 @@ import pytest
 
 from migrate import manifest as manifests
 from migrate.pipeline import convert
-from migrate.source import parse
+from migrate.files.source import parse
 
 GOLDEN = Path(__file__).parent
 FEATURES = sorted(path.parent.name for path in GOLDEN.glob("*/before.py"))

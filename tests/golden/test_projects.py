@@ -13,7 +13,7 @@ import pytest
 
 from migrate import manifest as manifests
 from migrate.pipeline import ProjectConversion, convert_project
-from migrate.project import read_project
+from migrate.files.project import read_project
 
 PROJECTS = Path(__file__).parent / "projects"
 NAMES = sorted(path.name for path in PROJECTS.iterdir() if (path / "before").is_dir())

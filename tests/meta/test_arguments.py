@@ -6,14 +6,14 @@ import re
 
 import pytest
 
-from migrate import nodes
-from migrate.constructed import BoundWeight, LayerNode
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Distribution, Items, Module, Number, Tensor
+from migrate.known.constructed import BoundWeight, LayerNode
+from migrate.known.kinds import Distribution, Items, Module, Number, Tensor
 from migrate.layers.moves import Permute
 from migrate.layers.table import TABLE
 from migrate.rules.catalogue import RULES
 from migrate.rules.rule import Call, Value, signature
+from migrate.syntax import nodes
 from migrate.targets import linen
 from tests.conformance.examples import rules
 

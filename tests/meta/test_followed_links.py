@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from migrate.script import followed
+from migrate.known.script import followed
 
 LINKS = st.dictionaries(st.integers(0, 6), st.integers(0, 6))
 

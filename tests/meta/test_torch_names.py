@@ -14,7 +14,6 @@ import torch
 import torch.nn.functional
 import torch.optim.lr_scheduler
 
-from migrate import nodes
 from migrate.apis import public_name
 from migrate.layers.table import TABLE
 from migrate.machine import NO_OPS, WRAPPERS
@@ -22,6 +21,7 @@ from migrate.optimizers import INITIALIZERS, LOSSES, OPTIMIZERS, SCHEDULES
 from migrate.rules.catalogue import RULES
 from migrate.rules.creation import DTYPES
 from migrate.rules.rule import Parameter, signature
+from migrate.syntax import nodes
 
 # Of our own making, or passed on by Python code that takes anything.
 NOT_IN_A_SIGNATURE = {"out", "generator", "dtype", "layout", "device", "requires_grad", "pin_memory", "memory_format"}

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from migrate.files.source import parse
 from migrate.pipeline import convert
-from migrate.source import parse
 
 SCRIPT = (Path(__file__).parents[1] / "golden" / "acting_in_place" / "before.py").read_text(encoding="utf-8")
 TERMS, EPS = 16, float(np.finfo(np.float32).eps)  # sums of at most seven numbers, some of the other sign

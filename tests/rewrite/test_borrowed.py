@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from migrate import borrowed
+from migrate.files import borrowed
+from migrate.files.project import read_project
 from migrate.pipeline import ProjectConversion, convert_project
-from migrate.project import read_project
 
 NETS = """import torch
 import torch.nn as nn

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import pytest
 
 from migrate import manifest as manifests
+from migrate.files.source import parse
 from migrate.pipeline import Conversion, convert
-from migrate.source import parse
 from parity.compare import compare_script
 
 pytestmark = pytest.mark.usefixtures("runs_are_forked")

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import torch
 
+from migrate.files.source import parse
 from migrate.pipeline import convert
-from migrate.source import parse
 
 SCRIPT = """\
 import copy

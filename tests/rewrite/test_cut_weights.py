@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
+from migrate.files.source import parse
 from migrate.pipeline import convert
-from migrate.source import parse
 
 SCRIPT = """import torch
 from torch import nn

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from migrate.diagnostics import CODES, Diagnostic, ExitCode, Fatal
+from migrate.files.source import load, parse
 from migrate.pipeline import convert
-from migrate.source import load, parse
 
 HEAD = """import torch
 import torch.nn as nn

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from migrate.files.project import read_project
+from migrate.files.source import parse
 from migrate.pipeline import convert, convert_project
-from migrate.project import read_project
-from migrate.source import parse
 
 BODY = """\
 net = nn.Linear(3, 2)

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
+from migrate.files.source import parse
 from migrate.pipeline import convert
-from migrate.source import parse
 
 HEAD = """import torch
 import torch.nn as nn

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from migrate.files.source import parse
 from migrate.pipeline import convert
-from migrate.source import parse
 from tests.conformance import rewritten
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from migrate import extracted, project
+from migrate.files import extracted, project
 from migrate.pipeline import ProjectConversion, convert_project
 
 PACKAGE = {

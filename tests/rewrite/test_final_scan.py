@@ -7,12 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from migrate import checks, nodes
+from migrate import checks
 from migrate.diagnostics import Severity
+from migrate.files.source import parse
 from migrate.pipeline import convert
 from migrate.rules.catalogue import RULES
 from migrate.rules.rule import Call
-from migrate.source import parse
+from migrate.syntax import nodes
 
 SOURCE = """import torch
 from torch.utils.data import DataLoader, TensorDataset

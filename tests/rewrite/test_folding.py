@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from migrate.folding import WIDEST, folded
-from migrate.source import parse
+from migrate.files.source import parse
+from migrate.syntax.folding import WIDEST, folded
 
 LONG = "function(" + ", ".join(f"argument_{i}" for i in range(12)) + ")"
 BROKEN = "function(\n" + "".join(f"{{0}}argument_{i},\n" for i in range(12)) + "{1})"

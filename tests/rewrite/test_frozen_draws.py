@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from migrate.files.source import parse
 from migrate.pipeline import convert
-from migrate.source import parse
 from tests.conformance import rewritten
 
 SCRIPT = """\

@@ -5,8 +5,8 @@ from typing import Any
 import jax.numpy as jnp
 import pytest
 
+from migrate.files.source import parse
 from migrate.pipeline import convert
-from migrate.source import parse
 
 BY_FLAG = """\
 import torch

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from migrate.files.project import read_project
 from migrate.pipeline import convert_project
-from migrate.project import read_project
 
 NET = """import torch
 from torch import nn

@@ -6,8 +6,8 @@ import ast
 
 import pytest
 
+from migrate.files.source import parse
 from migrate.pipeline import convert
-from migrate.source import parse
 
 HEAD = "import torch\nfrom torch.autograd import Variable\nx = torch.ones(3)\n"
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from migrate.files.source import load
 from migrate.pipeline import convert
-from migrate.source import load
 
 NAMES = 64  # 2 ** 64 terms, if every definition were written out
 

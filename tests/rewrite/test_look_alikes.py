@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from migrate.files.source import load, parse
 from migrate.pipeline import convert
-from migrate.source import load, parse
 
 FILES = sorted(Path(__file__).parents[1].glob("look_alikes/*.py"))
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from migrate import manifest as manifests
+from migrate.files.source import parse
 from migrate.pipeline import convert
-from migrate.source import parse
 from parity.compare import compare_script
 
 pytestmark = pytest.mark.usefixtures("runs_are_forked")

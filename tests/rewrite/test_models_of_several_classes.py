@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from migrate.files.project import read_project
 from migrate.pipeline import convert_project
-from migrate.project import read_project
 from tests.conformance.rewritten import clean, conversion
 
 NETS = """import torch

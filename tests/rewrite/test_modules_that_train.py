@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from migrate.files.source import parse
 from migrate.lowering.plainer.modules_that_train import with_trainers_apart
 from migrate.lowering.rounds import Input
-from migrate.source import parse
 
 AGENT = (Path(__file__).parents[1] / "golden" / "modules_that_train" / "before.py").read_text(encoding="utf-8")
 MADE = "    model = ActorCritic(4, 2).to(device)\n"

@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from migrate.cli import app
+from migrate.files.source import parse
 from migrate.pipeline import convert
-from migrate.source import parse
 
 MODEL = """\
 # the model

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from migrate.files.source import parse
 from migrate.pipeline import convert
-from migrate.source import parse
 from tests.conformance.rewritten import executed
 
 TEXT = """\

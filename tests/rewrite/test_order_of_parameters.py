@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from migrate.files.source import parse
 from migrate.pipeline import convert
-from migrate.source import parse
 
 HEAD = "import torch\nimport torch.nn as nn\n\nmodel = nn.Linear(3, 2)\nprint(model(torch.ones(1, 3)))\nkept = {}\n"
 

@@ -1,7 +1,7 @@
 """What is torch's, and what the output needs, under the names that a script gives."""
 
+from migrate.files.source import parse
 from migrate.pipeline import convert
-from migrate.source import parse
 
 
 def converted(script: str) -> str:

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import torch
 
+from migrate.files.source import parse
 from migrate.pipeline import Conversion, convert
-from migrate.source import parse
 
 SCRIPT = """\
 import torch

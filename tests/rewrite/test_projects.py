@@ -14,8 +14,8 @@ import torch
 from typer.testing import CliRunner
 
 from migrate.cli import app
+from migrate.files.project import read_project
 from migrate.pipeline import ProjectConversion, convert_project
-from migrate.project import read_project
 from tests.conformance.run_layer import numpy_state
 from weight_port import port_state_dict
 

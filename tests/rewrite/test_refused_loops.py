@@ -9,8 +9,8 @@ from textwrap import indent
 import pytest
 
 from migrate.diagnostics import Severity
+from migrate.files.source import parse
 from migrate.pipeline import convert
-from migrate.source import parse
 
 HEAD = """\
 import torch

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from migrate.files.project import read_project
+from migrate.files.source import parse
 from migrate.pipeline import convert, convert_project
-from migrate.project import read_project
-from migrate.source import parse
 from tests.conformance import rewritten
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "replay_buffer" / "before.py"

@@ -10,12 +10,12 @@ import pytest
 from typer.testing import CliRunner
 
 from migrate.cli import app
+from migrate.files.source import parse
 from migrate.pipeline import convert
 from migrate.reporting.effort import estimate
 from migrate.reporting.selection import suppressed
 from migrate.reporting.survey import survey
 from migrate.reporting.verdicts import digest
-from migrate.source import parse
 from tests.sarif import run_of
 
 SCRIPT = """\

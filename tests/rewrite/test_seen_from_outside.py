@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import pytest
 import torch
 
+from migrate.files.source import parse
 from migrate.lowering.modules.names_of_flax import OWN
 from migrate.pipeline import convert
-from migrate.source import parse
 from tests.conformance import rewritten
 
 NET = """import math

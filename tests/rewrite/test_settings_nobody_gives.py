@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from migrate.files.source import parse
 from migrate.lowering.plainer.settings_nobody_gives import with_constants_of_classes
 from migrate.lowering.rounds import Input
-from migrate.source import parse
 from tests.conformance import rewritten
 
 TEXT = """import torch

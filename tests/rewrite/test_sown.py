@@ -2,8 +2,8 @@
 
 import pytest
 
+from migrate.files.source import parse
 from migrate.pipeline import convert
-from migrate.source import parse
 
 SCRIPT = """\
 import torch

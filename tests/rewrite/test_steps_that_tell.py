@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from migrate.files.source import parse
 from migrate.lowering.plainer.steps_that_tell import with_told_returned
 from migrate.lowering.rounds import Input
-from migrate.source import parse
 
 TEXT = Path(__file__).parents[1].joinpath("golden/steps_that_tell/before.py").read_text()
 TOLD = "self.plot('loss', l, train=True)"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from migrate.files.source import parse
 from migrate.pipeline import convert
-from migrate.source import parse
 
 PLACES = [
     "class Batch:\n    def __init__(self, src):\n        self.src = src\n\n\n"

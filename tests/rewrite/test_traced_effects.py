@@ -1,7 +1,7 @@
 """What jit traces prints values, not tracers; and a function that runs again draws anew."""
 
+from migrate.files.source import parse
 from migrate.pipeline import convert
-from migrate.source import parse
 
 SCRIPT = """\
 import torch

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from migrate.diagnostics import Severity
+from migrate.files.project import read_project
 from migrate.pipeline import ProjectConversion, convert_project
-from migrate.project import read_project
 
 UTILS = """\
 import torch

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from migrate.files.source import parse
 from migrate.pipeline import convert
-from migrate.source import parse
 
 TEXT = """import torch
 import torch.nn as nn

@@ -8,15 +8,16 @@ from functools import partial
 
 import libcst as cst
 
-from migrate import layouts, nodes
+from migrate import layouts
 from migrate.diagnostics import Unsupported
-from migrate.facts import FunctionFacts, merge
-from migrate.kinds import VANISHING, DType, Items, RunningOptions
+from migrate.known.facts import FunctionFacts, merge
+from migrate.known.kinds import VANISHING, DType, Items, RunningOptions
 from migrate.lowering.expressions.elements import KEY_OF_ITS_OWN, kinds_in
 from migrate.lowering.expressions.packed_elements import refuse_rows
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.statements.state import StateAccess
 from migrate.rules.rule import Call, Parameter, Value
+from migrate.syntax import nodes
 
 
 class Arguments(StateAccess):

@@ -8,10 +8,9 @@ from dataclasses import replace
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
-from migrate.facts import FunctionFacts, merge
-from migrate.kinds import (
+from migrate.known.facts import FunctionFacts, merge
+from migrate.known.kinds import (
     SIZES,
     Host,
     Kind,
@@ -26,10 +25,11 @@ from migrate.lowering.expressions.masked import MaskedSelections
 from migrate.lowering.expressions.scalars import Scalars
 from migrate.lowering.scope import NOWHERE
 from migrate.lowering.statements.other_names import SHARES, VIEWS, may_be_seen, nothing_sees, shown
-from migrate.nodes import Expr
 from migrate.rules.catalogue import RULES
 from migrate.rules.rule import Value
-from migrate.walking import every
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr
+from migrate.syntax.walking import every
 
 _GENERATED = {"jnp", "jax", "nn", "optax", "partial", "example", "np", "serialization", "freeze", "Path"}
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from migrate import layouts, nodes
+from migrate import layouts
 from migrate.diagnostics import Unsupported
-from migrate.kinds import (
+from migrate.known.kinds import (
     ITERATOR,
     UNKNOWN,
     Host,
@@ -22,6 +22,7 @@ from migrate.kinds import (
     Tensor,
     TorchName,
 )
+from migrate.known.weight_kinds import Parameters
 from migrate.layers.table import TABLE
 from migrate.lowering.expressions.arguments import placed
 from migrate.lowering.expressions.binding import Binding
@@ -39,7 +40,7 @@ from migrate.lowering.updates.traced_effects import traced_print
 from migrate.lowering.weights.weight_trees import of_leaves
 from migrate.rules.catalogue import RULES
 from migrate.rules.rule import Value
-from migrate.weight_kinds import Parameters
+from migrate.syntax import nodes
 
 _NUMBER_BUILTINS = {"len", "int", "float", "round", "ord", "bool", "hash", "id", "isinstance"}
 _OF_SCALARS = ("int", "float", "range", "round", "chr")

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import libcst as cst
 
-from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import (
+from migrate.known.kinds import (
     Function,
     Model,
     Module,
     Plain,
 )
+from migrate.known.weight_kinds import StateDict
 from migrate.lowering.expressions.arguments import placed
 from migrate.lowering.expressions.method_calls import MethodCalls
 from migrate.lowering.models.borrowed_models import borrowed_value
@@ -21,7 +21,7 @@ from migrate.lowering.modules.constructors import is_extras
 from migrate.lowering.modules.inheritance import FRAMEWORK
 from migrate.lowering.modules.makers import is_partial
 from migrate.rules.rule import Value
-from migrate.weight_kinds import StateDict
+from migrate.syntax import nodes
 
 
 class Calls(MethodCalls):

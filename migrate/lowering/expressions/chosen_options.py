@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate import nodes, usage
-from migrate.nodes import Expr
+from migrate.syntax import nodes, usage
+from migrate.syntax.nodes import Expr
 
 
 def by_chosen_option(node: cst.Call) -> Expr | None:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from migrate import layouts, nodes, usage
+from migrate import layouts
 from migrate.diagnostics import Unsupported
-from migrate.kinds import (
+from migrate.known.kinds import (
     ITERATOR,
     Host,
     Items,
@@ -17,6 +17,8 @@ from migrate.kinds import (
     Plain,
     Tensor,
 )
+from migrate.known.row_kinds import NamedRow
+from migrate.known.weight_kinds import StateDict, WeightTree
 from migrate.lowering.expressions.binding import Binding
 from migrate.lowering.expressions.elements import (
     DICT,
@@ -37,10 +39,9 @@ from migrate.lowering.updates.traced_effects import refuse_formatted
 from migrate.lowering.weights.chosen_weights import ChosenWeights
 from migrate.lowering.weights.weight_dicts import dict_of_weights, refuse_key
 from migrate.lowering.weights.weight_trees import each_of_tree
-from migrate.nodes import Expr
-from migrate.row_kinds import NamedRow
 from migrate.rules.rule import Value
-from migrate.weight_kinds import StateDict, WeightTree
+from migrate.syntax import nodes, usage
+from migrate.syntax.nodes import Expr
 
 
 class Containers(ChosenWeights, ParameterGroups, LoopsWrittenOut, Binding):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from migrate import nodes, usage
 from migrate.diagnostics import Unsupported
-from migrate.kinds import TorchName
+from migrate.known.kinds import TorchName
 from migrate.lowering.scope import Scope
-from migrate.nodes import Expr
 from migrate.snippet_files import with_needs
+from migrate.syntax import nodes, usage
+from migrate.syntax.nodes import Expr
 
 
 def with_snippets(scope: Scope, node: Expr, names: Sequence[str]) -> Expr:

@@ -6,12 +6,12 @@ import re
 
 import libcst as cst
 
-from migrate import nodes
-from migrate.constructed import LayerNode
 from migrate.diagnostics import Unsupported
-from migrate.kinds import UNKNOWN, Einops, Items, Kind, Module, Plain, Tensor
+from migrate.known.constructed import LayerNode
+from migrate.known.kinds import UNKNOWN, Einops, Items, Kind, Module, Plain, Tensor
 from migrate.lowering.expressions.arguments import Arguments
 from migrate.rules.rule import Value
+from migrate.syntax import nodes
 
 _FUNCTIONS = {"rearrange", "reduce", "repeat", "einsum", "asnumpy", "parse_shape", "pack", "unpack"}
 _LAYERS = {"Rearrange": "rearrange", "Reduce": "reduce"}

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field, replace
 
 import libcst as cst
 
-from migrate import nodes
-from migrate.constructed import ChoiceNode, ClassNode, LayerNode, ListNode, Node
 from migrate.diagnostics import Unsupported
-from migrate.kinds import (
+from migrate.known.constructed import ChoiceNode, ClassNode, LayerNode, ListNode, Node
+from migrate.known.kinds import (
     BY_WEIGHT,
     UNKNOWN,
     Host,
@@ -32,10 +31,11 @@ from migrate.kinds import (
     Tensor,
     is_batch,
 )
-from migrate.nodes import Expr
+from migrate.known.script import Script
+from migrate.known.weight_kinds import WEIGHT_NAME, Parameters, Selection, Weight
 from migrate.rules.rule import Value
-from migrate.script import Script
-from migrate.weight_kinds import WEIGHT_NAME, Parameters, Selection, Weight
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr
 
 DICT = "dict"  # the type of a dict of values that are all of one kind
 KEY_OF_ITS_OWN = Plain("generator")  # of a generator of random numbers that does nothing but draw

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import libcst as cst
 
-from migrate import layouts, nodes
+from migrate import layouts
 from migrate.diagnostics import Unsupported
 from migrate.kept import kept
-from migrate.kinds import (
+from migrate.known.kinds import (
     SHAPE,
     UNKNOWN,
     Accelerator,
@@ -39,6 +39,9 @@ from migrate.kinds import (
     TorchName,
     join,
 )
+from migrate.known.qualified import options
+from migrate.known.states import COUNT, PARAMS, State
+from migrate.known.weight_kinds import AnyWeight, Parameters, Selection, StateDict, Weight, WeightTree
 from migrate.layers.table import TABLE
 from migrate.lowering.expressions.elements import (
     DICT,
@@ -69,12 +72,10 @@ from migrate.lowering.unit import known
 from migrate.lowering.weights.any_weight import AnyWeights, listed_for_one, listed_for_type
 from migrate.lowering.weights.element_data import data_by_name
 from migrate.lowering.weights.named_parameters import NamedParameters
-from migrate.nodes import Expr
-from migrate.qualified import options
 from migrate.rules.creation import DTYPES
 from migrate.rules.rule import Value
-from migrate.states import COUNT, PARAMS, State
-from migrate.weight_kinds import AnyWeight, Parameters, Selection, StateDict, Weight, WeightTree
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr
 
 _NUMBERS = (cst.Integer, cst.Float, cst.Imaginary)
 

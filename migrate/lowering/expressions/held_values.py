@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate import nodes, usage
 from migrate.lowering.scope import Scope
-from migrate.nodes import Expr
+from migrate.syntax import nodes, usage
+from migrate.syntax.nodes import Expr
 
 
 class HeldValues(Scope):

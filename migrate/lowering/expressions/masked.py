@@ -11,14 +11,15 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from migrate import layouts, nodes, usage
-from migrate.kinds import Host, Number, Tensor
+from migrate import layouts
+from migrate.known.kinds import Host, Number, Tensor
 from migrate.lowering.expressions.numpy_types import holds_bools
 from migrate.lowering.scope import Scope
-from migrate.nodes import Expr
 from migrate.rules.catalogue import RULES
 from migrate.rules.rule import Value
-from migrate.walking import every
+from migrate.syntax import nodes, usage
+from migrate.syntax.nodes import Expr
+from migrate.syntax.walking import every
 
 _REDUCTIONS = {"sum": "masked_sum", "mean": "masked_mean"}  # the method, and the snippet for a mask with fewer axes
 _CASTS = ("float", "double", "half", "int", "long", "bool")

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import libcst as cst
 
-from migrate import layouts, nodes, usage
-from migrate.constructed import ListNode
+from migrate import layouts
 from migrate.diagnostics import Unsupported
-from migrate.facts import ClassFacts
-from migrate.kinds import (
+from migrate.known.constructed import ListNode
+from migrate.known.facts import ClassFacts
+from migrate.known.kinds import (
     BY_WEIGHT,
     UNKNOWN,
     Accelerator,
@@ -42,6 +42,9 @@ from migrate.kinds import (
     is_batch,
     join,
 )
+from migrate.known.qualified import options
+from migrate.known.states import MODE_IS_A_FIELD, MODES
+from migrate.known.weight_kinds import CHECKPOINT, WEIGHT_NAME, AnyWeight, Weight, WeightTree
 from migrate.lowering.expressions.arguments import placed
 from migrate.lowering.expressions.elements import (
     DICT,
@@ -58,11 +61,9 @@ from migrate.lowering.expressions.value_calls import FOREIGN, ValueCalls, as_mod
 from migrate.lowering.models.foreign_models import refuse_foreign_class
 from migrate.lowering.plainer.parts_written import children_in_order
 from migrate.lowering.weights.weight_trees import method_of_tree
-from migrate.qualified import options
 from migrate.rules.catalogue import RULES
 from migrate.rules.rule import Value
-from migrate.states import MODE_IS_A_FIELD, MODES
-from migrate.weight_kinds import CHECKPOINT, WEIGHT_NAME, AnyWeight, Weight, WeightTree
+from migrate.syntax import nodes, usage
 
 # Methods of torch's tensors, modules and optimizers that nothing else in common use has.
 _TORCH_ONLY = frozenset(

@@ -10,13 +10,13 @@ import builtins
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Shorthand
+from migrate.known.kinds import Shorthand
 from migrate.lowering.scope import Scope
-from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
-from migrate.walking import every
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.walking import every
 
 
 class NamedLambdas(Scope):

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate import nodes
-from migrate.facts import FunctionFacts
-from migrate.kinds import Instance
+from migrate.known.facts import FunctionFacts
+from migrate.known.kinds import Instance
 from migrate.lowering.expressions.results_followed import assigned_once, part_of_result
 from migrate.lowering.initial.attributes_followed import attribute_given
 from migrate.lowering.scope import Scope
-from migrate.nodes import Expr
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr
 
 _BOOLS = frozenset({"bool", "np.bool_", "np.bool", "np.bool8", "numpy.bool_", "numpy.bool"})
 _OF_SAME_TYPE = ("torch.tensor", "torch.as_tensor", "torch.from_numpy", "torch.asarray")

@@ -9,15 +9,15 @@ from collections.abc import Mapping
 
 import libcst as cst
 
-from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Kind, Never, Operation, Tensor, TorchName, join
+from migrate.known.kinds import Kind, Never, Operation, Tensor, TorchName, join
 from migrate.lowering.expressions.arguments import argument_names, placed
 from migrate.lowering.expressions.copied_snippets import with_snippets
 from migrate.lowering.modules.layers import Layers
-from migrate.nodes import Expr
 from migrate.rules.catalogue import RULES
 from migrate.rules.rule import Call, Rule, Value, result_kind
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr
 
 # Arguments that are tensors, with which a function that is a value may be called.
 _TENSORS = ("input", "other", "exponent", "target", "tensor", "x", "x1", "x2", "vec2", "mat2", "vec", "weight")

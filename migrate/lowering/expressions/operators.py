@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import libcst as cst
 
-from migrate import layouts, nodes, usage
+from migrate import layouts
 from migrate.diagnostics import Unsupported
-from migrate.kinds import (
+from migrate.known.kinds import (
     BY_WEIGHT,
     UNKNOWN,
     Autocast,
@@ -25,6 +25,7 @@ from migrate.kinds import (
     is_batch,
     join,
 )
+from migrate.known.weight_kinds import WEIGHT_NAME, Weight
 from migrate.lowering.expressions.copied_snippets import with_snippets
 from migrate.lowering.expressions.elements import repeated
 from migrate.lowering.expressions.packed_elements import refuse_rows
@@ -35,10 +36,10 @@ from migrate.lowering.modules.settings_given import never_taken
 from migrate.lowering.statements.branches import Branches
 from migrate.lowering.unit import stays
 from migrate.lowering.weights.weight_trees import of_leaves
-from migrate.nodes import Expr
 from migrate.optimizers import OPTIMIZERS, RUNNING
 from migrate.rules.rule import Value, power_of_integers, signature
-from migrate.weight_kinds import WEIGHT_NAME, Weight
+from migrate.syntax import nodes, usage
+from migrate.syntax.nodes import Expr
 
 _BITWISE = (cst.BitAnd, cst.BitOr, cst.BitXor)
 _COMPARISONS_OF_IDENTITY = (cst.Is, cst.IsNot, cst.In, cst.NotIn)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate import nodes, suites
-from migrate.kinds import Function
+from migrate.known.kinds import Function
 from migrate.lowering.scope import Scope
-from migrate.nodes import Expr
+from migrate.syntax import nodes, suites
+from migrate.syntax.nodes import Expr
 
 _TESTS = ("callable", "isfunction", "inspect.isfunction")
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate import nodes
-from migrate.constructed import LayerNode, ListNode, Node
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Loss, Module, Packed, PackedElements
-from migrate.nodes import Expr
+from migrate.known.constructed import LayerNode, ListNode, Node
+from migrate.known.kinds import Loss, Module, Packed, PackedElements
 from migrate.rules.rule import Value
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr
 
 _OF_ROWS = frozenset(
     f"torch.nn.{name}"

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate import nodes, usage
-from migrate.facts import FunctionFacts
-from migrate.kinds import Function, Instance
+from migrate.known.facts import FunctionFacts
+from migrate.known.kinds import Function, Instance
 from migrate.lowering.scope import Scope
-from migrate.nodes import Expr
-from migrate.walking import every
+from migrate.syntax import nodes, usage
+from migrate.syntax.nodes import Expr
+from migrate.syntax.walking import every
 
 _FARTHEST = 8  # names that are followed
 

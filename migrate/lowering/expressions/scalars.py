@@ -6,10 +6,11 @@ import re
 
 import libcst as cst
 
-from migrate import layouts, nodes
-from migrate.kinds import SHAPE, Items, Number, Plain, Tensor
+from migrate import layouts
+from migrate.known.kinds import SHAPE, Items, Number, Plain, Tensor
 from migrate.lowering.expressions.held_values import HeldValues
 from migrate.rules.rule import Value
+from migrate.syntax import nodes
 
 _CONVERSION = re.compile(r"%(?:%|[-#0 +]*(?:\d+)?(?:\.\d+)?([a-zA-Z]))")
 _NUMERIC = frozenset("diouxXeEfFgGc")

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import libcst as cst
 
-from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Items, Kind
-from migrate.nodes import Expr
+from migrate.known.kinds import Items, Kind
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr
 
 
 def spread(args: Sequence[cst.Arg], number: int, kind: Kind, names: Sequence[str]) -> dict[str, tuple[Expr, Kind]]:

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import libcst as cst
 
-from migrate import layouts, nodes, usage
+from migrate import layouts
 from migrate.apis import is_data_api
 from migrate.diagnostics import Unsupported
-from migrate.kinds import (
+from migrate.known.kinds import (
     UNKNOWN,
     Device,
     Function,
@@ -25,6 +25,7 @@ from migrate.kinds import (
     Tensor,
     join,
 )
+from migrate.known.weight_kinds import Weight
 from migrate.layers.refused import REFUSED
 from migrate.layers.table import TABLE
 from migrate.lowering.expressions.arguments import at_first
@@ -41,13 +42,13 @@ from migrate.lowering.modules.pretrained_tables import PretrainedTables
 from migrate.lowering.optimizers.chosen_optimizers import ChosenOptimizers
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.machine import DEVICES, QUERIES, WRAPPERS, splits_batches
-from migrate.nodes import Expr
 from migrate.optimizers import COMPOSED, LOSSES, SCHEDULES
 from migrate.rules.catalogue import RULES
 from migrate.rules.creation import DTYPES
 from migrate.rules.limits import refuse_by_kind
 from migrate.rules.rule import Call, Rule, Value, result_kind, signature
-from migrate.weight_kinds import Weight
+from migrate.syntax import nodes, usage
+from migrate.syntax.nodes import Expr
 
 # arguments that say where an array lies
 _LEFT_OUT = ("device", "pin_memory", "requires_grad", "memory_format")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import SHAPE, UNKNOWN, Host, Items, Kind, Number, Tensor
-from migrate.listed_numbers import with_numbers
+from migrate.known.kinds import SHAPE, UNKNOWN, Host, Items, Kind, Number, Tensor
+from migrate.known.listed_numbers import with_numbers
 from migrate.lowering.expressions.arguments import Arguments
 from migrate.rules.rule import Value
+from migrate.syntax import nodes
 
 TENSOR_TYPES = {
     "Tensor": "jnp.float32",

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import libcst as cst
 
-from migrate import layouts, nodes, suites, usage
+from migrate import layouts
 from migrate.diagnostics import Unsupported
-from migrate.facts import CallSite, FunctionFacts, merge
-from migrate.kinds import (
+from migrate.known.facts import CallSite, FunctionFacts, merge
+from migrate.known.kinds import (
     UNKNOWN,
     VANISHING,
     Function,
@@ -30,6 +30,8 @@ from migrate.kinds import (
     Scheduler,
     Tensor,
 )
+from migrate.known.qualified import spelled
+from migrate.known.states import BATCH_STATS, KEY, THE_KEY, State
 from migrate.lowering.expressions.arguments import Arguments, argument_names
 from migrate.lowering.expressions.binding import Binding
 from migrate.lowering.expressions.elements import DICT, kinds_in, without_names
@@ -40,10 +42,9 @@ from migrate.lowering.models.taken_by_objects import TakenByObjects
 from migrate.lowering.modules.builders import Builders, class_of_part
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.statements.signatures import parameter_order
-from migrate.nodes import Expr, Statement
-from migrate.qualified import spelled
 from migrate.rules.rule import Value
-from migrate.states import BATCH_STATS, KEY, THE_KEY, State
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
 
 
 class UserCalls(TakenByObjects, Arguments, Builders, HostDraws, Binding):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate import layouts, nodes
+from migrate import layouts
 from migrate.diagnostics import Unsupported
-from migrate.kinds import (
+from migrate.known.kinds import (
     UNKNOWN,
     Einops,
     Function,
@@ -31,6 +31,8 @@ from migrate.kinds import (
     TorchName,
     Transformed,
 )
+from migrate.known.qualified import inside
+from migrate.known.weight_kinds import CHECKPOINT, Parameters, Selection
 from migrate.lowering.expressions.arguments import placed
 from migrate.lowering.expressions.builtin_calls import BuiltinCalls
 from migrate.lowering.expressions.einops_calls import EinopsCalls
@@ -48,10 +50,9 @@ from migrate.lowering.modules.tied_layers import TiedLayers
 from migrate.lowering.statements.changed_inputs import ChangedInputs
 from migrate.lowering.updates.computed_in_loss import ComputedInLoss
 from migrate.lowering.updates.derivatives import Derivatives
-from migrate.nodes import Expr
-from migrate.qualified import inside
 from migrate.rules.rule import Value
-from migrate.weight_kinds import CHECKPOINT, Parameters, Selection
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr
 
 FOREIGN = Plain("foreign")  # what a constructor has from another package: where it is called, it is a module
 

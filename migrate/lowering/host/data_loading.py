@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import libcst as cst
 
-from migrate import layouts, nodes, usage
+from migrate import layouts
 from migrate.diagnostics import Unsupported
-from migrate.facts import FunctionFacts
 from migrate.kept import kept
-from migrate.kinds import (
+from migrate.known.facts import FunctionFacts
+from migrate.known.kinds import (
     UNKNOWN,
     DType,
     Function,
@@ -24,15 +24,16 @@ from migrate.kinds import (
     TorchName,
     is_batch,
 )
+from migrate.known.qualified import inside
+from migrate.known.weight_kinds import Weight
 from migrate.lowering.expressions.elements import kinds_in
 from migrate.lowering.expressions.typed_tensors import TENSOR_TYPES, tensor_type
 from migrate.lowering.host.generators import Generators
-from migrate.nodes import AnyNode, Expr, Statement
-from migrate.qualified import inside
 from migrate.rules.catalogue import RULES
 from migrate.rules.creation import dtype_kind
 from migrate.rules.rule import Value
-from migrate.weight_kinds import Weight
+from migrate.syntax import nodes, usage
+from migrate.syntax.nodes import AnyNode, Expr, Statement
 
 
 def for_torch(value: Value) -> Expr:

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Device, Number, Plain
+from migrate.known.kinds import Device, Number, Plain
 from migrate.lowering.host.data_loading import DataLoading
-from migrate.nodes import Expr
 from migrate.rules.rule import Value
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr
 
 _NOTHING = Value(nodes.name("None"), Device())  # a statement that disappears
 _ENVIRONMENT = {"RANK": "jax.process_index()", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate import nodes, usage
-from migrate.kinds import Host
+from migrate.known.kinds import Host
 from migrate.lowering.expressions.arguments import Arguments
 from migrate.lowering.expressions.elements import KEY_OF_ITS_OWN
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.rules.catalogue import RULES
 from migrate.rules.rule import Value
-from migrate.walking import every
+from migrate.syntax import nodes, usage
+from migrate.syntax.walking import every
 
 _SEED = "manual_seed"
 

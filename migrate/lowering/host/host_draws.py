@@ -10,17 +10,17 @@ from collections.abc import Mapping, Sequence
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
-from migrate.facts import Draw, FunctionFacts
-from migrate.kinds import Kind, Number, Plain, Tensor
+from migrate.known.facts import Draw, FunctionFacts
+from migrate.known.kinds import Kind, Number, Plain, Tensor
+from migrate.known.qualified import spelled
 from migrate.lowering.expressions.arguments import argument_names
 from migrate.lowering.expressions.results_followed import function_called, result_from_outside
 from migrate.lowering.scope import Scope
 from migrate.lowering.updates.region import Region
-from migrate.nodes import Expr, Statement
-from migrate.qualified import spelled
 from migrate.rules.rule import Value
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
 
 _HOST_ONLY = ("random.", "numpy.random.", "time.")
 

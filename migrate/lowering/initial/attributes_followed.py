@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 
 import libcst as cst
 
-from migrate import nodes, usage
-from migrate.facts import CallSite, FunctionFacts
-from migrate.nodes import Expr
-from migrate.walking import every
+from migrate.known.facts import CallSite, FunctionFacts
+from migrate.syntax import nodes, usage
+from migrate.syntax.nodes import Expr
+from migrate.syntax.walking import every
 
 
 def attribute_given(methods: Mapping[str, FunctionFacts], name: str) -> tuple[str, Expr] | None:

@@ -10,15 +10,15 @@ from collections.abc import Mapping, Sequence
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
-from migrate.constructed import ClassNode, LayerNode
-from migrate.kinds import ModuleClass, Tensor
+from migrate.known.constructed import ClassNode, LayerNode
+from migrate.known.kinds import ModuleClass, Tensor
+from migrate.known.script import layers_in
 from migrate.lowering.expressions.arguments import argument_names
 from migrate.lowering.expressions.binding import Binding
 from migrate.lowering.expressions.elements import module_at, only_option
 from migrate.lowering.modules import constructors
-from migrate.nodes import Expr
-from migrate.script import layers_in
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr
 
 _CONVOLUTIONS = {f"torch.nn.Conv{rank}d": rank for rank in (1, 2, 3)}
 _DENSE = ("torch.nn.Linear", "torch.nn.LayerNorm", "torch.nn.RMSNorm")

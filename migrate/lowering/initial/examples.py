@@ -7,10 +7,9 @@ from dataclasses import replace
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
-from migrate.facts import Example, FunctionFacts
-from migrate.kinds import (
+from migrate.known.facts import Example, FunctionFacts
+from migrate.known.kinds import (
     Function,
     Host,
     Items,
@@ -23,9 +22,10 @@ from migrate.lowering.expressions.elements import loop_kind
 from migrate.lowering.host.host_draws import HostDraws
 from migrate.lowering.initial.attributes_followed import Followed, attribute_given, with_receiver
 from migrate.lowering.statements.state import StateAccess
-from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
-from migrate.walking import every
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.walking import every
 
 _LONGEST = 2_000  # characters of an example: nobody reads a longer one, and a value used twice doubles at each turn
 

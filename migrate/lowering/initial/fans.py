@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate import nodes
 from migrate.lowering.scope import Scope
-from migrate.nodes import Statement
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Statement
 
 _FANS = "torch.nn.init._calculate_fan_in_and_fan_out"
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.facts import ClassFacts
-from migrate.moments import Moment
-from migrate.nodes import Expr
-from migrate.qualified import spelled
-from migrate.script import Script
+from migrate.known.facts import ClassFacts
+from migrate.known.moments import Moment
+from migrate.known.qualified import spelled
+from migrate.known.script import Script
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr
 
 if TYPE_CHECKING:
     from migrate.lowering.scope import Scope

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
-from migrate.kinds import Function
+from migrate.known.kinds import Function
+from migrate.known.qualified import file_of
 from migrate.layers.table import TABLE
 from migrate.lowering.expressions.arguments import argument_names
 from migrate.lowering.initial.initializers import Initializers
 from migrate.lowering.initial.initializing_functions import initializers_of
-from migrate.nodes import Expr
-from migrate.qualified import file_of
 from migrate.rules.rule import Value
-from migrate.walking import every
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr
+from migrate.syntax.walking import every
 
 
 class FilledLayers(Initializers):

@@ -11,16 +11,16 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
-from migrate.facts import ClassFacts, FunctionFacts
-from migrate.kinds import UNKNOWN, Function, Model, SelfModule
+from migrate.known.facts import ClassFacts, FunctionFacts
+from migrate.known.kinds import UNKNOWN, Function, Model, SelfModule
+from migrate.known.qualified import options
+from migrate.known.script import followed
 from migrate.lowering.initial.filled_layers import FilledLayers
 from migrate.lowering.scope import HOST_CONTEXTS
-from migrate.nodes import Expr, Statement
-from migrate.qualified import options
-from migrate.script import followed
-from migrate.walking import every
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.walking import every
 
 
 class HostInitializers(FilledLayers):

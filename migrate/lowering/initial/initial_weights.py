@@ -11,11 +11,11 @@ from contextlib import suppress
 
 import libcst as cst
 
-from migrate import layouts, nodes, suites, usage
-from migrate.constructed import ClassNode, LayerNode, ListNode
+from migrate import layouts
 from migrate.diagnostics import Unsupported
-from migrate.facts import ClassFacts
-from migrate.kinds import UNKNOWN, Module, SelfModule, Tensor, Tied
+from migrate.known.constructed import ClassNode, LayerNode, ListNode
+from migrate.known.facts import ClassFacts
+from migrate.known.kinds import UNKNOWN, Module, SelfModule, Tensor, Tied
 from migrate.lowering.expressions.elements import children_of, named_child, only_option
 from migrate.lowering.initial.initializers_handed_down import HandedDown, Way
 from migrate.lowering.initial.initializing_functions import (
@@ -31,8 +31,9 @@ from migrate.lowering.modules.constructors import set_before
 from migrate.lowering.modules.module_weights import is_still
 from migrate.lowering.modules.tests_of_parts import TestsOfParts, parts_of
 from migrate.lowering.scope import HOST_CONTEXTS
-from migrate.nodes import Expr, Statement
-from migrate.walking import every
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.walking import every
 
 _DEEP = 8  # how many variables may be written in terms of one another
 

@@ -7,10 +7,12 @@ from collections.abc import Set as AbstractSet
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
-from migrate.facts import Example
-from migrate.kinds import Kind, Model, Place, Scheduler, Tensor
+from migrate.known.facts import Example
+from migrate.known.kinds import Kind, Model, Place, Scheduler, Tensor
+from migrate.known.qualified import is_chosen, options
+from migrate.known.script import Script
+from migrate.known.states import BATCH_STATS, COUNT, CYCLE, GRADS, OPT_STATE, PARAMS, State
 from migrate.lowering.initial.method_examples import MethodExamples
 from migrate.lowering.initial.method_features import MethodFeatures
 from migrate.lowering.initial.taken_examples import TakenExamples
@@ -18,12 +20,10 @@ from migrate.lowering.models.objects_at_hand import asks_object
 from migrate.lowering.modules.inline_models import unchained
 from migrate.lowering.optimizers.schedules import rate_of_own
 from migrate.lowering.statements.state import Awaited
-from migrate.nodes import Expr, Statement
-from migrate.qualified import is_chosen, options
 from migrate.rules.rule import Value
-from migrate.script import Script
-from migrate.states import BATCH_STATS, COUNT, CYCLE, GRADS, OPT_STATE, PARAMS, State
-from migrate.walking import every
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.walking import every
 from migrate.weights import surely_keeps_statistics, weights_of
 
 

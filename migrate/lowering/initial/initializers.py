@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from migrate import nodes, suites
-from migrate.constructed import LayerNode
 from migrate.diagnostics import Unsupported
-from migrate.facts import ClassFacts
-from migrate.kinds import (
+from migrate.known.constructed import LayerNode
+from migrate.known.facts import ClassFacts
+from migrate.known.kinds import (
     Function,
 )
+from migrate.known.qualified import spelled
+from migrate.known.script import classes_in, layers_in
 from migrate.layers.layer import any_copy
 from migrate.layers.table import TABLE
 from migrate.lowering.initial.filled_last import counts_after, filled_by, moment_of
@@ -23,9 +24,8 @@ from migrate.lowering.initial.initializing_functions import (
     outputs_first,
 )
 from migrate.lowering.initial.told_layers import ToldLayers
-from migrate.nodes import Expr
-from migrate.qualified import spelled
-from migrate.script import classes_in, layers_in
+from migrate.syntax import nodes, suites
+from migrate.syntax.nodes import Expr
 
 
 class Initializers(ToldLayers):

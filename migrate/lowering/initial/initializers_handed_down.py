@@ -11,14 +11,14 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
-from migrate.facts import ClassFacts
-from migrate.kinds import Kind, ModuleClass
+from migrate.known.facts import ClassFacts
+from migrate.known.kinds import Kind, ModuleClass
+from migrate.known.script import classes_in
 from migrate.lowering.initial.host_initializers import HostInitializers
 from migrate.lowering.initial.initializing_functions import outputs_first
-from migrate.nodes import Expr
-from migrate.script import classes_in
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr
 from migrate.targets import linen
 
 

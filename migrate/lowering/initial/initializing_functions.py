@@ -7,18 +7,18 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
-from migrate.facts import ClassFacts
-from migrate.kinds import ModuleClass
+from migrate.known.facts import ClassFacts
+from migrate.known.kinds import ModuleClass
+from migrate.known.qualified import spelled
 from migrate.layers.table import TABLE
 from migrate.lowering.expressions.arguments import Arguments
 from migrate.lowering.initial.sizes_of_layers import by_shape
-from migrate.nodes import Expr
 from migrate.optimizers import INITIALIZERS
-from migrate.qualified import spelled
 from migrate.rules.rule import Call, signature
-from migrate.walking import every
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr
+from migrate.syntax.walking import every
 
 IN_PLACE = {"normal_", "zero_", "fill_", "uniform_"}
 FILLING = {"zero_": "zeros_", "fill_": "constant_"}  # methods of tensors -> their functions, of other names

@@ -7,17 +7,17 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from migrate import nodes, usage
-from migrate.constructed import LayerNode
 from migrate.diagnostics import Unsupported
-from migrate.facts import Example
-from migrate.kinds import Model, Module, Place
+from migrate.known.constructed import LayerNode
+from migrate.known.facts import Example
+from migrate.known.kinds import Model, Module, Place
+from migrate.known.qualified import is_chosen
 from migrate.lowering.expressions.arguments import argument_names
 from migrate.lowering.expressions.binding import Binding
 from migrate.lowering.initial.examples import Examples
-from migrate.nodes import Expr
-from migrate.qualified import is_chosen
-from migrate.walking import every
+from migrate.syntax import nodes, usage
+from migrate.syntax.nodes import Expr
+from migrate.syntax.walking import every
 
 
 class MethodUses(Binding):

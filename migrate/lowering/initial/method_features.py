@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate import nodes
-from migrate.kinds import Place
+from migrate.known.kinds import Place
 from migrate.lowering.initial.example_shapes import ExampleShapes
 from migrate.lowering.initial.method_examples import MethodCalls, MethodUses
-from migrate.nodes import Expr
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr
 
 
 class MethodFeatures(ExampleShapes, MethodUses):

@@ -11,15 +11,15 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
-from migrate.constructed import ChoiceNode, ClassNode, LayerNode, ListNode, Node
 from migrate.diagnostics import Unsupported
+from migrate.known.constructed import ChoiceNode, ClassNode, LayerNode, ListNode, Node
+from migrate.known.qualified import file_of
 from migrate.layers.layer import any_copy, asked_name
 from migrate.lowering.initial.initial_weights import InitialWeights
 from migrate.lowering.initial.initializing_functions import FILLING, IN_ANY_CLASS, IN_PLACE, initializer_of
 from migrate.lowering.weights.selections import Selections, names_of_pair
-from migrate.nodes import Expr, Statement
-from migrate.qualified import file_of
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
 from migrate.weights import weights_of
 
 

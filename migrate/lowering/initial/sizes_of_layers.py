@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from migrate import nodes, usage
-from migrate.nodes import Expr
+from migrate.syntax import nodes, usage
+from migrate.syntax.nodes import Expr
 
 _KERNELS = {f"torch.nn.Conv{n}d": n for n in (1, 2, 3)}  # their shape in Flax: (*kernel, in / groups, out)
 _ATTRIBUTES = {

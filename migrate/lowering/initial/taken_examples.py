@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from migrate import nodes, usage
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Function, Instance, Items, Kind, Place
+from migrate.known.kinds import Function, Instance, Items, Kind, Place
 from migrate.lowering.expressions.elements import QUEUES
 from migrate.lowering.models.object_history import changes_with_use, used_of_object
 from migrate.lowering.scope import Scope
 from migrate.lowering.unit import Environment
-from migrate.nodes import Expr
-from migrate.walking import every
+from migrate.syntax import nodes, usage
+from migrate.syntax.nodes import Expr
+from migrate.syntax.walking import every
 
 _MOVING = ("reset", "step")  # methods of environments: what they give differs from call to call
 

@@ -10,17 +10,17 @@ from collections.abc import Mapping
 
 import libcst as cst
 
-from migrate import nodes, usage
 from migrate.diagnostics import Unsupported
-from migrate.facts import FunctionFacts
-from migrate.kinds import Module
+from migrate.known.facts import FunctionFacts
+from migrate.known.kinds import Module
+from migrate.known.qualified import spelled
+from migrate.known.script import classes_in
 from migrate.lowering.expressions.arguments import argument_names
 from migrate.lowering.expressions.elements import kinds_in
 from migrate.lowering.modules.settings_given import default_of
 from migrate.lowering.scope import Scope
-from migrate.nodes import Expr
-from migrate.qualified import spelled
-from migrate.script import classes_in
+from migrate.syntax import nodes, usage
+from migrate.syntax.nodes import Expr
 
 
 class ToldFields(Scope):

@@ -10,18 +10,18 @@ from collections.abc import Iterator, Mapping
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
-from migrate.constructed import ClassNode, LayerNode
 from migrate.diagnostics import Unsupported
-from migrate.facts import ClassFacts
-from migrate.kinds import Module
+from migrate.known.constructed import ClassNode, LayerNode
+from migrate.known.facts import ClassFacts
+from migrate.known.kinds import Module
 from migrate.layers.table import TABLE
 from migrate.lowering.expressions.arguments import Arguments
 from migrate.lowering.expressions.elements import only_option
 from migrate.lowering.initial.initializing_functions import Single, initializers_of, told_apart
-from migrate.nodes import Expr, Statement
 from migrate.rules.rule import signature
-from migrate.walking import every
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.walking import every
 
 
 class ToldLayers(Arguments):

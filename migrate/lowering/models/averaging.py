@@ -6,17 +6,17 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
-from migrate.facts import Averaged
-from migrate.kinds import Function, Model
+from migrate.known.facts import Averaged
+from migrate.known.kinds import Function, Model
+from migrate.known.states import BATCH_STATS, COUNT, PARAMS, State
 from migrate.lowering.expressions.arguments import Arguments
 from migrate.lowering.models.models import copy_of
 from migrate.lowering.statements.state import StateAccess
-from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value, signature
-from migrate.states import BATCH_STATS, COUNT, PARAMS, State
-from migrate.walking import every
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.walking import every
 from migrate.weights import weights_of
 
 _AVERAGED = "model, device=None, avg_fn=None, multi_avg_fn=None, use_buffers=False"

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from migrate import nodes
-from migrate.borrowed import ANY, Borrowed, looked_up
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Function, Kind, Model, ProjectModule, TorchName
+from migrate.files.borrowed import ANY, Borrowed, looked_up
+from migrate.known.kinds import Function, Kind, Model, ProjectModule, TorchName
+from migrate.known.qualified import FILE, file_of
 from migrate.lowering.scope import Scope
-from migrate.nodes import Expr, Statement
-from migrate.qualified import FILE, file_of
 from migrate.rules.rule import Value
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr, Statement
 
 
 def borrowed_value(scope: Scope, node: Expr) -> Value | None:

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import libcst as cst
 
-from migrate import nodes
-from migrate.constructed import LayerNode
 from migrate.diagnostics import Unsupported
-from migrate.kinds import UNKNOWN, Model, Module
+from migrate.known.constructed import LayerNode
+from migrate.known.kinds import UNKNOWN, Model, Module
+from migrate.known.script import classes_in, layers_in
 from migrate.layers.table import TABLE
 from migrate.lowering.expressions.torch_calls import TorchCalls
 from migrate.lowering.weights.state_dicts import StateDicts
 from migrate.rules.rule import Value
-from migrate.script import classes_in, layers_in
+from migrate.syntax import nodes
 
 
 class CalledParts(TorchCalls, StateDicts):

@@ -10,14 +10,14 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from migrate import nodes, usage
 from migrate.diagnostics import Unsupported
-from migrate.facts import FunctionFacts
-from migrate.kinds import Function, Items, Kind, Makers, Model, ModuleClass, Place, ProjectModule
+from migrate.known.facts import FunctionFacts
+from migrate.known.kinds import Function, Items, Kind, Makers, Model, ModuleClass, Place, ProjectModule
+from migrate.known.qualified import either, is_chosen, options, spelled, spelled_options
+from migrate.known.script import INLINE
 from migrate.lowering.scope import HOST_CONTEXTS, Scope
 from migrate.lowering.unit import Environment
-from migrate.qualified import either, is_chosen, options, spelled, spelled_options
-from migrate.script import INLINE
+from migrate.syntax import nodes, usage
 
 
 class ChosenModels(Scope):

@@ -15,15 +15,15 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
-from migrate.constructed import ClassNode
 from migrate.diagnostics import Unsupported
-from migrate.facts import ClassFacts
-from migrate.kinds import Model
+from migrate.known.constructed import ClassNode
+from migrate.known.facts import ClassFacts
+from migrate.known.kinds import Model
+from migrate.known.states import PARAMS, State
 from migrate.lowering.expressions.elements import EACH, module_at, only_option
 from migrate.lowering.weights.weight_values import WeightValues
-from migrate.nodes import Expr, Statement
-from migrate.states import PARAMS, State
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
 from migrate.weights import weights_of
 
 _SAME_SHAPE = ("bool", "float", "int", "long", "contiguous", "to")

@@ -11,16 +11,16 @@ from itertools import takewhile
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
-from migrate.facts import merge
-from migrate.kinds import Function, HostClass, Plain, TorchName, Unreached
+from migrate.known.facts import merge
+from migrate.known.kinds import Function, HostClass, Plain, TorchName, Unreached
+from migrate.known.weight_kinds import Parameters
 from migrate.lowering.expressions.arguments import argument_names
 from migrate.lowering.models.borrowed_models import borrowed_value
 from migrate.lowering.scope import HOST_CONTEXTS, Scope
-from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
-from migrate.weight_kinds import Parameters
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
 
 
 def note_trained(scope: Scope, node: Expr) -> None:

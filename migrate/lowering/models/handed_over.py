@@ -11,17 +11,17 @@ from dataclasses import replace
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Items, Kind, Model, Optimizer, Place, Plain, Scheduler
+from migrate.known.kinds import Items, Kind, Model, Optimizer, Place, Plain, Scheduler
+from migrate.known.qualified import spelled
+from migrate.known.states import COUNT, State
 from migrate.lowering.expressions.elements import kinds_in
 from migrate.lowering.expressions.user_calls import UserCalls
 from migrate.lowering.initial.initialisation import Initialisation
 from migrate.lowering.scope import NOWHERE
-from migrate.nodes import Expr, Statement
-from migrate.qualified import spelled
 from migrate.rules.rule import Value
-from migrate.states import COUNT, State
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
 
 
 class HandedOver(Initialisation, UserCalls):

@@ -13,13 +13,13 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.facts import FunctionFacts
-from migrate.kinds import Model, Optimizer, Place
+from migrate.known.facts import FunctionFacts
+from migrate.known.kinds import Model, Optimizer, Place
+from migrate.known.qualified import spelled
 from migrate.lowering.scope import Scope
-from migrate.qualified import spelled
-from migrate.walking import every
+from migrate.syntax import nodes
+from migrate.syntax.walking import every
 
 
 class LookedAt(Scope):

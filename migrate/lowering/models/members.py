@@ -11,17 +11,17 @@ from collections.abc import Collection, Mapping
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Function, Kind, Leaf, Members, Model, Optimizer, Scheduler, Tensor
+from migrate.known.kinds import Function, Kind, Leaf, Members, Model, Optimizer, Scheduler, Tensor
 from migrate.lowering.expressions.elements import display
 from migrate.lowering.modules.builders import Builders
 from migrate.lowering.plainer.loops_written_out import LoopsWrittenOut, bound_names
 from migrate.lowering.plainer.unnamed import Unnamed, short_name
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.unit import Environment
-from migrate.nodes import Expr, Statement
-from migrate.walking import every
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.walking import every
 
 _MOST = 16  # turns that are written out
 _CHANGING = frozenset(

@@ -6,20 +6,20 @@ from dataclasses import replace
 
 import libcst as cst
 
-from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import VANISHING, DType, Host, Model, Place
+from migrate.known.kinds import VANISHING, DType, Host, Model, Place
+from migrate.known.qualified import is_chosen, options, spelled
+from migrate.known.states import PARAMS, State
+from migrate.known.weight_kinds import Parameters, StateDict
 from migrate.lowering.expressions.arguments import argument_names, placed
 from migrate.lowering.initial.method_examples import MethodUses
 from migrate.lowering.models.chosen_models import joined_results
 from migrate.lowering.models.models import Models
 from migrate.lowering.modules.fields_alone import reads_fields
 from migrate.lowering.scope import HOST_CONTEXTS, NOWHERE
-from migrate.nodes import Expr
-from migrate.qualified import is_chosen, options, spelled
 from migrate.rules.rule import Value
-from migrate.states import PARAMS, State
-from migrate.weight_kinds import Parameters, StateDict
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr
 
 _SAME = ("to", "cuda", "cpu", "float", "compile", "requires_grad_", "share_memory")
 

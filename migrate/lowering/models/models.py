@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import libcst as cst
 
-from migrate import nodes, usage
 from migrate.diagnostics import Unsupported
-from migrate.facts import Example, FunctionFacts
-from migrate.kinds import Host, Kind, Model, Place, Tensor
+from migrate.known.facts import Example, FunctionFacts
+from migrate.known.kinds import Host, Kind, Model, Place, Tensor
+from migrate.known.qualified import options
+from migrate.known.states import BATCH_STATS, MODE, PARAMS, State
 from migrate.layers.table import TABLE
 from migrate.lowering.expressions.arguments import placed
 from migrate.lowering.host.host_draws import HostDraws
@@ -19,10 +20,9 @@ from migrate.lowering.models.objects_at_hand import asks_object
 from migrate.lowering.models.precision import Precision
 from migrate.lowering.models.told_modes import ToldModes
 from migrate.lowering.scope import Scope
-from migrate.nodes import Expr, Statement
-from migrate.qualified import options
 from migrate.rules.rule import Value
-from migrate.states import BATCH_STATS, MODE, PARAMS, State
+from migrate.syntax import nodes, usage
+from migrate.syntax.nodes import Expr, Statement
 
 # In training they work with the statistics of the batch, whatever their running ones are.
 _NORMS = {

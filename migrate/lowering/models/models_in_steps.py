@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from migrate import usage
-from migrate.kinds import Model, Place
+from migrate.known.kinds import Model, Place
 from migrate.lowering.scope import Scope
+from migrate.syntax import usage
 
 
 class ModelsInSteps(Scope):

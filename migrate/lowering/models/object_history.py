@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 import libcst as cst
 
-from migrate import nodes, usage
-from migrate.changing import changed_in_place
-from migrate.facts import FunctionFacts
+from migrate.known.facts import FunctionFacts
+from migrate.known.qualified import spelled
 from migrate.lowering.models.objects_at_hand import asks_object
 from migrate.lowering.scope import Scope
-from migrate.qualified import spelled
+from migrate.syntax import nodes, usage
+from migrate.syntax.changing import changed_in_place
 
 
 def changes_with_use(scope: Scope, call: cst.Call) -> bool:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import UNKNOWN, HostClass, Instance, Kind, Model, Optimizer, Place, Plain, Scheduler
+from migrate.known.kinds import UNKNOWN, HostClass, Instance, Kind, Model, Optimizer, Place, Plain, Scheduler
+from migrate.syntax import nodes
 
 if TYPE_CHECKING:
     from migrate.lowering.scope import Scope

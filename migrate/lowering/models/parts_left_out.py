@@ -15,13 +15,13 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
-from migrate.facts import ClassFacts
-from migrate.kinds import Model, Optimizer
+from migrate.known.facts import ClassFacts
+from migrate.known.kinds import Model, Optimizer
+from migrate.known.states import State
 from migrate.lowering.models.cropping import Cropping
-from migrate.nodes import Expr, Statement
-from migrate.states import State
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
 from migrate.weights import weights_of
 
 

@@ -12,12 +12,12 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from migrate import nodes, usage
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Accelerator, Autocast, Number, Plain, Scaler, Tensor
+from migrate.known.kinds import Accelerator, Autocast, Number, Plain, Scaler, Tensor
 from migrate.lowering.expressions.arguments import Arguments
-from migrate.nodes import Expr
 from migrate.rules.rule import Value
+from migrate.syntax import nodes, usage
+from migrate.syntax.nodes import Expr
 
 # torch's own list for CUDA, as far as rules serve it.
 _FULL_PRECISION = frozenset(

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
-from migrate.constructed import ChoiceNode, ClassNode, LayerNode, ListNode, Node
 from migrate.diagnostics import Unsupported
-from migrate.facts import ClassFacts, merge
-from migrate.kinds import Kind, Model, Module, Number, Optimizer, Place
+from migrate.known.constructed import ChoiceNode, ClassNode, LayerNode, ListNode, Node
+from migrate.known.facts import ClassFacts, merge
+from migrate.known.kinds import Kind, Model, Module, Number, Optimizer, Place
+from migrate.known.script import layers_in
+from migrate.known.states import BATCH_STATS, PARAMS, State
 from migrate.layers.moves import Move, Permute
 from migrate.layers.table import TABLE
 from migrate.lowering.expressions.arguments import argument_names
@@ -25,12 +26,11 @@ from migrate.lowering.models.parts_left_out import PartsLeftOut
 from migrate.lowering.plainer.new_parts import NewPart, field_of, usual_parts, with_new_parts
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.weights.selections import leaves_of
-from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
-from migrate.script import layers_in
-from migrate.states import BATCH_STATS, PARAMS, State
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.walking import every
 from migrate.targets import linen
-from migrate.walking import every
 from migrate.weights import weights_of
 
 # What a layer says of its sizes: the axis of its weight in torch. A convolution of groups has fewer inputs there.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate.kinds import Place
+from migrate.known.kinds import Place
 from migrate.lowering.models.looked_at import LookedAt
 
 

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import libcst as cst
 
-from migrate import nodes, suites
-from migrate.kinds import Model, Optimizer, Scheduler
+from migrate.known.kinds import Model, Optimizer, Scheduler
+from migrate.known.states import State
 from migrate.lowering.expressions.binding import Binding
 from migrate.lowering.statements.state import StateAccess
-from migrate.nodes import Statement
 from migrate.rules.rule import Value
-from migrate.states import State
+from migrate.syntax import nodes, suites
+from migrate.syntax.nodes import Statement
 
 
 class TakenOver(StateAccess, Binding):

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 import libcst as cst
 
-from migrate import nodes, usage
-from migrate.kinds import Place
+from migrate.known.kinds import Place
 from migrate.lowering.scope import HOST_CONTEXTS, Scope
 from migrate.lowering.unit import ToldMode
-from migrate.nodes import Expr
-from migrate.walking import every
+from migrate.syntax import nodes, usage
+from migrate.syntax.nodes import Expr
+from migrate.syntax.walking import every
 
 
 class ToldModes(Scope):

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import libcst as cst
 
-from migrate import layouts, nodes, suites, usage
-from migrate.constructed import ChoiceNode, ClassNode, LayerNode, ListNode, Node, Passage
+from migrate import layouts
 from migrate.diagnostics import Unsupported
-from migrate.facts import ClassFacts
-from migrate.kinds import Instance, Items, Kind, Module, Never, Plain, SelfModule, Tensor, Tied, join
+from migrate.known.constructed import ChoiceNode, ClassNode, LayerNode, ListNode, Node, Passage
+from migrate.known.facts import ClassFacts
+from migrate.known.kinds import Instance, Items, Kind, Module, Never, Plain, SelfModule, Tensor, Tied, join
 from migrate.lowering.expressions.elements import element_kind, only_option
 from migrate.lowering.initial.named_weights import NamedWeights
 from migrate.lowering.modules.constructors import COPYING, changed_after_given
@@ -23,10 +23,11 @@ from migrate.lowering.modules.module_weights import without_bias
 from migrate.lowering.modules.parameter_lists import PARAMETERS, ParameterLists
 from migrate.lowering.modules.shared_modules import SharedModules
 from migrate.lowering.plainer.new_parts import field_of
-from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.walking import every
 from migrate.targets import linen
-from migrate.walking import every
 
 _OF_SETTINGS = (Kind, Plain, Never, Instance)
 _SLIP = "require_grad"  # torch's attribute has an s: this one means nothing to it

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate import nodes
-from migrate.constructed import ClassNode, LayerNode, ListNode, Node
 from migrate.diagnostics import Unsupported
-from migrate.facts import ClassFacts
-from migrate.kinds import Model, Module, Number, SelfModule
+from migrate.known.constructed import ClassNode, LayerNode, ListNode, Node
+from migrate.known.facts import ClassFacts
+from migrate.known.kinds import Model, Module, Number, SelfModule
 from migrate.layers.table import TABLE
 from migrate.lowering.modules.layer_tests import LayerTests
 from migrate.rules.rule import Value
+from migrate.syntax import nodes
 from migrate.targets import linen
 
 _NO_ATTRIBUTES = ("device", "dtype")  # arguments of torch's constructors

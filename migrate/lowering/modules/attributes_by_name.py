@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate import layouts, names_written, nodes
-from migrate.constructed import ChoiceNode
+from migrate import layouts
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Module, SelfModule
+from migrate.known.constructed import ChoiceNode
+from migrate.known.kinds import Module, SelfModule
 from migrate.lowering.modules.module_lists import bare_lambda
 from migrate.lowering.scope import Scope
-from migrate.nodes import Statement
 from migrate.rules.rule import Value
+from migrate.syntax import names_written, nodes
+from migrate.syntax.nodes import Statement
 
 _REGISTERING = ("self.add_module", "self.register_module", "self.register_parameter")
 

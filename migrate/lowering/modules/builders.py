@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate import nodes
-from migrate.constructed import ClassNode, LayerNode
 from migrate.diagnostics import Unsupported
-from migrate.facts import FunctionFacts
-from migrate.kinds import Function, Kind, Model, Module, Never
+from migrate.known.constructed import ClassNode, LayerNode
+from migrate.known.facts import FunctionFacts
+from migrate.known.kinds import Function, Kind, Model, Module, Never
+from migrate.known.qualified import spelled
+from migrate.known.script import INLINE, layers_in
 from migrate.layers.layer import Layer
 from migrate.layers.table import TABLE
 from migrate.lowering.expressions.elements import kinds_in
 from migrate.lowering.modules.given_parts import without_negation
 from migrate.lowering.modules.taken_parts import TakenParts
-from migrate.nodes import Expr
-from migrate.qualified import spelled
-from migrate.script import INLINE, layers_in
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr
 
 
 class Builders(TakenParts):

@@ -10,15 +10,15 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from migrate import nodes, suites
-from migrate.constructed import Node
 from migrate.diagnostics import Unsupported
-from migrate.facts import ClassFacts
+from migrate.known.constructed import Node
+from migrate.known.facts import ClassFacts
+from migrate.known.qualified import spelled
+from migrate.known.script import classes_in, layers_in
 from migrate.lowering.scope import Scope
-from migrate.nodes import Expr
-from migrate.qualified import spelled
-from migrate.script import classes_in, layers_in
-from migrate.walking import every
+from migrate.syntax import nodes, suites
+from migrate.syntax.nodes import Expr
+from migrate.syntax.walking import every
 
 _MODE = "self.training"
 IN_TRAINING = nodes.expression(f"{_MODE} or self.is_initializing()")

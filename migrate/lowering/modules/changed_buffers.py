@@ -10,14 +10,14 @@ from collections.abc import Mapping
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
-from migrate.constructed import BoundWeight
 from migrate.diagnostics import Unsupported
-from migrate.facts import ClassFacts
+from migrate.known.constructed import BoundWeight
+from migrate.known.facts import ClassFacts
 from migrate.lowering.updates.detached import Detached
-from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
-from migrate.walking import every
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.walking import every
 
 COLLECTION = "batch_stats"
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import libcst as cst
 
-from migrate import layouts, nodes, suites, usage
+from migrate import layouts
 from migrate.diagnostics import Unsupported
-from migrate.facts import ClassFacts, FunctionFacts, merge
-from migrate.kinds import (
+from migrate.known.facts import ClassFacts, FunctionFacts, merge
+from migrate.known.kinds import (
     UNKNOWN,
     Host,
     HostClass,
@@ -25,6 +25,8 @@ from migrate.kinds import (
     TorchName,
     Unpassed,
 )
+from migrate.known.qualified import inside, spelled
+from migrate.known.weight_kinds import OwnOptimizer, OwnScheduler
 from migrate.layers.table import TABLE
 from migrate.library_modules import MIXIN
 from migrate.lowering.modules.called_in_training import CalledInTraining
@@ -45,10 +47,9 @@ from migrate.lowering.optimizers.own_schedulers import SCHEDULER, OwnSchedulers
 from migrate.lowering.plainer.new_parts import with_other_parts
 from migrate.lowering.plainer.plainer_classes import PlainerClasses
 from migrate.lowering.statements.signatures import with_draws
-from migrate.nodes import Expr, Statement
-from migrate.qualified import inside, spelled
 from migrate.rules.catalogue import RULES
-from migrate.weight_kinds import OwnOptimizer, OwnScheduler
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
 
 _FOREIGN = Plain("imported")  # of another package, or a class that inherits from one of those
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
-from migrate.walking import every
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.walking import every
 
 
 def built_methods(methods: Mapping[str, cst.FunctionDef]) -> set[str]:

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
-from migrate.facts import FunctionFacts
-from migrate.kinds import AutogradFunction, Function, Items, Kind, Never, Number, Plain, Tensor
+from migrate.known.facts import FunctionFacts
+from migrate.known.kinds import AutogradFunction, Function, Items, Kind, Never, Number, Plain, Tensor
+from migrate.known.qualified import inside
 from migrate.lowering.modules.autograd_context import (
     Attributes,
     Context,
@@ -27,8 +27,8 @@ from migrate.lowering.modules.autograd_context import (
     unpacked,
 )
 from migrate.lowering.statements.functions import Functions
-from migrate.nodes import Expr, Statement
-from migrate.qualified import inside
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
 
 AUTOGRAD_FUNCTION = "torch.autograd.Function"
 

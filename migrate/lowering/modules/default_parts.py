@@ -10,11 +10,11 @@ from collections.abc import Collection
 
 import libcst as cst
 
-from migrate import nodes
-from migrate.constructed import ChoiceNode, ClassNode, ListNode, Node
-from migrate.nodes import Expr
-from migrate.script import Script
-from migrate.walking import every
+from migrate.known.constructed import ChoiceNode, ClassNode, ListNode, Node
+from migrate.known.script import Script
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr
+from migrate.syntax.walking import every
 
 
 def with_copies(value: Expr, fields: Collection[str]) -> Expr:

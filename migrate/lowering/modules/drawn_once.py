@@ -9,12 +9,12 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
-from migrate.facts import ClassFacts
+from migrate.known.facts import ClassFacts
 from migrate.lowering.scope import Scope
-from migrate.nodes import Expr, Statement
-from migrate.walking import every, walk
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.walking import every, walk
 
 _OF_HOST = ("np.random.", "numpy.random.", "random.")
 _SEEDED = ("seed", "RandomState", "default_rng", "Generator", "Random")

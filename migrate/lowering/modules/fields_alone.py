@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from migrate.lowering.weights.any_weight import listed_for_one
-from migrate.walking import walk
+from migrate.syntax.walking import walk
 
 
 def reads_fields(method: cst.FunctionDef, fields: set[str]) -> bool:

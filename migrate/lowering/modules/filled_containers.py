@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from migrate import names_written, nodes, usage
 from migrate.lowering.initial.fans import Fans
 from migrate.lowering.modules.filling_by_name import filled_by_name, makes_dict
 from migrate.lowering.plainer.loops_written_out import LoopsWrittenOut, written_entries
 from migrate.lowering.statements.blocks import Block
-from migrate.nodes import Expr, Statement
-from migrate.walking import every
+from migrate.syntax import names_written, nodes, usage
+from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.walking import every
 
 _ROW, _DICTS = "torch.nn.Sequential", ("torch.nn.ModuleDict", "torch.nn.ParameterDict")
 _ORDERED = "OrderedDict"  # of layers, given to one of those: `nn.Sequential(layers)`

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from migrate import names_written, nodes, usage
-from migrate.nodes import Expr, Statement
+from migrate.syntax import names_written, nodes, usage
+from migrate.syntax.nodes import Expr, Statement
 
 _ADDING = ("add_module", "register_module")
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Host, Items, Tensor
+from migrate.known.kinds import Host, Items, Tensor
 from migrate.lowering.scope import Scope
-from migrate.nodes import Expr
 from migrate.rules.rule import Value
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr
 
 
 class GivenLists(Scope):

@@ -10,19 +10,19 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from migrate import nodes, usage
-from migrate.constructed import LayerNode
 from migrate.diagnostics import Unsupported
-from migrate.facts import ClassFacts, FunctionFacts
-from migrate.kinds import UNKNOWN, Function, Model, Module, ModuleClass
+from migrate.known.constructed import LayerNode
+from migrate.known.facts import ClassFacts, FunctionFacts
+from migrate.known.kinds import UNKNOWN, Function, Model, Module, ModuleClass
+from migrate.known.script import layers_in
 from migrate.layers.layer import Layer
 from migrate.layers.table import TABLE
 from migrate.lowering.initial.told_fields import ToldFields
 from migrate.lowering.scope import HOST_CONTEXTS
-from migrate.nodes import Expr
 from migrate.rules.rule import Value
-from migrate.script import layers_in
-from migrate.walking import every
+from migrate.syntax import nodes, usage
+from migrate.syntax.nodes import Expr
+from migrate.syntax.walking import every
 
 _ROW = "torch.nn.Sequential"
 _CONTAINERS = ("torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
 from migrate.lowering.expressions.arguments import argument_names
 from migrate.lowering.modules.inheritance import is_super_init
+from migrate.syntax import nodes, suites, usage
 
 
 def handed_on(init: cst.FunctionDef) -> cst.Call | None:

@@ -11,17 +11,17 @@ from collections.abc import Mapping, Sequence
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
-from migrate.facts import ClassFacts, merge
-from migrate.kinds import ModuleClass, Plain, join
+from migrate.known.facts import ClassFacts, merge
+from migrate.known.kinds import ModuleClass, Plain, join
+from migrate.known.qualified import file_of, inside
+from migrate.known.script import Script
 from migrate.library_modules import MIXIN
 from migrate.lowering.expressions.arguments import Arguments, argument_names, placed
 from migrate.lowering.plainer.names_in_place import named_apart
-from migrate.nodes import Expr, Statement
-from migrate.qualified import file_of, inside
 from migrate.rules.rule import Value
-from migrate.script import Script
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
 
 FRAMEWORK = "torch.nn.Module"
 

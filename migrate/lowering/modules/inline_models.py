@@ -13,21 +13,22 @@ from dataclasses import replace
 
 import libcst as cst
 
-from migrate import layouts, nodes, usage
-from migrate.constructed import LayerNode, ListNode
+from migrate import layouts
 from migrate.diagnostics import Unsupported
-from migrate.facts import ClassFacts
-from migrate.kinds import UNKNOWN, Function, Model, Module, Place, Tensor
+from migrate.known.constructed import LayerNode, ListNode
+from migrate.known.facts import ClassFacts
+from migrate.known.kinds import UNKNOWN, Function, Model, Module, Place, Tensor
+from migrate.known.qualified import inside, is_module
+from migrate.known.script import INLINE
+from migrate.known.states import MODES
 from migrate.layers.table import TABLE
 from migrate.lowering.expressions.binding import Binding
 from migrate.lowering.modules.module_lists import hashable
 from migrate.lowering.modules.setup import Setup, own_fields
 from migrate.lowering.scope import HOST_CONTEXTS, NOWHERE
-from migrate.nodes import Expr, Statement
-from migrate.qualified import inside, is_module
 from migrate.rules.rule import Value
-from migrate.script import INLINE
-from migrate.states import MODES
+from migrate.syntax import nodes, usage
+from migrate.syntax.nodes import Expr, Statement
 
 _IN_ANY_SCOPE = {"nn", "jnp", "jax", "torch_init"}
 CHAINED = ("to", "cuda", "cpu", "float", "double", "train", "eval", "requires_grad_")

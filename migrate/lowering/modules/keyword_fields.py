@@ -10,14 +10,14 @@ from collections.abc import Mapping
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
-from migrate.facts import ClassFacts
-from migrate.kinds import ModuleClass
+from migrate.known.facts import ClassFacts
+from migrate.known.kinds import ModuleClass
+from migrate.known.qualified import inside
 from migrate.layers.table import TABLE
 from migrate.lowering.modules.constructors import is_extras
 from migrate.lowering.modules.inheritance import Inheritance
-from migrate.nodes import Expr
-from migrate.qualified import inside
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr
 from migrate.targets import linen
 
 _NONE = cst.SimpleWhitespace("")

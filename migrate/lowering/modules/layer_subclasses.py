@@ -10,20 +10,20 @@ from dataclasses import replace
 
 import libcst as cst
 
-from migrate import nodes, suites
-from migrate.constructed import BoundWeight, ClassNode, LayerNode, Passage
 from migrate.diagnostics import Unsupported
-from migrate.facts import ClassFacts
-from migrate.kinds import Model, Module, Number
+from migrate.known.constructed import BoundWeight, ClassNode, LayerNode, Passage
+from migrate.known.facts import ClassFacts
+from migrate.known.kinds import Model, Module, Number
+from migrate.known.qualified import inside
 from migrate.layers.layer import Layer, Layout
 from migrate.layers.table import TABLE
 from migrate.lowering.expressions.arguments import argument_names
 from migrate.lowering.expressions.copied_snippets import with_snippets
 from migrate.lowering.modules.handed_constructors import as_of_layer, handed_on
 from migrate.lowering.modules.setup import Setup
-from migrate.nodes import Expr
-from migrate.qualified import inside
 from migrate.rules.rule import Value
+from migrate.syntax import nodes, suites
+from migrate.syntax.nodes import Expr
 from migrate.targets.linen import flax_class_of
 
 

@@ -9,16 +9,16 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from migrate import nodes
-from migrate.constructed import MOVED, ChoiceNode, ClassNode, LayerNode, ListNode, Node
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Module, ModuleClass, Number
+from migrate.known.constructed import MOVED, ChoiceNode, ClassNode, LayerNode, ListNode, Node
+from migrate.known.kinds import Module, ModuleClass, Number
+from migrate.known.qualified import spelled
 from migrate.layers.table import TABLE
 from migrate.lowering.expressions.elements import children_of
 from migrate.lowering.scope import Scope
-from migrate.nodes import Expr
-from migrate.qualified import spelled
 from migrate.rules.rule import Value
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr
 from migrate.targets.linen import flax_class_of
 
 _LISTS = {"torch.nn.Sequential": "/layers_", "torch.nn.ModuleList": "_"}

@@ -12,11 +12,10 @@ from dataclasses import replace
 
 import libcst as cst
 
-from migrate import nodes
-from migrate.constructed import MOVED, LayerNode, ListNode, Node
 from migrate.diagnostics import Unsupported
-from migrate.facts import ClassFacts
-from migrate.kinds import Module, ModuleClass, Plain, Tensor
+from migrate.known.constructed import MOVED, LayerNode, ListNode, Node
+from migrate.known.facts import ClassFacts
+from migrate.known.kinds import Module, ModuleClass, Plain, Tensor
 from migrate.layers.layer import Layer, Layout
 from migrate.layers.moves import Move, Permute
 from migrate.layers.table import TABLE
@@ -24,8 +23,9 @@ from migrate.lowering.expressions.arguments import argument_names
 from migrate.lowering.modules import constructors
 from migrate.lowering.modules.handed_constructors import as_of_layer
 from migrate.lowering.scope import Scope
-from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Call, Value, signature
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr, Statement
 
 # How many features a layer gives, and on which axis.
 _FEATURES = {

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import libcst as cst
 
-from migrate import layouts, nodes, usage
-from migrate.constructed import ClassNode, LayerNode
+from migrate import layouts
 from migrate.diagnostics import Unsupported
-from migrate.facts import ClassFacts
-from migrate.kinds import (
+from migrate.known.constructed import ClassNode, LayerNode
+from migrate.known.facts import ClassFacts
+from migrate.known.kinds import (
     Items,
     Kind,
     Module,
@@ -21,6 +21,7 @@ from migrate.kinds import (
     PackedElements,
     join,
 )
+from migrate.known.script import INLINE, layers_in
 from migrate.layers.layer import Layer
 from migrate.layers.table import TABLE
 from migrate.lowering.expressions.arguments import argument_names, placed
@@ -31,9 +32,9 @@ from migrate.lowering.initial.initializing_functions import completed, outputs_f
 from migrate.lowering.models.precision import CASTING
 from migrate.lowering.modules.layer_weights import smallest_input
 from migrate.lowering.modules.user_modules import UserModules
-from migrate.nodes import Expr
 from migrate.rules.rule import Call, Parameter, Value
-from migrate.script import INLINE, layers_in
+from migrate.syntax import nodes, usage
+from migrate.syntax.nodes import Expr
 from migrate.targets import linen
 from migrate.targets.weights import lengths, torch_lengths, wrapped_layer
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate import layouts, nodes
+from migrate import layouts
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Loss, PackedElements, Tensor
+from migrate.known.kinds import Loss, PackedElements, Tensor
 from migrate.lowering.expressions.arguments import argument_names
 from migrate.lowering.expressions.copied_snippets import with_snippets
 from migrate.lowering.expressions.packed_elements import of_packed, rows_of
@@ -15,6 +15,7 @@ from migrate.optimizers import LOSSES
 from migrate.rules.catalogue import RULES
 from migrate.rules.losses import reduction_of
 from migrate.rules.rule import Value
+from migrate.syntax import nodes
 
 _MODULES = {
     "torch.nn.functional.cross_entropy": "torch.nn.CrossEntropyLoss",

@@ -12,10 +12,9 @@ from dataclasses import replace
 
 import libcst as cst
 
-from migrate import nodes, suites
 from migrate.diagnostics import Unsupported
-from migrate.facts import ClassFacts, merge
-from migrate.kinds import (
+from migrate.known.facts import ClassFacts, merge
+from migrate.known.kinds import (
     UNKNOWN,
     Function,
     Kind,
@@ -30,6 +29,7 @@ from migrate.kinds import (
     TorchName,
     join,
 )
+from migrate.known.qualified import snake_case, spelled
 from migrate.layers.layer import Layer
 from migrate.layers.table import TABLE
 from migrate.lowering.expressions.arguments import argument_names
@@ -37,9 +37,9 @@ from migrate.lowering.expressions.copied_snippets import with_snippets
 from migrate.lowering.modules.layers import Layers
 from migrate.lowering.modules.names_of_flax import called_so
 from migrate.lowering.scope import HOST_CONTEXTS
-from migrate.nodes import Expr, Statement
-from migrate.qualified import snake_case, spelled
 from migrate.rules.rule import Call, Parameter, Value
+from migrate.syntax import nodes, suites
+from migrate.syntax.nodes import Expr, Statement
 from migrate.targets import linen
 from migrate.targets.linen import flax_class_of
 

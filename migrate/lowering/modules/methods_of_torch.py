@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate import nodes, suites
 from migrate.diagnostics import Unsupported
-from migrate.facts import ClassFacts
+from migrate.known.facts import ClassFacts
+from migrate.known.qualified import spelled
+from migrate.known.states import MODE_IS_A_FIELD, MODES
 from migrate.lowering.scope import Scope
-from migrate.nodes import Expr, Statement
-from migrate.qualified import spelled
-from migrate.states import MODE_IS_A_FIELD, MODES
+from migrate.syntax import nodes, suites
+from migrate.syntax.nodes import Expr, Statement
 
 _TRAINED = "the weights of a Flax module are all that it makes"
 _LOADED = "weights are loaded and saved here as they are"

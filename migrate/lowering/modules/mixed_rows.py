@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate import nodes, usage
-from migrate.constructed import MOVED, ChoiceNode, LayerNode, ListNode, Passage
-from migrate.kinds import Module, join
+from migrate.known.constructed import MOVED, ChoiceNode, LayerNode, ListNode, Passage
+from migrate.known.kinds import Module, join
 from migrate.lowering.scope import Scope
-from migrate.nodes import Expr
 from migrate.rules.rule import Value
+from migrate.syntax import nodes, usage
+from migrate.syntax.nodes import Expr
+from migrate.syntax.walking import every
 from migrate.targets import linen
-from migrate.walking import every
 
 
 class MixedRows(Scope):

@@ -8,19 +8,19 @@ from dataclasses import replace
 
 import libcst as cst
 
-from migrate import nodes
-from migrate.constructed import ChoiceNode, ClassNode, LayerNode, ListNode, Node, Passage, passage_of
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Items, Module, ModuleClass, Never
+from migrate.known.constructed import ChoiceNode, ClassNode, LayerNode, ListNode, Node, Passage, passage_of
+from migrate.known.kinds import Items, Module, ModuleClass, Never
+from migrate.known.qualified import spelled
+from migrate.known.row_kinds import NamedRow
+from migrate.known.script import classes_in
 from migrate.lowering.expressions.copied_snippets import with_snippets
 from migrate.lowering.expressions.elements import element_kind, is_function
 from migrate.lowering.modules.moves_in_rows import absorbed
 from migrate.lowering.plainer.loops_written_out import LoopsWrittenOut
-from migrate.nodes import Expr
-from migrate.qualified import spelled
-from migrate.row_kinds import NamedRow
 from migrate.rules.rule import Value
-from migrate.script import classes_in
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr
 from migrate.targets import linen
 
 _MIXED = "holds layers that want their channels in different places"

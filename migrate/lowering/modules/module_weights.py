@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
-from migrate import layouts, nodes
-from migrate.constructed import BoundWeight, LayerNode, ListNode
+from migrate import layouts
 from migrate.diagnostics import Unsupported
-from migrate.facts import ClassFacts
-from migrate.kinds import Items, Module, Tensor, Tied
+from migrate.known.constructed import BoundWeight, LayerNode, ListNode
+from migrate.known.facts import ClassFacts
+from migrate.known.kinds import Items, Module, Tensor, Tied
 from migrate.lowering.expressions.arguments import Arguments, argument_names
 from migrate.lowering.expressions.typed_tensors import tensor_type
 from migrate.lowering.initial.initializing_functions import (
@@ -22,9 +22,10 @@ from migrate.lowering.initial.initializing_functions import (
     outputs_first,
 )
 from migrate.lowering.modules.changed_buffers import ChangedBuffers
-from migrate.nodes import Expr, Statement
 from migrate.rules.catalogue import RULES
 from migrate.rules.rule import Value
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr, Statement
 
 # What makes the value of a parameter in torch: the initialiser, and the one where it is multiplied with a factor {s}.
 _MAKERS = {

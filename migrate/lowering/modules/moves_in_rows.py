@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 
 import libcst as cst
 
-from migrate import nodes
-from migrate.nodes import Expr
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr
 
 _FUNCTIONS = ("nn", "jax", "jnp")
 

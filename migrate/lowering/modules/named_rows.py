@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate import layouts, names_written, nodes
+from migrate import layouts
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Module
+from migrate.known.kinds import Module
+from migrate.known.row_kinds import NamedRow
 from migrate.lowering.modules.module_lists import bare_lambda
 from migrate.lowering.scope import Scope
-from migrate.nodes import Expr, Statement
-from migrate.row_kinds import NamedRow
+from migrate.syntax import names_written, nodes
+from migrate.syntax.nodes import Expr, Statement
 
 
 class NamedRows(Scope):

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
-from migrate.facts import ClassFacts
-from migrate.nodes import Statement
-from migrate.walking import every
+from migrate.known.facts import ClassFacts
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Statement
+from migrate.syntax.walking import every
 
 OWN = {
     "bind", "clone", "copy", "get_variable", "has_rng", "has_variable", "init", "init_with_output", "is_initializing",

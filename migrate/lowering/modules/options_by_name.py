@@ -7,13 +7,13 @@ import re
 
 import libcst as cst
 
-from migrate import nodes, usage
 from migrate.diagnostics import Unsupported
 from migrate.layers.layer import Layer
 from migrate.lowering.expressions.arguments import Arguments
 from migrate.lowering.modules.settings_given import default_of, settings
 from migrate.rules.rule import Call
-from migrate.walking import every
+from migrate.syntax import nodes, usage
+from migrate.syntax.walking import every
 
 _PLACING = ("device", "dtype")  # where and as what torch makes the weights of a layer
 

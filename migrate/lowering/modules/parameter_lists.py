@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
-from migrate.constructed import BoundWeight
 from migrate.diagnostics import Unsupported
-from migrate.facts import ClassFacts
-from migrate.kinds import Items, Kind, Never, Tensor, join
+from migrate.known.constructed import BoundWeight
+from migrate.known.facts import ClassFacts
+from migrate.known.kinds import Items, Kind, Never, Tensor, join
 from migrate.lowering.expressions.elements import DICT
 from migrate.lowering.modules.module_lists import dict_in_lines, list_in_lines
 from migrate.lowering.modules.module_weights import ModuleWeights, is_still, without_gradient
 from migrate.lowering.plainer.loops_written_out import LoopsWrittenOut
-from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
 
 PARAMETERS = "parameters"  # the type of a list of weights that is being filled
 _LISTS = ("torch.nn.ParameterList", "torch.nn.ParameterDict")

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate import nodes, usage
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Makers, ModuleClass
+from migrate.known.kinds import Makers, ModuleClass
+from migrate.known.qualified import spelled
 from migrate.layers.layer import Layer
 from migrate.layers.table import TABLE
 from migrate.lowering.scope import Scope
-from migrate.nodes import Expr
-from migrate.qualified import spelled
-from migrate.walking import every
+from migrate.syntax import nodes, usage
+from migrate.syntax.nodes import Expr
+from migrate.syntax.walking import every
 
 
 def refuse_perhaps_layer(scope: Scope, func: Expr) -> None:

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import libcst as cst
 
-from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Tensor
+from migrate.known.kinds import Tensor
 from migrate.lowering.expressions.binding import Binding
 from migrate.lowering.modules.layers import Layers, stilled
-from migrate.nodes import Expr
 from migrate.rules.rule import Value, signature
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr
 
 _PARAMETERS = signature(
     "embeddings, freeze=True, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False"

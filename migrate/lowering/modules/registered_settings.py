@@ -10,15 +10,15 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
-from migrate.facts import ClassFacts
-from migrate.kinds import Plain
+from migrate.known.facts import ClassFacts
+from migrate.known.kinds import Plain
 from migrate.library_modules import MIXIN, REGISTERS, role
 from migrate.lowering.modules.inheritance import is_super_init
 from migrate.lowering.scope import Scope
-from migrate.nodes import Statement
-from migrate.walking import walk
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Statement
+from migrate.syntax.walking import walk
 
 
 class RegisteredSettings(Scope):

@@ -11,10 +11,10 @@ from collections.abc import Callable
 
 import libcst as cst
 
-from migrate import names_written, nodes, suites, usage
 from migrate.diagnostics import Unsupported
 from migrate.lowering.modules.inheritance import is_super_init
-from migrate.nodes import Expr, Statement
+from migrate.syntax import names_written, nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
 
 SEQUENTIAL = "torch.nn.Sequential"
 

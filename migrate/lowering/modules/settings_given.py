@@ -10,13 +10,13 @@ from typing import Any
 
 import libcst as cst
 
-from migrate import nodes, usage
-from migrate.facts import ClassFacts, FunctionFacts
-from migrate.kinds import Kind, Model, Optimizer, Plain
-from migrate.nodes import Expr
-from migrate.reckoning import is_reckoned, reckoned
-from migrate.script import Script
-from migrate.walking import every
+from migrate.known.facts import ClassFacts, FunctionFacts
+from migrate.known.kinds import Kind, Model, Optimizer, Plain
+from migrate.known.script import Script
+from migrate.syntax import nodes, usage
+from migrate.syntax.nodes import Expr
+from migrate.syntax.reckoning import is_reckoned, reckoned
+from migrate.syntax.walking import every
 
 _MOST = 32  # combinations of settings to try
 

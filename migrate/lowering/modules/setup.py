@@ -6,10 +6,9 @@ import re
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
-from migrate.facts import ClassFacts, merge
-from migrate.kinds import (
+from migrate.known.facts import ClassFacts, merge
+from migrate.known.kinds import (
     UNKNOWN,
     VANISHING,
     Device,
@@ -23,6 +22,8 @@ from migrate.kinds import (
     Plain,
     Tensor,
 )
+from migrate.known.qualified import spelled
+from migrate.known.script import Script
 from migrate.lowering.initial.filled_last import moment_of
 from migrate.lowering.modules.attributes import Attributes
 from migrate.lowering.modules.attributes_by_name import AttributesByName
@@ -31,10 +32,9 @@ from migrate.lowering.modules.drawn_once import DrawnOnce
 from migrate.lowering.modules.inheritance import is_super_init
 from migrate.lowering.modules.makers import MakerValues
 from migrate.lowering.modules.shown_outside import reckons, taken_out
-from migrate.nodes import Expr, Statement
-from migrate.qualified import spelled
-from migrate.script import Script
-from migrate.walking import every
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.walking import every
 
 
 class Setup(DrawnOnce, AttributesByName, Attributes, MakerValues):

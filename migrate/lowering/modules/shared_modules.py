@@ -9,13 +9,13 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from migrate import nodes, usage
-from migrate.facts import ClassFacts
-from migrate.kinds import Items, Module, ModuleClass
+from migrate.known.facts import ClassFacts
+from migrate.known.kinds import Items, Module, ModuleClass
 from migrate.lowering.expressions.arguments import argument_names
 from migrate.lowering.expressions.elements import repeated_unknown
 from migrate.lowering.plainer.loops_written_out import LoopsWrittenOut
-from migrate.nodes import Expr
+from migrate.syntax import nodes, usage
+from migrate.syntax.nodes import Expr
 
 
 class SharedModules(LoopsWrittenOut):

@@ -11,15 +11,15 @@ from collections.abc import Callable, Sequence
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
-from migrate.facts import ClassFacts
-from migrate.kinds import Items, Kind, Number, Plain
+from migrate.known.facts import ClassFacts
+from migrate.known.kinds import Items, Kind, Number, Plain
+from migrate.known.qualified import spelled
+from migrate.known.script import Script
 from migrate.lowering.modules.module_weights import CONSTANT, UNSAVED
-from migrate.nodes import Expr, Statement
-from migrate.qualified import spelled
-from migrate.script import Script
-from migrate.walking import every
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.walking import every
 
 # Functions of Python's that give the same value each time, and no object that somebody might change.
 _PURE = {"abs", "bool", "float", "int", "len", "max", "min", "round", "str", "sum", "divmod", "pow"}

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate import layouts, nodes, suites, usage
+from migrate import layouts
 from migrate.diagnostics import Unsupported
-from migrate.facts import ClassFacts
-from migrate.kinds import VANISHING, Kind, Model, Module
+from migrate.known.facts import ClassFacts
+from migrate.known.kinds import VANISHING, Kind, Model, Module
+from migrate.known.script import classes_in
 from migrate.lowering.scope import Scope
-from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
-from migrate.script import classes_in
-from migrate.walking import every
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.walking import every
 
 
 class Sown(Scope):

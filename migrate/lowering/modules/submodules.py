@@ -7,18 +7,18 @@ from typing import TypeGuard
 
 import libcst as cst
 
-from migrate import nodes, usage
-from migrate.constructed import ClassNode, LayerNode, ListNode, Node
 from migrate.diagnostics import Unsupported
-from migrate.kinds import UNKNOWN, Device, DType, Items, Kind, Module, Never, Number, join
+from migrate.known.constructed import ClassNode, LayerNode, ListNode, Node
+from migrate.known.kinds import UNKNOWN, Device, DType, Items, Kind, Module, Never, Number, join
 from migrate.layers.table import TABLE
 from migrate.lowering.expressions.arguments import Arguments, placed
 from migrate.lowering.modules.layer_weights import LayerWeights
 from migrate.lowering.modules.shown_outside import is_setting, read_outside
 from migrate.lowering.unit import known
 from migrate.rules.rule import Value, signature
+from migrate.syntax import nodes, usage
+from migrate.syntax.walking import every
 from migrate.targets import linen
-from migrate.walking import every
 
 _BY_AXIS = ("kernel_size", "stride", "padding", "dilation", "output_padding")  # convolutions keep one for each axis
 

@@ -10,15 +10,15 @@ from collections.abc import Mapping
 
 import libcst as cst
 
-from migrate import nodes
-from migrate.constructed import ChoiceNode, ClassNode, LayerNode, ListNode, Node
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Module
+from migrate.known.constructed import ChoiceNode, ClassNode, LayerNode, ListNode, Node
+from migrate.known.kinds import Module
 from migrate.layers.table import TABLE
 from migrate.lowering.modules.given_parts import GivenParts, own_given
 from migrate.lowering.plainer.parts_written import module_of
-from migrate.nodes import Expr
 from migrate.rules.rule import Value
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr
 
 
 class TakenParts(GivenParts):

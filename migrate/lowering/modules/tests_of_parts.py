@@ -12,12 +12,12 @@ from collections.abc import Callable
 
 import libcst as cst
 
-from migrate import nodes, suites
-from migrate.constructed import LayerNode
-from migrate.kinds import Module
+from migrate.known.constructed import LayerNode
+from migrate.known.kinds import Module
 from migrate.layers.table import TABLE
 from migrate.lowering.modules.layer_tests import LayerTests
-from migrate.nodes import Expr, Statement
+from migrate.syntax import nodes, suites
+from migrate.syntax.nodes import Expr, Statement
 
 
 class TestsOfParts(LayerTests):

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from migrate import layouts, nodes, usage
-from migrate.constructed import ClassNode
+from migrate import layouts
 from migrate.diagnostics import Unsupported
-from migrate.facts import ClassFacts, FunctionFacts, merge
-from migrate.kinds import (
+from migrate.known.constructed import ClassNode
+from migrate.known.facts import ClassFacts, FunctionFacts, merge
+from migrate.known.kinds import (
     UNKNOWN,
     VANISHING,
     Items,
@@ -23,15 +23,16 @@ from migrate.kinds import (
     Plain,
     join,
 )
+from migrate.known.qualified import spelled
 from migrate.lowering.expressions.arguments import argument_names, placed
 from migrate.lowering.modules.builders import Builders
 from migrate.lowering.modules.layer_weights import LayerWeights
 from migrate.lowering.modules.names_of_flax import called_so
 from migrate.lowering.modules.options_by_name import OptionsByName
-from migrate.nodes import Expr
-from migrate.qualified import spelled
 from migrate.rules.rule import Value
-from migrate.walking import every
+from migrate.syntax import nodes, usage
+from migrate.syntax.nodes import Expr
+from migrate.syntax.walking import every
 
 _CHANGING = frozenset({"update", "pop", "popitem", "setdefault", "clear"})  # a dict
 

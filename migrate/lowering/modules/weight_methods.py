@@ -11,15 +11,15 @@ from collections.abc import Callable, Mapping
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
 from migrate.diagnostics import CODES, Severity
-from migrate.facts import ClassFacts, FunctionFacts
-from migrate.kinds import Kind, Model, ModuleClass, Place
+from migrate.known.facts import ClassFacts, FunctionFacts
+from migrate.known.kinds import Kind, Model, ModuleClass, Place
+from migrate.known.qualified import spelled
 from migrate.lowering.statements.functions import Functions
 from migrate.lowering.weights.any_weight import listed_for_one
-from migrate.nodes import Statement
-from migrate.qualified import spelled
-from migrate.walking import every
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Statement
+from migrate.syntax.walking import every
 
 _READING = ("parameters", "named_parameters", "state_dict")
 

@@ -10,15 +10,15 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import OptimizerClasses
+from migrate.known.kinds import OptimizerClasses
 from migrate.lowering.expressions.binding import Binding
 from migrate.lowering.optimizers.optimizers import MadeOptimizer, Optimizers
 from migrate.lowering.scope import HOST_CONTEXTS
-from migrate.nodes import Expr
 from migrate.optimizers import OPTIMIZERS
 from migrate.rules.rule import Value, signature
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr
 
 _MODULE = "torch.optim"
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence, Set
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
-from migrate.kinds import Function
+from migrate.known.kinds import Function
 from migrate.lowering.scope import Scope
-from migrate.nodes import Expr, Statement
 from migrate.rules.catalogue import RULES
-from migrate.walking import every
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.walking import every
 
 _ELEMENTWISE = frozenset((
     "add", "sub", "subtract", "mul", "multiply", "div", "divide", "true_divide", "addcmul", "addcdiv", "lerp", "where",

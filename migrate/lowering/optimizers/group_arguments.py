@@ -7,17 +7,17 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
-from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.facts import ParameterGroup
-from migrate.kinds import Number
+from migrate.known.facts import ParameterGroup
+from migrate.known.kinds import Number
 from migrate.lowering.optimizers.group_settings import FOLLOWED
 from migrate.lowering.optimizers.labels import FROZEN
 from migrate.lowering.optimizers.parameter_groups import Grouped, ParameterGroups
 from migrate.lowering.optimizers.schedules import Schedules
-from migrate.nodes import Expr
 from migrate.optimizers import OptimizerEntry
 from migrate.rules.rule import Call, Value
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr
 
 
 @dataclass(frozen=True)

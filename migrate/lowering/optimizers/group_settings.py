@@ -12,18 +12,18 @@ from dataclasses import replace
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
-from migrate.facts import ParameterGroup
-from migrate.kinds import Items, Number, Optimizer, Place, Tensor
+from migrate.known.facts import ParameterGroup
+from migrate.known.kinds import Items, Number, Optimizer, Place, Tensor
+from migrate.known.states import OPT_STATE, State
+from migrate.known.weight_kinds import OptimizerGroups, StateDict
 from migrate.lowering.expressions.binding import Binding
 from migrate.lowering.plainer.loops_written_out import bound_names
 from migrate.lowering.statements.state import StateAccess
-from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
-from migrate.states import OPT_STATE, State
-from migrate.walking import every
-from migrate.weight_kinds import OptimizerGroups, StateDict
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.walking import every
 
 # Hyperparameters that are followed, as optax calls them.
 FOLLOWED = {"lr": "learning_rate", "weight_decay": "weight_decay", "momentum": "momentum"}

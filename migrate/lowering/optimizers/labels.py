@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise, permutations
 
-from migrate import nodes
 from migrate.diagnostics import Unsupported
 from migrate.manifest import WILDCARD, Leaf
-from migrate.nodes import Expr
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr
 
 FROZEN = "frozen"
 

@@ -6,20 +6,21 @@ from dataclasses import replace
 
 import libcst as cst
 
-from migrate import layouts, nodes, suites, usage
+from migrate import layouts
 from migrate.diagnostics import Unsupported
-from migrate.facts import SteppedUnder
-from migrate.kinds import Optimizer, Place, Scheduler
+from migrate.known.facts import SteppedUnder
+from migrate.known.kinds import Optimizer, Place, Scheduler
+from migrate.known.states import COUNT, CYCLE, OPT_STATE, State
+from migrate.known.weight_kinds import StateDict
 from migrate.lowering.optimizers.group_settings import GroupSettings
 from migrate.lowering.optimizers.schedules import rate_in_state, rate_of_own, refuse_mixed
 from migrate.lowering.updates.closures import Closures
 from migrate.lowering.weights.frozen_by_constructor import FrozenByConstructor
 from migrate.lowering.weights.state_loops import StateLoops
-from migrate.nodes import Statement
 from migrate.rules.rule import Value, signature
-from migrate.states import COUNT, CYCLE, OPT_STATE, State
-from migrate.walking import every
-from migrate.weight_kinds import StateDict
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Statement
+from migrate.syntax.walking import every
 
 _ORDERED = (cst.GreaterThan, cst.GreaterThanEqual, cst.LessThan, cst.LessThanEqual)
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
-from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import UNKNOWN, Items, Kind, Number, Optimizer, Place, Scheduler
+from migrate.known.kinds import UNKNOWN, Items, Kind, Number, Optimizer, Place, Scheduler
+from migrate.known.states import COUNT, OPT_STATE, State
+from migrate.known.weight_kinds import OwnOptimizer, OwnScheduler, StateDict
 from migrate.layers.moves import Permute
 from migrate.lowering.optimizers.group_arguments import GroupArguments
 from migrate.lowering.optimizers.labels import FROZEN
@@ -17,11 +18,10 @@ from migrate.lowering.optimizers.own_schedulers import OwnSchedules
 from migrate.lowering.optimizers.parameter_groups import Grouped
 from migrate.lowering.optimizers.schedules import refuse_mixed
 from migrate.lowering.scope import NOWHERE
-from migrate.nodes import Expr
 from migrate.optimizers import AS_IN_TORCH, OPTIMIZERS, TURNED, OptimizerEntry
 from migrate.rules.rule import Call, Value, signature
-from migrate.states import COUNT, OPT_STATE, State
-from migrate.weight_kinds import OwnOptimizer, OwnScheduler, StateDict
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr
 
 # Attributes of a scheduler that follows a metric, as the snippet calls them.
 _OF_PLATEAU = {"best": "best", "num_bad_epochs": "bad_epochs", "factor": "factor", "patience": "patience"}

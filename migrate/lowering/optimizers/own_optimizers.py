@@ -14,20 +14,21 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from migrate import layouts, nodes, suites, usage
-from migrate.facts import FunctionFacts
-from migrate.kinds import UNKNOWN, Function, Items, Kind, Number, Plain, Tensor
+from migrate import layouts
+from migrate.known.facts import FunctionFacts
+from migrate.known.kinds import UNKNOWN, Function, Items, Kind, Number, Plain, Tensor
+from migrate.known.qualified import file_of, inside
+from migrate.known.weight_kinds import OwnOptimizer
 from migrate.lowering.optimizers.element_by_element import works_on_axes
 from migrate.lowering.statements.functions import Functions
-from migrate.nodes import Expr, Statement
-from migrate.optimizer_classes import Entry, OptimizerClass, read
-from migrate.optimizer_inlining import changes_parameters
-from migrate.optimizer_numbers import on_arrays, without_last_change
-from migrate.optimizer_starts import refused
+from migrate.optimizer_source.classes import Entry, OptimizerClass, read
+from migrate.optimizer_source.inlining import changes_parameters
+from migrate.optimizer_source.numbers import on_arrays, without_last_change
+from migrate.optimizer_source.starts import refused
 from migrate.optimizers import TURNED, OptimizerEntry
-from migrate.qualified import file_of, inside
-from migrate.walking import every
-from migrate.weight_kinds import OwnOptimizer
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.walking import every
 
 OPTIMIZER = ("torch.optim.Optimizer", "torch.optim.optimizer.Optimizer")
 

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Kind, Model, Optimizer, Scheduler, Tensor
+from migrate.known.kinds import Kind, Model, Optimizer, Scheduler, Tensor
+from migrate.known.qualified import inside
+from migrate.known.weight_kinds import OwnScheduler
 from migrate.lowering.expressions.copied_snippets import with_snippets
 from migrate.lowering.expressions.elements import kinds_in
 from migrate.lowering.optimizers.group_settings import GroupSettings
 from migrate.lowering.optimizers.schedules import Schedules
 from migrate.lowering.scope import NOWHERE, Scope
-from migrate.nodes import Statement
-from migrate.qualified import inside
 from migrate.rules.rule import Value
-from migrate.walking import every
-from migrate.weight_kinds import OwnScheduler
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Statement
+from migrate.syntax.walking import every
 
 SCHEDULER = tuple(f"torch.optim.lr_scheduler.{name}" for name in ("LRScheduler", "_LRScheduler"))
 _OTHERS = {"momentum", "betas", "weight_decay", "params"}  # of a parameter group, beside its rate

@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Items, Leaf, Place
+from migrate.known.kinds import Items, Leaf, Place
+from migrate.known.weight_kinds import Group, Selection
 from migrate.lowering.models.foreign_models import note_trained
 from migrate.lowering.optimizers.labels import FROZEN, labels_of, mask_of
 from migrate.lowering.weights.made_without_gradient import frozen_as_made, still_of
 from migrate.lowering.weights.selections import Selections, leaves_of
 from migrate.manifest import Leaf as WeightLeaf
-from migrate.nodes import Expr
-from migrate.weight_kinds import Group, Selection
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr
 
 
 @dataclass(frozen=True)

@@ -7,20 +7,20 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from migrate import nodes, usage
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Items, Kind, Number, Optimizer, Place, Scheduler
+from migrate.known.kinds import Items, Kind, Number, Optimizer, Place, Scheduler
+from migrate.known.states import COUNT, OPT_STATE, State
 from migrate.lowering.expressions.arguments import Arguments
 from migrate.lowering.expressions.copied_snippets import with_snippets
 from migrate.lowering.scope import NOWHERE, Scope
 from migrate.lowering.statements.state import StateAccess
 from migrate.lowering.unit import SNIPPETS
-from migrate.nodes import Expr
 from migrate.optimizers import CHAINED, COMPOSED, PLATEAU, SCHEDULES, SWA
 from migrate.rules.rule import Call, Value, signature
-from migrate.states import COUNT, OPT_STATE, State
+from migrate.syntax import nodes, usage
+from migrate.syntax.nodes import Expr
+from migrate.syntax.walking import every
 from migrate.targets.template import fill
-from migrate.walking import every
 
 # Schedules beside those that only scale that change the rates of all parameter groups alike, if they end at zero.
 _PROPORTIONAL = ("LambdaLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Accelerator, Autocast, Device, Items, Kind, Number
+from migrate.known.kinds import Accelerator, Autocast, Device, Items, Kind, Number
 from migrate.lowering.models.precision import Precision
 from migrate.rules.rule import Value
+from migrate.syntax import nodes
 
 # Arguments of Accelerator(...) that change what is computed, with the values that do not.
 _CHANGING = {"mixed_precision": ("no", None), "gradient_accumulation_steps": (1,), "cpu": (True, False)}

@@ -13,12 +13,12 @@ from dataclasses import replace
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
 from migrate.lowering.plainer.copied_input import Edits, edited
 from migrate.lowering.plainer.project_classes import classes_of, is_module
 from migrate.lowering.rounds import Input
-from migrate.nodes import Statement
-from migrate.walking import every
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Statement
+from migrate.syntax.walking import every
 
 _KEEPING = ast.dump(
     ast.parse("""

@@ -11,11 +11,11 @@ from dataclasses import replace
 
 import libcst as cst
 
-from migrate import nodes, suites
+from migrate.known.qualified import file_of
+from migrate.known.script import Script
 from migrate.lowering.plainer.imports_of_bases import imports_of, with_imports
 from migrate.lowering.rounds import Input
-from migrate.qualified import file_of
-from migrate.script import Script
+from migrate.syntax import nodes, suites
 
 
 def with_names_of_bases(inputs: Sequence[Input], script: Script) -> list[Input] | None:

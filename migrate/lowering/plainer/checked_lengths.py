@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
 from migrate.lowering.modules.constructors import constant
-from migrate.nodes import Expr
-from migrate.walking import every
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr
+from migrate.syntax.walking import every
 
 
 def checked_items(cls: cst.ClassDef, init: cst.FunctionDef, fields: set[str], node: Expr) -> list[Expr] | None:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
-from migrate.nodes import Expr, Statement
-from migrate.walking import every
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.walking import every
 
 ABSTRACT = ("Optimizer", "LRScheduler", "_LRScheduler")
 # what torch calls of an object, or people do: a class that has its own is another kind of thing

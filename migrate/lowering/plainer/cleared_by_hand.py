@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate import nodes, suites
-from migrate.kinds import Function
+from migrate.known.kinds import Function
 from migrate.lowering.plainer.one_line import taken_apart
 from migrate.lowering.updates.gradient_flow import GradientFlow
 from migrate.lowering.updates.region import call_of, method_call_of
-from migrate.nodes import Statement
+from migrate.syntax import nodes, suites
+from migrate.syntax.nodes import Statement
 
 
 class ClearedByHand(GradientFlow):

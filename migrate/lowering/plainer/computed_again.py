@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
-from migrate.facts import KeptSite
-from migrate.kinds import Place
+from migrate.known.facts import KeptSite
+from migrate.known.kinds import Place
+from migrate.known.script import Script, followed
 from migrate.lowering.plainer.copied_input import Edits, edited
 from migrate.lowering.plainer.kept_mentions import Level, Reading, is_call, mentions, reading, steps
 from migrate.lowering.plainer.turns_together import Together
@@ -27,9 +27,9 @@ from migrate.lowering.statements.scanned_loops import is_new_list
 from migrate.lowering.updates.computed_in_loss import KEPT_DRAWS, KEPT_KEY, KEPT_TOGETHER, KEPT_TURNS
 from migrate.lowering.updates.kept_outputs import ONLY_THERE
 from migrate.lowering.updates.region import call_of
-from migrate.nodes import Expr, Statement
-from migrate.script import Script, followed
-from migrate.walking import every
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.walking import every
 
 
 def with_inputs_kept(inputs: Sequence[Input], lowered: Sequence[Lowered]) -> list[Input] | None:

@@ -9,10 +9,10 @@ from typing import Any
 import libcst as cst
 from libcst.metadata import CodeRange
 
-from migrate import nodes
-from migrate.nodes import Expr, Statement
-from migrate.source import SourceFile
-from migrate.walking import every
+from migrate.files.source import SourceFile
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.walking import every
 
 
 class Placing(cst.CSTTransformer):

@@ -16,9 +16,11 @@ from typing import Any
 import libcst as cst
 from libcst.metadata import CodeRange
 
-from migrate import nodes, suites, usage
 from migrate.diagnostics import Diagnostic
-from migrate.facts import CallSite, FunctionFacts
+from migrate.files.source import SourceFile
+from migrate.known.facts import CallSite, FunctionFacts
+from migrate.known.qualified import file_of, snake_case, spelled
+from migrate.known.script import INLINE, Script, followed
 from migrate.lowering.plainer.arguments_kept import with_arguments_kept
 from migrate.lowering.plainer.bases_elsewhere import with_names_of_bases
 from migrate.lowering.plainer.computed_again import with_inputs_kept, with_reasons
@@ -34,11 +36,9 @@ from migrate.lowering.plainer.settings_nobody_gives import with_constants_of_cla
 from migrate.lowering.plainer.steps_that_tell import with_told_returned
 from migrate.lowering.plainer.updates_in_place import with_updates_in_place
 from migrate.lowering.rounds import Input, Lowered, lower_project
-from migrate.nodes import Statement
-from migrate.qualified import file_of, snake_case, spelled
-from migrate.script import INLINE, Script, followed
-from migrate.source import SourceFile
-from migrate.walking import every
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Statement
+from migrate.syntax.walking import every
 
 _DEEPEST = 6  # how far functions that hand models on to each other are followed
 _PLAIN = ("no_grad", "inference_mode", "enable_grad", "staticmethod", "classmethod")

@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 
 import libcst as cst
 
-from migrate import nodes, suites
-from migrate.nodes import Expr, Statement
-from migrate.walking import every
+from migrate.syntax import nodes, suites
+from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.walking import every
 
 _AS_VECTOR = ("{n}.squeeze()", "{n}.squeeze(1)", "{n}.squeeze(-1)", "{n}.view(-1)", "{n}.flatten()", "{n}[:, 0]")
 _SOME = ("{n}.dim() > 0", "len({n}) > 0", "{n}.numel() > 0", "{n}.size(0) > 0", "{n}.shape[0] > 0")

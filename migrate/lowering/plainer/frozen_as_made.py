@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
-from migrate.nodes import Expr, Statement
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
 
 
 def frozen_parameters(

@@ -12,20 +12,20 @@ from dataclasses import replace
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
-from migrate.constructed import ClassNode
 from migrate.diagnostics import Unsupported
-from migrate.facts import ClassFacts
-from migrate.kinds import Model, Module, ModuleClass
+from migrate.known.constructed import ClassNode
+from migrate.known.facts import ClassFacts
+from migrate.known.kinds import Model, Module, ModuleClass
+from migrate.known.qualified import spelled
 from migrate.lowering.expressions.arguments import argument_names
 from migrate.lowering.modules.given_parts import GivenParts
 from migrate.lowering.modules.inline_models import unchained
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.statements.blocks import Block
-from migrate.nodes import Expr, Statement
-from migrate.qualified import spelled
 from migrate.rules.rule import Value
-from migrate.walking import every
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.walking import every
 
 _PLACING = ("to", "cuda", "cpu")
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from migrate import nodes, usage
+from migrate.syntax import nodes, usage
 
 
 def spelled_out(method: cst.FunctionDef, called: str, theirs: cst.FunctionDef) -> cst.FunctionDef:

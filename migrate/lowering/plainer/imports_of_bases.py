@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
-from migrate.kinds import TorchName
+from migrate.files.source import SourceFile
+from migrate.known.kinds import TorchName
+from migrate.known.qualified import file_of
+from migrate.known.script import Script, followed
 from migrate.lowering.rounds import Input
-from migrate.qualified import file_of
-from migrate.script import Script, followed
-from migrate.source import SourceFile
-from migrate.walking import every
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.walking import every
 
 
 def imports_of(

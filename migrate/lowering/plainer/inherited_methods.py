@@ -16,15 +16,15 @@ from typing import Any
 import libcst as cst
 from libcst.metadata import CodeRange
 
-from migrate import nodes, suites, usage
+from migrate.known.qualified import file_of, inside, snake_case, spelled
+from migrate.known.script import Script, followed
 from migrate.lowering.plainer.copied_input import Anew, Edits, Placing, edited
 from migrate.lowering.plainer.handed_on import spelled_out
 from migrate.lowering.plainer.imports_of_bases import imports_of, with_imports
 from migrate.lowering.rounds import Input
-from migrate.nodes import Statement
-from migrate.qualified import file_of, inside, snake_case, spelled
-from migrate.script import Script, followed
-from migrate.walking import every
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Statement
+from migrate.syntax.walking import every
 
 _ABSTRACT = {"abstractmethod", "abc.abstractmethod"}
 

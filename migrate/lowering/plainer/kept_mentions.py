@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
 from migrate.lowering.updates.region import call_of, method_call_of
-from migrate.nodes import Expr, Statement
-from migrate.walking import every, is_node, parts
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.walking import every, is_node, parts
 
 _NEW = ("[]", "list()", "deque()", "collections.deque()")
 

@@ -11,15 +11,15 @@ from dataclasses import replace
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
-from migrate.kinds import Place
+from migrate.known.kinds import Place
+from migrate.known.qualified import file_of, spelled
+from migrate.known.script import Script
 from migrate.lowering.plainer.copied_input import Edits, edited
 from migrate.lowering.plainer.kept_mentions import Mention, mentions
 from migrate.lowering.rounds import Input, Lowered
-from migrate.nodes import Statement
-from migrate.qualified import file_of, spelled
-from migrate.script import Script
-from migrate.walking import every
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Statement
+from migrate.syntax.walking import every
 
 
 def with_lists_apart(inputs: Sequence[Input], lowered: Sequence[Lowered]) -> list[Input] | None:

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
-from migrate.nodes import Expr
-from migrate.walking import every
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr
+from migrate.syntax.walking import every
 
 
 def over_elements(init: cst.FunctionDef, is_list: Callable[[Expr], bool]) -> dict[cst.CSTNode, Expr]:

@@ -11,15 +11,15 @@ from dataclasses import replace
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
-from migrate.kinds import Items, Leaf, Place
+from migrate.known.kinds import Items, Leaf, Place
+from migrate.known.qualified import inside
+from migrate.known.script import Script
 from migrate.lowering.expressions.arguments import argument_names
 from migrate.lowering.plainer.copied_input import Edits, edited
 from migrate.lowering.rounds import Input, Lowered
-from migrate.nodes import Expr, Statement
-from migrate.qualified import inside
-from migrate.script import Script
-from migrate.walking import every
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.walking import every
 
 _Calls = list[tuple[cst.SimpleStatementLine, cst.Call, cst.FunctionDef | None]]  # and the function around each
 

@@ -9,16 +9,16 @@ from collections.abc import Callable, Sequence
 
 import libcst as cst
 
-from migrate import names_written, nodes, suites, usage
-from migrate.kinds import Members
+from migrate.known.kinds import Members
 from migrate.lowering.expressions.elements import display
 from migrate.lowering.modules.constructors import constant
 from migrate.lowering.modules.settings_given import literal_of, settings
 from migrate.lowering.plainer.checked_lengths import checked_items
 from migrate.lowering.scope import Scope
-from migrate.nodes import Expr, Statement
-from migrate.reckoning import reckoned
-from migrate.walking import every
+from migrate.syntax import names_written, nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.reckoning import reckoned
+from migrate.syntax.walking import every
 
 _MOST = 64  # turns that are written out
 NAMING = ("add_module", "register_module", "register_buffer", "register_parameter")

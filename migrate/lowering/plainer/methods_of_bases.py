@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import libcst as cst
 
-from migrate import nodes, suites
+from migrate.known.qualified import inside, spelled
+from migrate.known.script import Script
 from migrate.lowering.rounds import Lowered
-from migrate.nodes import Statement
-from migrate.qualified import inside, spelled
-from migrate.script import Script
-from migrate.walking import every
+from migrate.syntax import nodes, suites
+from migrate.syntax.nodes import Statement
+from migrate.syntax.walking import every
 
 _Origin = tuple[str, str]  # a class, and a method that it defines
 _Methods = Mapping[str, Mapping[str, cst.FunctionDef]]  # by class and name

@@ -16,10 +16,10 @@ from collections.abc import Callable, Sequence
 import libcst as cst
 from libcst.metadata import CodeRange
 
-from migrate import nodes, suites, usage
 from migrate.lowering.plainer.copied_input import Exchanging
-from migrate.nodes import Expr, Statement
-from migrate.walking import every
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.walking import every
 
 ClassMade = Callable[[cst.Call], str]  # the class of which a call makes a module, "" of other calls
 _LISTS = ("list", "tuple")

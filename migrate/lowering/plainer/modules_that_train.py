@@ -15,14 +15,14 @@ from typing import TypeVar
 import libcst as cst
 from libcst.metadata import CodeRange
 
-from migrate import nodes, suites, usage
 from migrate.lowering.plainer.copied_input import Edits, Exchanging, edited
 from migrate.lowering.plainer.object_sites import Site, bare, made_by, means, nodes_outside, sites_of
 from migrate.lowering.plainer.optimizers_outside import is_loss, is_optimizer, makes_part, settings_of
 from migrate.lowering.plainer.project_classes import ProjectClass, classes_of, is_module
 from migrate.lowering.rounds import Input
-from migrate.nodes import Expr, Statement
-from migrate.walking import every
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.walking import every
 
 # What every module has of torch's.
 _OF_MODULES = frozenset(

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import libcst as cst
 
-from migrate import nodes, usage
-from migrate.nodes import Expr, Statement
-from migrate.walking import every
+from migrate.syntax import nodes, usage
+from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.walking import every
 
 
 def named_apart(

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import libcst as cst
 from libcst.metadata import CodeRange
 
-from migrate import nodes, suites, usage
 from migrate.lowering.plainer.copied_input import Exchanging
-from migrate.nodes import Expr
-from migrate.walking import every
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr
+from migrate.syntax.walking import every
 
 
 @dataclass(frozen=True)

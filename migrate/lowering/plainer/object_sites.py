@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
 from migrate.lowering.rounds import Input
-from migrate.nodes import Expr, Statement
-from migrate.walking import every
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.walking import every
 
 _PLACING = ("to", "cuda", "cpu", "float", "double", "train")
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 import libcst as cst
 
 from migrate.lowering.unit import Unit
-from migrate.nodes import Expr, Statement
+from migrate.syntax.nodes import Expr, Statement
 
 Lowered = tuple[int, Statement, list[Statement]]
 

@@ -12,12 +12,12 @@ from typing import Any, TypeVar
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
+from migrate.files.source import SourceFile
 from migrate.lowering.expressions.arguments import argument_names
 from migrate.lowering.plainer.copied_input import Exchanging
-from migrate.nodes import Expr
-from migrate.source import SourceFile
-from migrate.walking import every
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr
+from migrate.syntax.walking import every
 
 _Item = TypeVar("_Item", cst.Param, cst.Arg)
 _Scope = cst.FunctionDef | cst.Module

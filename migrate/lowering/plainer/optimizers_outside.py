@@ -12,15 +12,15 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
 from migrate.lowering.expressions.arguments import argument_names
 from migrate.lowering.plainer.copied_input import Edits, edited
 from migrate.lowering.plainer.object_sites import Site, attributes_outside, made_by, means, sites_of
 from migrate.lowering.plainer.project_classes import ProjectClass, classes_of, is_module
 from migrate.lowering.rounds import Input
-from migrate.nodes import Expr, Statement
 from migrate.optimizers import LOSSES, OPTIMIZERS
-from migrate.walking import every
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.walking import every
 
 _OPTIMIZERS = frozenset(name.rpartition(".")[2] for name in OPTIMIZERS)
 _LOSSES = frozenset(name.rpartition(".")[2] for name in LOSSES)

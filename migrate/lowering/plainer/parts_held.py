@@ -11,13 +11,13 @@ from dataclasses import replace
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
+from migrate.files.source import SourceFile
 from migrate.lowering.expressions.arguments import argument_names
 from migrate.lowering.plainer.opened_holders import opened
 from migrate.lowering.plainer.updates_in_place import body_in_place, call_sites
 from migrate.lowering.rounds import Input
-from migrate.source import SourceFile
-from migrate.walking import every
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.walking import every
 
 
 def with_parts_at_hand(inputs: Sequence[Input]) -> list[Input] | None:

@@ -12,17 +12,17 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
-from migrate.constructed import ClassNode
-from migrate.facts import ClassFacts, FunctionFacts
-from migrate.kinds import Function, Model, ModuleClass
+from migrate.known.constructed import ClassNode
+from migrate.known.facts import ClassFacts, FunctionFacts
+from migrate.known.kinds import Function, Model, ModuleClass
+from migrate.known.script import Script
 from migrate.lowering.expressions.elements import only_option
 from migrate.lowering.models.borrowed_models import borrowed_value
 from migrate.lowering.plainer.models_named_first import with_models_named, with_wholes_kept
 from migrate.lowering.plainer.parts_written import Taking, maker
 from migrate.lowering.scope import Scope
-from migrate.nodes import Expr
-from migrate.script import Script
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr
 
 _ROW = "torch.nn.Sequential"
 _LISTS = ("list", "tuple")

@@ -9,15 +9,15 @@ from typing import cast
 import libcst as cst
 from libcst.metadata import CodeRange
 
-from migrate import nodes, suites, usage
-from migrate.constructed import ChoiceNode, ClassNode, ListNode, Node
-from migrate.facts import ClassFacts
+from migrate.known.constructed import ChoiceNode, ClassNode, ListNode, Node
+from migrate.known.facts import ClassFacts
+from migrate.known.script import Script
 from migrate.lowering.modules.settings_given import default_of
 from migrate.lowering.plainer.copied_input import Placing
 from migrate.lowering.weights.freezing import flag_of
-from migrate.nodes import Expr, Statement
-from migrate.script import Script
-from migrate.walking import every
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.walking import every
 
 _ROW = "torch.nn.Sequential"
 _LISTS = ("list", "tuple")

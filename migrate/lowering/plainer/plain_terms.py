@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
-from migrate.kinds import UNKNOWN, Accelerator, Function, Kind, Leaf, Optimizer, Scaler, Tensor
+from migrate.known.kinds import UNKNOWN, Accelerator, Function, Kind, Leaf, Optimizer, Scaler, Tensor
 from migrate.lowering.expressions.named_lambdas import NamedLambdas
 from migrate.lowering.models.members import MemberLoops, named_members
 from migrate.lowering.models.precision import Precision
@@ -25,7 +24,8 @@ from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.statements.blocks import Block
 from migrate.lowering.updates.gradient_flow import asks_for_gradients
 from migrate.lowering.updates.region import call_of, method_call_of
-from migrate.nodes import Expr, Statement
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
 
 _ONES = ("torch.ones_like", "torch.ones")
 

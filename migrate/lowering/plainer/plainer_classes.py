@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
-from migrate.facts import ClassFacts
+from migrate.known.facts import ClassFacts
 from migrate.lowering.expressions.arguments import argument_names
 from migrate.lowering.plainer.copied_input import Exchanging
 from migrate.lowering.plainer.frozen_as_made import frozen_parameters, without_gradient
@@ -22,8 +21,9 @@ from migrate.lowering.plainer.loops_by_index import over_elements
 from migrate.lowering.plainer.loops_written_out import NAMING
 from migrate.lowering.plainer.new_parts import with_new_parts
 from migrate.lowering.plainer.parts_of_others import PartsOfOthers
-from migrate.nodes import Expr, Statement
-from migrate.walking import every
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.walking import every
 
 
 class PlainerClasses(PartsOfOthers):

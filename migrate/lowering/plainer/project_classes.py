@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from migrate import nodes
 from migrate.lowering.rounds import Input
+from migrate.syntax import nodes
 
 _MODULES = ("nn.Module", "torch.nn.Module", "Module", "nn_Module")
 

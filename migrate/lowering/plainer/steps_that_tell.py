@@ -14,12 +14,12 @@ from typing import Any
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
 from migrate.lowering.plainer.copied_input import Edits, Exchanging, edited
 from migrate.lowering.plainer.project_classes import ProjectClass, classes_of, is_module
 from migrate.lowering.rounds import Input
-from migrate.nodes import Expr, Statement
-from migrate.walking import every
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.walking import every
 
 
 class _Unclear(Exception):

@@ -15,14 +15,14 @@ from typing import TypeVar
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
-from migrate.kinds import Function, Model, Optimizer, Place
+from migrate.known.kinds import Function, Model, Optimizer, Place
+from migrate.known.weight_kinds import Selection
 from migrate.lowering.statements.blocks import Block
 from migrate.lowering.unit import Unit
 from migrate.lowering.updates.region import method_call_of
 from migrate.lowering.weights.selections import Selections
-from migrate.nodes import Expr, Statement
-from migrate.weight_kinds import Selection
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
 
 _API = "torch.autograd.grad"
 _GIVEN = re.compile(r"\.grad\s*=[^=]")

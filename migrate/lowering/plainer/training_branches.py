@@ -10,12 +10,12 @@ from collections.abc import Callable
 
 import libcst as cst
 
-from migrate import suites, usage
 from migrate.lowering.models.told_modes import flag_of, is_flag
 from migrate.lowering.statements.blocks import Block
 from migrate.lowering.updates.finding import RegionFinding
 from migrate.lowering.updates.region import goes_backward, method_call_of
-from migrate.nodes import Expr, Statement
+from migrate.syntax import suites, usage
+from migrate.syntax.nodes import Expr, Statement
 
 
 class TrainingBranches(RegionFinding):

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
 from migrate.lowering.updates.computed_in_loss import KEPT_TURNS
-from migrate.nodes import Expr, Statement
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
 
 _JOINING = ("cat", "stack", "concat", "vstack", "hstack")
 _LIST_LIKE = (cst.List, cst.ListComp)

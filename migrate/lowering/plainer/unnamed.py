@@ -6,19 +6,19 @@ from collections.abc import Callable, Sequence
 
 import libcst as cst
 
-from migrate import nodes, usage
-from migrate.facts import FunctionFacts
-from migrate.kinds import Function, HostClass, Instance, Kind, Model, ModuleClass, Optimizer
+from migrate.known.facts import FunctionFacts
+from migrate.known.kinds import Function, HostClass, Instance, Kind, Model, ModuleClass, Optimizer
+from migrate.known.qualified import spelled
+from migrate.known.weight_kinds import OwnOptimizer
 from migrate.layers.table import TABLE
 from migrate.lowering.expressions.arguments import argument_names
 from migrate.lowering.expressions.elements import kinds_in
 from migrate.lowering.modules.inline_models import CHAINED, unchained
 from migrate.lowering.scope import HOST_CONTEXTS, Scope
 from migrate.machine import WRAPPERS
-from migrate.nodes import Expr, Statement
 from migrate.optimizers import COMPOSED, OPTIMIZERS, SCHEDULES
-from migrate.qualified import spelled
-from migrate.weight_kinds import OwnOptimizer
+from migrate.syntax import nodes, usage
+from migrate.syntax.nodes import Expr, Statement
 
 
 class Unnamed(Scope):

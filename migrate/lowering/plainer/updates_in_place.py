@@ -11,15 +11,15 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
+from migrate.files.source import SourceFile
+from migrate.known.qualified import file_of, spelled
 from migrate.lowering.expressions.arguments import argument_names
 from migrate.lowering.plainer.copied_input import Edits, edited
 from migrate.lowering.plainer.opened_holders import opened
 from migrate.lowering.rounds import Input, Lowered
-from migrate.nodes import Expr, Statement
-from migrate.qualified import file_of, spelled
-from migrate.source import SourceFile
-from migrate.walking import every
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.walking import every
 
 _Block = cst.FunctionDef | cst.Module
 _INNER = (cst.FunctionDef, cst.ClassDef)

@@ -8,9 +8,9 @@ from typing import Any
 
 import libcst as cst
 
-from migrate import layouts, nodes, suites, usage
+from migrate import layouts
 from migrate.diagnostics import Unsupported
-from migrate.kinds import (
+from migrate.known.kinds import (
     SIZES,
     Accelerator,
     Device,
@@ -29,6 +29,7 @@ from migrate.kinds import (
     Tensor,
     TorchName,
 )
+from migrate.known.weight_kinds import AnyWeight, Group, Parameters, Selection, Weight
 from migrate.lowering.expressions.elements import kinds_in, part_kind
 from migrate.lowering.expressions.named_lambdas import NamedLambdas
 from migrate.lowering.expressions.typed_tensors import tensor_type
@@ -52,10 +53,10 @@ from migrate.lowering.weights.element_data import element_for_data
 from migrate.lowering.weights.trusted_classes import lists_trusted
 from migrate.lowering.weights.weight_dicts import model_of_state
 from migrate.machine import SETTINGS, WRAPPERS, splits_batches
-from migrate.nodes import Expr, Statement
 from migrate.rules.catalogue import RULES
 from migrate.rules.rule import Value
-from migrate.weight_kinds import AnyWeight, Group, Parameters, Selection, Weight
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
 
 
 class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoading, ChangedInPlace, Sown, NamedLambdas):

@@ -8,9 +8,9 @@ from enum import Enum, auto
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
-from migrate.nodes import Expr, Statement
-from migrate.walking import every
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.walking import every
 
 _BLOCKS = cst.If | cst.For | cst.While | cst.With
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from migrate.nodes import Statement
+from migrate.syntax.nodes import Statement
 
 
 class NextTurn(tuple[cst.CSTNode, ...]):

@@ -10,15 +10,16 @@ from dataclasses import replace
 
 import libcst as cst
 
-from migrate import layouts, nodes, suites, usage
-from migrate.kinds import Device, Kind, Model, Number, Plain, Tensor, is_batch, join
+from migrate import layouts
+from migrate.known.kinds import Device, Kind, Model, Number, Plain, Tensor, is_batch, join
+from migrate.known.qualified import options
 from migrate.lowering.expressions.binding import Binding
 from migrate.lowering.statements.blocks import NextTurn
 from migrate.lowering.unit import Environment, stays
 from migrate.machine import COMPILERS, splits_batches
-from migrate.nodes import Expr, Statement
-from migrate.qualified import options
 from migrate.rules.rule import Value
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
 
 
 class Branches(Binding):

@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import libcst as cst
 
-from migrate import layouts, nodes, suites, usage
+from migrate import layouts
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Host, Items, Kind, Model, Module, ModuleClass, Number, Plain, Tensor, TorchName, join
+from migrate.known.kinds import Host, Items, Kind, Model, Module, ModuleClass, Number, Plain, Tensor, TorchName, join
+from migrate.known.weight_kinds import StateDict, Weight
 from migrate.layers.table import TABLE
 from migrate.lowering.expressions.masked import is_scalar
 from migrate.lowering.host.data_loading import for_torch
@@ -19,10 +20,10 @@ from migrate.lowering.optimizers.optimizer_statements import OptimizerStatements
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.statements.attributes_in_place import changes_own
 from migrate.lowering.updates.leaves import Leaves
-from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value, power_of_integers
-from migrate.walking import every
-from migrate.weight_kinds import StateDict, Weight
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.walking import every
 
 
 class ChangedInPlace(Leaves, OptimizerStatements, ChangedBuffers, NamedRows):

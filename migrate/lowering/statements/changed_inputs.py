@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from migrate import nodes, usage
-from migrate.constructed import LayerNode, changes_input, first_layer
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Kind, Module
+from migrate.known.constructed import LayerNode, changes_input, first_layer
+from migrate.known.kinds import Kind, Module
 from migrate.lowering.expressions.arguments import argument_names
 from migrate.lowering.statements.liveness import Liveness
 from migrate.lowering.unit import known
 from migrate.rules.catalogue import RULES
+from migrate.syntax import nodes, usage
 
 _TWICE_AS_ONCE = {"torch.nn.ReLU": "nn.relu", "torch.nn.ReLU6": "nn.relu6"}
 

@@ -6,18 +6,19 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from migrate import layouts, nodes, suites, usage
+from migrate import layouts
 from migrate.apis import is_grad_mode
 from migrate.diagnostics import Unsupported
-from migrate.kinds import UNKNOWN, Autocast, Device, Host, Plain, Tensor
+from migrate.known.kinds import UNKNOWN, Autocast, Device, Host, Plain, Tensor
 from migrate.lowering.models.precision import Precision
 from migrate.lowering.models.told_modes import ToldModes
 from migrate.lowering.statements.loops import Loops
 from migrate.lowering.unit import Environment
 from migrate.lowering.weights.trusted_classes import TRUSTING
 from migrate.machine import KERNELS, OUT_OF_MEMORY
-from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
 
 
 class ControlFlow(ToldModes, Precision, Loops):

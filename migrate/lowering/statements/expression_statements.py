@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate import layouts, nodes, suites, usage
+from migrate import layouts
 from migrate.diagnostics import Unsupported
 from migrate.kept import kept
-from migrate.kinds import (
+from migrate.known.kinds import (
     Device,
     Function,
     Model,
@@ -33,9 +33,10 @@ from migrate.lowering.updates.region_statements import CLIPPING
 from migrate.lowering.updates.traced_effects import refuse_told
 from migrate.lowering.weights.checkpoints import Checkpoints
 from migrate.machine import NO_OPS
-from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
-from migrate.walking import every
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.walking import every
 
 
 class ExpressionStatements(Averaging, Setup, Calls, Checkpoints, Leaves, OptimizerStatements):

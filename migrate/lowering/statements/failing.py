@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
 from migrate.lowering.scope import Scope
 from migrate.machine import MODULES
-from migrate.nodes import Statement
-from migrate.unbound import surely_unbound
-from migrate.walking import walk
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Statement
+from migrate.syntax.unbound import surely_unbound
+from migrate.syntax.walking import walk
 
 # Names that an output may import, whether or not the input did: what reads one unbound would get another meaning.
 _IMPORTED = frozenset({"torch", "nn", "np"})

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate import layouts, nodes, suites, usage
+from migrate import layouts
 from migrate.apis import is_data_api, is_grad_mode
 from migrate.diagnostics import Unsupported
-from migrate.facts import FunctionFacts, merge
-from migrate.kinds import (
+from migrate.known.facts import FunctionFacts, merge
+from migrate.known.kinds import (
     Function,
     Host,
     Kind,
@@ -17,6 +17,8 @@ from migrate.kinds import (
     Tensor,
     join,
 )
+from migrate.known.qualified import inside, is_module, spelled
+from migrate.known.states import KEY
 from migrate.lowering.expressions.elements import without_names
 from migrate.lowering.expressions.named_lambdas import NamedLambdas
 from migrate.lowering.expressions.user_calls import UserCalls
@@ -29,9 +31,8 @@ from migrate.lowering.statements.signatures import threaded_parameters, with_def
 from migrate.lowering.unit import joined_modes
 from migrate.lowering.updates.gradient_flow import asks_for_gradients
 from migrate.machine import DECORATORS, REGISTRIES
-from migrate.nodes import Expr, Statement
-from migrate.qualified import inside, is_module, spelled
-from migrate.states import KEY
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
 
 
 class Functions(PartsOfOthers, HostInitializers, HandedOver, Initialisation, UserCalls, NamedLambdas):

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
-from migrate.constructed import ChoiceNode, ClassNode, LayerNode, ListNode, Node
-from migrate.kinds import Function, Module, Tensor
+from migrate.known.constructed import ChoiceNode, ClassNode, LayerNode, ListNode, Node
+from migrate.known.kinds import Function, Module, Tensor
 from migrate.lowering.statements.changed_inputs import ChangedInputs
 from migrate.lowering.statements.other_names import shown
-from migrate.nodes import Expr, Statement
-from migrate.walking import every
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.walking import every
 
 _DROPOUTS = [f"{kind}{axes}" for kind in ("Dropout", "AlphaDropout") for axes in ("", "1d", "2d", "3d")]
 _LAYERS = frozenset(

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from migrate import nodes
 from migrate.apis import is_data_api
 from migrate.diagnostics import Unsupported
-from migrate.imports import Written
-from migrate.kinds import UNKNOWN, Kind, Model, Optimizer, Plain, ProjectModule, Scheduler, TorchName
+from migrate.files.imports import Written
+from migrate.known.kinds import UNKNOWN, Kind, Model, Optimizer, Plain, ProjectModule, Scheduler, TorchName
+from migrate.known.qualified import is_module, path_of
 from migrate.library_modules import MIXIN, REGISTERS, is_torch, role
 from migrate.lowering.expressions.binding import Binding
 from migrate.lowering.expressions.einops_calls import einops_kind
@@ -21,8 +21,8 @@ from migrate.lowering.expressions.elements import kinds_in
 from migrate.lowering.models.borrowed_models import from_borrowed, import_borrowed
 from migrate.lowering.modules.registered_settings import only_in_module_classes
 from migrate.machine import NO_OPS, REGISTRIES
-from migrate.nodes import Statement
-from migrate.qualified import is_module, path_of
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Statement
 
 _TORCH = ("torch", "torchvision", "torchtext", "torchaudio")
 _PROGRESS = (

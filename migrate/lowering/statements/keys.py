@@ -6,11 +6,11 @@ from collections.abc import Sequence, Set
 
 import libcst as cst
 
-from migrate import nodes, usage
-from migrate.facts import FunctionFacts
-from migrate.nodes import Statement
-from migrate.qualified import is_module
-from migrate.script import Script
+from migrate.known.facts import FunctionFacts
+from migrate.known.qualified import is_module
+from migrate.known.script import Script
+from migrate.syntax import nodes, usage
+from migrate.syntax.nodes import Statement
 
 Body = list[tuple[int, tuple[Statement, ...]]]
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from migrate import usage
+from migrate.known.qualified import file_of
 from migrate.lowering.scope import Scope
 from migrate.lowering.statements.blocks import NextTurn
-from migrate.qualified import file_of
+from migrate.syntax import usage
 
 
 class Liveness(Scope):

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 import libcst as cst
 
-from migrate import layouts, nodes, suites, usage
-from migrate.kinds import Items, Tensor
+from migrate import layouts
+from migrate.known.kinds import Items, Tensor
+from migrate.known.weight_kinds import Parameters, WeightTree
 from migrate.lowering.expressions.elements import loop_kind, taken_apart
 from migrate.lowering.host.data_loading import DataLoading
 from migrate.lowering.optimizers.optimizer_statements import OptimizerStatements
@@ -20,9 +21,9 @@ from migrate.lowering.unit import Environment, stays
 from migrate.lowering.weights.chosen_weights import ChosenWeights
 from migrate.lowering.weights.order_of_parameters import refuse_order
 from migrate.lowering.weights.weight_trees import each_of_tree
-from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
-from migrate.weight_kinds import Parameters, WeightTree
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
 
 _TRIALS = 2  # how many loops, one in another, may be lowered for what they make known
 

@@ -7,12 +7,12 @@ from functools import partial
 
 import libcst as cst
 
-from migrate import nodes, usage
-from migrate.kinds import Kind, Model, Number, Plain, Tensor
+from migrate.known.kinds import Kind, Model, Number, Plain, Tensor
 from migrate.lowering.scope import Scope
 from migrate.lowering.statements.blocks import NextTurn
-from migrate.nodes import Expr
-from migrate.walking import every
+from migrate.syntax import nodes, usage
+from migrate.syntax.nodes import Expr
+from migrate.syntax.walking import every
 
 # Methods that give a view of the same memory in torch.
 VIEWS = frozenset(

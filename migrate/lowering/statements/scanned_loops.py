@@ -12,13 +12,14 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from migrate import layouts, nodes, suites, usage
-from migrate.constructed import ChoiceNode, ClassNode, LayerNode, ListNode, Node
+from migrate import layouts
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Items, Kind, Module, Tensor, TorchName
+from migrate.known.constructed import ChoiceNode, ClassNode, LayerNode, ListNode, Node
+from migrate.known.kinds import Items, Kind, Module, Tensor, TorchName
 from migrate.layers.table import TABLE
 from migrate.lowering.expressions.arguments import Arguments
-from migrate.nodes import Expr, Statement
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
 
 _CELLS = ("torch.nn.LSTMCell", "torch.nn.GRUCell", "torch.nn.RNNCell")
 

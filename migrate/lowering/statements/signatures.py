@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 import libcst as cst
 
-from migrate.facts import Draw, FunctionFacts
-from migrate.kinds import VANISHING
-from migrate.nodes import Expr
-from migrate.states import KEY, MODE, State
+from migrate.known.facts import Draw, FunctionFacts
+from migrate.known.kinds import VANISHING
+from migrate.known.states import KEY, MODE, State
+from migrate.syntax.nodes import Expr
 
 
 def parameter_order(facts: FunctionFacts, name_of: Callable[[State], str]) -> list[str]:

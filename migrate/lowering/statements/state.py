@@ -8,17 +8,17 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping
 
-from migrate import nodes, usage
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Instance, Items, Kind, Model, Optimizer, Place, Scheduler
+from migrate.known.kinds import Instance, Items, Kind, Model, Optimizer, Place, Scheduler
+from migrate.known.qualified import is_module
+from migrate.known.states import BATCH_STATS, COUNT, CYCLE, GRADS, KEY, MODE, OPT_STATE, PARAMS, THE_KEY, State
+from migrate.known.weight_kinds import StateDict, Weight, WeightTree
 from migrate.lowering.expressions.elements import WeightsByName
 from migrate.lowering.models.chosen_models import ChosenModels
 from migrate.lowering.models.looked_at import LookedAt
 from migrate.lowering.updates.detached import Detached
-from migrate.nodes import Expr, Statement
-from migrate.qualified import is_module
-from migrate.states import BATCH_STATS, COUNT, CYCLE, GRADS, KEY, MODE, OPT_STATE, PARAMS, THE_KEY, State
-from migrate.weight_kinds import StateDict, Weight, WeightTree
+from migrate.syntax import nodes, usage
+from migrate.syntax.nodes import Expr, Statement
 
 _KEPT = (PARAMS, BATCH_STATS, OPT_STATE, COUNT, CYCLE)  # what an object takes over with what it is given
 _SELF_CONTEXTS = ("forward", "setup")  # methods of a Flax module, which draws its own keys

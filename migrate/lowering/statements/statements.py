@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from migrate import layouts, nodes, suites, usage
+from migrate import layouts
 from migrate.diagnostics import Unsupported
-from migrate.kinds import (
+from migrate.known.kinds import (
     Model,
     Module,
     ModuleClass,
@@ -35,7 +35,8 @@ from migrate.lowering.updates.merging import merged_outputs
 from migrate.lowering.updates.region import MicroBatches, Region
 from migrate.lowering.weights.set_weights import SetWeights
 from migrate.lowering.weights.weights_not_asked_for import never_asked
-from migrate.nodes import Expr, Statement
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
 
 
 class Statements(

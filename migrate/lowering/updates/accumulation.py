@@ -7,23 +7,23 @@ from typing import TypeGuard
 
 import libcst as cst
 
-from migrate import nodes, suites
 from migrate.diagnostics import Unsupported
-from migrate.kinds import (
+from migrate.known.kinds import (
     Leaf,
     Model,
     Optimizer,
     Place,
     Tensor,
 )
+from migrate.known.states import GRADS, OPT_STATE, PARAMS, State
 from migrate.lowering.expressions.binding import Binding
 from migrate.lowering.updates.clipping import Clipping
 from migrate.lowering.updates.gradients import LACKING
 from migrate.lowering.updates.missing_gradients import Gradient, MissingGradients
 from migrate.lowering.updates.region import method_call_of
 from migrate.lowering.updates.step_function import jit_decorator
-from migrate.nodes import Expr, Statement
-from migrate.states import GRADS, OPT_STATE, PARAMS, State
+from migrate.syntax import nodes, suites
+from migrate.syntax.nodes import Expr, Statement
 
 
 class Accumulation(Clipping, Binding, MissingGradients):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate import nodes
 from migrate.diagnostics import Unsupported
 from migrate.lowering.expressions.arguments import Arguments
 from migrate.lowering.updates.region import Clip
 from migrate.lowering.weights.selections import Selections
 from migrate.rules.rule import signature
+from migrate.syntax import nodes
 
 _SIGNATURES = {
     "clip_grad_norm_": "parameters, max_norm, norm_type=2.0, error_if_nonfinite=False, foreach=None",

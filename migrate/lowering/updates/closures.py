@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.facts import CallSite
-from migrate.kinds import Function, Never, Optimizer, Tensor
+from migrate.known.facts import CallSite
+from migrate.known.kinds import Function, Never, Optimizer, Tensor
+from migrate.known.states import GRADS, OPT_STATE, PARAMS, State
 from migrate.lowering.expressions.user_calls import UserCalls
 from migrate.lowering.updates.accumulation import Accumulation
-from migrate.nodes import Expr, Statement
-from migrate.states import GRADS, OPT_STATE, PARAMS, State
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr, Statement
 
 
 class Closures(UserCalls, Accumulation):

@@ -7,14 +7,15 @@ import contextlib
 
 import libcst as cst
 
-from migrate import layouts, nodes
+from migrate import layouts
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Items, Tensor, Transformed
+from migrate.known.kinds import Items, Tensor, Transformed
+from migrate.known.states import THE_KEY
 from migrate.lowering.updates.function_transforms import FunctionTransforms
 from migrate.lowering.updates.gradient_flow import GradientFlow
-from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
-from migrate.states import THE_KEY
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr, Statement
 
 KEPT_KEY = "kept_key"  # `torch.kept_key(name)`: the next draw is made with a key of that name
 KEPT_TOGETHER = "kept_together"  # `torch.kept_together(saved, 2)`: an array for each thing that is kept of a turn

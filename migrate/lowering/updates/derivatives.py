@@ -6,15 +6,16 @@ from collections.abc import Iterable, Sequence
 
 import libcst as cst
 
-from migrate import layouts, nodes, usage
+from migrate import layouts
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Items, Kind, Leaf, Tensor
+from migrate.known.kinds import Items, Kind, Leaf, Tensor
+from migrate.known.weight_kinds import WeightTree
 from migrate.lowering.expressions.arguments import Arguments
 from migrate.lowering.expressions.held_values import HeldValues
 from migrate.lowering.weights.weight_trees import WeightTrees
-from migrate.nodes import Expr
 from migrate.rules.rule import Value
-from migrate.weight_kinds import WeightTree
+from migrate.syntax import nodes, usage
+from migrate.syntax.nodes import Expr
 
 _PARAMETERS = ("outputs", "inputs", "grad_outputs", "retain_graph", "create_graph", "only_inputs")
 _ONES = ("torch.ones", "torch.ones_like")

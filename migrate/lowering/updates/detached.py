@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import libcst as cst
 
-from migrate import nodes, usage
 from migrate.diagnostics import Unsupported
-from migrate.facts import FunctionFacts
-from migrate.kinds import Items, Kind, Tensor
+from migrate.known.facts import FunctionFacts
+from migrate.known.kinds import Items, Kind, Tensor
 from migrate.lowering.statements.liveness import Liveness
-from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
+from migrate.syntax import nodes, usage
+from migrate.syntax.nodes import Expr, Statement
 
 
 class Detached(Liveness):

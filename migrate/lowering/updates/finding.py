@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
-from migrate.kinds import Device, Optimizer, Place, Scheduler, TorchName
+from migrate.known.kinds import Device, Optimizer, Place, Scheduler, TorchName
 from migrate.lowering.plainer.copied_input import Exchanging
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.updates.region import (
@@ -23,8 +22,9 @@ from migrate.lowering.updates.region import (
     numbers_taken,
 )
 from migrate.lowering.updates.region_statements import RegionStatements
-from migrate.nodes import Expr, Statement
-from migrate.suites import first_line
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.suites import first_line
 
 
 @dataclass

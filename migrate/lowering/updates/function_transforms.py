@@ -7,14 +7,15 @@ from dataclasses import replace
 
 import libcst as cst
 
-from migrate import layouts, nodes, usage
+from migrate import layouts
 from migrate.diagnostics import Unsupported
-from migrate.facts import CallSite
-from migrate.kinds import UNKNOWN, Function, Items, Kind, LikeArgument, Module, Tensor, Transformed
+from migrate.known.facts import CallSite
+from migrate.known.kinds import UNKNOWN, Function, Items, Kind, LikeArgument, Module, Tensor, Transformed
+from migrate.known.weight_kinds import WeightTree
 from migrate.lowering.expressions.user_calls import UserCalls
-from migrate.nodes import Expr
 from migrate.rules.rule import Call, Value, signature
-from migrate.weight_kinds import WeightTree
+from migrate.syntax import nodes, usage
+from migrate.syntax.nodes import Expr
 
 _GRADIENT = "func, argnums=0, has_aux=False"
 _REVERSED = "reversed tuple"  # of what JAX has the other way round

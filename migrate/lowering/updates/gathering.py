@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Tensor
+from migrate.known.kinds import Tensor
 from migrate.lowering.plainer.plain_terms import PlainTerms
 from migrate.lowering.statements.blocks import Block
 from migrate.lowering.statements.control_flow import ControlFlow
@@ -16,7 +15,8 @@ from migrate.lowering.updates.micro_batches import MicroBatchFinding
 from migrate.lowering.updates.micro_scan import MICRO_BATCHES
 from migrate.lowering.updates.region import Gathering, MicroBatches
 from migrate.lowering.updates.step_function import StepFunctions
-from migrate.nodes import Statement
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Statement
 
 
 class MicroBatchLoops(PlainTerms, StepFunctions, ControlFlow, MicroBatchFinding):

@@ -10,13 +10,13 @@ from collections.abc import Container, Sequence
 
 import libcst as cst
 
-from migrate import nodes, usage
-from migrate.facts import FunctionFacts
-from migrate.kinds import Host, Instance, Kind, Model, Optimizer, Place, Scheduler
+from migrate.known.facts import FunctionFacts
+from migrate.known.kinds import Host, Instance, Kind, Model, Optimizer, Place, Scheduler
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.updates.gradient_flow import GradientFlow
 from migrate.lowering.updates.kept_outputs import without_gradients
-from migrate.nodes import Statement
+from migrate.syntax import nodes, usage
+from migrate.syntax.nodes import Statement
 
 _NO_OUTPUTS = (Model, Optimizer, Scheduler, Instance, Host)
 

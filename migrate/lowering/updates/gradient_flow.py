@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
-from migrate.facts import FunctionFacts
-from migrate.kinds import Function, Kind, Leaf, Model, Optimizer, Place
+from migrate.known.facts import FunctionFacts
+from migrate.known.kinds import Function, Kind, Leaf, Model, Optimizer, Place
+from migrate.known.states import PARAMS
+from migrate.known.weight_kinds import Parameters, Selection, Weight
 from migrate.lowering.scope import Scope
 from migrate.lowering.updates.region import method_call_of
-from migrate.nodes import Expr, Statement
-from migrate.states import PARAMS
-from migrate.suites import first_line
-from migrate.walking import every
-from migrate.weight_kinds import Parameters, Selection, Weight
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.suites import first_line
+from migrate.syntax.walking import every
 from migrate.weights import weights_of
 
 _NOT_FORWARD = ("train", "eval", "parameters", "named_parameters", "zero_grad", "to", "cuda", "state_dict", "modules")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from migrate import nodes, suites
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Optimizer, Place
+from migrate.known.kinds import Optimizer, Place
+from migrate.known.states import GRADS, OPT_STATE, PARAMS, State
 from migrate.lowering.updates.loss_function import LossFunctions, TracedLoss
 from migrate.lowering.updates.region import Clip
-from migrate.nodes import Expr, Statement
-from migrate.states import GRADS, OPT_STATE, PARAMS, State
+from migrate.syntax import nodes, suites
+from migrate.syntax.nodes import Expr, Statement
 
 LACKING = "where torch has gradients at one step and None at another"
 

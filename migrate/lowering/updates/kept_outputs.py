@@ -10,12 +10,12 @@ from collections.abc import Container, Sequence
 
 import libcst as cst
 
-from migrate import nodes, usage
-from migrate.kinds import Place
+from migrate.known.kinds import Place
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.updates.gradient_flow import GradientFlow
 from migrate.lowering.updates.kept_sites import kept_site
-from migrate.nodes import Statement
+from migrate.syntax import nodes, usage
+from migrate.syntax.nodes import Statement
 
 ONLY_THERE = "JAX has their gradient only where the loss computes them"
 _FILLING = ("append", "extend", "insert", "appendleft", "add", "setdefault")

@@ -7,10 +7,9 @@ from dataclasses import replace
 
 import libcst as cst
 
-from migrate import nodes, usage
 from migrate.diagnostics import Unsupported
-from migrate.facts import KeptSite
-from migrate.kinds import (
+from migrate.known.facts import KeptSite
+from migrate.known.kinds import (
     Function,
     Host,
     Kind,
@@ -24,8 +23,9 @@ from migrate.kinds import (
     TorchName,
 )
 from migrate.lowering.updates.gradient_flow import GradientFlow
-from migrate.nodes import Expr, Statement
-from migrate.suites import first_line
+from migrate.syntax import nodes, usage
+from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.suites import first_line
 
 
 def kept_site(scope: GradientFlow, call: cst.Call, history: Sequence[Statement], models: set[Place]) -> KeptSite:

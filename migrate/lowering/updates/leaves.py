@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate import nodes, usage
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Instance, Kind, Leaf, Optimizer, Place, Scheduler, Tensor
+from migrate.known.kinds import Instance, Kind, Leaf, Optimizer, Place, Scheduler, Tensor
+from migrate.known.states import GRADS, PARAMS, State
 from migrate.lowering.models.members import named_members
 from migrate.lowering.scope import HOST_CONTEXTS, NOWHERE
 from migrate.lowering.updates.accumulation import Accumulation
 from migrate.lowering.updates.gradient_flow import GradientFlow, asks_for_gradients
-from migrate.nodes import Expr, Statement
-from migrate.states import GRADS, PARAMS, State
+from migrate.syntax import nodes, usage
+from migrate.syntax.nodes import Expr, Statement
 
 _MAKERS = "torch.optim."
 

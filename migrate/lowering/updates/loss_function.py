@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
-from migrate.kinds import (
+from migrate.known.kinds import (
     Function,
     Host,
     Instance,
@@ -23,11 +22,12 @@ from migrate.kinds import (
     Tensor,
     TorchName,
 )
+from migrate.known.states import BATCH_STATS, PARAMS, State
 from migrate.lowering.models.models import Models
 from migrate.lowering.updates.merging import merged_outputs
 from migrate.lowering.updates.region import Part, Region, Tracing
-from migrate.nodes import Expr, Statement
-from migrate.states import BATCH_STATS, PARAMS, State
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from migrate import nodes
-from migrate.nodes import Statement
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Statement
 
 OUTPUTS = ("output", "model_output")
 

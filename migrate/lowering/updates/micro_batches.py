@@ -19,15 +19,15 @@ from typing import TypeGuard
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
-from migrate.kinds import Function, Optimizer, Place
+from migrate.known.kinds import Function, Optimizer, Place
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.statements.blocks import Block
 from migrate.lowering.updates.finding import RegionFinding
 from migrate.lowering.updates.micro_scan import NAMES
 from migrate.lowering.updates.region import MicroBatches, loss_slice
-from migrate.nodes import Expr, Statement
-from migrate.walking import every
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.walking import every
 
 _UNEVEN = ("next", "chunk", "split", "tensor_split")  # what these give may be shorter at the end: nothing to stack
 

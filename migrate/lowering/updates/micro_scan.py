@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from migrate import nodes, suites
-from migrate.nodes import Expr, Statement
+from migrate.syntax import nodes, suites
+from migrate.syntax.nodes import Expr, Statement
 
 # The names that the output gives to what is gathered: a script that uses one keeps its loop as it is.
 MICRO_BATCHES, ACCUMULATE, _MICRO_BATCH, _CARRY = "micro_batches", "accumulate", "micro_batch", "carry"

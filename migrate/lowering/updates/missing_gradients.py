@@ -11,13 +11,13 @@ from enum import Flag
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
-from migrate.kinds import Function, Place
+from migrate.known.kinds import Function, Place
+from migrate.known.states import GRADS, State
 from migrate.lowering.updates.gradient_flow import GradientFlow
 from migrate.lowering.updates.region import method_call_of
-from migrate.nodes import Statement
-from migrate.states import GRADS, State
-from migrate.walking import every
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Statement
+from migrate.syntax.walking import every
 
 
 class Gradient(Flag):

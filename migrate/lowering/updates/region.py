@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
-from migrate.facts import Draw
-from migrate.kinds import Place
-from migrate.nodes import Expr, Statement
+from migrate.known.facts import Draw
+from migrate.known.kinds import Place
+from migrate.known.states import State
 from migrate.rules.rule import Value
-from migrate.states import State
-from migrate.walking import every
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.walking import every
 
 _TAKING = {"item", "tolist", "numpy", "cpu"}
 _TELLING = {"append", "add_scalar", "update", "write", "log", "set_postfix"}  # whose results nobody uses

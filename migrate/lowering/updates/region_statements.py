@@ -6,16 +6,16 @@ from collections.abc import Container, Sequence
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
-from migrate.facts import FunctionFacts
-from migrate.kinds import Function, Instance, Kind, Leaf, Model, Optimizer, Place, Scheduler
+from migrate.known.facts import FunctionFacts
+from migrate.known.kinds import Function, Instance, Kind, Leaf, Model, Optimizer, Place, Scheduler
+from migrate.known.states import GRADS, OPT_STATE, PARAMS
 from migrate.lowering.updates.given_outputs import note_given_output, problem_of_given
 from migrate.lowering.updates.gradient_flow import GradientFlow
 from migrate.lowering.updates.kept_outputs import problem_of_kept
 from migrate.lowering.updates.region import call_of, method_call_of
-from migrate.nodes import Expr, Statement
-from migrate.states import GRADS, OPT_STATE, PARAMS
-from migrate.walking import every
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.walking import every
 
 CLIPPING = (
     "torch.nn.utils.clip_grad_norm_",

@@ -8,23 +8,23 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
-from migrate.kinds import (
+from migrate.known.kinds import (
     UNKNOWN,
     Kind,
     Number,
     Optimizer,
     Tensor,
 )
+from migrate.known.states import GRADS, OPT_STATE, State
 from migrate.lowering.updates.clipping import Clipping
 from migrate.lowering.updates.gradients import Gradients
 from migrate.lowering.updates.loss_function import TracedLoss
 from migrate.lowering.updates.micro_scan import gathered, scanned, with_elements
 from migrate.lowering.updates.region import Region, Tracing
 from migrate.lowering.updates.step_inputs import Step, StepInputs
-from migrate.nodes import Expr, Statement
-from migrate.states import GRADS, OPT_STATE, State
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
 
 
 @dataclass(frozen=True)

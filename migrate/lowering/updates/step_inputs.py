@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
-from migrate.kinds import (
+from migrate.known.kinds import (
     Autocast,
     DType,
     Function,
@@ -24,14 +23,15 @@ from migrate.kinds import (
     Plain,
     Tensor,
 )
+from migrate.known.qualified import options
+from migrate.known.states import OPT_STATE, PARAMS, State
 from migrate.lowering.updates.loss_function import LossFunctions
 from migrate.lowering.updates.micro_scan import ACCUMULATE, MICRO_BATCHES
 from migrate.lowering.updates.region import Gathering
-from migrate.nodes import Expr, Statement
-from migrate.qualified import options
 from migrate.rules.rule import Value
-from migrate.states import OPT_STATE, PARAMS, State
-from migrate.walking import every
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.walking import every
 
 _STATIC = (Loss, Function, Instance, Plain, Model, Optimizer, Autocast, DType)
 _MADE_BY_STEP = ("updates", "keys", "mutated")

@@ -7,12 +7,13 @@ import json
 
 import libcst as cst
 
-from migrate import layouts, nodes, usage
+from migrate import layouts
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Items, Kind, Plain, Tensor
+from migrate.known.kinds import Items, Kind, Plain, Tensor
 from migrate.lowering.scope import Scope
-from migrate.nodes import Expr
 from migrate.rules.rule import Value
+from migrate.syntax import nodes, usage
+from migrate.syntax.nodes import Expr
 
 
 def traced_print(scope: Scope, node: cst.Call) -> Value | None:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Device, DType, Model, Number, SelfModule
+from migrate.known.kinds import Device, DType, Model, Number, SelfModule
+from migrate.known.weight_kinds import AnyWeight
 from migrate.lowering.expressions.arguments import Arguments
-from migrate.nodes import Expr
 from migrate.rules.rule import Value
-from migrate.weight_kinds import AnyWeight
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr
 
 
 def listed_for_one(node: Expr) -> cst.Call | None:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate import nodes
 from migrate.diagnostics import Unsupported
 from migrate.kept import kept
-from migrate.kinds import UNKNOWN, Host, Items, Kind, Model, Place, Plain
+from migrate.known.kinds import UNKNOWN, Host, Items, Kind, Model, Place, Plain
+from migrate.known.states import BATCH_STATS, PARAMS, State
+from migrate.known.weight_kinds import CHECKPOINT, StateDict
 from migrate.lowering.expressions.elements import DICT, WeightsByName, kinds_in
 from migrate.lowering.weights.state_dicts import StateDicts
-from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
-from migrate.states import BATCH_STATS, PARAMS, State
-from migrate.weight_kinds import CHECKPOINT, StateDict
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr, Statement
 from migrate.weights import weights_of
 
 FILE = Plain("file")  # an open one

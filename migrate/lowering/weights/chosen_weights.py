@@ -10,10 +10,10 @@ from dataclasses import replace
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
 from migrate.lowering.weights.selections import Selections, names_of_pair
-from migrate.nodes import Expr
 from migrate.rules.rule import Value
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr
 
 
 class ChosenWeights(Selections):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Kind, Tensor
+from migrate.known.kinds import Kind, Tensor
+from migrate.known.weight_kinds import WEIGHT_NAME
 from migrate.lowering.scope import Scope
-from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
-from migrate.weight_kinds import WEIGHT_NAME
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr, Statement
 
 
 def data_by_name(scope: Scope, node: cst.Attribute, base: Value) -> Value | None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate import nodes, suites
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Leaf, Tensor
+from migrate.known.kinds import Leaf, Tensor
+from migrate.known.weight_kinds import Selection
 from migrate.lowering.weights.selections import names_of_pair, without
 from migrate.lowering.weights.sorted_names import SortedNames
-from migrate.nodes import Expr, Statement
-from migrate.weight_kinds import Selection
+from migrate.syntax import nodes, suites
+from migrate.syntax.nodes import Expr, Statement
 
 
 class Freezing(SortedNames):

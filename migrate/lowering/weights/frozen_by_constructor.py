@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from migrate import nodes, suites
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Module, SelfModule
+from migrate.known.kinds import Module, SelfModule
 from migrate.lowering.modules.attributes import grows_later
 from migrate.lowering.weights.freezing import Freezing, flag_of, switches
 from migrate.lowering.weights.selections import names_of_pair
 from migrate.manifest import Leaf
-from migrate.nodes import Expr, Statement
+from migrate.syntax import nodes, suites
+from migrate.syntax.nodes import Expr, Statement
 from migrate.weights import weights_of
 
 _LISTINGS = ("parameters", "named_parameters")

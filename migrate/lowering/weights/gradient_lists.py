@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate import nodes, usage
+from migrate.known.states import GRADS, PARAMS
+from migrate.known.weight_kinds import Weight
 from migrate.lowering.weights.parameter_loops import ParameterLoops, PlainWeights
-from migrate.nodes import Expr
-from migrate.states import GRADS, PARAMS
-from migrate.weight_kinds import Weight
+from migrate.syntax import nodes, usage
+from migrate.syntax.nodes import Expr
 
 
 class GradientLists(ParameterLoops):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from migrate.kinds import Place
-from migrate.script import Script
+from migrate.known.kinds import Place
+from migrate.known.script import Script
 from migrate.weights import frozen_by_constructors, still_weights
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate import nodes, usage
-from migrate.kinds import Model
+from migrate.known.kinds import Model
 from migrate.lowering.expressions.binding import Binding
 from migrate.lowering.weights.selections import names_of_pair
-from migrate.nodes import Expr
+from migrate.syntax import nodes, usage
+from migrate.syntax.nodes import Expr
 
 DICTS = ("dict", "OrderedDict", "collections.OrderedDict")
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from migrate import nodes, usage
 from migrate.diagnostics import Unsupported
-from migrate.walking import every
+from migrate.syntax import nodes, usage
+from migrate.syntax.walking import every
 
 
 def refuse_order(loop: cst.For, body: Sequence[cst.CSTNode]) -> None:

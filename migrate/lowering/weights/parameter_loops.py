@@ -10,19 +10,19 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
 from migrate.apis import stops_gradients
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Kind, Model, Place, Tensor
+from migrate.known.kinds import Kind, Model, Place, Tensor
+from migrate.known.states import BATCH_STATS, GRADS, PARAMS, State
+from migrate.known.weight_kinds import WEIGHT_NAME, Weight
 from migrate.lowering.models.model_methods import named_leaves
 from migrate.lowering.scope import NOWHERE
 from migrate.lowering.updates.accumulation import Accumulation
 from migrate.lowering.weights.order_of_parameters import refuse_order
 from migrate.lowering.weights.selections import names_of_pair
 from migrate.lowering.weights.set_by_name import SetByName
-from migrate.nodes import Expr, Statement
-from migrate.states import BATCH_STATS, GRADS, PARAMS, State
-from migrate.weight_kinds import WEIGHT_NAME, Weight
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
 from migrate.weights import weights_of
 
 

@@ -12,21 +12,21 @@ from dataclasses import replace
 
 import libcst as cst
 
-from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Kind, Model, Place
+from migrate.known.kinds import Kind, Model, Place
+from migrate.known.qualified import is_chosen, options, spelled_options
+from migrate.known.script import Script, followed
+from migrate.known.states import PARAMS, State
+from migrate.known.weight_kinds import Names, Parameters, Selection
 from migrate.layers.moves import Permute
 from migrate.lowering.initial.initializing_functions import without_data
 from migrate.lowering.optimizers.labels import listing_of
 from migrate.lowering.statements.state import StateAccess
 from migrate.lowering.weights.made_without_gradient import frozen_as_made, still_of
 from migrate.manifest import Leaf
-from migrate.nodes import Expr, Statement
-from migrate.qualified import is_chosen, options, spelled_options
 from migrate.rules.rule import Value
-from migrate.script import Script, followed
-from migrate.states import PARAMS, State
-from migrate.weight_kinds import Names, Parameters, Selection
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr, Statement
 from migrate.weights import weights_of
 
 _NUMBER = re.compile(r"\{\d+\}")  # of a module in a list whose length is not known

@@ -9,15 +9,15 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
-from migrate.kinds import BY_WEIGHT, UNKNOWN, Items, Kind, Plain, join
+from migrate.known.kinds import BY_WEIGHT, UNKNOWN, Items, Kind, Plain, join
+from migrate.known.states import PARAMS, State
+from migrate.known.weight_kinds import WEIGHT_NAME, Weight
 from migrate.lowering.statements.state import StateAccess
 from migrate.lowering.weights.named_parameters import NamedParameters
 from migrate.lowering.weights.selections import names_of_pair
-from migrate.nodes import Expr, Statement
-from migrate.states import PARAMS, State
-from migrate.weight_kinds import WEIGHT_NAME, Weight
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
 
 
 class SetByName(StateAccess, NamedParameters):

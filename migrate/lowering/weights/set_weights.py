@@ -7,18 +7,19 @@ from dataclasses import replace
 
 import libcst as cst
 
-from migrate import layouts, nodes, suites
+from migrate import layouts
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Kind, Number, Place, Tensor
+from migrate.known.kinds import Kind, Number, Place, Tensor
+from migrate.known.states import PARAMS, State
+from migrate.known.weight_kinds import Weight
 from migrate.layers.moves import Permute
 from migrate.lowering.modules.layer_weights import in_order_of_flax
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.weights.weight_values import WeightValues
 from migrate.manifest import WILDCARD, Leaf
-from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
-from migrate.states import PARAMS, State
-from migrate.weight_kinds import Weight
+from migrate.syntax import nodes, suites
+from migrate.syntax.nodes import Expr, Statement
 
 
 class SetWeights(WeightValues):

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
-from migrate.constructed import ChoiceNode, ClassNode, LayerNode, ListNode, Node
 from migrate.diagnostics import Unsupported
-from migrate.kinds import UNKNOWN, Model, ModuleClass, Place
+from migrate.known.constructed import ChoiceNode, ClassNode, LayerNode, ListNode, Node
+from migrate.known.kinds import UNKNOWN, Model, ModuleClass, Place
+from migrate.known.script import Script
+from migrate.known.weight_kinds import Names, Selection
 from migrate.lowering.weights.selections import Selections, leaves_of, names_of_pair
 from migrate.manifest import Leaf
-from migrate.nodes import Expr, Statement
-from migrate.script import Script
-from migrate.weight_kinds import Names, Selection
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,11 @@ from collections.abc import Mapping, Sequence
 
 import libcst as cst
 
-from migrate import layouts, nodes
+from migrate import layouts
 from migrate.diagnostics import Unsupported
-from migrate.kinds import DType, Items, Model, Place, Plain, Tensor, TorchName
+from migrate.known.kinds import DType, Items, Model, Place, Plain, Tensor, TorchName
+from migrate.known.states import BATCH_STATS, PARAMS, State
+from migrate.known.weight_kinds import CHECKPOINT, StateDict, Weight
 from migrate.layers.moves import Permute
 from migrate.lowering.expressions.binding import Binding
 from migrate.lowering.expressions.elements import DICT, WeightsByName
@@ -24,11 +26,10 @@ from migrate.lowering.scope import HOST_CONTEXTS, NOWHERE
 from migrate.lowering.weights.state_loops import only_averaged
 from migrate.lowering.weights.weight_dicts import model_of_state
 from migrate.manifest import ModelWeights
-from migrate.nodes import Expr, Statement
 from migrate.rules.rule import Value
-from migrate.states import BATCH_STATS, PARAMS, State
-from migrate.walking import walk
-from migrate.weight_kinds import CHECKPOINT, StateDict, Weight
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.walking import walk
 from migrate.weights import buffer_paths, model_weights
 
 _CHANGES = ("update", "pop", "popitem", "clear", "setdefault")

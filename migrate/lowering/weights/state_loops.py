@@ -11,19 +11,19 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from migrate import nodes, suites, usage
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Model
+from migrate.known.kinds import Model
+from migrate.known.qualified import is_chosen
+from migrate.known.states import BATCH_STATS, PARAMS
 from migrate.lowering.modules.module_weights import CONSTANT
 from migrate.lowering.scope import NOWHERE
 from migrate.lowering.weights.gradient_lists import GradientLists
 from migrate.lowering.weights.parameter_loops import Looped
 from migrate.lowering.weights.selections import names_of_pair
 from migrate.lowering.weights.weight_dicts import model_of_state
-from migrate.nodes import Expr, Statement
-from migrate.qualified import is_chosen
-from migrate.states import BATCH_STATS, PARAMS
-from migrate.walking import every
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.walking import every
 from migrate.weights import model_weights
 
 

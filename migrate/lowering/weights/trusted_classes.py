@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate import usage
 from migrate.lowering.scope import Scope
-from migrate.walking import every
+from migrate.syntax import usage
+from migrate.syntax.walking import every
 
 TRUSTING = frozenset({"torch.safe_globals", "torch.add_safe_globals"})  # of torch.serialization
 

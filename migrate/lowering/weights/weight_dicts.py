@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import BY_WEIGHT, Items, Kind, Model, Tensor
+from migrate.known.kinds import BY_WEIGHT, Items, Kind, Model, Tensor
+from migrate.known.weight_kinds import WEIGHT_NAME, StateDict, Weight
 from migrate.lowering.expressions.elements import DICT, WeightsByName
 from migrate.lowering.scope import HOST_CONTEXTS, Scope
 from migrate.lowering.weights.selections import names_of_pair
-from migrate.nodes import Expr
-from migrate.weight_kinds import WEIGHT_NAME, StateDict, Weight
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr
 
 
 def dict_of_weights(scope: Scope, inner: Scope, node: cst.DictComp, value: Kind) -> Kind | None:

@@ -10,17 +10,17 @@ from dataclasses import replace
 
 import libcst as cst
 
-from migrate import nodes, usage
 from migrate.diagnostics import Unsupported
-from migrate.kinds import Items, Kind, Model
+from migrate.known.kinds import Items, Kind, Model
+from migrate.known.states import BATCH_STATS, PARAMS, State
+from migrate.known.weight_kinds import WEIGHT_NAME, Parameters, Weight, WeightTree
 from migrate.lowering.expressions.arguments import placed
 from migrate.lowering.models.model_methods import named_leaves
 from migrate.lowering.models.models import Models
 from migrate.lowering.weights.named_parameters import DICTS
-from migrate.nodes import Expr
 from migrate.rules.rule import Value, signature
-from migrate.states import BATCH_STATS, PARAMS, State
-from migrate.weight_kinds import WEIGHT_NAME, Parameters, Weight, WeightTree
+from migrate.syntax import nodes, usage
+from migrate.syntax.nodes import Expr
 from migrate.weights import weights_of
 
 _CALL = "module, parameter_and_buffer_dicts, args=None, kwargs=None, tie_weights=True, strict=False"

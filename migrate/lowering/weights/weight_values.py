@@ -6,17 +6,17 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from migrate import nodes
 from migrate.diagnostics import Unsupported
-from migrate.kinds import SHAPE, Items, Kind, Model, Number, Place
+from migrate.known.kinds import SHAPE, Items, Kind, Model, Number, Place
+from migrate.known.states import PARAMS, State
+from migrate.known.weight_kinds import Parameters, Selection, Weight
 from migrate.lowering.modules.layer_weights import in_torch_order
 from migrate.lowering.scope import HOST_CONTEXTS, NOWHERE
 from migrate.lowering.weights.selections import Selections, leaves_of, selection_of
 from migrate.manifest import WILDCARD, Leaf
-from migrate.nodes import Expr
 from migrate.rules.rule import Value
-from migrate.states import PARAMS, State
-from migrate.weight_kinds import Parameters, Selection, Weight
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr
 from migrate.weights import weights_of
 
 

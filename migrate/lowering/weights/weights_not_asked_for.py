@@ -9,11 +9,11 @@ from collections.abc import Iterable, Sequence
 
 import libcst as cst
 
-from migrate import nodes, usage
-from migrate.facts import CallSite, FunctionFacts
-from migrate.nodes import Expr
-from migrate.script import Script
-from migrate.walking import every
+from migrate.known.facts import CallSite, FunctionFacts
+from migrate.known.script import Script
+from migrate.syntax import nodes, usage
+from migrate.syntax.nodes import Expr
+from migrate.syntax.walking import every
 
 _LEGACY = "pretrained"  # what torchvision's functions still take in the place of `weights`
 _BY_NAME = frozenset({"getattr", "globals", "locals", "vars", "__dict__", "import_module"})

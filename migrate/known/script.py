@@ -1,0 +1,353 @@
+"""The model of a training script: what the passes have learned of it, filled by lowering again until it is stable."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from migrate.known.constructed import ChoiceNode, ClassNode, LayerNode, ListNode, Node
+from migrate.known.facts import Averaged, ClassFacts, Example, FunctionFacts, KeptSite, ParameterGroup, SteppedUnder
+from migrate.known.kinds import Kind, Model, Optimizer, Place
+from migrate.known.qualified import is_chosen, options
+from migrate.known.states import State
+from migrate.optimizers import OptimizerEntry
+
+INLINE = "@"  # between the class and the variable of a model that is made in place: "Sequential@model"
+
+_Key = TypeVar("_Key", bound=Hashable)
+
+
+def followed(links: Mapping[_Key, _Key], key: _Key) -> _Key:
+    """The end of a chain of links. Where they go round in a circle, as those of a function that calls itself do, what
+    lies before the circle closes."""
+    seen: set[_Key] = set()
+    while key in links and key not in seen:
+        seen.add(key)
+        key = links[key]
+    return key
+
+
+@dataclass
+class Script:
+    """Everything known of a project, by name."""
+
+    classes: dict[str, ClassFacts] = field(default_factory=dict)
+    functions: dict[str, FunctionFacts] = field(default_factory=dict)
+    places: dict[Place, str] = field(default_factory=dict)  # models made by the script -> class
+    averaging: dict[Place, Averaged] = field(default_factory=dict)  # averages of models
+    handed: set[Place] = field(default_factory=set)  # models and optimizers that functions make for their callers
+    handed_classes: dict[Place, str] = field(default_factory=dict)  # the classes of those models
+    chosen: dict[Place, str] = field(default_factory=dict)  # models of one of several classes -> these
+    chosen_under: dict[Place, int] = field(default_factory=dict)  # the same -> how many branches are around the choice
+    eager: set[Place] = field(default_factory=set)  # those among them whose weights each branch has to make itself
+    made_as: dict[Place, Place] = field(default_factory=dict)  # such a model of a caller -> what it is to its maker
+    given_up: set[Place] = field(default_factory=set)  # those that they have used: their weights are returned as well
+    perhaps_loaded: set[Place] = field(default_factory=set)  # models whose makers return None for weights not read
+    early: set[Place] = field(default_factory=set)  # models that are used before the loader of their inputs is made
+    unfed: set[Place] = field(default_factory=set)  # models whose weights are used, and that nothing calls there
+    parallel: bool = False  # batches are split over a mesh of all devices
+    distributed: bool = False  # it was written for several processes
+    copies: set[Place] = field(default_factory=set)  # those among them that start as copies of others
+    initialized: set[Place] = field(default_factory=set)  # models that the script gives initial weights once made
+    host_functions: set[str] = field(default_factory=set)  # functions that data loading calls: they stay torch
+    holding_tensors: set[str] = field(default_factory=set)  # classes of plain objects that are given tensors
+    host_classes: set[str] = field(default_factory=set)  # likewise classes of what it is given
+    parameters_of: dict[Place, Place] = field(default_factory=dict)  # parameter -> the model passed for it
+    passed: dict[Place, set[Place]] = field(default_factory=dict)  # parameter -> all models that are passed for it
+    selves: dict[Place, str] = field(default_factory=dict)  # `self` of a method that works on weights -> its class
+    listed: set[tuple[str, str]] = field(
+        default_factory=set
+    )  # scopes, and lists or dicts of parameters that they do more with
+    followed: set[tuple[str, str]] = field(default_factory=set)  # scopes, and names that only sort names of weights
+    mixed_rows: set[tuple[str, str]] = field(default_factory=set)  # scopes, and lists of layers that move channels
+    optimizers: dict[Place, tuple[Place, ...]] = field(default_factory=dict)  # -> the models that they train
+    # scope and name of what no optimizer can train, since nothing here knows it as a model
+    foreign_models: set[tuple[str, str]] = field(default_factory=set)
+    leaves: set[Place] = field(default_factory=set)  # tensors made with requires_grad=True
+    inspected: set[Place] = field(default_factory=set)  # models whose gradients the script itself reads
+    frozen: dict[Place, frozenset[str]] = field(default_factory=dict)  # model -> leaves that require no gradient by now
+    frozen_last: dict[Place, frozenset[str]] = field(default_factory=dict)  # the same at the end of the round before
+    switched: dict[Place, set[bool]] = field(default_factory=dict)  # models frozen or not while the script runs
+    updated: set[tuple[str, Place]] = field(default_factory=set)  # scopes, and models that they have trained by now
+    finished: set[tuple[str, Place]] = field(default_factory=set)  # those of which all weights were frozen after that
+    spoiling: set[Place] = field(default_factory=set)  # optimizers that change gradients in place
+    own_optimizers: dict[str, OptimizerEntry] = field(default_factory=dict)  # optimizer classes of the script's own
+    # scheduler classes of the script's own -> their parameter for the optimizer, and whether their rates go by the
+    # number of steps alone
+    own_schedulers: dict[str, tuple[str, bool]] = field(default_factory=dict)
+    optimizer_axes: dict[str, set[str]] = field(default_factory=dict)  # of these: how the axes of what they train are
+    written_out: set[str] = field(
+        default_factory=set
+    )  # functions that only steps of optimizers call, which have it all
+    injecting: dict[str, frozenset[str]] = field(default_factory=dict)  # of these: hyperparameters that change
+    proportional: dict[Place, bool] = field(default_factory=dict)  # optimizer -> schedulers only scale its rates
+    saved_whole: dict[str, set[str]] = field(default_factory=dict)  # classes of models saved as they are -> their modes
+    whole_files: dict[str, str] = field(
+        default_factory=dict
+    )  # files, as they are written, that such models go to -> class
+    checkpoints: bool = True  # whether the project saves something with torch, or takes weights from a file
+    # attributes that the files of the project read, by whatever name of an object; None where that cannot be told
+    attributes_read: frozenset[str] | None = None
+    sown: set[str] = field(default_factory=set)  # attributes that some forward pass keeps for others to look at
+    attributes_changed: frozenset[str] = frozenset()  # those that they change of objects other than their own
+    doubled: set[Place] = field(default_factory=set)  # models in float64
+    evaluating: set[Place] = field(default_factory=set)  # optimizers that evaluate a closure as often as they need
+    counting: set[Place] = field(default_factory=set)  # optimizers that count their steps, in torch for each parameter
+    groups: dict[Place, tuple[ParameterGroup, ...]] = field(default_factory=dict)  # optimizer -> its parameter groups
+    # optimizers, and those of their hyperparameters that each group has of its own, that change beside the rate, and
+    # keys under which a group keeps the rate that it starts with
+    separate: set[tuple[Place, str]] = field(default_factory=set)
+    changing: set[tuple[Place, str]] = field(default_factory=set)
+    first_rates: set[tuple[Place, str]] = field(default_factory=set)
+    rate_scopes: dict[Place, str] = field(default_factory=dict)  # optimizer -> the scope whose names its rate has
+    set_by_hand: set[Place] = field(default_factory=set)  # optimizers whose rate is set by other than schedulers
+    scheduled: set[Place] = field(default_factory=set)  # optimizers whose learning rate changes
+    momenta: dict[Place, str] = field(default_factory=dict)  # optimizer -> "momentum", "b1" or ""
+    cycled: dict[Place, str] = field(default_factory=dict)  # optimizers of which a scheduler changes that, too
+    passed_on: set[State] = field(default_factory=set)  # state of variables that functions are given
+    composed: set[Place] = field(default_factory=set)  # schedulers that are parts of others
+    stepped: dict[Place, set[Place]] = field(default_factory=dict)  # optimizer -> the schedulers stepped for it
+    stepped_under: dict[Place, SteppedUnder] = field(default_factory=dict)  # scheduler -> when it is stepped
+    # lists, dicts and attributes -> the models that gradients of what they hold flow to
+    kept_outputs: dict[Place, set[Place]] = field(default_factory=dict)
+    kept_sites: dict[int, KeptSite] = field(default_factory=dict)  # where that is, as this round finds them
+    going_on: set[str] = field(default_factory=set)  # functions whose losses go on in their callers
+    computed_again: frozenset[str] = frozenset()  # functions that compute for a loss what was kept while acting
+    # classes that have what they inherit written out -> the methods that they define themselves, in order
+    inheriting: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    # module classes that must be written out -> their bases, which are in other files; those that have the names for it
+    bases_elsewhere: dict[str, str] = field(default_factory=dict)
+    reaching: frozenset[str] = frozenset()
+    # methods that stand in such a class -> the class that they are from, and their name there
+    inherited: dict[str, tuple[str, str]] = field(default_factory=dict)
+    kept_problems: dict[str, str] = field(default_factory=dict)  # what holds them -> why it is no list of inputs
+    # statements that draw on the host, and how often
+    drawing: dict[int, int] = field(default_factory=lambda: defaultdict(int))
+    accumulated: set[Place] = field(default_factory=set)  # optimizers that step apart from backward
+    # class and layer, where that is called with an input whose channels are not last already, as the round before found
+    called_first: set[tuple[str, str]] = field(default_factory=set)
+    found_called_first: set[tuple[str, str]] = field(default_factory=set)
+    # class and attribute of layers whose weights its forward pass reads where they may not have been called yet
+    read_early: set[tuple[str, str]] = field(default_factory=set)
+    zeroed_first: set[Place] = field(default_factory=set)  # models whose gradients are zeroed before they are summed
+    found_zeroed_first: set[Place] = field(default_factory=set)  # as this round finds them
+    lacking: set[Place] = field(default_factory=set)  # models stepped where torch may have None for their gradients
+    found_lacking: set[Place] = field(default_factory=set)  # as this round finds them
+    summed: set[Place] = field(default_factory=set)  # models whose backward pass this round has met
+    host_sites: set[int] = field(default_factory=set)  # tensors that feed torch's data loading
+    wanted: set[int] = field(default_factory=set)  # bindings of loader batches that jax code uses
+    kept: set[int] = field(default_factory=set)  # bindings of loader batches that torch code uses
+    # module class -> those inside whose layers it gives initial weights, as the round before found them
+    initialising: dict[str, set[str]] = field(default_factory=dict)
+    found_initialising: dict[str, set[str]] = field(default_factory=dict)
+    initialisers: set[str] = field(default_factory=set)  # functions given to `model.apply`
+    half: set[str] = field(default_factory=set)  # module classes that are called under autocast
+    device_used: set[str] = field(default_factory=set)  # devices that are used for more than placing tensors
+    found_device_used: set[str] = field(default_factory=set)
+    # model -> the variables that hold an object which has taken its weights over, and the attributes of that
+    owned: set[Place] = field(default_factory=set)  # attributes that keep the weights of what their object is given
+    holders: dict[Place, set[tuple[Place, Place]]] = field(default_factory=dict)
+    objects: dict[str, set[Place]] = field(default_factory=dict)  # class that is no module -> variables with one of it
+    # classes of which a scope has several objects, whose models and optimizers it uses
+    told_apart: set[str] = field(default_factory=set)
+    hashed: set[str] = field(default_factory=set)  # module classes whose models are static arguments of jit
+    by_value: set[str] = field(default_factory=set)  # functions that need state, and are used as values
+    value_calls: set[tuple[Kind, ...]] = field(
+        default_factory=set
+    )  # arguments of calls of unknown values, in any round
+    examples: dict[Place, Example] = field(default_factory=dict)
+    # the same of its methods: the whole calls
+    method_examples: dict[Place, dict[str, Example]] = field(default_factory=dict)
+    submodules: dict[str, dict[str, str]] = field(default_factory=dict)  # package -> name -> its module scope
+    gone: dict[str, set[str]] = field(default_factory=dict)  # file -> names that its output no longer binds
+    public: dict[str, set[str]] = field(default_factory=dict)  # file -> its `__all__`
+    wanted_of: dict[str, set[str]] = field(default_factory=dict)  # file -> names that other files take from it
+    # file and name -> the file and the name there that it is imported from
+    taken_from: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
+    finals: dict[str, dict[str, Kind]] = field(default_factory=dict)  # scope -> what its names are in the end
+    attributes: dict[str, dict[str, Kind]] = field(default_factory=dict)  # class -> attributes of self, round before
+    found_attributes: dict[str, dict[str, Kind]] = field(default_factory=dict)
+    callers: dict[str, list[str]] = field(default_factory=dict)  # function -> scopes that call it
+    module_keys: set[str] = field(default_factory=set)  # files whose top-level statements draw
+    module_seeds: set[str] = field(default_factory=set)  # files whose top-level statements seed torch
+    made_with: dict[str, set[str]] = field(default_factory=dict)  # torch layers used as values -> arguments they get
+    # torch layers used as values that take channels where torch has them, since another choice wants them there
+    made_second: set[str] = field(default_factory=set)
+    # torch layers used as values -> what their arguments are, round before
+    made_kinds: dict[str, dict[str, Kind]] = field(default_factory=dict)
+    found_made_kinds: dict[str, dict[str, Kind]] = field(default_factory=lambda: defaultdict(dict))
+    # torch layers used as values -> the files that make them, each by a function of its own
+    maker_files: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    loads: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    settled: bool = False  # rounds change nothing more, what was left open is refused now
+    left_open: bool = False
+
+    def still_open(self) -> bool:
+        """Whether what contradicts itself now may come right in a later round; then it is no reason to refuse."""
+        self.left_open = True
+        return not self.settled
+
+    def methods(self, cls: str) -> dict[str, FunctionFacts]:
+        """The methods that a class writes itself, by their qualified names."""
+        return {name: facts for name, facts in self.functions.items() if name.rpartition(".")[0] == cls}
+
+    def keeps_state(self, cls: str) -> bool:
+        """Whether a class of the user's own that is no module has methods that are given more than they ask for."""
+        return any(facts.states or facts.needs_key for facts in self.methods(cls).values()) or any(
+            isinstance(kind, Model | Optimizer) for kind in self.attributes.get(cls, {}).values()
+        )
+
+    def is_constructor(self, method: str) -> bool:
+        """Whether a method is the constructor of its class, or that of a base, which it runs."""
+        return method.endswith(".__init__") or self.inherited.get(method, ("", ""))[1] == "__init__"
+
+    def sets_up(self, method: str) -> bool:
+        """Whether a method only runs while its object is made: the constructor, and what that alone calls."""
+        waiting, seen = [method], set[str]()
+        while waiting:
+            name = waiting.pop()
+            if name in seen or self.is_constructor(name):
+                continue
+            seen.add(name)
+            callers = self.callers.get(name, [])
+            if not callers or any(one.rpartition(".")[0] != name.rpartition(".")[0] for one in callers):
+                return False
+            waiting += callers
+        return True
+
+    def _nodes(self, cls: str) -> list[Node]:
+        facts = self.classes.get(cls)
+        return list(facts.children.values()) if facts else []
+
+    def _any(self, cls: str, test: str, seen: frozenset[str] = frozenset()) -> bool:
+        if is_chosen(cls):
+            return any(self._any(option, test, seen) for option in options(cls))
+        facts = self.classes.get(cls)
+        if facts is None or cls in seen:
+            return False
+        if getattr(facts, test):
+            return True
+        return any(self._any(found, test, seen | {cls}) for node in self._nodes(cls) for found in classes_in(node))
+
+    def with_submodules(self, cls: str) -> set[str]:
+        """A module class with those of its submodules, and of theirs."""
+        found: set[str] = set()
+        waiting = options(cls)
+        while waiting:
+            name = waiting.pop()
+            if name not in found and name in self.classes:
+                found.add(name)
+                waiting += [inner for node in self._nodes(name) for inner in classes_in(node)]
+        return found
+
+    def layers_inside(self, cls: str) -> list[LayerNode]:
+        """The layers that a module class makes, with those of its submodules."""
+        inside = [self.classes[name] for name in self.with_submodules(cls)]
+        return [layer for facts in inside for node in facts.children.values() for layer in layers_in(node)]
+
+    def is_base(self, cls: str) -> bool:
+        """Whether some class inherits from it in the output."""
+        return any(cls in facts.bases for facts in self.classes.values())
+
+    def only_base(self, cls: str) -> bool:
+        """Whether a class is inherited from, and no module of it is made."""
+        return self.is_base(cls) and self.times_made(cls) == 0
+
+    def times_made(self, cls: str) -> int:
+        """At how many places modules of a class are made, as models or inside others."""
+        children = [node for facts in self.classes.values() for node in facts.children.values()]
+        inside = [inner for node in children for inner in classes_in(node)]
+        return inside.count(cls) + [made for place, made in self.places.items() if place not in self.copies].count(cls)
+
+    def held_as_it_is(self, cls: str) -> str:
+        """A class that holds modules of another one beyond all that give those initial weights; "" where there is
+        none."""
+        inside = {
+            inner for facts in self.classes.values() for one in facts.children.values() for inner in classes_in(one)
+        }
+        waiting, seen = [*(self.classes.keys() - inside), *self.places.values()], set[str]()
+        while waiting:
+            holder = waiting.pop()
+            facts = self.classes.get(holder)
+            if (
+                facts is None
+                or holder in seen
+                or any(
+                    cls in self.initialising.get(n, ()) for n in (holder, *facts.bases, *self._makers_of(facts, cls))
+                )
+            ):
+                continue
+            seen.add(holder)
+            held = [inner for one in facts.children.values() for inner in classes_in(one)]
+            if cls in held:
+                return holder
+            waiting += held
+        return ""
+
+    def _makers_of(self, facts: ClassFacts, cls: str) -> list[str]:
+        """The classes of the models out of which a class takes its modules of another one, if it makes none itself."""
+        return [] if facts.name in self.classes[cls].given else list(facts.taken_apart.values())
+
+    def inside_others(self, cls: str) -> bool:
+        """Whether modules of a class are made inside others."""
+        return any(cls in classes_in(node) for facts in self.classes.values() for node in facts.children.values())
+
+    def trains(self, cls: str) -> bool:
+        """Whether a module of the class behaves differently in train mode."""
+        return self._any(cls, "own_trains")
+
+    def weightless(self, cls: str) -> bool:
+        """Whether modules of a class have neither weights nor batch statistics, as losses that people write mostly
+        do: Flax applies them to no variables."""
+        if is_chosen(cls):
+            return all(map(self.weightless, options(cls)))
+        if cls not in self.classes or self.has_stats(cls):
+            return False
+        inside = [self.classes[name] for name in self.with_submodules(cls)]
+        learnt = any(facts.parameters or facts.extends or facts.variables for facts in inside)
+        return not learnt and not any(layer.weights for layer in self.layers_inside(cls))
+
+    def never_read(self, attribute: str) -> bool:
+        """Whether nothing in the project asks for an attribute: Flax makes no weights for a module that it holds."""
+        return bool(attribute) and self.attributes_read is not None and attribute not in self.attributes_read
+
+    def has_stats(self, cls: str) -> bool:
+        """Whether a module of the class keeps batch statistics."""
+        return self._any(cls, "own_stats")
+
+    def changes_state(self, cls: str, mode: str) -> bool:
+        """Whether a forward pass in a mode changes batch statistics or other buffers."""
+        return self.has_stats(cls) and (mode == "train" or self._any(cls, "own_always"))
+
+    def draws(self, cls: str, seen: frozenset[str] = frozenset()) -> set[str]:
+        """The random streams that a call of the class needs ("dropout" in train mode only)."""
+        if is_chosen(cls):
+            return set().union(*(self.draws(option, seen) for option in options(cls)))
+        facts = self.classes.get(cls)
+        if facts is None or cls in seen:
+            return set()
+        found = set(facts.own_draws)
+        for node in self._nodes(cls):
+            for inner in classes_in(node):
+                found |= self.draws(inner, seen | {cls})
+        return found
+
+
+def classes_in(node: Node) -> list[str]:
+    """The user classes in a module tree."""
+    if isinstance(node, ClassNode):
+        return [node.cls]
+    if isinstance(node, ListNode | ChoiceNode):
+        return [cls for child in node.children for cls in classes_in(child)]
+    return []
+
+
+def layers_in(node: Node) -> list[LayerNode]:
+    """The torch layers directly in a module tree (not those inside user classes)."""
+    if isinstance(node, LayerNode):
+        return [node]
+    if isinstance(node, ListNode | ChoiceNode):
+        return [layer for child in node.children for layer in layers_in(child)]
+    return []

@@ -1,0 +1,1 @@
+"""Optimizer classes of the user's own, read from their syntax."""
