@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
+from migrate.known.by_round import ByRound
 from migrate.known.constructed import BoundWeight, Node
 from migrate.known.kinds import UNKNOWN, Host, Items, Kind, Never, Place, join
 from migrate.known.moments import Moment
@@ -86,7 +87,7 @@ class KeptSite:
 
 
 @dataclass
-class FunctionFacts:
+class FunctionFacts(ByRound):
     """What is known of a user's function: kinds of its parameters over all calls, and the state that it touches."""
 
     node: cst.FunctionDef
@@ -152,25 +153,6 @@ class FunctionFacts:
         """Whether this is a method of a class that is no module: its first parameter is the object."""
         return self.owner_is_class
 
-    def next_round(self) -> None:
-        """What this round found is what the next one goes by."""
-        self.arrays, self.found_arrays = self.found_arrays, set()
-        self.needs_key, self.found_needs_key = self.found_needs_key, False
-        self.traced, self.found_traced = self.found_traced, False
-        self.initializers, self.found_initializers = self.found_initializers, {}
-        self.draws, self.found_draws = self.found_draws, []
-        self.uses, self.found_uses = self.found_uses, set()
-        self.sets, self.found_sets = self.found_sets, set()
-        self.params, self.found_params = self.found_params, {}
-        self.given, self.found_given = self.found_given, {}
-        self.omitted, self.found_omitted = self.found_omitted, set()
-        self.kept, self.found_kept = self.found_kept, set()
-        self.reads, self.writes = self.found_reads, self.found_writes
-        self.found_reads, self.found_writes = set(), set()
-        self.entry_modes, self.found_entry_modes = self.found_entry_modes, {}
-        self.calls, self.found_calls = self.found_calls, []
-        self.behind, self.found_behind = self.found_behind, {}
-
     @property
     def parameter_names(self) -> list[str]:
         """The parameters that can be passed by position, `self` of a method among them."""
@@ -225,7 +207,7 @@ class FunctionFacts:
 
 
 @dataclass
-class ClassFacts:
+class ClassFacts(ByRound):
     """A user's nn.Module class; or, without a `node`, an nn.Sequential that a script makes in place (`inline`)."""
 
     name: str

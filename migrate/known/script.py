@@ -7,6 +7,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from migrate.known.by_round import IN_ONE_ROUND, UNTOLD, ByRound
 from migrate.known.constructed import ChoiceNode, ClassNode, LayerNode, ListNode, Node
 from migrate.known.facts import Averaged, ClassFacts, Example, FunctionFacts, KeptSite, ParameterGroup, SteppedUnder
 from migrate.known.kinds import Kind, Model, Optimizer, Place
@@ -30,7 +31,7 @@ def followed(links: Mapping[_Key, _Key], key: _Key) -> _Key:
 
 
 @dataclass
-class Script:
+class Script(ByRound):
     """Everything known of a project, by name."""
 
     classes: dict[str, ClassFacts] = field(default_factory=dict)
@@ -57,9 +58,8 @@ class Script:
     parameters_of: dict[Place, Place] = field(default_factory=dict)  # parameter -> the model passed for it
     passed: dict[Place, set[Place]] = field(default_factory=dict)  # parameter -> all models that are passed for it
     selves: dict[Place, str] = field(default_factory=dict)  # `self` of a method that works on weights -> its class
-    listed: set[tuple[str, str]] = field(
-        default_factory=set
-    )  # scopes, and lists or dicts of parameters that they do more with
+    # scopes, and lists or dicts of parameters that they do more with
+    listed: set[tuple[str, str]] = field(default_factory=set)
     followed: set[tuple[str, str]] = field(default_factory=set)  # scopes, and names that only sort names of weights
     mixed_rows: set[tuple[str, str]] = field(default_factory=set)  # scopes, and lists of layers that move channels
     optimizers: dict[Place, tuple[Place, ...]] = field(default_factory=dict)  # -> the models that they train
@@ -67,26 +67,26 @@ class Script:
     foreign_models: set[tuple[str, str]] = field(default_factory=set)
     leaves: set[Place] = field(default_factory=set)  # tensors made with requires_grad=True
     inspected: set[Place] = field(default_factory=set)  # models whose gradients the script itself reads
-    frozen: dict[Place, frozenset[str]] = field(default_factory=dict)  # model -> leaves that require no gradient by now
-    frozen_last: dict[Place, frozenset[str]] = field(default_factory=dict)  # the same at the end of the round before
+    frozen: dict[Place, frozenset[str]] = field(default_factory=dict)  # model -> leaves that require no gradient
+    found_frozen: dict[Place, frozenset[str]] = field(default_factory=dict)  # those that require none by now
     switched: dict[Place, set[bool]] = field(default_factory=dict)  # models frozen or not while the script runs
-    updated: set[tuple[str, Place]] = field(default_factory=set)  # scopes, and models that they have trained by now
-    finished: set[tuple[str, Place]] = field(default_factory=set)  # those of which all weights were frozen after that
+    # scopes, and models that they have trained by now
+    updated: set[tuple[str, Place]] = field(default_factory=set, metadata=IN_ONE_ROUND)
+    # those of which all weights were frozen after that
+    finished: set[tuple[str, Place]] = field(default_factory=set, metadata=IN_ONE_ROUND)
     spoiling: set[Place] = field(default_factory=set)  # optimizers that change gradients in place
     own_optimizers: dict[str, OptimizerEntry] = field(default_factory=dict)  # optimizer classes of the script's own
     # scheduler classes of the script's own -> their parameter for the optimizer, and whether their rates go by the
     # number of steps alone
     own_schedulers: dict[str, tuple[str, bool]] = field(default_factory=dict)
     optimizer_axes: dict[str, set[str]] = field(default_factory=dict)  # of these: how the axes of what they train are
-    written_out: set[str] = field(
-        default_factory=set
-    )  # functions that only steps of optimizers call, which have it all
+    # functions that only steps of optimizers call, which have it all
+    written_out: set[str] = field(default_factory=set)
     injecting: dict[str, frozenset[str]] = field(default_factory=dict)  # of these: hyperparameters that change
     proportional: dict[Place, bool] = field(default_factory=dict)  # optimizer -> schedulers only scale its rates
     saved_whole: dict[str, set[str]] = field(default_factory=dict)  # classes of models saved as they are -> their modes
-    whole_files: dict[str, str] = field(
-        default_factory=dict
-    )  # files, as they are written, that such models go to -> class
+    # files, as they are written, that such models go to -> class
+    whole_files: dict[str, str] = field(default_factory=dict)
     checkpoints: bool = True  # whether the project saves something with torch, or takes weights from a file
     # attributes that the files of the project read, by whatever name of an object; None where that cannot be told
     attributes_read: frozenset[str] | None = None
@@ -112,8 +112,10 @@ class Script:
     stepped_under: dict[Place, SteppedUnder] = field(default_factory=dict)  # scheduler -> when it is stepped
     # lists, dicts and attributes -> the models that gradients of what they hold flow to
     kept_outputs: dict[Place, set[Place]] = field(default_factory=dict)
-    kept_sites: dict[int, KeptSite] = field(default_factory=dict)  # where that is, as this round finds them
-    going_on: set[str] = field(default_factory=set)  # functions whose losses go on in their callers
+    # where that is, as this round finds them
+    kept_sites: dict[int, KeptSite] = field(default_factory=dict, metadata=IN_ONE_ROUND)
+    # functions whose losses go on in their callers
+    going_on: set[str] = field(default_factory=set, metadata=IN_ONE_ROUND)
     computed_again: frozenset[str] = frozenset()  # functions that compute for a loss what was kept while acting
     # classes that have what they inherit written out -> the methods that they define themselves, in order
     inheriting: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -124,7 +126,7 @@ class Script:
     inherited: dict[str, tuple[str, str]] = field(default_factory=dict)
     kept_problems: dict[str, str] = field(default_factory=dict)  # what holds them -> why it is no list of inputs
     # statements that draw on the host, and how often
-    drawing: dict[int, int] = field(default_factory=lambda: defaultdict(int))
+    drawing: dict[int, int] = field(default_factory=lambda: defaultdict(int), metadata=IN_ONE_ROUND)
     accumulated: set[Place] = field(default_factory=set)  # optimizers that step apart from backward
     # class and layer, where that is called with an input whose channels are not last already, as the round before found
     called_first: set[tuple[str, str]] = field(default_factory=set)
@@ -135,7 +137,8 @@ class Script:
     found_zeroed_first: set[Place] = field(default_factory=set)  # as this round finds them
     lacking: set[Place] = field(default_factory=set)  # models stepped where torch may have None for their gradients
     found_lacking: set[Place] = field(default_factory=set)  # as this round finds them
-    summed: set[Place] = field(default_factory=set)  # models whose backward pass this round has met
+    # models whose backward pass this round has met
+    summed: set[Place] = field(default_factory=set, metadata=IN_ONE_ROUND)
     host_sites: set[int] = field(default_factory=set)  # tensors that feed torch's data loading
     wanted: set[int] = field(default_factory=set)  # bindings of loader batches that jax code uses
     kept: set[int] = field(default_factory=set)  # bindings of loader batches that torch code uses
@@ -154,9 +157,8 @@ class Script:
     told_apart: set[str] = field(default_factory=set)
     hashed: set[str] = field(default_factory=set)  # module classes whose models are static arguments of jit
     by_value: set[str] = field(default_factory=set)  # functions that need state, and are used as values
-    value_calls: set[tuple[Kind, ...]] = field(
-        default_factory=set
-    )  # arguments of calls of unknown values, in any round
+    # arguments of calls of unknown values, in any round
+    value_calls: set[tuple[Kind, ...]] = field(default_factory=set)
     examples: dict[Place, Example] = field(default_factory=dict)
     # the same of its methods: the whole calls
     method_examples: dict[Place, dict[str, Example]] = field(default_factory=dict)
@@ -181,8 +183,15 @@ class Script:
     # torch layers used as values -> the files that make them, each by a function of its own
     maker_files: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     loads: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-    settled: bool = False  # rounds change nothing more, what was left open is refused now
-    left_open: bool = False
+    # rounds change nothing more, what was left open is refused now
+    settled: bool = field(default=False, metadata=UNTOLD)
+    left_open: bool = field(default=False, metadata=IN_ONE_ROUND)
+
+    def next_round(self) -> None:
+        """What this round found is what the next one goes by, of functions and classes, too."""
+        super().next_round()
+        for facts in {id(one): one for one in (*self.functions.values(), *self.classes.values())}.values():
+            facts.next_round()  # once, for all that inherit a method
 
     def still_open(self) -> bool:
         """Whether what contradicts itself now may come right in a later round; then it is no reason to refuse."""

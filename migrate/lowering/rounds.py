@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -14,6 +14,7 @@ from migrate.files.borrowed import Borrowed
 from migrate.files.imports import Written
 from migrate.files.source import SourceFile
 from migrate.kept import names_of_kept
+from migrate.known.by_round import Fingerprint
 from migrate.known.kinds import (
     Host,
     Plain,
@@ -120,10 +121,11 @@ def lower_project(
     before = ""
     bodies: list[Body] = []
     for _ in range(ROUNDS):
-        _next_round(script)
+        script.next_round()
+        keys.assign(script)
         bodies = [_survived(unit, broken) for unit in units]
         script.loads["loader"] = int(_has_loader(script))
-        after = _fingerprint(script, written)
+        after = Fingerprint(written).of(script)
         stale = script.accumulated - script.summed  # marked before all was known
         if after == before and stale:
             script.accumulated -= stale
@@ -158,34 +160,6 @@ def _lowered(unit: Unit, body: Body) -> Lowered:
         frozenset(unit.script.wanted_of.get(unit.scope, ())),
         {statement: made for (statement, _), made in unit.unrolled.items()},
     )
-
-
-def _next_round(script: Script) -> None:
-    """What the last round found is what this one goes by."""
-    for facts in {id(found): found for found in script.functions.values()}.values():  # one for all that inherit it
-        facts.next_round()
-    for facts in script.classes.values():
-        facts.asked, facts.found_asked = facts.found_asked, {}
-        facts.asked_at, facts.found_asked_at = facts.found_asked_at, {}
-        facts.fillings, facts.found_fillings = facts.found_fillings, {}
-        facts.stilled, facts.found_stilled = facts.found_stilled, set()
-        facts.frozen_parts, facts.found_frozen_parts = facts.found_frozen_parts, set()
-    script.attributes, script.found_attributes = script.found_attributes, {}
-    script.made_kinds, script.found_made_kinds = script.found_made_kinds, defaultdict(dict)
-    script.device_used, script.found_device_used = script.found_device_used, set()
-    script.left_open = False
-    script.summed.clear()
-    script.called_first, script.found_called_first = script.found_called_first, set()
-    script.zeroed_first, script.found_zeroed_first = script.found_zeroed_first, set()
-    script.lacking, script.found_lacking = script.found_lacking, set()
-    script.updated.clear()
-    script.kept_sites.clear()
-    script.going_on.clear()
-    script.drawing.clear()
-    script.finished.clear()
-    script.initialising, script.found_initialising = script.found_initialising, {}
-    script.frozen_last, script.frozen = script.frozen, {}
-    keys.assign(script)
 
 
 def _survived(unit: Unit, broken: dict[str, Diagnostic]) -> Body:
@@ -286,118 +260,3 @@ def _settled(module: cst.Module) -> dict[str, int]:
     }
     last = {name: number for number, statement in enumerate(statements) for name in usage.stores(statement)}
     return {name: number for name, number in last.items() if name not in looped}
-
-
-_ORIGINS = re.compile(r"origins?=(frozenset\([^)]*\)|\d+)")
-
-
-def _fingerprint(script: Script, written: frozenset[int]) -> str:
-    """What is known, as text that changes when it does (origins and node identities left out). Of the nodes that
-    something is known of, those of the input count: others are made anew in each round."""
-    parts = [repr(sorted(script.places.items())), repr(script.parameters_of), repr(sorted(script.optimizers.items()))]
-    parts += [repr(sorted(map(repr, group))) for group in (script.scheduled, script.accumulated)]
-    parts += [
-        repr(sorted(map(repr, group)))
-        for group in (script.composed, script.cycled.items(), script.stepped.items(), script.passed_on)
-    ]
-    parts += [
-        repr(sorted((place, sorted(found)) for place, found in group.items()))
-        for group in (script.frozen, script.switched)
-    ]
-    parts += [
-        repr(sorted(map(repr, script.proportional.items()))),
-        repr([sorted(map(repr, known)) for known in (script.groups.items(), script.separate, script.changing)]),
-        repr([sorted(map(repr, known)) for known in (script.first_rates, script.set_by_hand)]),
-        repr(
-            (
-                sorted(script.own_optimizers),
-                sorted(script.own_schedulers.items()),
-                sorted(script.written_out),
-                sorted(map(repr, script.optimizer_axes.items())),
-                sorted(map(repr, script.injecting.items())),
-            )
-        ),
-    ]
-    parts += [
-        repr(sorted(map(repr, group)))
-        for group in (
-            script.found_zeroed_first,
-            script.found_lacking,
-            script.doubled,
-            script.leaves,
-            script.inspected,
-            script.half,
-        )
-    ]
-    parts += [repr(len(group & written)) for group in (script.host_sites, script.wanted, script.kept)]
-    parts += [
-        repr([*map(sorted, (script.found_device_used, script.initialisers))]),
-        repr(
-            (
-                *map(sorted, (script.host_functions, script.host_classes, script.holding_tensors)),
-                *map(sorted, (script.copies, script.early, script.unfed, script.eager)),
-                sorted(script.handed),
-                sorted(script.given_up),
-                sorted(script.perhaps_loaded),
-                sorted(script.averaging.items()),
-                sorted((holder, sorted(models)) for holder, models in script.kept_outputs.items()),
-                sorted(script.foreign_models),
-                *map(sorted, (script.by_value, script.hashed, script.owned)),
-                sorted((model, sorted(found)) for model, found in script.holders.items()),
-                script.parallel,
-                script.distributed,
-            )
-        ),
-        repr(dict(script.loads)),
-        repr(sorted((name, sorted(given)) for name, given in script.made_with.items())),
-        repr(sorted((name, sorted(files)) for name, files in script.maker_files.items())),
-        repr(sorted(script.made_second)),
-        repr(sorted((name, sorted(map(repr, kinds.items()))) for name, kinds in script.found_made_kinds.items())),
-        repr(sorted(script.module_keys)),
-        repr((sorted(script.listed), sorted(script.followed), sorted(script.mixed_rows), sorted(script.selves))),
-        repr(sorted(script.module_seeds)),
-        repr(sorted((file, sorted(names)) for file, names in script.gone.items())),
-        repr(script.finals) if script.gone else "",
-        repr(sorted(script.callers.items())),
-        repr((sorted(script.found_called_first), sorted(script.read_early))),
-    ]
-    parts.append(repr(script.found_attributes))
-    for name, facts in script.functions.items():
-        parts.append(
-            f"{name} {facts.found_params} {facts.result} {sorted(facts.found_reads)} {sorted(facts.found_writes)} "
-            f"{sorted(facts.found_given.items())} {sorted(facts.found_kept)} {sorted(facts.found_omitted)} "
-            f"{sorted(facts.found_arrays)}"
-        )
-        parts.append(repr([(draw.name, nodes.code(draw.node)) for draw in facts.found_draws]))
-        parts.append(
-            f"{facts.builds} {facts.copies_parts} {facts.makes_models} {facts.takes_mode} {sorted(facts.initializers)}"
-        )
-        parts.append(f"{facts.entry_modes} {facts.exit_modes} {facts.local_key} {facts.seeds} {sorted(facts.told)}")
-    for name, facts in script.classes.items():
-        parts.append(
-            f"{name} {facts.attributes} {facts.children} {facts.renamed} {facts.ties} {facts.shared} {facts.own_trains}"
-            f" {facts.other_names} {facts.holds_parts} {sorted(facts.read_outside)} {sorted(facts.shown)}"
-            f" {sorted(facts.replaced)}"
-        )
-        drawing = sorted(facts.draws_statically)
-        parts.append(f"{sorted(facts.own_draws)} {drawing} {facts.field_types} {facts.own_stats} {facts.field_kinds}")
-        parts.append(f"{sorted(facts.buffers)} {facts.bases} {facts.sets_up} {facts.reports} {sorted(facts.emptied)}")
-        parts.append(f"{facts.own_always} {sorted(facts.variables)} {sorted(facts.sown)} {sorted(facts.concrete)}")
-        inits = {layer: {w: nodes.code(n) for w, n in given.items()} for layer, given in facts.initializers.items()}
-        parts.append(repr(inits))
-        parts.append(repr({path: nodes.code(made) for path, made in facts.found_asked.items()}))
-        parts.append(
-            repr([sorted(facts.found_asked_at.items(), key=str), sorted(facts.found_fillings, key=str), facts.runs])
-        )
-        parts.append(repr(sorted(facts.found_stilled)))
-        parts.append(repr(sorted(facts.found_frozen_parts)))
-        parts.append(repr({method: [nodes.code(test) for test in tests] for method, tests in facts.under.items()}))
-    parts.append(repr({place: [nodes.code(a) for a in e.arguments] for place, e in script.examples.items()}))
-    parts.append(repr({place: sorted(called) for place, called in script.method_examples.items()}))
-    parts.append(repr({cls: sorted(inside) for cls, inside in script.found_initialising.items()}))
-    for name, facts in script.functions.items():
-        parts.append(f"{name} {[(site.scope, sorted(site.bound)) for site in facts.found_calls]}")
-        parts.append(repr([(name, sorted(models)) for name, models in sorted(facts.found_behind.items())]))
-        touched = (facts.found_uses, facts.found_sets, facts.keeps)
-        parts.append(f"{[*map(sorted, touched)]} {facts.found_traced}")
-    return _ORIGINS.sub("", "\n".join(parts))

@@ -389,7 +389,7 @@ class Expressions(AnyWeights, Submodules, Accelerated, ReplacedParts, NamedParam
         if attribute in ("is_xpu", "is_mps"):
             backend = "xpu" if attribute == "is_xpu" else "METAL"
             return Value(nodes.expression(f'jax.default_backend() == "{backend}"'), Number())
-        if attribute == "requires_grad" and isinstance(base.kind, Weight) and not self.script.frozen_last:
+        if attribute == "requires_grad" and isinstance(base.kind, Weight) and not self.script.frozen:
             return Value(nodes.name("True"), Number())
         raise Unsupported("MIG301", f"Tensor.{attribute}")
 

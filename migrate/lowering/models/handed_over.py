@@ -110,8 +110,8 @@ class HandedOver(Initialisation, UserCalls):
                 own[kind.place] = place = self.place_of(name)
                 self.script.made_as[place] = kind.place
                 self.script.places[place] = kind.cls
-                if kind.place in self.script.frozen_last:
-                    self.script.frozen[place] = self.script.frozen_last[kind.place]
+                if kind.place in self.script.frozen:
+                    self.script.found_frozen[place] = self.script.frozen[kind.place]
                 self.bind(name, Model(kind.cls, place))
                 self.env.modes[place] = self.script.functions[kind.place.scope].left_in.get(kind.place, "train")
                 if kind.place in self.script.perhaps_loaded:

@@ -235,12 +235,12 @@ class ReplacedParts(PartsLeftOut):
     def _unfreeze(self, place: Place, path: Sequence[str]) -> None:
         """A new part learns, whatever was frozen before."""
         root = self.root(place)
-        frozen = self.script.frozen.get(root, frozenset())
+        frozen = self.script.found_frozen.get(root, frozenset())
         inside = {leaf.flax for leaf in leaves_of(self.script, root) if leaf.torch.startswith(".".join(path) + ".")}
         if frozen & inside and self.conditions:
             raise Unsupported("MIG401", f"which weights of {place.name} are frozen is told while it runs")
         if frozen:
-            self.script.frozen[root] = frozen - inside
+            self.script.found_frozen[root] = frozen - inside
 
     def gets_parts_first(self, place: Place) -> bool:
         """Whether the statements that follow put parts into a model before they need its weights: these are made once,

@@ -101,7 +101,7 @@ class Optimizers(GroupArguments, OwnSchedules):
             self.note_axes(entry, grouped)
         if entry.spoils:
             self.script.spoiling.add(self.pending_place)
-        if entry.fills and any(self.script.frozen_last.get(self.root(place)) for place in grouped.models):
+        if entry.fills and any(self.script.frozen.get(self.root(place)) for place in grouped.models):
             raise Unsupported("MIG302", f"{name} takes zeros for the gradients of weights that are frozen")
         self.script.momenta[self.pending_place] = _momentum(call)
         if entry.evaluates:

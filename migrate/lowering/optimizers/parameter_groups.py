@@ -72,7 +72,7 @@ class ParameterGroups(Selections):
         for place in models:
             root = self.root(place)
             leaves = leaves_of(self.script, root)
-            frozen = self.script.frozen_last.get(root, frozenset()) | frozen_as_made(self.script, root)
+            frozen = self.script.frozen.get(root, frozenset()) | frozen_as_made(self.script, root)
             frozen |= still_of(self.script, root) if decays else frozenset()
             own = {leaf.flax: label.get((root, leaf.flax), FROZEN) for leaf in leaves}
             trees.append((leaves, {leaf: FROZEN if leaf in frozen else name for leaf, name in own.items()}))

@@ -25,7 +25,7 @@ class Clipping(Arguments, Selections):
         """The snippet that clips, and whose gradients."""
         name = self.torch_name(node.func) or ""
         models = self.whole_models(self.selection(node.args[0].value)) if node.args else None
-        if models is None or any(self.script.frozen_last.get(self.root(place)) for place in models):
+        if models is None or any(self.script.frozen.get(self.root(place)) for place in models):
             raise Unsupported("MIG302", f"{nodes.code(node)}: other gradients than those of whole models")
         parameters = signature(_SIGNATURES[name.rpartition(".")[2]].partition(", ")[2])
         call = self.bind_call(name, parameters, node.args[1:])

@@ -157,7 +157,7 @@ class ParameterLoops(Accumulation, SetByName):
     def always(self, test: Expr, looped: Sequence[Looped]) -> bool | None:
         """Whether a test holds for every parameter, as `p.grad is not None` does; None where that is not known."""
         text = nodes.code(test)
-        trains = not any(self.script.frozen_last.get(self.root(one.model)) for one in looped)
+        trains = not any(self.script.frozen.get(self.root(one.model)) for one in looped)
         for one in looped:
             if text in (f"{one.name}.grad is not None", f"{one.name}.requires_grad") and trains:
                 return True
@@ -169,7 +169,7 @@ class ParameterLoops(Accumulation, SetByName):
         """The parameters or the gradients that a loop runs through."""
         root = self.root(one.model)
         if what == GRADS:
-            if self.script.frozen_last.get(root):
+            if self.script.frozen.get(root):
                 raise Unsupported("MIG401", f"gradients of {one.model.name}, of which a part is frozen")
             return self.gradients(one.model)
         return self.read(State(what, one.model))

@@ -187,7 +187,7 @@ class Selections(StateAccess):
 
     def frozen(self, model: Place) -> frozenset[str]:
         """The leaves of a model that do not require gradients, as far as the script has run."""
-        by_script = self.script.frozen.get(model, frozenset()) | frozen_as_made(self.script, model)
+        by_script = self.script.found_frozen.get(model, frozenset()) | frozen_as_made(self.script, model)
         return by_script | still_of(self.script, model)
 
     def freeze(self, selection: Selection, on: bool, node: cst.CSTNode) -> None:
@@ -207,8 +207,8 @@ class Selections(StateAccess):
                 made_so = still_of(self.script, root) | frozen_as_made(self.script, root)
                 if on and made_so & set(leaves):
                     raise Unsupported("MIG401", f"{nodes.code(node)}: of a weight that was made without a gradient")
-                before = self.script.frozen.get(root, frozenset())
-                self.script.frozen[root] = before | set(leaves) if not on else before - set(leaves)
+                before = self.script.found_frozen.get(root, frozenset())
+                self.script.found_frozen[root] = before | set(leaves) if not on else before - set(leaves)
             elif self.conditions or not whole:
                 raise Unsupported("MIG401", f"{nodes.code(node)}: which weights are frozen is told while it runs")
             else:
