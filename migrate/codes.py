@@ -301,6 +301,14 @@ CODES: dict[str, Code] = _codes(
         Severity.NOTE,
     ),
     Code(
+        "MIG513",
+        "what fills a weight that is computed has no effect, and is left out",
+        "nothing to do; to start from such values, fill the layer before it is given to `weight_norm`",
+        "`weight_norm(layer)` and `spectral_norm(layer)` compute the weight of the layer anew whenever it is called, "
+        "of `weight_v` and `weight_g` or `weight_orig`. torch forgets what the script fills `layer.weight` with.",
+        Severity.NOTE,
+    ),
+    Code(
         "MIG900",
         "internal error",
         "please report it with the file",

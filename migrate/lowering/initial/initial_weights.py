@@ -16,6 +16,7 @@ from migrate.diagnostics import Unsupported
 from migrate.known.constructed import ClassNode, LayerNode, ListNode
 from migrate.known.facts import ClassFacts
 from migrate.known.kinds import UNKNOWN, Module, SelfModule, Tensor, Tied
+from migrate.layers.table import TABLE
 from migrate.lowering.expressions.elements import children_of, named_child, only_option
 from migrate.lowering.initial.initializers_handed_down import HandedDown, Way
 from migrate.lowering.initial.initializing_functions import (
@@ -60,12 +61,24 @@ class InitialWeights(TestsOfParts, HandedDown):
         named = self.meaning(target.value) if isinstance(target, cst.Name) and self.is_defined(target) else target
         matrix = self.seen_as_matrix(named)
         way, path = self.weight_path(without_data(matrix or named))
+        if self.is_computed(way, path):
+            self.unit.report(Unsupported("MIG513", nodes.code(call)), call)
+            return []
         told = call.with_changes(args=[arg if arg.value is target else self.with_lengths(arg) for arg in call.args])
         made = self.in_terms_of_fields(initializer_of(self, name, told, target), call, path)
         if matrix is not None:
             made = of_matrix(made, self.rank_of(way, call))
         self.note_asked(way, path, made, call, nodes.dotted(without_data(matrix or named)) or "")
         return []
+
+    def is_computed(self, way: Way, path: str) -> bool:
+        """Whether a weight is computed of others whenever its layer is called: nothing that fills it lasts."""
+        option = only_option(way.kind)
+        layer = TABLE.get(option.torch) if isinstance(option, LayerNode) else None
+        init = way.owner.method("__init__")
+        targets = [nodes.dotted(each.target) for each in every(init, cst.AssignTarget)] if init is not None else []
+        made, _, weight = path.rpartition(".")
+        return layer is not None and weight in layer.renames and targets.count(made) == 1
 
     def is_defined(self, name: cst.Name) -> bool:
         """Whether a name of this method stands for an expression that is known."""

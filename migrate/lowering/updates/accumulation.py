@@ -80,7 +80,10 @@ class Accumulation(Clipping, Binding, MissingGradients):
                 self.bind(bound, Tensor("float", 0))
             return []
         states = [grads for _, grads in self.gradient_states(clip.models)]
-        if any(self.gradient_now(place) != Gradient.SOME for place in clip.models):
+        there = {self.gradient_now(place) for place in clip.models}
+        if there == {Gradient.NONE} and bound is None:
+            return []
+        if there != {Gradient.SOME}:
             raise Unsupported("MIG401", f"{nodes.code(node)}, {LACKING}")
         if any(self.root(state.place) not in self.script.accumulated for state in states):
             raise Unsupported("MIG401", f"{nodes.code(node)} without a backward pass that was understood")

@@ -40,6 +40,7 @@ class _Sorting:
     later: bool = False  # whether some host statement has been put after the region: then those that follow it stay so
     problem: str = ""
     accumulates: bool = False  # optimizers step elsewhere: gradients are cleared where the script says so
+    cleared: set[Place] = field(default_factory=set)  # models whose gradients are surely zero before the region
 
     def movable(self, statement: Statement) -> bool:
         """Whether a statement can run before those that were kept: they neither change what it reads, nor read or
@@ -69,8 +70,8 @@ class RegionFinding(RegionStatements):
             return None
         own = statements[index : first + 1]
         inside = self.traced(own) | self.weighed(own) | ({0} if sums else set())
-        body = inside & loss_slice(statements[index:first], loss, self.stops_gradients)
-        if min(body, default=first - index) != 0:
+        needed = loss_slice(statements[index:first], loss, self.stops_gradients)
+        if min(inside & needed, default=first - index) != 0 or self.begins_later(own[:-1], needed, loss):
             return None
         if self.gathering is not None and statements[first] is self.gathering.found.backward:
             return self.gathered_region(self.gathering.found, statements, index, first)
@@ -79,6 +80,13 @@ class RegionFinding(RegionStatements):
             return self.sorted_region(statements, index, backwards, steps)
         self.mark_accumulated(self.reached(self.history(first), loss))
         return self.sorted_region(statements, index, [first], [])
+
+    def begins_later(self, statements: Sequence[Statement], needed: set[int], loss: Expr) -> bool:
+        """Whether all that gradients of a loss flow through comes after a statement that takes values out of JAX for
+        it: advantages of a network that numpy sums up are ready before the update."""
+        flows = self.dependencies(statements, set(usage.loads(self.attached(loss))))[0]
+        first = min((statements.index(flow.statement) for flow in flows if flow.models), default=0)
+        return any(number < first and has_host_effects(statements[number]) for number in needed)
 
     def gathered_region(
         self, found: MicroBatches, statements: Sequence[Statement], index: int, backward: int
@@ -144,7 +152,7 @@ class RegionFinding(RegionStatements):
     ) -> Region:
         """The statements of a region, each in its part."""
         end = (steps or backwards)[-1] + 1
-        sorting = _Sorting(accumulates=not steps)
+        sorting = _Sorting(accumulates=not steps, cleared={m for i in steps for m in self.stepped(statements[i])})
         sorting.traced = {index + number for number in self.traced(statements[index:end])}
         sorting.weighed = {index + number for number in self.weighed(statements[index:end])}
         parts: list[Part] = []
@@ -162,6 +170,7 @@ class RegionFinding(RegionStatements):
             waiting = [i for i in waiting if i not in needed]
             later = self.for_later(statements, own, needed, backwards[number + 1 :], sorting)
             own, waiting = [i for i in own if i not in later], [*waiting, *later]
+            self.refuse_early_clips([statements[i] for i in own], self.reached(self.history(backward), loss), sorting)
             body, early, after = self.part_body(statements, own, needed, sorting)
             if number:
                 parts[-1].after.extend(early)
@@ -326,9 +335,21 @@ class RegionFinding(RegionStatements):
     def is_event(self, statement: Statement, sorting: _Sorting) -> bool:
         """Whether a statement steps, clears or clips gradients; clips are noted."""
         clip = self.clip(statement)
-        if clip is not None and clip not in sorting.clips:
+        if clip is not None and clip not in sorting.clips and sorting.parted:
             sorting.clips.append(clip)
         return clip is not None or self.calls_on(statement, "step", Optimizer) or bool(self.zeroed(statement))
+
+    def refuse_early_clips(self, statements: Sequence[Statement], reached: set[Place], sorting: _Sorting) -> None:
+        """Declines clips of gradients that a backward pass adds to afterwards; those of cleared ones do nothing."""
+        for statement in statements:
+            clip = self.clip(statement)
+            if clip is None:
+                continue
+            norm, call = clip
+            clipped = self.weights_taken(call.args[0].value) if call.args else set()
+            nothing = not sorting.parted and norm == "_" and clipped <= sorting.cleared
+            if not nothing and (not sorting.parted or clipped & reached):
+                sorting.problem = f"`{first_line(statement)}` clips gradients that backward() adds to afterwards"
 
     def traced(self, statements: Sequence[Statement]) -> set[int]:
         """The statements that work on what a model returned, or on tensors that gradients are taken of."""
