@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -268,9 +269,8 @@ def _spaced(body: list[Statement], inserted: set[int]) -> list[Statement]:
     for number, statement in enumerate(body):
         previous = body[number - 1] if number else None
         beside = id(statement) in inserted or id(previous) in inserted
-        blanks = sum(line.comment is None for line in statement.leading_lines)
-        if previous is not None and beside and blanks < 2:
-            comments = [line for line in statement.leading_lines if line.comment is not None]
-            statement = statement.with_changes(leading_lines=[_BLANK, _BLANK, *comments])
+        lines = list(itertools.dropwhile(lambda line: line.comment is None, statement.leading_lines))
+        if previous is not None and beside and len(statement.leading_lines) - len(lines) < 2:
+            statement = statement.with_changes(leading_lines=[_BLANK, _BLANK, *lines])
         made.append(statement)
     return made

@@ -383,12 +383,10 @@ class Scope(Parts):
 
     def is_global(self, place: Place) -> bool:
         """Whether an object is one constant of the module that every function reaches by the same name."""
-        others = self.script.parameters_of.keys() - self.script.selves.keys()
-        aliased = any(self.root(target) == place for target in others)
         settled = (
             place.name in self.unit.constants or self.unit.settled.get(place.name, self.unit.anchor) < self.unit.anchor
         )
-        return place.scope == self.unit.scope and settled and not aliased
+        return place.scope == self.unit.scope and settled
 
     # -- what is noticed of values ------------------------------------------------------------------------------------
 

@@ -1,5 +1,7 @@
 """Attention with weights that are given, and its masks."""
 
+import libcst as cst
+
 from migrate.diagnostics import Unsupported
 from migrate.known.kinds import Items, Plain, Tensor
 from migrate.rules.rule import Call, Value, rule
@@ -51,3 +53,47 @@ def multi_head_attention_forward(call: Call) -> Value:
     if nodes.is_literal(call.node("need_weights"), True):
         return Value(made, tensors)
     return Value(nodes.expression("({x}[0], None)", x=made), Items((Tensor("float"), Plain("None")), type="tuple"))
+
+
+@rule(
+    "torch.nn.functional.scaled_dot_product_attention",
+    signature="query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, enable_gqa=False",
+    dtype="float",
+    draws=True,
+)
+def scaled_dot_product_attention(call: Call) -> Expr:
+    """A True in the mask lets attend. A row that may attend to nothing gives 0, as in torch.
+
+    `jax.nn.dot_product_attention` gives such a row the mean of all values, and rounds what it weights them with to
+    float32, which a comparison in float64 would show; so this is a function of its own.
+
+    >>> F.scaled_dot_product_attention(x, y, z)  # x: f32[2, 3, 4]; y: f32[2, 5, 4]; z: f32[2, 5, 6]
+    scaled_dot_product_attention(x, y, z)
+    >>> F.scaled_dot_product_attention(x, y, z, is_causal=True)  # x: f32[2, 4, 3]; y: f32[2, 4, 3]; z: f32[2, 4, 3]
+    scaled_dot_product_attention(x, y, z, is_causal=True)
+    >>> F.scaled_dot_product_attention(x, y, x, z, scale=0.3)  # x: f32[2, 3, 4]; y: f32[2, 3, 4]; z: f32[3, 3]
+    scaled_dot_product_attention(x, y, x, z, scale=0.3)
+    >>> F.scaled_dot_product_attention(x, x, x, torch.tensor([[True, False], [False, False]]))  # x: f32[2, 2, 3]
+    scaled_dot_product_attention(x, x, x, jnp.array([[True, False], [False, False]]))
+    >>> F.scaled_dot_product_attention(x, y, y, is_causal=True, enable_gqa=True)  # x: f32[1, 4, 5, 3]; y: f32[1, 2, 3, 3]
+    scaled_dot_product_attention(x, jnp.repeat(y, x.shape[-3] // y.shape[-3], axis=-3), jnp.repeat(y, x.shape[-3] // y.shape[-3], axis=-3), is_causal=True)
+    """  # noqa: E501
+    call.only("enable_gqa", False, True)
+    call.snippet("scaled_dot_product_attention")
+    given = [call.node(name) for name in ("query", "key", "value")]
+    if call.has("enable_gqa") and call.literal("enable_gqa"):
+        repeated = "jnp.repeat({x}, {query}.shape[-3] // {x}.shape[-3], axis=-3)"
+        given[1:] = [call.make(repeated, x=node) for node in given[1:]]
+    given += [call.node("attn_mask")] if call.has("attn_mask") else []
+    keywords = {name: call.node(name) for name in ("is_causal", "scale") if call.has(name)}
+    if call.has("dropout_p") and not nodes.is_literal(call.node("dropout_p"), 0):
+        keywords |= {
+            "dropout_rate": call.node("dropout_p"),
+            "dropout_key": call.key(_mode_of(call.node("dropout_p"))),
+        }
+    return nodes.call("scaled_dot_product_attention", *given, **keywords)
+
+
+def _mode_of(rate: Expr) -> Expr | None:
+    """What tells whether anything is dropped: the test of `p if self.training else 0`; None of other rates."""
+    return rate.test if isinstance(rate, cst.IfExp) and nodes.literal(rate.orelse) == 0 else None

@@ -73,7 +73,7 @@ def dropout(call: Call) -> Expr:
         return call.node("input")
     call.snippet("apply_dropout")
     given = [call.node("training")] if call.has("training") else []
-    return nodes.call("apply_dropout", call.key(), call.node("input"), call.node("p"), *given)
+    return nodes.call("apply_dropout", call.key(*given), call.node("input"), call.node("p"), *given)
 
 
 @rule("torch.nn.functional.pad", signature="input, pad, mode='constant', value=None")
@@ -232,39 +232,6 @@ def layer_norm(call: Call) -> Expr:
         given = [nodes.name("None"), *given]
     keywords = {"eps": call.node("eps")} if call.has("eps") else {}
     return nodes.call("layer_norm", call.node("input"), call.node("normalized_shape"), *given, **keywords)
-
-
-@rule(
-    "torch.nn.functional.scaled_dot_product_attention",
-    signature="query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, enable_gqa=False",
-    dtype="float",
-    draws=True,
-)
-def scaled_dot_product_attention(call: Call) -> Expr:
-    """A True in the mask lets attend. A row that may attend to nothing gives 0, as in torch.
-
-    >>> F.scaled_dot_product_attention(x, y, z)  # x: f32[2, 3, 4]; y: f32[2, 5, 4]; z: f32[2, 5, 6]
-    scaled_dot_product_attention(x, y, z)
-    >>> F.scaled_dot_product_attention(x, y, z, is_causal=True)  # x: f32[2, 4, 3]; y: f32[2, 4, 3]; z: f32[2, 4, 3]
-    scaled_dot_product_attention(x, y, z, is_causal=True)
-    >>> F.scaled_dot_product_attention(x, y, x, z, scale=0.3)  # x: f32[2, 3, 4]; y: f32[2, 3, 4]; z: f32[3, 3]
-    scaled_dot_product_attention(x, y, x, z, scale=0.3)
-    >>> F.scaled_dot_product_attention(x, x, x, torch.tensor([[True, False], [False, False]]))  # x: f32[2, 2, 3]
-    scaled_dot_product_attention(x, x, x, jnp.array([[True, False], [False, False]]))
-    >>> F.scaled_dot_product_attention(x, y, y, is_causal=True, enable_gqa=True)  # x: f32[1, 4, 5, 3]; y: f32[1, 2, 3, 3]
-    scaled_dot_product_attention(x, jnp.repeat(y, x.shape[-3] // y.shape[-3], axis=-3), jnp.repeat(y, x.shape[-3] // y.shape[-3], axis=-3), is_causal=True)
-    """  # noqa: E501
-    call.only("enable_gqa", False, True)
-    call.snippet("scaled_dot_product_attention")
-    given = [call.node(name) for name in ("query", "key", "value")]
-    if call.has("enable_gqa") and call.literal("enable_gqa"):
-        repeated = "jnp.repeat({x}, {query}.shape[-3] // {x}.shape[-3], axis=-3)"
-        given[1:] = [call.make(repeated, x=node) for node in given[1:]]
-    given += [call.node("attn_mask")] if call.has("attn_mask") else []
-    keywords = {name: call.node(name) for name in ("is_causal", "scale") if call.has(name)}
-    if call.has("dropout_p") and not nodes.is_literal(call.node("dropout_p"), 0):
-        keywords |= {"dropout_rate": call.node("dropout_p"), "dropout_key": call.key()}
-    return nodes.call("scaled_dot_product_attention", *given, **keywords)
 
 
 def _to_one(dimensions: int) -> Rule:

@@ -59,7 +59,7 @@ class Call:
     bound: Mapping[str, Value]
     rest: Sequence[Value] = ()
     defaults: Mapping[str, Expr | None] = field(default_factory=dict)
-    fresh_key: Callable[[], Expr] | None = None
+    fresh_key: Callable[[Expr | None], Expr] | None = None
     use_snippet: Callable[[str], None] | None = None
     traced: bool = True  # inside what jit traces, where no shape may depend on data
     hold: Callable[[Expr], Expr] | None = None  # gives a value a name, in a statement before
@@ -144,10 +144,10 @@ class Call:
         filling: dict[str, Expr | str | int] = {name: self.node(name) for name in names if name not in more}
         return nodes.expression(template, **filling, **more)
 
-    def key(self) -> Expr:
-        """A fresh random key for this draw."""
+    def key(self, mode: Expr | None = None) -> Expr:
+        """A fresh random key for this draw. mode: what tells whether anything is drawn, `self.training` for example."""
         assert self.fresh_key is not None
-        return self.fresh_key()
+        return self.fresh_key(mode)
 
     def snippet(self, name: str) -> str:
         """Marks a snippet as used; returns its name, for use in a template."""

@@ -101,7 +101,7 @@ def outcome(name: str, argument: str, value: Value) -> str:
     bound[argument] = value
     defaults = {p.name: p.default for p in rule.parameters}
     rest = [Value(nodes.expression("2"), Number())] if any(p.star for p in rule.parameters) else []
-    call = Call(name, bound, rest, defaults, lambda: nodes.name("key"), lambda snippet: None, False)
+    call = Call(name, bound, rest, defaults, lambda mode: nodes.name("key"), lambda snippet: None, False)
     try:
         made = rule.function(call)
     except (Unsupported, AssertionError):

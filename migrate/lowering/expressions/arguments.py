@@ -118,7 +118,7 @@ class Arguments(StateAccess):
             bound = {name: at_first(value) for name, value in bound.items()}
             rest = [at_first(value) for value in rest]
         generator = bound.get("generator")
-        key = self.fresh_key
+        key = self.key_where
         if generator is not None and generator.kind == KEY_OF_ITS_OWN:
             del bound["generator"]
             key = partial(self.split_off, nodes.code(generator.node))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import libcst as cst
 
 from migrate.diagnostics import Unsupported
 from migrate.known.facts import Example, FunctionFacts
-from migrate.known.kinds import Host, Kind, Model, Place, Tensor
+from migrate.known.kinds import Host, Items, Kind, Model, Place, Tensor
 from migrate.known.qualified import options
 from migrate.known.states import BATCH_STATS, MODE, PARAMS, State
 from migrate.layers.table import TABLE
@@ -29,6 +30,8 @@ _NORMS = {
     f"{kind}{n}d" for kind in ("BatchNorm", "LazyBatchNorm", "InstanceNorm", "LazyInstanceNorm") for n in (1, 2, 3)
 }
 _NORMS |= {"SyncBatchNorm"}
+
+Streams = Sequence[tuple[str, Expr]]  # random streams, each with its key
 
 
 class Models(ToldModes, Precision, HostDraws, ModelsInSteps):
@@ -131,18 +134,14 @@ class Models(ToldModes, Precision, HostDraws, ModelsInSteps):
         if self.region is not None:
             return Value(self.traced_apply(kind, mode, placed(node.args, values)), result)
         args = placed(node.args, values)
-        arrays = all(isinstance(value.kind, Tensor) or nodes.is_literal(value.node, None) for value in values)
+        arrays = all(_are_arrays(value.kind) or nodes.is_literal(value.node, None) for value in values)
         streams = self.streams(kind, mode)
         if self.script.changes_state(kind.cls, mode):
-            return Value(
-                self.host_training_pass(
-                    callee.node, kind, mode, args, streams, jitted=arrays and not (streams or self.under_jit)
-                ),
-                result,
-            )
-        if not arrays or streams or mode == "told" or self.under_jit or self.script.weightless(kind.cls):
+            jitted = arrays and not self.under_jit
+            return Value(self.host_training_pass(callee.node, kind, mode, args, streams, jitted), result)
+        if not arrays or self.under_jit or self.script.weightless(kind.cls):
             return Value(self.plain_apply(callee.node, kind, mode, args, streams), result)
-        name, leading = self.eval_step(callee.node, kind, mode)
+        name, leading = self.eval_step(callee.node, kind, mode, streams)
         return Value(cst.Call(nodes.name(name), [*nodes.arguments(leading), *args]), result)
 
     def drawing_pass(
@@ -199,7 +198,7 @@ class Models(ToldModes, Precision, HostDraws, ModelsInSteps):
         kind: Model,
         mode: str,
         args: Sequence[cst.Arg],
-        streams: Sequence[tuple[str, Expr]],
+        streams: Streams,
         jitted: bool,
     ) -> Expr:
         """A forward pass outside a training step that changes batch statistics all the same."""
@@ -208,14 +207,14 @@ class Models(ToldModes, Precision, HostDraws, ModelsInSteps):
             raise Unsupported("MIG401", "batch statistics that change inside a comprehension or a lambda")
         if not jitted:
             return self.mutating_apply(kind.place, self.plain_apply(node, kind, mode, args, streams))
-        name, leading = self.training_pass(node, kind, mode)
+        name, leading = self.training_pass(node, kind, mode, streams)
         output = self.output_name()
         call = cst.Call(nodes.name(name), [*nodes.arguments(leading), *args])
         stats = self.write(State(BATCH_STATS, kind.place))
         self.before.append(nodes.statement("{output}, {stats} = {call}", output=output, stats=stats, call=call))
         return output
 
-    def training_pass(self, node: Expr, kind: Model, mode: str) -> tuple[str, list[Expr]]:
+    def training_pass(self, node: Expr, kind: Model, mode: str, streams: Streams) -> tuple[str, list[Expr]]:
         """The jitted forward pass that also returns the batch statistics: its name, and what comes before its
         inputs."""
         assert kind.place is not None
@@ -224,19 +223,22 @@ class Models(ToldModes, Precision, HostDraws, ModelsInSteps):
         applied = nodes.code(copy_of(self, nodes.name(model), kind.cls, _mode_given(mode)))
         several = shared and len({found.name for found in self.script.places}) > 1
         decorator = "@jax.jit" if shared else '@jax.jit(static_argnames="model")'
-        leading = ", ".join([*([] if shared else ["model"]), "params", "batch_stats"])
+        drawing = _Drawing(streams)
+        leading = ", ".join([*([] if shared else ["model"]), "params", "batch_stats", *drawing.parameter])
         body = (
             f'    variables = {{"params": params, "batch_stats": batch_stats}}\n'
-            f'    output, mutated = {applied}.apply(variables, *inputs, mutable=["batch_stats"])\n'
+            f'    output, mutated = {applied}.apply(variables, *inputs{drawing.keyword}, mutable=["batch_stats"])\n'
             f'    return output, mutated["batch_stats"]\n'
         )
 
         def make(name: str) -> list[Statement]:
             return list(cst.parse_module(f"{decorator}\ndef {name}({leading}, *inputs):\n{body}").body)
 
-        name = self.unit.helper("forward" + (f"_{model}" if several else ""), make, f"{decorator} {leading} {body}")
+        name = self.unit.helper(
+            "forward_pass" + (f"_{model}" if several else ""), make, f"{decorator} {leading} {body}"
+        )
         states = [State(PARAMS, kind.place), State(BATCH_STATS, kind.place)]
-        return name, [*([] if shared else [node]), *(self.read(one) for one in states)]
+        return name, [*([] if shared else [node]), *(self.read(one) for one in states), *drawing.given]
 
     def call_kind(self, kind: Model, args: Sequence[cst.Arg], values: Sequence[Value]) -> Kind:
         """What the model returns; what it is called with is remembered."""
@@ -253,7 +255,7 @@ class Models(ToldModes, Precision, HostDraws, ModelsInSteps):
         kind: Model,
         mode: str,
         args: Sequence[cst.Arg],
-        streams: Sequence[tuple[str, Expr]],
+        streams: Streams,
         method: str = "",
     ) -> cst.Call:
         """`model.apply(variables, x, ...)`."""
@@ -282,29 +284,55 @@ class Models(ToldModes, Precision, HostDraws, ModelsInSteps):
         self.script.hashed.update(options(model.cls))
         return False
 
-    def eval_step(self, node: Expr, kind: Model, mode: str) -> tuple[str, list[Expr]]:
+    def eval_step(self, node: Expr, kind: Model, mode: str, streams: Streams) -> tuple[str, list[Expr]]:
         """The jitted forward pass of a model: its name, and the arguments that come before the inputs."""
         assert kind.place is not None
         stats = self.stats_of(kind)
         state = [State(PARAMS, kind.place)] + ([State(BATCH_STATS, kind.place)] if stats else [])
         params = ["params", *(["batch_stats"] if stats else [])]
-        shared = self.precision is None and self.shares(kind)
-        if self.precision is not None:
-            node = self.applied(node, kind, "eval")
+        changed = self.precision is not None or mode == "told"
+        shared = not changed and self.shares(kind)
+        if changed:
+            self.script.hashed.update(options(kind.cls))
+            node = self.applied(node, kind, mode if mode == "told" else "eval")
         model = kind.place.name if shared else "model"
         applied = nodes.code(copy_of(self, nodes.name(model), kind.cls, _mode_given(mode)))
         variables = "{" + ", ".join(f'"{name}": {name}' for name in params) + "}"
         several = shared and len({found.name for found in self.script.places}) > 1
-        wanted = ("eval_step" if mode == "eval" else "forward") + (f"_{model}" if several else "")
+        wanted = ("eval_step" if mode == "eval" else "forward_pass") + (f"_{model}" if several else "")
         decorator = "@jax.jit" if shared else '@jax.jit(static_argnames="model")'
-        leading = ", ".join([*([] if shared else ["model"]), *params])
+        drawing = _Drawing(streams)
+        leading = ", ".join([*([] if shared else ["model"]), *params, *drawing.parameter])
+        body = f"    return {applied}.apply({variables}, *inputs{drawing.keyword})\n"
 
         def make(name: str) -> list[Statement]:
-            text = f"{decorator}\ndef {name}({leading}, *inputs):\n    return {applied}.apply({variables}, *inputs)\n"
-            return list(cst.parse_module(text).body)
+            return list(cst.parse_module(f"{decorator}\ndef {name}({leading}, *inputs):\n{body}").body)
 
-        name = self.unit.helper(wanted, make, f"{decorator} {leading} {applied} {variables}")
-        return name, [*([] if shared else [node]), *(self.read(one) for one in state)]
+        name = self.unit.helper(wanted, make, f"{decorator} {leading} {body}")
+        return name, [*([] if shared else [node]), *(self.read(one) for one in state), *drawing.given]
+
+
+@dataclass(frozen=True)
+class _Drawing:
+    """How a jitted forward pass is given the keys of its random streams: one as `key`, several in a dict."""
+
+    streams: Streams
+
+    @property
+    def parameter(self) -> list[str]:
+        return [("key" if len(self.streams) == 1 else "rngs")] if self.streams else []
+
+    @property
+    def keyword(self) -> str:
+        if len(self.streams) != 1:
+            return ", rngs=rngs" if self.streams else ""
+        return f', rngs={{"{self.streams[0][0]}": key}}'
+
+    @property
+    def given(self) -> list[Expr]:
+        if len(self.streams) == 1:
+            return [self.streams[0][1]]
+        return [nodes.dict_of(self.streams)] if self.streams else []
 
 
 def copy_of(scope: Scope, node: Expr, cls: str, settings: Mapping[str, Expr]) -> Expr:
@@ -344,6 +372,13 @@ def _takes(forward: FunctionFacts, args: Sequence[cst.Arg]) -> bool:
     free = {*named, *(p.name.value for p in params.kwonly_params)}
     left = {p.name.value for p in _needed(forward)} & set(named)
     return len(args) - len(given) < len(params.params) and set(given) <= free and left <= set(given)
+
+
+def _are_arrays(kind: Kind) -> bool:
+    """Whether jit takes a value as it is: a tensor, or a tuple of tensors such as the state of an LSTM."""
+    if isinstance(kind, Items) and kind.type == "tuple" and kind.items:
+        return all(_are_arrays(item) for item in kind.items)
+    return isinstance(kind, Tensor)
 
 
 def _mode_given(mode: str) -> dict[str, Expr]:

@@ -3,7 +3,7 @@
 A static method that draws is a method: Flax gives keys to modules. What a constructor registers by a shorthand,
 `register_buffer = lambda name, val: self.register_buffer(name, val.float())`, it registers where it uses that; a
 parameter that it freezes right away is made without a gradient; a loop over the indices of a list of layers goes over
-the list. A method decorated with autocast has its body in it.
+the list. A method decorated with autocast has its body in it. Dropout as a function of the mode is a layer.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import libcst as cst
 from migrate.known.facts import ClassFacts
 from migrate.lowering.expressions.arguments import argument_names
 from migrate.lowering.plainer.copied_input import Exchanging
+from migrate.lowering.plainer.dropout_as_layers import dropout_as_layers
 from migrate.lowering.plainer.frozen_as_made import frozen_parameters, without_gradient
 from migrate.lowering.plainer.loops_by_index import over_elements
 from migrate.lowering.plainer.loops_written_out import NAMING
@@ -35,11 +36,36 @@ class PlainerClasses(PartsOfOthers):
         key = (node, "plainer", *sorted(drawing), *sorted(facts.replaced))
         if key not in facts.spelled_out:
             written, node = node, with_new_parts(node, facts.replaced, self.unit.source.positions)
+            node = self._with_dropout_as_layers(node)
             body = [self._plainer_method(one, node.name.value, drawing) for one in suites.suite_of(node.body.body)]
             changed = any(made is not one for made, one in zip(body, suites.suite_of(node.body.body), strict=True))
             facts.spelled_out[key] = node.with_changes(body=suites.block_of(node.body, body)) if changed else node
             self.unit.stands_for(facts.spelled_out[key], written)
         return self._with_parts_of_others(facts, facts.spelled_out[key])
+
+    def _with_dropout_as_layers(self, node: cst.ClassDef) -> cst.ClassDef:
+        """A class that has layers in the place of functions that drop in train mode; itself where it has none, or where
+        classes inherit, whose constructors may not run or use the same names."""
+        base = nodes.dotted(node.bases[0].value) if len(node.bases) == 1 else None
+        alone = base is not None and self.torch_name(node.bases[0].value) == "torch.nn.Module"
+        if base is None or not alone or "." not in base or self._is_inherited(node.name.value):
+            return node
+        made = dropout_as_layers(node, self.torch_name, base.rpartition(".")[0], self.script.attributes_changed)
+        if not made.instead:
+            return node
+        body: list[Statement] = []
+        for one in suites.suite_of(node.body.body):
+            if isinstance(one, cst.FunctionDef):
+                ending = made.statements if _is_init(one) else []
+                whole = suites.block_of(one.body, [*suites.suite_of(one.body.body), *ending])
+                one = self._exchanged(one.with_changes(body=whole), made.instead)
+            body.append(one)
+        return node.with_changes(body=suites.block_of(node.body, body))
+
+    def _is_inherited(self, cls: str) -> bool:
+        classes = [one for unit in self.unit.others.values() for one in every(unit.source.module, cst.ClassDef)]
+        bases = [nodes.dotted(arg.value) or "" for one in classes for arg in one.bases]
+        return any(base.rpartition(".")[2] == cls for base in bases)
 
     def _with_parts_of_others(self, facts: ClassFacts, node: cst.ClassDef) -> cst.ClassDef:
         """A class whose constructor names each part that it takes of another model."""

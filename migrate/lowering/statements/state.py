@@ -350,6 +350,13 @@ class StateAccess(Detached, ChosenModels, LookedAt):
             return made
         return self.split_off(self.unit.key)
 
+    def key_where(self, mode: Expr | None) -> Expr:
+        """A random key for one draw, which in eval mode there is none where a module draws in train mode alone."""
+        if self.context not in _SELF_CONTEXTS or mode is None or nodes.dotted(mode) != "self.training":
+            return self.fresh_key()
+        self.script.classes[self.cls].own_draws.add("dropout")
+        return nodes.expression('self.make_rng("dropout") if self.training else None')
+
     @contextlib.contextmanager
     def from_turn_to_turn(self) -> Iterator[None]:
         """Inside, a loop of a loss function is lowered, which runs its draws many times: they split a key that stands
@@ -368,8 +375,8 @@ class StateAccess(Detached, ChosenModels, LookedAt):
             made = region.fresh_key(self.unit.key, self.unit.own("keys"))
             before.append(nodes.statement(f"{self.unit.own('loop_key')} = {{k}}", k=made))
 
-    def split_off(self, key: str) -> Expr:
-        """A key split off another one before the statement."""
+    def split_off(self, key: str, mode: Expr | None = None) -> Expr:
+        """A key split off another one before the statement, whatever the mode."""
         if self.region is not None or self.nested:
             raise Unsupported("MIG302", f"a draw from {key}, a generator of its own, where jit traces")
         if any("subkey" in usage.stores(s) and not nodes.code(s).startswith(f"{key}, ") for s in self.before):

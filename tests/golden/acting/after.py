@@ -99,12 +99,15 @@ opt_state = optimizer.init(params)
 eps = np.finfo(np.float32).eps.item()
 
 
+@jax.jit
+def forward_pass(params, key, *inputs):
+    return model.clone(training=True).apply({"params": params}, *inputs, rngs={"dropout": key})
+
+
 def select_action(params, state, key):
     state = jnp.asarray(state).astype(jnp.float32)
     key, dropout_key = jax.random.split(key)
-    probs, value = model.clone(training=True).apply(
-        {"params": params}, state, rngs={"dropout": dropout_key}
-    )
+    probs, value = forward_pass(params, dropout_key, state)
     m = Categorical.from_probs(probs)
     key, subkey = jax.random.split(key)
     action = m.sample(subkey)

@@ -24,6 +24,11 @@ class Walk:
         return self.place, float(1 - np.abs(self.place).sum()), self.turns == self.length
 
 
+@jax.jit(static_argnames="model")
+def forward_pass(model, params, key, *inputs):
+    return model.clone(training=True).apply({"params": params}, *inputs, rngs={"dropout": key})
+
+
 @jax.jit(static_argnames=("policy", "optimizer"), donate_argnames=("params", "opt_state"))
 def train_step(
     policy,
@@ -113,11 +118,7 @@ def train(env, policy, params, optimizer, opt_state, episodes, key):
         entropies = []
         while not done:
             key, dropout_key = jax.random.split(key)
-            logits = policy.clone(training=True).apply(
-                {"params": params},
-                jnp.array(state, dtype=jnp.float32),
-                rngs={"dropout": dropout_key},
-            )
+            logits = forward_pass(policy, params, dropout_key, jnp.array(state, dtype=jnp.float32))
             dist = Categorical.from_logits(logits)
             key, subkey = jax.random.split(key)
             action = dist.sample(subkey)

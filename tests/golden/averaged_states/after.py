@@ -138,10 +138,8 @@ x = jax.random.normal(subkey, (64, 4))
 y = x.sum(axis=1, keepdims=True)
 
 
-@jax.jit(
-    static_argnames="model", donate_argnames=("model_params", "model_batch_stats", "opt_state")
-)
-def train_step(model, model_params, model_batch_stats, opt_state, x, y):
+@jax.jit(donate_argnames=("model_params", "model_batch_stats", "opt_state"))
+def train_step(model_params, model_batch_stats, opt_state, x, y):
     def loss_fn(model_params, model_batch_stats):
         output, mutated = model.clone(training=True).apply(
             {"params": model_params, "batch_stats": model_batch_stats}, x, mutable=["batch_stats"]
@@ -163,9 +161,14 @@ def eval_step(model, params, batch_stats, *inputs):
     return model.apply({"params": params, "batch_stats": batch_stats}, *inputs)
 
 
+@jax.jit
+def eval_step_average(params, batch_stats, *inputs):
+    return average.apply({"params": params, "batch_stats": batch_stats}, *inputs)
+
+
 for step in range(10):
     model_params, model_batch_stats, opt_state, metrics = train_step(
-        model, model_params, model_batch_stats, opt_state, x, y
+        model_params, model_batch_stats, opt_state, x, y
     )
     loss = metrics["loss"]
     ramped.update(model, model_params, model_batch_stats)
@@ -178,6 +181,6 @@ for step in range(10):
         .mean()
         .item(),
         ((eval_step(ema.ema, ema.ema_params, ema.ema_batch_stats, x) - y) ** 2).mean().item(),
-        ((eval_step(average, average_params, average_batch_stats, x) - y) ** 2).mean().item(),
+        ((eval_step_average(average_params, average_batch_stats, x) - y) ** 2).mean().item(),
     ]
     print(step, loss.item(), errors[0], errors[1], errors[2])

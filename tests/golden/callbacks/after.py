@@ -98,13 +98,13 @@ tokens = jnp.arange(12).reshape(2, 6) % 6
 trainer = Trainer(settings, model, params, tokens)
 
 
-@jax.jit(static_argnames="model")
-def eval_step(model, params, *inputs):
+@jax.jit
+def eval_step(params, *inputs):
     return model.apply({"params": params}, *inputs)
 
 
 def spread(params, rows):
-    return eval_step(model, params, rows).std(ddof=1).item()
+    return eval_step(params, rows).std(ddof=1).item()
 
 
 def report(trainer):
@@ -116,4 +116,4 @@ def report(trainer):
 
 trainer.add_callback(report)
 trainer.run()
-print(eval_step(model, trainer.params, tokens).std(ddof=1).item())
+print(eval_step(trainer.params, tokens).std(ddof=1).item())

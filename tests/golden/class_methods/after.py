@@ -68,5 +68,12 @@ model = Net.of_defaults()
 key = jax.random.key(0)
 key, subkey = jax.random.split(key)
 params = model.init(subkey, jnp.ones((3, 4)))["params"]
+
+
+@jax.jit
+def forward_pass(params, key, *inputs):
+    return model.clone(training=True).apply({"params": params}, *inputs, rngs={"dropout": key})
+
+
 key, subkey = jax.random.split(key)
-print(model.clone(training=True).apply({"params": params}, jnp.ones((3, 4)), rngs={"dropout": subkey}))
+print(forward_pass(params, subkey, jnp.ones((3, 4))))

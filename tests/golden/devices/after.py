@@ -88,8 +88,8 @@ optimizer = optax.sgd(0.1)
 opt_state = on_all_devices(optimizer.init(params))
 
 
-@jax.jit(static_argnames="model", donate_argnames=("params", "opt_state"))
-def train_step(model, params, opt_state, x, y):
+@jax.jit(donate_argnames=("params", "opt_state"))
+def train_step(params, opt_state, x, y):
     def loss_fn(params):
         loss = cross_entropy(model.apply({"params": params}, x), y)
         return loss
@@ -101,7 +101,7 @@ def train_step(model, params, opt_state, x, y):
 
 
 for step in range(20):
-    params, opt_state, metrics = train_step(model, params, opt_state, x, y)
+    params, opt_state, metrics = train_step(params, opt_state, x, y)
     loss = metrics["loss"]
     print(step, loss.item())
 try:

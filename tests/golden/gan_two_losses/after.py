@@ -209,12 +209,12 @@ for i in range(10):
 
 
 @jax.jit
-def forward_netG(params, batch_stats, *inputs):
+def forward_pass_netG(params, batch_stats, *inputs):
     variables = {"params": params, "batch_stats": batch_stats}
     output, mutated = netG.clone(training=True).apply(variables, *inputs, mutable=["batch_stats"])
     return output, mutated["batch_stats"]
 
 
 key, subkey = jax.random.split(key)
-fake, netG_batch_stats = forward_netG(netG_params, netG_batch_stats, jax.random.normal(subkey, (8, 4)))
+fake, netG_batch_stats = forward_pass_netG(netG_params, netG_batch_stats, jax.random.normal(subkey, (8, 4)))
 print(jax.lax.stop_gradient(fake).mean().item())

@@ -40,8 +40,8 @@ grads = jax.tree.map(jnp.zeros_like, params)
 earlier = None
 
 
-@jax.jit(static_argnames="model", donate_argnames="grads")
-def forward_backward(model, params, grads, x, y):
+@jax.jit(donate_argnames="grads")
+def forward_backward(params, grads, x, y):
     def loss_fn(params):
         loss = ((model.apply({"params": params}, x) - y) ** 2).mean()
         return loss
@@ -58,7 +58,7 @@ def optimizer_update(params, opt_state, grads):
 
 for step in range(5):
     grads = jax.tree.map(jnp.zeros_like, params)
-    grads, metrics = forward_backward(model, params, grads, x, y)
+    grads, metrics = forward_backward(params, grads, x, y)
     loss = metrics["loss"]
     largest = max(jnp.abs(grad).max().item() for grad in jax.tree.leaves(grads))
     ratio = sum(

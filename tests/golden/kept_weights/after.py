@@ -164,8 +164,8 @@ best, best_weights = float("inf"), None
 start = copy.deepcopy(params)
 
 
-@jax.jit(static_argnames="model", donate_argnames=("params", "opt_state"))
-def train_step(model, params, opt_state, x, y, first):
+@jax.jit(donate_argnames=("params", "opt_state"))
+def train_step(params, opt_state, x, y, first):
     def loss_fn(params):
         loss = (
             cross_entropy(model.apply({"params": params}, x), y)
@@ -187,13 +187,13 @@ NET_WEIGHTS = {
 }
 
 
-@jax.jit(static_argnames="model")
-def eval_step(model, params, *inputs):
+@jax.jit
+def eval_step(params, *inputs):
     return model.apply({"params": params}, *inputs)
 
 
 for epoch in range(6):
-    params, opt_state, metrics = train_step(model, params, opt_state, x, y, first)
+    params, opt_state, metrics = train_step(params, opt_state, x, y, first)
     loss = metrics["loss"]
     params = {**params, "head": {**params["head"], "bias": jnp.clip(params["head"]["bias"], -0.3, 0.3)}}
     params = {**params, "hidden": {**params["hidden"], "kernel": params["hidden"]["kernel"] * 0.99}}
@@ -205,18 +205,18 @@ for epoch in range(6):
             name: jnp.copy(value) for name, value in state_dict(params, NET_WEIGHTS).items()
         }
     params = ema.apply_shadow(params)
-    print("averaged", cross_entropy(eval_step(model, params, x), y).item())
+    print("averaged", cross_entropy(eval_step(params, x), y).item())
     params = ema.restore(params)
-    print("as it is", cross_entropy(eval_step(model, params, x), y).item())
+    print("as it is", cross_entropy(eval_step(params, x), y).item())
 weights = flatten_dict(params, sep=".")
 for name in weights:
     weights[name] = jnp.copy(slow[name])
 params = unflatten_dict(weights, sep=".")
-print("slow", cross_entropy(eval_step(model, params, x), y).item())
+print("slow", cross_entropy(eval_step(params, x), y).item())
 params = with_state_dict(params, best_weights, NET_WEIGHTS)
-print("best", best, cross_entropy(eval_step(model, params, x), y).item())
+print("best", best, cross_entropy(eval_step(params, x), y).item())
 params = serialization.from_state_dict(params, start)
-print("start", cross_entropy(eval_step(model, params, x), y).item())
+print("start", cross_entropy(eval_step(params, x), y).item())
 params = with_state_dict(params, best_weights, NET_WEIGHTS)
 print(
     "head",

@@ -153,13 +153,18 @@ class Net(nn.Module):
         return self.layers(x)
 
 
+@jax.jit(static_argnames="model")
+def forward_pass(model, params, key, *inputs):
+    return model.clone(training=True).apply({"params": params}, *inputs, rngs={"dropout": key})
+
+
 def small(hidden):
     key = jax.random.key(1)
     net = Net(hidden=hidden)
     key, subkey = jax.random.split(key)
     net_params = net.init(subkey, jnp.ones((2, 3)))["params"]
     key, subkey = jax.random.split(key)
-    return net.clone(training=True).apply({"params": net_params}, jnp.ones((2, 3)), rngs={"dropout": subkey})
+    return forward_pass(net, net_params, subkey, jnp.ones((2, 3)))
 
 
 print(small(5).shape)

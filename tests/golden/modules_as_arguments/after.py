@@ -133,11 +133,11 @@ params, batch_stats = variables["params"], variables.get("batch_stats", {})
 
 
 @jax.jit
-def forward_2(params, batch_stats, *inputs):
+def forward_pass(params, batch_stats, *inputs):
     variables = {"params": params, "batch_stats": batch_stats}
     output, mutated = net.clone(training=True).apply(variables, *inputs, mutable=["batch_stats"])
     return output, mutated["batch_stats"]
 
 
-output, batch_stats = forward_2(params, batch_stats, jnp.ones((2, 3, 8, 8)))
+output, batch_stats = forward_pass(params, batch_stats, jnp.ones((2, 3, 8, 8)))
 print(output)

@@ -103,7 +103,14 @@ warm = lambda epoch: min(1.0, (epoch + 1) / 3)
 schedule = lambda epoch: 0.1 * warm(epoch)
 schedule_steps = 0
 opt_state = optax.tree_utils.tree_set(opt_state, learning_rate=np.asarray(schedule(0)))
-net = lambda params, t: eval_step(model, params, t)
+
+
+@jax.jit
+def eval_step_2(params, *inputs):
+    return model.apply({"params": params}, *inputs)
+
+
+net = lambda params, t: eval_step_2(params, t)
 largest = lambda t: t.max(axis=1)
 spreads = lambda a, b: (a.std(ddof=1), b.size)
 trainer = Trainer(model, params, optimizer, opt_state)

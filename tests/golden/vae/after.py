@@ -78,5 +78,12 @@ for step in range(5):
     params, opt_state, metrics = train_step(params, opt_state, x, subkey)
     loss = metrics["loss"]
     print(step, loss.item())
+
+
+@jax.jit
+def eval_step(params, key, *inputs):
+    return model.apply({"params": params}, *inputs, rngs={"sample": key})
+
+
 key, subkey = jax.random.split(key)
-print(model.apply({"params": params}, x, rngs={"sample": subkey})[0].mean().item())
+print(eval_step(params, subkey, x)[0].mean().item())

@@ -156,8 +156,8 @@ ema_model_batch_stats = jax.tree.map(jnp.copy, model_batch_stats)
 ema_model_updates = 0
 
 
-@jax.jit(static_argnames="model", donate_argnames=("model_params", "model_batch_stats", "opt_state"))
-def train_step(model, model_params, model_batch_stats, opt_state, x, y):
+@jax.jit(donate_argnames=("model_params", "model_batch_stats", "opt_state"))
+def train_step(model_params, model_batch_stats, opt_state, x, y):
     def loss_fn(model_params, model_batch_stats):
         output, mutated = model.clone(training=True).apply(
             {"params": model_params, "batch_stats": model_batch_stats}, x, mutable=["batch_stats"]
@@ -176,7 +176,7 @@ for epoch in range(6):
     for x, y in loader:
         x, y = jnp.asarray(x), jnp.asarray(y)
         model_params, model_batch_stats, opt_state, metrics = train_step(
-            model, model_params, model_batch_stats, opt_state, x, y
+            model_params, model_batch_stats, opt_state, x, y
         )
         ema_model_params = optax.incremental_update(model_params, ema_model_params, 0.2 if ema_model_updates else 1)
         ema_model_batch_stats = optax.incremental_update(
