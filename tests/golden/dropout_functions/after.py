@@ -133,7 +133,7 @@ def eval_step_net(params, *inputs):
     return net.apply({"params": params}, *inputs)
 
 
-for step in range(3):
+for step in range(5):
     key, subkey = jax.random.split(key)
     net_params, mixed_params, opt_state, metrics = train_step(
         net_params, mixed_params, opt_state, images, labels, subkey

@@ -33,7 +33,7 @@ class Mixed(nn.Module):
 net, mixed = Net(8, 0.3), Mixed()
 optimizer = torch.optim.SGD([*net.parameters(), *mixed.parameters()], lr=0.01)
 images, labels = torch.randn(4, 1, 8, 8), torch.randint(0, 4, (4,))
-for step in range(3):
+for step in range(5):
     net.train()
     optimizer.zero_grad()
     loss = F.cross_entropy(mixed(net(images), 0.5), labels)
