@@ -121,6 +121,11 @@ class _Collected:
             renamed, inner = fields.get(attribute) or facts.renamed.get(attribute, attribute), depth
             if "{}" in attribute:  # an attribute that `setattr` gives a number
                 attribute, renamed, inner = attribute.format(f"{{{depth}}}"), renamed.format(f"{{{depth}}}"), depth + 1
+            if attribute in facts.registered and isinstance(node, ListNode):
+                self.registered(
+                    node, _join(torch, ".", facts.registered[attribute]), _join(flax, "/", renamed), depth, optional
+                )
+                continue
             unnamed = attribute == facts.unnamed
             path = torch if unnamed else _join(torch, ".", attribute)
             if unnamed or not self.uncalled(attribute, node, path):
@@ -175,6 +180,14 @@ class _Collected:
                 self.node(child, _join(torch, ".", index), path, depth + 1, optional)
         else:
             self.numbered(node, torch, flax, depth, optional)
+
+    def registered(self, node: ListNode, pattern: str, flax: str, depth: int, optional: bool) -> None:
+        """A list whose elements are attributes in torch: {} of the pattern stands for the number."""
+        optional = optional or (node.dynamic and len(node.children) > 1)
+        for number, child in enumerate(node.children):
+            index = f"{{{depth}}}" if node.dynamic else str(number)
+            path = pattern.replace("{}", index)
+            self.node(child, path, f"{flax}{node.infix}{index}", depth + node.dynamic, optional)
 
     def named(self, node: ListNode, torch: str, flax: str, depth: int) -> None:
         for key, child in zip(node.keys, node.children, strict=True):

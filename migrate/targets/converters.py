@@ -184,6 +184,13 @@ def _pad_pairs(call: Call, name: str, count: int) -> Expr:
     return nodes.expression(str(((0, 0), *reversed(pairs), (0, 0))))
 
 
+def _pad_triples(call: Call, name: str, count: int) -> Expr:
+    """The same for `jax.lax.pad`, where negative numbers cut; the third ones would pad between elements."""
+    sizes = _numbers(call, name, 2 * count)
+    triples = [(*sizes[i : i + 2], 0) for i in range(0, 2 * count, 2)]
+    return nodes.expression(str(((0, 0, 0), *reversed(triples), (0, 0, 0))))
+
+
 def _epsilon(call: Call, name: str, count: int) -> Expr:
     given = call.node(name)
     return nodes.expression("jnp.finfo(jnp.float32).eps") if nodes.is_literal(given, None) else given
@@ -284,6 +291,7 @@ CONVERTERS: dict[str, Callable[[Call, str, int], Expr]] = {
     "transpose_pairs": _transpose_pairs,
     "fan_in_transposed": _fan_in_transposed,
     "pad_pairs": _pad_pairs,
+    "pad_triples": _pad_triples,
     "epsilon": _epsilon,
     "training": _training,
     "pad_width": _pad_width,

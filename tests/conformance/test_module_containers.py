@@ -388,7 +388,32 @@ class M(nn.Module):
     def forward(self, x):
         return self.rows(x)
 """
+REGISTERED_BY_A_LOOP = """class Head(nn.Module):
+    def __init__(self, width, out):
+        super().__init__()
+        self.W = nn.Parameter(torch.randn(width, out))
+        self.a = nn.Linear(out, out)
+
+    def forward(self, x):
+        return self.a(x @ self.W)
+
+
+class M(nn.Module):
+    def __init__(self, width=4, count=12):
+        super().__init__()
+        self.heads = [Head(width, 2) for _ in range(count)]
+        for i, head in enumerate(self.heads):
+            self.add_module("head_{}".format(i), head)
+        self.last = [nn.Linear(2 * count, 3), nn.Linear(3, 3)]
+        for number, layer in enumerate(self.last):
+            self.add_module(f"last{number}", layer)
+
+    def forward(self, x):
+        x = torch.cat([head(x) for head in self.heads], dim=1)
+        return self.last[1](self.last[0](x).relu())
+"""
 FORMS = {
+    "lists that a loop registers": (REGISTERED_BY_A_LOOP, Sample("M()", (3, 4))),
     "rows of two lengths": (OF_TWO_LENGTHS, Sample("M()", (3, 4))),
     "rows whose base is given the classes of their layers": (GIVEN_LAYERS, Sample("M()", (2, 3, 6, 6))),
     "lists of layers that want their channels in different places": (MIXED_ROWS, Sample("M()", (2, 3, 6, 6))),
@@ -435,6 +460,16 @@ def test_the_same_from_the_same_weights(name: str, float64: None) -> None:
         ),
         ("self.a = (lambda c: nn.Linear(c, c))(4)", "x = self.a(x)", "MIG201 (lambda c: nn.Linear(c, c)) makes a"),
         ("given = locals(); self.a = nn.Linear(4, 4)", "x = self.a(x)", "MIG201 locals() of a constructor"),
+        (
+            "self.a = [nn.Tanh()]\n        for i, m in enumerate(self.a):\n            self.add_module(f'a{i + 1}', m)",
+            "x = self.a[0](x)",
+            "MIG201 self.a is a plain list of modules",
+        ),
+        (
+            "a = [nn.Tanh()]; self.a = a\n        for i, m in enumerate(self.a): self.add_module(f'a{i}', m)",
+            "x = self.a[0](x)",
+            "MIG201 self.a is a plain list of modules",
+        ),
         (
             "net = nn.Sequential(nn.Tanh()); self.a = net[0]",
             "x = self.a(x)",

@@ -62,6 +62,7 @@ class Inheritance(Arguments):
             (facts.parameters, base.parameters),
             (facts.buffers, base.buffers),
             (facts.renamed, base.renamed),
+            (facts.registered, base.registered),
             (facts.ties, base.ties),
         ):
             mine.update(theirs)  # type: ignore[arg-type]

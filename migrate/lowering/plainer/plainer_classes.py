@@ -3,7 +3,8 @@
 A static method that draws is a method: Flax gives keys to modules. What a constructor registers by a shorthand,
 `register_buffer = lambda name, val: self.register_buffer(name, val.float())`, it registers where it uses that; a
 parameter that it freezes right away is made without a gradient; a loop over the indices of a list of layers goes over
-the list. A method decorated with autocast has its body in it. Dropout as a function of the mode is a layer.
+the list. A list whose elements a loop registers is an nn.ModuleList. A method decorated with autocast has its body in
+it. Dropout as a function of the mode is a layer.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from migrate.lowering.plainer.loops_by_index import over_elements
 from migrate.lowering.plainer.loops_written_out import NAMING
 from migrate.lowering.plainer.new_parts import with_new_parts
 from migrate.lowering.plainer.parts_of_others import PartsOfOthers
+from migrate.lowering.plainer.registered_lists import registered_lists
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.walking import every
@@ -33,9 +35,12 @@ class PlainerClasses(PartsOfOthers):
     def plainer(self, facts: ClassFacts, node: cst.ClassDef) -> cst.ClassDef:
         """A module class in such terms; itself where it is in them."""
         drawing = {name for name in facts.draws_statically if not self._asked_of_class(node, name)}
+        lists, facts.registered = registered_lists(node)
         key = (node, "plainer", *sorted(drawing), *sorted(facts.replaced))
         if key not in facts.spelled_out:
-            written, node = node, with_new_parts(node, facts.replaced, self.unit.source.positions)
+            written = node
+            node = nodes.visited(node, Exchanging(lists, self.unit.source.positions)) if lists else node
+            node = with_new_parts(node, facts.replaced, self.unit.source.positions)
             node = self._with_dropout_as_layers(node)
             body = [self._plainer_method(one, node.name.value, drawing) for one in suites.suite_of(node.body.body)]
             changed = any(made is not one for made, one in zip(body, suites.suite_of(node.body.body), strict=True))
