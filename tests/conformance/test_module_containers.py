@@ -412,7 +412,53 @@ class M(nn.Module):
         x = torch.cat([head(x) for head in self.heads], dim=1)
         return self.last[1](self.last[0](x).relu())
 """
+MOVING_ROWS = """class Centred(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.g = nn.Parameter(torch.ones(1, width, 1, 1))
+
+    def forward(self, x):
+        return x * self.g - x.mean(dim=1, keepdim=True)
+
+
+class M(nn.Module):
+    def __init__(self, sizes=(4, 5, 4), depth=2):
+        super().__init__()
+        layers = []
+        width = 4
+        for size in sizes:
+            layers.append(nn.Sequential(nn.Conv2d(width, size, 3, padding=1), Centred(size)))
+            width = size
+        self.layers = nn.Sequential(*layers)
+        self.more = nn.Sequential(*[nn.Sequential(Centred(4), nn.Conv2d(4, 4, 1)) for _ in range(depth)])
+        first = nn.Sequential(nn.Conv2d(4, 4, 1), Centred(4))
+        self.last = nn.Sequential(first, nn.Sequential(nn.Conv2d(4, 4, 1), Centred(4)))
+
+    def forward(self, x):
+        return self.last(self.more(self.layers(x)))
+"""
+ARGUMENTS_BY_NAME = """def with_prefix(prefix, given):
+    return {name[len(prefix):]: value for name, value in given.items() if name.startswith(prefix)}
+
+
+class M(nn.Module):
+    def __init__(self, first_width=5, first_depth=2, second_width=3, second_depth=1):
+        super().__init__()
+        given = dict(locals())
+        layers, width = [], 4
+        for prefix in ("first_", "second_"):
+            own = with_prefix(prefix, given)
+            for _ in range(own["depth"]):
+                layers.append(nn.Linear(width, own["width"]))
+                width = own["width"]
+        self.layers = nn.Sequential(*layers)
+
+    def forward(self, x):
+        return self.layers(x)
+"""
 FORMS = {
+    "arguments by their names": (ARGUMENTS_BY_NAME, Sample("M()", (3, 4))),
+    "rows of rows that leave their channels elsewhere": (MOVING_ROWS, Sample("M()", (2, 4, 4, 4))),
     "lists that a loop registers": (REGISTERED_BY_A_LOOP, Sample("M()", (3, 4))),
     "rows of two lengths": (OF_TWO_LENGTHS, Sample("M()", (3, 4))),
     "rows whose base is given the classes of their layers": (GIVEN_LAYERS, Sample("M()", (2, 3, 6, 6))),

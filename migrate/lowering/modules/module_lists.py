@@ -158,6 +158,9 @@ class ModuleLists(LoopsWrittenOut):
         if not isinstance(joined, Module):
             raise Unsupported("MIG201", f"{nodes.code(value)} is not known to hold modules only")
         passage = passage_of(joined.options)
+        several = infix == "/layers_" and (kind.items is None or len(kind.items) > 1)
+        if several and _moves(passage):
+            return self.each_moving(value)
         if infix == "/layers_":
             self.not_given(joined)
         if kind.items is not None:
@@ -184,6 +187,15 @@ class ModuleLists(LoopsWrittenOut):
         known = all(self.kind_of(name) == ModuleClass(one.cls) for name, one in zip(names, classes, strict=True))
         return names if alike and known and any(one.entry == "last" for one in layers) else []
 
+    def each_moving(self, value: Expr) -> Value:
+        """Modules in a row that leave their channels in another place than the next one wants them: each moves them
+        itself, as moves between them would have numbers of their own."""
+        if isinstance(value, cst.ListComp | cst.GeneratorExp) and value.elt not in self.unit.moving:
+            self.unit.moving.add(value.elt)
+            return self.dynamic_list(value, "/layers_")
+        self.note_mixed(value)
+        raise Unsupported("MIG201", f"{nodes.code(value)} {_MIXED}")
+
     def moving_once(self, value: Expr, made: Expr) -> tuple[Expr, Passage]:
         """`[*convolutions, nn.Flatten(), nn.Linear(n, 10)]`: the function between layers that want their channels in
         different places moves them itself, so that the layers keep their numbers. Returns the list, and its passage."""
@@ -204,7 +216,7 @@ class ModuleLists(LoopsWrittenOut):
                 moved = nodes.expression("lambda x: {x}", x=taking_last(element.value, rank))
                 element, passage = element.with_changes(value=moved), replace(passage, entry="last", rank=rank)
             apart = "any" not in (layout, passage.entry) and layout != passage.entry
-            if apart or "mixed" in (passage.entry, passage.exit):
+            if apart or "mixed" in (passage.entry, passage.exit) or (starred and _moves(passage)):
                 raise Unsupported("MIG201", f"{nodes.code(value)} {_MIXED}")
             if entry == "any" and passage.entry != "any":
                 entry, first_rank = passage.entry, passage.rank
@@ -269,6 +281,11 @@ class ModuleLists(LoopsWrittenOut):
         return Value(
             lowered.node, Module((ListNode((child,) * len(entries), "_", keys=tuple(key for key, _ in entries)),))
         )
+
+
+def _moves(passage: Passage) -> bool:
+    """Whether a module leaves its channels in another place than it wants them."""
+    return {passage.entry, passage.exit} == {"first", "last"}
 
 
 def _layers(kind: Module) -> tuple[Node, ...]:

@@ -16,6 +16,7 @@ import libcst as cst
 
 from migrate.known.facts import ClassFacts
 from migrate.lowering.expressions.arguments import argument_names
+from migrate.lowering.plainer.arguments_as_dict import arguments_as_dict
 from migrate.lowering.plainer.copied_input import Exchanging
 from migrate.lowering.plainer.dropout_as_layers import dropout_as_layers
 from migrate.lowering.plainer.frozen_as_made import frozen_parameters, without_gradient
@@ -90,6 +91,7 @@ class PlainerClasses(PartsOfOthers):
             return statement
         if statement.name.value == "__init__":
             statement = self._with_frozen_as_made(self._with_registering_in_place(statement))
+            statement = self._exchanged(statement, arguments_as_dict(statement, cls))
             elements = over_elements(statement, lambda func: self.torch_name(func) == "torch.nn.ModuleList")
             return self._exchanged(statement, elements)
         statement = self._with_precision_inside(statement)

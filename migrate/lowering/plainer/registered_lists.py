@@ -14,7 +14,7 @@ import itertools
 import libcst as cst
 
 from migrate.syntax import names_written, nodes, suites, usage
-from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.nodes import Expr
 
 _ASSIGNING = (cst.AssignTarget, cst.AnnAssign, cst.AugAssign)
 _ADDING = ("self.add_module", "self.register_module")
@@ -25,7 +25,8 @@ def registered_lists(node: cst.ClassDef) -> tuple[dict[cst.CSTNode, Expr | cst.R
     instead: dict[cst.CSTNode, Expr | cst.RemovalSentinel] = {}
     named: dict[str, str] = {}
     base = node.bases[0].value if node.bases else None
-    init = next((one for one in suites.suite_of(node.body.body) if _is_init(one)), None)
+    methods = [one for one in suites.suite_of(node.body.body) if isinstance(one, cst.FunctionDef)]
+    init = next((one for one in methods if one.name.value == "__init__"), None)
     if not isinstance(base, cst.Attribute) or base.attr.value != "Module" or init is None:
         return instead, named
     body = suites.suite_of(init.body.body)
@@ -42,10 +43,6 @@ def registered_lists(node: cst.ClassDef) -> tuple[dict[cst.CSTNode, Expr | cst.R
             instead |= {small.value: nodes.call(made, small.value), loop: cst.RemoveFromParent()}
             named[attribute] = pattern
     return instead, named
-
-
-def _is_init(statement: Statement) -> bool:
-    return isinstance(statement, cst.FunctionDef) and statement.name.value == "__init__"
 
 
 def _names_in(loop: cst.For, path: str) -> str | None:
