@@ -16,7 +16,7 @@ import typer
 from rich.console import Console
 
 from tests.corpus import coverage
-from tests.corpus.entries import Entry, entries, repositories
+from tests.corpus.entries import PACKAGES, Entry, entries, packages, repositories
 from tests.corpus.running import Outcome, tried
 
 app = typer.Typer(add_completion=False, help=__doc__)
@@ -25,14 +25,13 @@ Corpus = Annotated[Path, typer.Option(help="The folder of the repositories.")]
 
 @app.command()
 def fetch(corpus: Corpus = Path("corpus")) -> None:
-    """Clones each repository at its commit, without its history."""
+    """Clones each repository at its commit, without its history, and installs what the scripts import."""
+    _installed(packages(), corpus / PACKAGES)
     for repository, commit in repositories().items():
         folder = corpus / repository.replace("/", "+")
         folder.mkdir(parents=True, exist_ok=True)
         if repository.startswith("pypi/"):
-            package = f"{repository.removeprefix('pypi/')}=={commit}"
-            install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder), package]
-            subprocess.run(install, check=True)
+            _installed([f"{repository.removeprefix('pypi/')}=={commit}"], folder)
             continue
         for command in (
             ["init", "--quiet"],
@@ -40,6 +39,11 @@ def fetch(corpus: Corpus = Path("corpus")) -> None:
             ["checkout", "--quiet", "FETCH_HEAD"],
         ):
             subprocess.run(["git", "-C", str(folder), *command], check=True)
+
+
+def _installed(names: list[str], folder: Path) -> None:
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder), *names]
+    subprocess.run(install, check=True)
 
 
 @app.command()

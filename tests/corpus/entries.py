@@ -63,6 +63,14 @@ class Entry:
         return script
 
 
+PACKAGES = "packages"  # the folder of the corpus that they are installed into
+
+
+def packages() -> list[str]:
+    """What the scripts import beside what the tests need, to be installed without what it asks for in turn."""
+    return json.loads(ENTRIES.read_text())[PACKAGES]
+
+
 def repositories() -> dict[str, str]:
     """Repository -> commit."""
     return json.loads(ENTRIES.read_text())["repositories"]
