@@ -87,6 +87,16 @@ def without_names(kind: Kind) -> Kind:
     return kind
 
 
+def computed(kind: Kind) -> Kind:
+    """What a model gives, whose tensors JAX makes: none of them stays torch for what it feeds."""
+    if isinstance(kind, Tensor):
+        return replace(kind, origins=frozenset())
+    if isinstance(kind, Items):
+        items = None if kind.items is None else tuple(map(computed, kind.items))
+        return replace(kind, items=items, element=computed(kind.element))
+    return kind
+
+
 def display(kind: Members) -> Expr:
     """The list, tuple or dict with the names of its members."""
     members = [nodes.expression(name) for name in kind.names]

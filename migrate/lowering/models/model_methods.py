@@ -12,6 +12,7 @@ from migrate.known.qualified import is_chosen, options, spelled
 from migrate.known.states import PARAMS, State
 from migrate.known.weight_kinds import Parameters, StateDict
 from migrate.lowering.expressions.arguments import argument_names, placed
+from migrate.lowering.expressions.elements import computed
 from migrate.lowering.initial.method_examples import MethodUses
 from migrate.lowering.models.chosen_models import joined_results
 from migrate.lowering.models.models import Models
@@ -123,8 +124,8 @@ class ModelMethods(Models, MethodUses):
         if self.script.changes_state(kind.cls, mode):
             if self.nested:
                 raise Unsupported("MIG401", "batch statistics that change inside a comprehension or a lambda")
-            return Value(self.mutating_apply(kind.place, applied), facts.result)
-        return Value(applied, facts.result)
+            return Value(self.mutating_apply(kind.place, applied), computed(facts.result))
+        return Value(applied, computed(facts.result))
 
     def chosen_method(self, node: cst.Call, base: Value, kind: Model, method: str) -> Value:
         """The same of a model that has one of several classes: each has the method."""
@@ -144,7 +145,7 @@ class ModelMethods(Models, MethodUses):
             func = node.func.with_changes(value=base.node)
             return Value(node.with_changes(func=func, args=args), joined_results(methods))
         streams = self.streams(kind, mode, method=True)
-        return Value(self.plain_apply(base.node, kind, mode, args, streams, method), joined_results(methods))
+        return Value(self.plain_apply(base.node, kind, mode, args, streams, method), computed(joined_results(methods)))
 
     def given_whole(self, node: Expr, cls: str, method: str, parameter: str) -> Value:
         """An argument of a method. A batch that the method takes apart is more than one array: a step function is given

@@ -14,6 +14,7 @@ from migrate.known.qualified import options
 from migrate.known.states import BATCH_STATS, MODE, PARAMS, State
 from migrate.layers.table import TABLE
 from migrate.lowering.expressions.arguments import placed
+from migrate.lowering.expressions.elements import computed
 from migrate.lowering.host.host_draws import HostDraws
 from migrate.lowering.models.chosen_models import joined_results
 from migrate.lowering.models.models_in_steps import ModelsInSteps
@@ -247,7 +248,7 @@ class Models(ToldModes, Precision, HostDraws, ModelsInSteps):
             return Tensor("float")
         for facts in forwards:
             self.pass_kinds(facts, args, values)
-        return joined_results(forwards)
+        return computed(joined_results(forwards))
 
     def plain_apply(
         self,

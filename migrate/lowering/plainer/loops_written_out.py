@@ -14,7 +14,7 @@ from migrate.lowering.expressions.elements import display
 from migrate.lowering.modules.constructors import constant
 from migrate.lowering.modules.settings_given import literal_of, settings
 from migrate.lowering.plainer.checked_lengths import checked_items
-from migrate.lowering.scope import Scope
+from migrate.lowering.plainer.returned_entries import ReturnedEntries
 from migrate.syntax import names_written, nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.reckoning import reckoned
@@ -24,7 +24,7 @@ _MOST = 64  # turns that are written out
 NAMING = ("add_module", "register_module", "register_buffer", "register_parameter")
 
 
-class LoopsWrittenOut(Scope):
+class LoopsWrittenOut(ReturnedEntries):
     """Loops of constructors and forward passes whose turns are known."""
 
     def turns(self, loop: cst.For, after: Sequence[Statement], owner: str = "self") -> list[Statement] | None:
@@ -36,7 +36,9 @@ class LoopsWrittenOut(Scope):
         named = _names_by(loop.body, names, owner) or (self.context == "setup" and _over_parts(loop.iter))
         if not names or not named or suites.may_leave(loop.body):
             return None
-        each = self.known_items(loop.iter)
+        each, before = self.known_items(loop.iter), list[Statement]()
+        if each is None:
+            each, before = self.returned_entries(loop.iter)
         if not each or set(names) & set(usage.stores(loop.body)) or len(each) > _MOST:
             return None
         copies: list[tuple[Statement, Statement]] = []
@@ -48,6 +50,7 @@ class LoopsWrittenOut(Scope):
                 copies.append((nodes.visited(nodes.substituted(statement, bound), _Texts()), statement))
         decided = {one for one in suites.suite_of(loop.body.body) if _tests(one) & set(names)}
         made = [left for turn, one in copies for left in (self.branch_of(turn) if one in decided else [turn])]
+        made = [*before, *made]
         made += self.left_bound(bound_names(loop.target, each[-1]) or {}, after)
         text = "".join(map(nodes.code, made))
         if (loop, text) not in self.unit.whole:
