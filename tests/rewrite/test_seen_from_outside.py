@@ -107,3 +107,27 @@ def test_what_a_part_by_its_number_has_is_refused(read: str) -> None:
     text = f"{made}print({read})\n"
     (found,) = convert(parse("x.py", text)).report.diagnostics
     assert (found.code, found.line) == ("MIG301", 6)
+
+
+def test_variables_of_the_constructor_that_follow_from_the_fields_are_in_the_property() -> None:
+    more = "rows, cols = (width, depth)\n        cells = rows * cols\n        self.cells = (1, cells // 2)"
+    text = NET.format(more=more) + "told = net.cells\n"
+    made = rewritten.clean(text)
+    assert (
+        "rows, cols = (self.width, self.depth)\n        cells = rows * cols\n        return (1, cells // 2)"
+        in made.text
+    )
+    assert rewritten.executed(made.text)["told"] == rewritten.executed(text)["told"] == (1, 4)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "cells = width; cells += 1; self.cells = cells",
+        "cells = measured(width); self.cells = cells",
+        "for cells in range(width): pass\n        self.cells = cells",
+    ],
+)
+def test_other_variables_are_refused(more: str) -> None:
+    made = rewritten.conversion(NET.format(more=more) + "told = net.cells\n")
+    assert "net.cells: what the constructor of Net sets is not seen outside in Flax" in made.report.as_text()

@@ -30,7 +30,7 @@ from migrate.lowering.expressions.copied_snippets import with_snippets
 from migrate.lowering.expressions.elements import repeated
 from migrate.lowering.expressions.packed_elements import refuse_rows
 from migrate.lowering.expressions.scalars import is_indexed_by_numbers
-from migrate.lowering.expressions.typed_tensors import tensor_type
+from migrate.lowering.expressions.typed_tensors import TENSOR_TYPES, tensor_type
 from migrate.lowering.modules.given_lists import GivenLists
 from migrate.lowering.modules.settings_given import never_taken
 from migrate.lowering.statements.branches import Branches
@@ -199,9 +199,9 @@ class Operators(GivenLists, Branches):
             body, orelse = self.as_array(body), self.as_array(orelse)  # x.cuda() if cuda else x
             if nodes.code(body.node) == nodes.code(orelse.node) and usage.only_asks(node.test):
                 return body
-        named = [v.kind.name if isinstance(v.kind, TorchName) else "" for v in (body, orelse)]
-        types = [tensor_type(name) for name in named]
-        if types[0] and types[0] == types[1]:  # torch.cuda.FloatTensor if cuda else torch.FloatTensor
+        named = [self.torch_name(side) or "" for side in (node.body, node.orelse)]
+        types = sorted(tensor_type(name) for name in named)
+        if types[0] and len({TENSOR_TYPES[name] for name in types}) == 1:  # cuda.FloatTensor if cuda else torch.Tensor
             placed = "cuda." if any(name.startswith("torch.cuda.") for name in named) else ""
             return Value(node, TorchName(f"torch.{placed}{types[0]}"))
         body, orelse = self.usable(body), self.usable(orelse)

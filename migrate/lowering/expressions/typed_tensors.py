@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import libcst as cst
 
 from migrate.diagnostics import Unsupported
@@ -10,6 +12,7 @@ from migrate.known.listed_numbers import with_numbers
 from migrate.lowering.expressions.arguments import Arguments
 from migrate.rules.rule import Value
 from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr
 
 TENSOR_TYPES = {
     "Tensor": "jnp.float32",
@@ -68,13 +71,15 @@ class TypedTensors(Arguments):
         for value in values:
             self.use(node, value)
         given = [value.node for value in values]
-        starred = any(arg.star for arg in node.args)
-        several = len(values) > 1 and not starred and not any(arg.keyword for arg in node.args)
-        if several or (values and not starred and all(isinstance(value.kind, Number) for value in values)):
+        plain = [(arg.value, value.kind) for arg, value in zip(node.args, values, strict=True) if not arg.star]
+        starred = len(plain) < len(values)
+        several = len(plain) > 1 and not any(arg.keyword for arg in node.args)
+        if several or (plain and all(isinstance(kind, Number) or _is_length(each) for each, kind in plain)):
             for arg in node.args:
-                self.note_type(arg.value, "int")
-                self.found_number(arg.value)
-            size = nodes.tuple_of(given)
+                if not arg.star:
+                    self.note_type(arg.value, "int")
+                    self.found_number(arg.value)
+            size = _size(node.args, given)
             return Value(nodes.call("jnp.zeros", size, nodes.expression(dtype)), kind)
         if not values:
             return Value(nodes.call("jnp.zeros", cst.Integer("0"), nodes.expression(dtype)), kind)
@@ -92,6 +97,21 @@ class TypedTensors(Arguments):
         """From here on a name of which nothing was known is a number: it was taken for one side of a shape."""
         if isinstance(node, cst.Name) and self.env.kinds.get(node.value) is UNKNOWN:
             self.env.kinds[node.value] = Number()
+
+
+def _is_length(node: Expr) -> bool:
+    """Whether an expression is a number whatever it is of: `x.shape[0]`, `len(x)`."""
+    if isinstance(node, cst.Call):
+        return nodes.dotted(node.func) == "len"
+    shape = node.value if isinstance(node, cst.Subscript) and isinstance(node.slice[0].slice, cst.Index) else None
+    return isinstance(shape, cst.Attribute) and shape.attr.value == "shape"
+
+
+def _size(args: Sequence[cst.Arg], given: Sequence[Expr]) -> cst.Tuple:
+    """The sides of a shape, some of them together: `Tensor(n, *shape)`."""
+    return cst.Tuple(
+        [(cst.StarredElement if arg.star else cst.Element)(one) for arg, one in zip(args, given, strict=True)]
+    )
 
 
 _FLOATS = frozenset(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 
 import libcst as cst
 
@@ -75,18 +76,25 @@ def taken_out(
     stored = Counter(
         name for each in every(cst.Module(body), cst.AssignTarget) for name in usage.attributes_in(each.target)
     )
-    own = set(usage.stores(body))
+    own = Counter(usage.stores(body))
     left: list[Statement] = []
     properties: list[Statement] = []
+    before: list[Statement] = []  # what variables of the constructor are, which follow from the fields as well
     for statement in body:
         set_here = _setting(statement)
         name, value = set_here or ("", None)
         told = name in facts.read_outside and name not in facts.fields and stored[name] == 1
-        if value is None or not told or not _follows(facts, value, own, is_formula):
+        unknown = own.keys() - usage.stores(before)
+        if value is None or not told or not _follows(facts, value, unknown, is_formula):
             left.append(statement)
+            local = _variables(statement)
+            once = all(own[name] == 1 for name in usage.stores(statement))
+            if local is not None and once and _follows(facts, local, unknown, is_formula):
+                before.append(statement.with_changes(leading_lines=[]))
             continue
         facts.shown.add(name)
-        made = suites.function(name, ["self"], [nodes.statement("return {v}", v=value)])
+        needed = _needed(before, value)
+        made = suites.function(name, ["self"], [*needed, nodes.statement("return {v}", v=value)])
         properties.append(made.with_changes(decorators=[cst.Decorator(cst.Name("property"))]))
     return left, properties
 
@@ -97,6 +105,26 @@ def _setting(statement: Statement) -> tuple[str, Expr] | None:
         return None
     names = usage.attributes_in(small.targets[0].target)
     return (names[0], small.value) if len(names) == 1 and isinstance(small.targets[0].target, cst.Attribute) else None
+
+
+def _variables(statement: Statement) -> Expr | None:
+    """What a statement sets variables of a constructor to: `channels, height, width = input_shape`."""
+    small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
+    if not isinstance(small, cst.Assign) or len(small.targets) != 1:
+        return None
+    target = small.targets[0].target
+    parts = nodes.elements(target) if isinstance(target, cst.Tuple) else [target]
+    return small.value if all(isinstance(part, cst.Name) for part in parts) else None
+
+
+def _needed(before: Sequence[Statement], value: Expr) -> list[Statement]:
+    """Those of some statements that a value needs, itself or by what it needs."""
+    wanted, needed = set(usage.loads(value)), list[Statement]()
+    for statement in reversed(before):
+        if wanted & set(usage.stores(statement)):
+            needed.insert(0, statement)
+            wanted |= set(usage.loads(statement))
+    return needed
 
 
 def reckons(function: cst.FunctionDef) -> bool:
@@ -115,7 +143,7 @@ def _is_pure(call: cst.Call) -> bool:
     return name in _PURE or (name.startswith(("math.", "np.", "jnp.")) and not name.startswith("np.random."))
 
 
-def _follows(facts: ClassFacts, value: Expr, own: set[str], is_formula: Callable[[str], bool]) -> bool:
+def _follows(facts: ClassFacts, value: Expr, own: AbstractSet[str], is_formula: Callable[[str], bool]) -> bool:
     """Whether a value follows from the fields and what the file has, and is no object that might be changed."""
     is_array = isinstance(value, cst.Call) and (nodes.dotted(value.func) or "").startswith("jnp.")
     if own & set(usage.loads(value)) or (not is_array and any(True for _ in every(value, _CHANGEABLE))):

@@ -16,6 +16,7 @@ from migrate.known.qualified import options
 from migrate.lowering.expressions.binding import Binding
 from migrate.lowering.statements.blocks import NextTurn
 from migrate.lowering.unit import Environment, stays
+from migrate.lowering.updates.region import WithoutItem
 from migrate.machine import COMPILERS, splits_batches
 from migrate.rules.rule import Value
 from migrate.syntax import nodes, suites, usage
@@ -116,7 +117,7 @@ class Branches(Binding):
 
     def truth(self, test: Expr) -> Value:
         """Lowers a test. Where jit knows no values, `.item()` says nothing in one."""
-        bare = nodes.visited(test, _WithoutItem()) if self.under_jit and ".item()" in nodes.code(test) else test
+        bare = nodes.visited(test, WithoutItem()) if self.under_jit and ".item()" in nodes.code(test) else test
         return self.expr(bare)
 
     def traced_choice(self, node: cst.IfExp, test: Value, body: Value, orelse: Value) -> Value:
@@ -310,11 +311,3 @@ def _returns(statement: Statement) -> bool:
 def _value(lowered: Sequence[Statement]) -> Expr | None:
     small = lowered[0].body[0] if isinstance(lowered[0], cst.SimpleStatementLine) else None
     return small.value if isinstance(small, cst.Return) else None
-
-
-class _WithoutItem(cst.CSTTransformer):
-    """Leaves `.item()` out."""
-
-    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> Expr:
-        func = updated_node.func
-        return func.value if isinstance(func, cst.Attribute) and func.attr.value == "item" else updated_node

@@ -60,7 +60,7 @@ def nothing_sees(scope: Scope, name: str) -> bool:
     """Whether a variable alone shows a tensor from here on: its other names are bound again before they are read, and
     nothing else keeps it."""
     body = scope.unit.source.module if scope.facts is None else scope.facts.node.body
-    if scope.region is not None or scope.context in ("forward", "setup") or any(every(body, (cst.Try, cst.Global))):
+    if scope.context in ("forward", "setup") or any(every(body, (cst.Try, cst.Global))):
         return False
     others = _names(scope, body, name) if name in scope.reads else None  # not in the head of a block
     if others is None or (others - {name}) & set(scope.reads):

@@ -20,6 +20,7 @@ from migrate.lowering.updates.region import (
     loss_slice,
     needed_for,
     numbers_taken,
+    without_numbers_asked,
 )
 from migrate.lowering.updates.region_statements import RegionStatements
 from migrate.syntax import nodes, suites, usage
@@ -240,7 +241,7 @@ class RegionFinding(RegionStatements):
                     sorting.problem = f"`{first_line(statement)}` leaves the loop, and the loss needs it"
                 taken, statement = self.with_numbers_before(statement, sorting)
                 sorting.before += taken
-                if has_host_effects(statement, usage.stores(body)):
+                if has_host_effects(without_numbers_asked(statement), usage.stores(body)):
                     sorting.problem = "the loss takes values out of JAX, or prints, before backward()"
                 if set(usage.filled(statement)) - set(usage.stores(body)):
                     sorting.problem = f"`{first_line(statement)}` fills a list that is not the loss's own"

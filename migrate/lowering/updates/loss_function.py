@@ -77,7 +77,8 @@ class LossFunctions(Models):
             inside = frozenset(usage.stores([s for one in earlier for s in one.traced]))
             tracing = Tracing(key_count=key_count, first_key=drawn, inside=inside)
             inner = before.region_scope(tracing)
-            body, loss = inner.loss_body(part)
+            with inner.then(_after(region.parts, part)):
+                body, loss = inner.loss_body(part)
             name = self.loss_function_name(region, part)
             made.append(TracedLoss(name, part, tracing, body, loss, inner.env.kinds, self.trained(tracing, part)))
             drawn += tracing.keys
@@ -97,13 +98,14 @@ class LossFunctions(Models):
         made: list[Statement] = []
         assert self.region is not None
         outside = self.precision
-        for statement in part.body:
+        for number, statement in enumerate(part.body):
             self.region.replaying = any(statement is replayed for replayed in part.replayed)
             self.before = []
             self.precision = self.unit.precisions.get(statement, outside)
             binds = frozenset(usage.stores(statement))
             self.region.inside |= binds if isinstance(statement, cst.BaseCompoundStatement) else frozenset()
-            lowered = self.statement(statement)
+            with self.then([*part.body[number + 1 :], part.loss]):
+                lowered = self.statement(statement)
             self.region.inside |= binds
             made += suites.with_comments([*self.before, *lowered], statement)
         self.region.replaying = False
@@ -266,6 +268,14 @@ class _Lift(cst.CSTTransformer):
             if name not in known and name not in self.taken:
                 return name
         raise Unsupported("MIG401", f"the loss reads {path}, and others of such names")
+
+
+def _after(parts: Sequence[Part], part: Part) -> list[cst.CSTNode]:
+    """What of a region reads after one of its loss functions. Later ones compute what they read again, as it was made:
+    none of it may have changed."""
+    later = parts[parts.index(part) + 1 :]
+    again = dict.fromkeys(name for one in later for name in usage.loads([*one.body, one.loss]))
+    return [nodes.tuple_of([*map(nodes.name, again)]), *part.after, *(each for one in later for each in one.after)]
 
 
 def _rank(kind: Kind | None) -> int:

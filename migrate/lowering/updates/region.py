@@ -212,6 +212,29 @@ def numbers_taken(statement: Statement) -> dict[str, cst.Call]:
     return found
 
 
+def without_numbers_asked(statement: Statement) -> Statement:
+    """A statement whose tests ask for arrays, `if x > 0:`, where they take a number out of JAX, `if x.item() > 0:`."""
+    return nodes.visited(statement, _Tests())
+
+
+class _Tests(cst.CSTTransformer):
+    """Leaves `.item()` out of the tests of branches."""
+
+    def leave_If(self, original_node: cst.If, updated_node: cst.If) -> cst.If:
+        return updated_node.with_changes(test=nodes.visited(updated_node.test, WithoutItem()))
+
+    def leave_IfExp(self, original_node: cst.IfExp, updated_node: cst.IfExp) -> cst.IfExp:
+        return updated_node.with_changes(test=nodes.visited(updated_node.test, WithoutItem()))
+
+
+class WithoutItem(cst.CSTTransformer):
+    """Leaves `.item()` out."""
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> Expr:
+        func = updated_node.func
+        return func.value if isinstance(func, cst.Attribute) and func.attr.value == "item" else updated_node
+
+
 def _is_method(function: cst.BaseExpression, names: Container[str]) -> bool:
     return isinstance(function, cst.Attribute) and function.attr.value in names
 

@@ -155,6 +155,7 @@ variables = discriminator.init(subkey, jnp.asarray(example[0]).astype(jnp.float3
 discriminator_params, discriminator_batch_stats = variables["params"], variables["batch_stats"]
 optimizer_G_state = optimizer_G.init(generator_params)
 optimizer_D_state = optimizer_D.init(discriminator_params)
+patch = (1,)
 
 
 @jax.jit(
@@ -224,7 +225,7 @@ def train_step_d(discriminator_params, discriminator_batch_stats, optimizer_D_st
 for epoch in range(2):
     for (images,) in loader:
         valid = jnp.full((images.size(0), 1), 1.0, jnp.float32)
-        fake = jnp.full((images.shape[0], 1), 0.0, jnp.float32)
+        fake = jnp.full((images.shape[0], *patch), 0.0, jnp.float32)
         real = jnp.asarray(images).astype(jnp.float32)
 
         z = jnp.asarray(np.random.normal(0, 1, (images.shape[0], latent)), jnp.float32)

@@ -70,12 +70,13 @@ discriminator.apply(weights_init)
 loader = DataLoader(TensorDataset(torch.rand(32, *image_shape)), batch_size=8)
 optimizer_G = torch.optim.Adam(generator.parameters(), lr=0.0002, betas=(0.5, 0.999))
 optimizer_D = torch.optim.Adam(discriminator.parameters(), lr=0.0002, betas=(0.5, 0.999))
-Tensor = torch.cuda.FloatTensor if cuda else torch.FloatTensor
+Tensor = torch.cuda.FloatTensor if cuda else torch.Tensor
+patch = (1,)
 
 for epoch in range(2):
     for (images,) in loader:
         valid = Variable(Tensor(images.size(0), 1).fill_(1.0), requires_grad=False)
-        fake = Variable(Tensor(images.shape[0], 1).fill_(0.0), requires_grad=False)
+        fake = Variable(Tensor(images.shape[0], *patch).fill_(0.0), requires_grad=False)
         real = Variable(images.type(Tensor))
 
         optimizer_G.zero_grad()
