@@ -47,6 +47,7 @@ class Script(ByRound):
     given_up: set[Place] = field(default_factory=set)  # those that they have used: their weights are returned as well
     perhaps_loaded: set[Place] = field(default_factory=set)  # models whose makers return None for weights not read
     early: set[Place] = field(default_factory=set)  # models that are used before the loader of their inputs is made
+    postponed: set[Place] = field(default_factory=set)  # those among them that get weights once the loader is made
     unfed: set[Place] = field(default_factory=set)  # models whose weights are used, and that nothing calls there
     parallel: bool = False  # batches are split over a mesh of all devices
     distributed: bool = False  # it was written for several processes

@@ -66,3 +66,32 @@ def test_a_later_loss_of_the_same_step_reads_it() -> None:
         "    loss.backward()", "    loss.backward(retain_graph=True)\n    (first * 2).backward()"
     )
     assert "MIG303" in {one.code for one in rewritten.conversion(text).report.diagnostics}
+
+
+FUNCTION = """import torch
+import torch.nn as nn
+
+model = nn.Linear(3, 2, bias=False)
+torch.nn.init.constant_(model.weight, 0.3)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def step(x):
+    with torch.no_grad():
+        wanted = model(x) * 2
+    loss = (model(x) - wanted).pow(2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+
+
+step(torch.ones(2, 3))
+shown = model(torch.ones(1, 3)).tolist()
+"""
+
+
+def test_no_gradient_goes_through_no_grad_in_a_function_that_no_loop_calls() -> None:
+    theirs: dict[str, Any] = {}
+    exec(FUNCTION, theirs)
+    ours = rewritten.executed(rewritten.clean(FUNCTION).text)["shown"]
+    np.testing.assert_allclose(ours, theirs["shown"], rtol=1e-5)

@@ -144,7 +144,7 @@ class Initialisation(MethodFeatures, MethodExamples, TakenExamples):
         """`params = model.init(key, example)["params"]`, or None where the example is not to be had yet."""
         cls = self.class_now(place)
         example = self.simplest_example(place)
-        early = place in self.script.early
+        early = place in self.script.early - self.script.postponed
         resolved = [self.afresh(each) for each in self.resolve(example, early)] if example is not None else []
         zeros: list[Expr] = []
         waits = any(self.makes_loader(call) for argument in resolved for call in usage.calls(argument))

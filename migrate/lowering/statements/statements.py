@@ -29,6 +29,7 @@ from migrate.lowering.statements.blocks import Block
 from migrate.lowering.statements.expression_statements import ExpressionStatements
 from migrate.lowering.statements.failing import Failing
 from migrate.lowering.statements.handed_through import HandedThrough
+from migrate.lowering.statements.loads_after_data import LoadsAfterData
 from migrate.lowering.statements.scanned_loops import without_new_lists
 from migrate.lowering.updates.gathering import MicroBatchLoops
 from migrate.lowering.updates.merging import merged_outputs
@@ -49,6 +50,7 @@ class Statements(
     TrainingBranches,
     HandedThrough,
     FilledContainers,
+    LoadsAfterData,
 ):
     """Blocks, and the statements in them."""
 
@@ -88,6 +90,7 @@ class Statements(
                 self.make_whole(block)
                 if self.context in HOST_CONTEXTS:
                     self.branch_first(block)
+                    self.load_later(block)
                 index = block.index
                 if anchored:
                     self.unit.anchor = block.positions[index]

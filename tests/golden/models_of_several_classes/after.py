@@ -242,11 +242,13 @@ def train_step_wide(
     x,
 ):
     def loss_fn(student_params):
-        wanted = nn.softmax(
-            teacher.apply(
-                {"params": teacher_params, "batch_stats": teacher_batch_stats}, jnp.asarray(x)
-            ),
-            axis=1,
+        wanted = jax.lax.stop_gradient(
+            nn.softmax(
+                teacher.apply(
+                    {"params": teacher_params, "batch_stats": teacher_batch_stats}, jnp.asarray(x)
+                ),
+                axis=1,
+            )
         )
         array = nn.log_softmax(student.apply({"params": student_params}, jnp.asarray(x)), axis=1)
         loss = kl_div(array, wanted).sum() / array.shape[0]
