@@ -115,3 +115,49 @@ def test_an_example_waits_for_its_attributes_and_draws_nothing() -> None:
     assert made.report.exit_code == 0, made.report.as_text()
     ours = executed(made.text)
     assert (ours["shape"], ours["following"]) == (tuple(theirs["shape"]), theirs["following"])
+
+
+MADE_IN_PLACE = """\
+import numpy as np
+import torch
+import torch.nn as nn
+from torch.utils.data import DataLoader, TensorDataset
+
+
+class Square(nn.Module):
+    def __init__(self, k):
+        super().__init__()
+        self.k = k
+        self.fc = nn.Linear(k * k, k * k)
+
+    def forward(self, x):
+        eye = torch.from_numpy(np.eye(self.k).flatten().astype(np.float32)).view(1, self.k * self.k)
+        return (self.fc(x) + eye.repeat(x.size(0), 1)).view(-1, self.k, self.k)
+
+
+rows, labels = torch.arange(16.0).view(4, 4), torch.arange(8).view(4, 2)
+loader = DataLoader(TensorDataset(rows, labels), batch_size=2)
+model = Square(2)
+number, data = next(enumerate(loader, 0))
+x, label = data
+label = label[:, 0]
+x = x.cuda() if torch.cuda.is_available() else x
+given = x.max(1)[0].sum()
+left = (model(x).flatten(1) - model.fc(x)).sum(0)
+"""
+
+
+def test_methods_of_what_numpy_has_just_made_and_the_first_of_an_enumeration() -> None:
+    """As in PointNet."""
+    made = convert(parse("x.py", MADE_IN_PLACE))
+    assert made.report.exit_code == 0, made.report.as_text()
+    assert "np.eye(self.k).flatten().astype(np.float32)" in made.text
+    before, after = executed(MADE_IN_PLACE), executed(made.text)
+    for name in ("given", "label"):
+        assert np.array_equal(np.asarray(after[name]), before[name].numpy())
+    assert np.allclose(after["left"], before["left"].detach().numpy(), atol=1e-5)
+
+
+def test_methods_of_what_numpy_may_not_have_made_are_reported() -> None:
+    made = convert(parse("x.py", MADE_IN_PLACE.replace("np.eye(self.k)", "helper.eye(self.k)")))
+    assert "MIG306" in {found.code for found in made.report.diagnostics}

@@ -147,7 +147,8 @@ class BuiltinCalls(AttributesByName, AttributesAsked, Distributed, HostDraws, Bi
         if name == "next" and self.under_jit:
             return self.next_outside(node, first)
         if name == "next":
-            return Value(made, Host("batch", frozenset({id(node)})) if isinstance(first, Host) else UNKNOWN)
+            known = isinstance(first, Host | Items)
+            return Value(made, loop_kind(first, id(node)) if known else UNKNOWN)
         if name in ("sum", "max", "min", "abs"):
             kind = first.joined() if isinstance(first, Items) and len(node.args) == 1 else first
             return Value(made, kind if isinstance(kind, Tensor | Number) else UNKNOWN)

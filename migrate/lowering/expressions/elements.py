@@ -311,6 +311,19 @@ def arrays_of_numpy(node: cst.Call) -> Kind:
     return Items(None, Items(None, UNKNOWN, "array"), "tuple") if several and module in ("np", "numpy") else UNKNOWN
 
 
+# Functions of numpy that make an array of numbers: others give back a tensor of torch's where they are given one.
+_MAKING_ARRAYS = ("eye", "identity", "zeros", "ones", "full", "arange", "linspace", "array", "asarray")
+
+
+def made_by_numpy(method: Expr) -> bool:
+    """Whether a method is one of an array that numpy has just made: `np.eye(k).flatten().astype`."""
+    made = method.value if isinstance(method, cst.Attribute) else None
+    if not isinstance(made, cst.Call):
+        return False
+    module, _, function = (nodes.dotted(made.func) or "").rpartition(".")
+    return (module in ("np", "numpy") and function in _MAKING_ARRAYS) or made_by_numpy(made.func)
+
+
 QUEUES = ("deque", "collections.deque")
 
 

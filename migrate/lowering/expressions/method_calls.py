@@ -52,6 +52,7 @@ from migrate.lowering.expressions.elements import (
     arrays_of_numpy,
     element_kind,
     has_key,
+    made_by_numpy,
     of_queue,
     taken_apart,
 )
@@ -299,6 +300,7 @@ class MethodCalls(ValueCalls):
             type(kind) is Kind
             and (method in _TORCH_ONLY or to_device or traced or in_place or unlike)
             and not own
+            and not made_by_numpy(node.func)
             and self.unit.imports_torch
         ):
             told = Unsupported("MIG306", f".{method}() of {nodes.code(node.func).rpartition('.')[0]}")
