@@ -91,6 +91,7 @@ class Script(ByRound):
     checkpoints: bool = True  # whether the project saves something with torch, or takes weights from a file
     # attributes that the files of the project read, by whatever name of an object; None where that cannot be told
     attributes_read: frozenset[str] | None = None
+    goes_through_weights: bool = True  # whether they may read any weight, without its name
     sown: set[str] = field(default_factory=set)  # attributes that some forward pass keeps for others to look at
     attributes_changed: frozenset[str] = frozenset()  # those that they change of objects other than their own
     doubled: set[Place] = field(default_factory=set)  # models in float64

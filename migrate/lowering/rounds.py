@@ -99,6 +99,7 @@ def lower_project(
         script.inheriting |= found.inheriting
         script.reaching |= found.reaching
     script.attributes_read = usage.attributes_read(found.source.text for found in inputs)
+    script.goes_through_weights = usage.goes_through_weights(found.source.text for found in inputs)
     script.attributes_changed = attributes_changed(found.source.module for found in inputs)
     units = [Unit(i.source, script, i.scope, i.links, i.unread, i.library, i.passed, i.borrowed) for i in inputs]
     by_scope = {unit.scope: unit for unit in units}

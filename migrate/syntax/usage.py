@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Container, Iterable, Sequence
+from typing import TypeGuard
 
 import libcst as cst
 
@@ -349,6 +350,39 @@ _NUMBERS_KEPT = frozenset(
     | {"normalized_shape", "kernel_size", "stride", "dilation", "groups", "eps", "momentum"}
     | {"input_size", "hidden_size", "num_layers"}
 )
+
+
+def goes_through_weights(texts: Iterable[str]) -> bool:
+    """Whether some files may compute with the weights of a module without their names, `sum(p.norm() for p in
+    model.parameters())`: all that does not give them to an optimizer, clip their gradients or count them."""
+    for text in texts:
+        try:
+            every = list(ast.walk(parsed(text)))
+        except SyntaxError:
+            return True
+        given = [arg for node in every if isinstance(node, ast.Call) and _only_takes(node) for arg in node.args]
+        given += [part.iter for node in every if _counts(node) for part in node.generators]
+        known = {id(node) for node in given}
+        if any(_lists_weights(node) and id(node) not in known for node in every):
+            return True
+    return False
+
+
+def _lists_weights(node: ast.AST) -> bool:
+    called = node.func if isinstance(node, ast.Call) else None
+    return isinstance(called, ast.Attribute) and called.attr in ("parameters", "named_parameters")
+
+
+def _only_takes(node: ast.Call) -> bool:
+    """Whether a call makes an optimizer, or clips gradients."""
+    name = ast.unparse(node.func)
+    rates = any(keyword.arg in ("lr", "weight_decay") for keyword in node.keywords)
+    return rates or "optim." in name or name.rpartition(".")[2].startswith("clip_grad_")
+
+
+def _counts(node: ast.AST) -> TypeGuard[ast.GeneratorExp | ast.ListComp]:
+    """`p.numel() for p in model.parameters() if p.requires_grad`."""
+    return isinstance(node, ast.GeneratorExp | ast.ListComp) and ast.unparse(node.elt).endswith(".numel()")
 
 
 def attributes_read(texts: Iterable[str]) -> frozenset[str] | None:

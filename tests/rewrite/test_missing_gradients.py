@@ -73,3 +73,48 @@ def test_steps_without_gradients(body: str, guarded: bool, tmp_path: Path) -> No
 def test_what_reads_them_is_refused(body: str) -> None:
     found = convert(parse("x.py", SCRIPT.replace("BODY", body))).report.diagnostics
     assert {one.code for one in found} >= {"MIG401"}
+
+
+UNREAD = """\
+import torch
+import torch.nn as nn
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+        self.spare = nn.Parameter(torch.ones(3))
+
+    def forward(self, x):
+        return self.fc(x)
+
+
+model = nn.Sequential(Block(), Block())
+print(sum(p.numel() for p in model.parameters()))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1, weight_decay=0.5)
+for step in range(3):
+    loss = model(torch.randn(8, 4)).square().mean() + PENALTY
+    optimizer.zero_grad()
+    loss.backward()
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("penalty", "frozen"), [("0.0", True), ("0.1 * sum(p.norm() for p in model.parameters())", False)]
+)
+def test_a_parameter_that_nothing_reads_does_not_decay(penalty: str, frozen: bool, tmp_path: Path) -> None:
+    """Its gradient is None in torch, zero in JAX."""
+    source = UNREAD.replace("PENALTY", penalty)
+    made = convert(parse("x.py", source))
+    assert not made.report.diagnostics, made.report.as_text()
+    assert ("frozen" in made.text) == frozen
+    before, after, weights = (tmp_path / name for name in ("x.py", "x_jax.py", "weights.json"))
+    before.write_text(source)
+    after.write_text(made.text)
+    weights.write_text(manifests.dumps(made.manifest))
+    result = compare_script(before, after, weights, steps=3)
+    assert result.exit_code == 0, (result.first_difference, result.errors)
+    assert len(result.steps) == 3

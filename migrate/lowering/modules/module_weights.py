@@ -62,7 +62,10 @@ class ModuleWeights(Arguments, ChangedBuffers):
         optional = chosen or bool(self.conditions) or (known is not None and known.optional)
         facts.attributes[name] = Tensor("float", rank, optional=chosen)
         leaf = facts.renamed.get(name, name)
-        facts.parameters[name] = BoundWeight(name, "params", leaf, (), lengths, optional, is_still(call))
+        # torch's optimizers pass over what has no gradient
+        unread = self.script.never_read(name) and not self.script.goes_through_weights
+        still = is_still(call) or unread
+        facts.parameters[name] = BoundWeight(name, "params", leaf, (), lengths, optional, still)
         if isinstance(value, cst.IfExp) and chosen:
             sides = {"body": made} if value.body is call else {"orelse": made}
             made = value.with_changes(test=self.node(value.test), **sides)
