@@ -10,6 +10,7 @@ import ast
 import importlib.metadata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from migrate.files.imports import SUFFIX, parsed
@@ -41,9 +42,17 @@ class Module:
     text: str
     tree: ast.Module
 
+    @cached_property
+    def _bindings(self) -> dict[str, list[ast.stmt]]:
+        found: dict[str, list[ast.stmt]] = {}
+        for statement in self.tree.body:
+            for name in _bound(statement):
+                found.setdefault(name, []).append(statement)
+        return found
+
     def binding(self, name: str) -> list[ast.stmt]:
         """The statements at the top that bind a name."""
-        return [statement for statement in self.tree.body if name in _bound(statement)]
+        return self._bindings.get(name, [])
 
     def absolute(self, node: ast.ImportFrom) -> str:
         """The module that an import takes from, qualified."""

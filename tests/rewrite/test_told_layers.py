@@ -50,6 +50,10 @@ BRANCH = LOOP + f"if m TEST:\n                    {ONE}\n                else:\n
 NOTED = (
     LOOP + 'value = float(m.value) if hasattr(m, "value") else 2.5\n                nn.init.constant_(m.weight, value)'
 )
+SCALED = (
+    LOOP + 'value = 2.5\n                if hasattr(m, "value"):\n                    value *= 3\n'
+    "                nn.init.constant_(m.weight, value)"
+)
 HELD = 'for m in self.modules():\n            if hasattr(m, "fc"):\n                nn.init.constant_(m.fc.weight, 1.5)'
 SWITCH = "if fill:\n            " + BRANCH.replace("TEST", "is self.first").replace("\n", "\n    ")
 
@@ -66,6 +70,7 @@ def written(**given: str) -> str:
         {"asked": BRANCH.replace("TEST", "is not last")},
         {"asked": NOTED, "noted": "self.fc.value = 3"},
         {"asked": NOTED, "noted": "self.fc.value = 0.5", "more": "self.first.value = 1"},
+        {"asked": SCALED, "noted": "self.fc.value = 3"},
         {"asked": SWITCH},
         {"asked": HELD},
         {"asked": "nn.init.constant_(self.first.weight, 1.5)\n        nn.init.constant_(self.head.fc.weight, 2.5)"},

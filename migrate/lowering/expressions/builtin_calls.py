@@ -23,11 +23,11 @@ from migrate.known.kinds import (
     TorchName,
 )
 from migrate.known.weight_kinds import Parameters
-from migrate.layers.table import TABLE
 from migrate.lowering.expressions.arguments import placed
 from migrate.lowering.expressions.binding import Binding
 from migrate.lowering.expressions.elements import kinds_in, loop_kind, taken_apart
 from migrate.lowering.expressions.packed_elements import refuse_rows
+from migrate.lowering.expressions.torch_asked import torch_has
 from migrate.lowering.host.distributed import Distributed
 from migrate.lowering.host.host_draws import HostDraws
 from migrate.lowering.modules.attributes_asked import AttributesAsked
@@ -38,7 +38,6 @@ from migrate.lowering.modules.methods_of_torch import held_elsewhere
 from migrate.lowering.unit import stays
 from migrate.lowering.updates.traced_effects import traced_print
 from migrate.lowering.weights.weight_trees import of_leaves
-from migrate.rules.catalogue import RULES
 from migrate.rules.rule import Value
 from migrate.syntax import nodes
 
@@ -58,12 +57,6 @@ class BuiltinCalls(AttributesByName, AttributesAsked, Distributed, HostDraws, Bi
         first = next((v for v, arg in zip(values, node.args, strict=True) if arg.keyword is None), None)
         return Value(made, first.kind if first is not None else UNKNOWN)
 
-    @staticmethod
-    def in_torch(values: Sequence[Value]) -> bool:
-        """Whether a module of torch has an attribute, a question about its version: what is rewritten is there."""
-        owner, attribute = (values[0].kind, nodes.literal(values[1].node)) if len(values) == 2 else (UNKNOWN, ...)
-        return isinstance(owner, TorchName) and f"{owner.name}.{attribute}" in (RULES.keys() | TABLE.keys())
-
     def builtin_call(self, node: cst.Call, name: str) -> Value:
         """A call of a name that nothing binds: one of Python's own functions."""
         if name == "map" and len(node.args) > 1 and isinstance(node.args[0].value, cst.Lambda):
@@ -75,6 +68,8 @@ class BuiltinCalls(AttributesByName, AttributesAsked, Distributed, HostDraws, Bi
         tested = self.layer_test(node) if name == "isinstance" else None
         if tested is not None:
             return tested
+        if torch_has(self, node):
+            return Value(nodes.expression("True"), Number())
         asked = self.attribute_test(node) if name == "hasattr" else None
         if asked is not None:
             return asked
@@ -96,8 +91,6 @@ class BuiltinCalls(AttributesByName, AttributesAsked, Distributed, HostDraws, Bi
             raise held_elsewhere(node)
         if name in _TAKING_APART:
             values = [taken_apart(value, self.context) for value in values]
-        if name == "hasattr" and self.in_torch(values):
-            return Value(nodes.expression("True"), Number())
         if name in ("isinstance", "issubclass"):
             values = [self.flax_class(value) for value in values]
         refuse_rows(node, *values)

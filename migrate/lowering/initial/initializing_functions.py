@@ -206,6 +206,8 @@ class _Walk:
 
     def small(self, small: cst.BaseSmallStatement) -> dict[str, Expr]:
         """One simple statement: a call of `nn.init` or of a method that fills a weight in place."""
+        if isinstance(small, cst.AugAssign) and isinstance(small.target, cst.Name):
+            small = cst.Assign([cst.AssignTarget(small.target)], nodes.augmented(small))
         plain = isinstance(small, cst.Assign) and all(isinstance(t.target, cst.Name) for t in small.targets)
         if isinstance(small, cst.Assign) and plain:
             bound = {nodes.code(target.target) for target in small.targets}

@@ -14,6 +14,7 @@ from migrate import layouts
 from migrate.known.kinds import Device, Kind, Model, Number, Plain, Tensor, is_batch, join
 from migrate.known.qualified import options
 from migrate.lowering.expressions.binding import Binding
+from migrate.lowering.expressions.torch_asked import torch_has
 from migrate.lowering.statements.blocks import NextTurn
 from migrate.lowering.unit import Environment, stays
 from migrate.lowering.updates.region import WithoutItem
@@ -27,13 +28,15 @@ class Branches(Binding):
     """`if` with a test that is a tensor."""
 
     def of_what_is_gone(self, test: Expr) -> bool | None:
-        """What a test says of what the output does without: torch's compilers, `not torch.jit.is_scripting()`, and
-        wrappers for several devices. None for other tests."""
+        """What a test says of what the output does without: torch's compilers, `not torch.jit.is_scripting()`, wrappers
+        for several devices, and versions of torch. None for other tests."""
         if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
             inner = self.of_what_is_gone(test.expression)
             return None if inner is None else not inner
         if not isinstance(test, cst.Call):
             return None
+        if torch_has(self, test):
+            return True
         return False if self.torch_name(test.func) in COMPILERS or self.asks_for_wrapper(test) else None
 
     def asks_for_wrapper(self, test: cst.Call) -> bool:

@@ -15,7 +15,7 @@ os.environ["CUDA_VISIBLE_DEVICES"] = "0"
 if torch.cuda.is_available():
     device = torch.device("cuda:0")
     torch.cuda.manual_seed_all(7)
-elif torch.backends.mps.is_available():
+elif hasattr(torch.backends, "mps") and torch.backends.mps.is_available():
     device = torch.device("mps")
 else:
     device = torch.device("cpu")
