@@ -36,11 +36,17 @@ def with_comments(made: list[Statement], original: Statement) -> list[Statement]
     if not made or made[0] is original:
         return made
     head, lines = made[0], list(original.leading_lines)
-    lines += [line for line in comments(head) if not any(line.deep_equals(known) for known in lines)]
+    known = {_written(line) for line in lines}
+    lines += [line for line in comments(head) if _written(line) not in known]
     apart = isinstance(original, cst.For) or (head.leading_lines and head.leading_lines[0].comment is None)
     if isinstance(head, cst.FunctionDef) and apart and (not lines or lines[0].comment):
         lines.insert(0, cst.EmptyLine(indent=False))
     return [head.with_changes(leading_lines=lines), *made[1:]]
+
+
+def _written(line: cst.EmptyLine) -> tuple[object, ...]:
+    """How a line is written: what is the same for lines that are alike."""
+    return line.indent, line.whitespace.value, line.comment.value if line.comment else None, line.newline.value
 
 
 def continued(first: Statement, second: Statement) -> Statement:

@@ -31,9 +31,9 @@ def with_steps_in_place(inputs: Sequence[Input], lowered: Sequence[Lowered]) -> 
     for one in inputs:
         edits = Edits()
         for function in (each for each in one.source.module.body if isinstance(each, cst.FunctionDef)):
-            calls = _calls(one.source.module, function)
             taken = (one.scope, function.name.value) in script.taken_from.values()
-            if taken or not _steps(function) or not any(_is_of_leaves(one, each, script) for each in calls):
+            calls = [] if taken or not _steps(function) else _calls(one.source.module, function)
+            if not any(_is_of_leaves(one, each, script) for each in calls):
                 continue
             bodies = [_in_place(one.source.module, function, call, around) for _, call, around in calls]
             if None not in bodies:

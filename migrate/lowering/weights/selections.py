@@ -14,6 +14,7 @@ import libcst as cst
 
 from migrate.diagnostics import Unsupported
 from migrate.known.kinds import Kind, Model, Place
+from migrate.known.numbered_parts import from_the_beginning
 from migrate.known.qualified import is_chosen, options, spelled_options
 from migrate.known.script import Script, followed
 from migrate.known.states import PARAMS, State
@@ -96,15 +97,16 @@ class Selections(StateAccess):
             elif isinstance(node, cst.Subscript) and len(node.slice) == 1:
                 index = node.slice[0].slice
                 key = nodes.literal(index.value) if isinstance(index, cst.Index) else ...
-                if not isinstance(key, int | str) or (isinstance(key, int) and key < 0):
+                if not isinstance(key, int | str):
                     return None
                 keys.insert(0, str(key))
             else:
                 return None
             node = node.value
-        if kind.place is None:
+        counted = from_the_beginning(self.script, kind.cls, keys)
+        if kind.place is None or counted is None:
             return None
-        leaves = leaves_of(self.script, self.root(kind.place))
+        keys, leaves = counted, leaves_of(self.script, self.root(kind.place))
         path = ".".join(key for key in keys if key != "module")
         found = _sorted(leaf.flax for leaf in leaves if not path or leaf.torch.startswith(f"{path}."))
         if path and not found:
