@@ -15,6 +15,7 @@ from migrate.files.source import SourceFile
 from migrate.kept import imported_from, in_full
 from migrate.lowering import Lowered
 from migrate.lowering.unit import Helper
+from migrate.named_draws import with_named_draws
 from migrate.syntax import nodes, usage
 from migrate.syntax.folding import folded
 from migrate.syntax.line_breaks import parenthesised
@@ -68,13 +69,15 @@ def emit(source: SourceFile, lowered: Lowered) -> str:
     body = _with_helpers(lowered.body, lowered.helpers)
     taken = {name: full for name, full in imported_from(source.module.body, _REPLACED).items() if name in THIRD_PARTY}
     body = [in_full(statement, taken) for statement in body]
-    body, snippets = _with_snippets(body, lowered.snippets)
+    body, draws = with_named_draws(body)
+    files = {**lowered.snippets, **{name: name for name in draws}}
+    body, snippets = _with_snippets(body, files)
     body = _with_imports(body, lowered.wanted, lowered.rebound)
     inserted = {id(statement) for helper in lowered.helpers for statement in helper.code} | set(map(id, snippets))
     own = {one.name.value for one in source.module.body if isinstance(one, cst.FunctionDef)}
     inserted |= {id(one) for one in body if isinstance(one, cst.FunctionDef) and one.name.value not in own}
     module = source.module.with_changes(body=_spaced(body, inserted))
-    written = map(snippet_files.text, snippet_files.with_needs(tuple(lowered.snippets.values())))
+    written = map(snippet_files.text, snippet_files.with_needs(tuple(files.values())))
     return folded(parenthesised(module).code, source, written)
 
 

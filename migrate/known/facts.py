@@ -242,9 +242,7 @@ class ClassFacts(ByRound):
     attributes: dict[str, Kind] = field(default_factory=dict)
     children: dict[str, Node] = field(default_factory=dict)  # attribute -> its modules
     renamed: dict[str, str] = field(default_factory=dict)  # attribute -> name in the output
-    registered: dict[str, str] = field(
-        default_factory=dict
-    )  # list -> names of its elements in torch, {} for the number
+    registered: dict[str, str] = field(default_factory=dict)  # list -> torch's names of its elements, {} for numbers
     other_names: dict[str, str] = field(default_factory=dict)  # argument with a name of Flax's -> name in the output
     parameters: dict[str, BoundWeight] = field(default_factory=dict)
     buffers: dict[str, str] = field(default_factory=dict)  # name -> reason why no leaf holds it

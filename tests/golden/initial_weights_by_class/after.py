@@ -43,6 +43,11 @@ class BatchNorm(nn.Module):
         return y
 
 
+def normal_around(mean, stddev):
+    """Initial values drawn around a mean; `nn.initializers.normal` has them around 0."""
+    return lambda key, shape, dtype=jnp.float32: mean + stddev * jax.random.normal(key, shape, dtype)
+
+
 def torch_init(fan_in, **initializers):
     """torch's initial weights and biases for dense and convolution layers: U(-b, b) with b = 1 / sqrt(fan_in)."""
 
@@ -71,11 +76,7 @@ class Plain(nn.Module):
         )
         self.last = self.norm(
             self.width,
-            scale_init=(
-                nn.initializers.zeros
-                if self.start_as_identity
-                else lambda key, shape, dtype=jnp.float32: 1.0 + 0.02 * jax.random.normal(key, shape, dtype)
-            ),
+            scale_init=nn.initializers.zeros if self.start_as_identity else normal_around(1.0, 0.02),
             training=self.training,
         )
 
@@ -98,11 +99,7 @@ class Narrow(nn.Module):
                 fan_in=self.width, kernel_init=nn.initializers.variance_scaling(2.0, "fan_out", "normal")
             )
         )
-        self.between = self.norm(
-            self.width // 2,
-            scale_init=lambda key, shape, dtype=jnp.float32: 1.0 + 0.02 * jax.random.normal(key, shape, dtype),
-            training=self.training,
-        )
+        self.between = self.norm(self.width // 2, scale_init=normal_around(1.0, 0.02), training=self.training)
         self.up = nn.Conv(
             self.width,
             (1, 1),
@@ -118,11 +115,7 @@ class Narrow(nn.Module):
         )
         self.last = self.norm(
             self.width,
-            scale_init=(
-                nn.initializers.zeros
-                if self.start_as_identity
-                else lambda key, shape, dtype=jnp.float32: 1.0 + 0.02 * jax.random.normal(key, shape, dtype)
-            ),
+            scale_init=nn.initializers.zeros if self.start_as_identity else normal_around(1.0, 0.02),
             training=self.training,
         )
 

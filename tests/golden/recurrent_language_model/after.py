@@ -237,6 +237,11 @@ def nll_loss(log_probs, labels, ignore_index=-100, reduction="mean"):
     return losses.sum() / kept.sum() if reduction == "mean" else losses.sum()
 
 
+def uniform_between(low, high):
+    """Initial values drawn evenly from low to high; `nn.initializers.uniform` starts at 0."""
+    return lambda key, shape, dtype=jnp.float32: jax.random.uniform(key, shape, dtype, low, high)
+
+
 def make_lstm(input_size, hidden_size, num_layers=1, dropout=0.0, training=False):
     return LSTM(hidden_size, num_layers=num_layers, dropout=dropout, training=training)
 
@@ -256,21 +261,14 @@ class Recurrent(nn.Module):
 
     def setup(self):
         self.drop = nn.Dropout(self.dropout, deterministic=not self.training)
-        self.encoder = nn.Embed(
-            self.words,
-            self.width,
-            embedding_init=lambda key, shape, dtype=jnp.float32: jax.random.uniform(key, shape, dtype, -0.1, 0.1),
-        )
+        self.encoder = nn.Embed(self.words, self.width, embedding_init=uniform_between(-0.1, 0.1))
         if self.kind in ["LSTM", "GRU"]:
             self.rnn = {"LSTM": make_lstm, "GRU": make_gru}[self.kind](
                 self.width, self.hidden, self.layers, dropout=self.dropout, training=self.training
             )
         else:
             self.rnn = RNN(self.hidden, num_layers=self.layers, dropout=self.dropout, training=self.training)
-        self.decoder = nn.Dense(
-            self.words,
-            kernel_init=lambda key, shape, dtype=jnp.float32: jax.random.uniform(key, shape, dtype, -0.1, 0.1),
-        )
+        self.decoder = nn.Dense(self.words, kernel_init=uniform_between(-0.1, 0.1))
 
     def __call__(self, tokens, hidden):
         x = self.drop(self.encoder(tokens))

@@ -71,6 +71,11 @@ def binary_cross_entropy(probs, targets):
     return -(targets * log(probs) + (1 - targets) * log(1 - probs))
 
 
+def normal_around(mean, stddev):
+    """Initial values drawn around a mean; `nn.initializers.normal` has them around 0."""
+    return lambda key, shape, dtype=jnp.float32: mean + stddev * jax.random.normal(key, shape, dtype)
+
+
 def torch_init(fan_in, **initializers):
     """torch's initial weights and biases for dense and convolution layers: U(-b, b) with b = 1 / sqrt(fan_in)."""
 
@@ -90,11 +95,7 @@ class Generator(nn.Module):
             if normalize:
                 layers.append(
                     BatchNorm(
-                        use_running_average=not training,
-                        epsilon=0.8,
-                        axis=1,
-                        scale_init=lambda key, shape, dtype=jnp.float32: 1.0
-                        + 0.02 * jax.random.normal(key, shape, dtype),
+                        use_running_average=not training, epsilon=0.8, axis=1, scale_init=normal_around(1.0, 0.02)
                     )
                 )
             layers.append(partial(nn.leaky_relu, negative_slope=0.2))
@@ -117,19 +118,13 @@ class Discriminator(nn.Module):
     training: bool = False
 
     def setup(self):
-        self.model = nn.Sequential(
-            [
-                nn.Dense(8, **torch_init(fan_in=16)),
-                BatchNorm(
-                    use_running_average=not self.training,
-                    axis=1,
-                    scale_init=lambda key, shape, dtype=jnp.float32: 1.0 + 0.02 * jax.random.normal(key, shape, dtype),
-                ),
-                partial(nn.leaky_relu, negative_slope=0.2),
-                nn.Dense(1, **torch_init(fan_in=8)),
-                nn.sigmoid,
-            ]
-        )
+        self.model = nn.Sequential([
+            nn.Dense(8, **torch_init(fan_in=16)),
+            BatchNorm(use_running_average=not self.training, axis=1, scale_init=normal_around(1.0, 0.02)),
+            partial(nn.leaky_relu, negative_slope=0.2),
+            nn.Dense(1, **torch_init(fan_in=8)),
+            nn.sigmoid,
+        ])
 
     def __call__(self, image):
         flat = image.reshape(image.shape[0], -1)

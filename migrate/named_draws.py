@@ -1,0 +1,63 @@
+"""Initial values that an output draws alike in several places: by a function with a name, not by a lambda at each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import libcst as cst
+
+from migrate.syntax import nodes, usage
+from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.walking import every
+
+_GIVEN = "key, shape, dtype"  # what Flax gives an initialiser
+
+
+def with_named_draws(body: Sequence[Statement]) -> tuple[list[Statement], list[str]]:
+    """The statements with such calls in the place of lambdas, and the snippets that they call.
+
+    One lambda of a sort stays, as do all where the output uses the name of the snippet for something else."""
+    draws = [draw for statement in body for one in every(statement, cst.Lambda) if (draw := _draw(one)) is not None]
+    taken = {*usage.loads(list(body)), *usage.stores(list(body))}
+    named = [name for name, count in Counter(name for name, _ in draws).items() if count > 1 and name not in taken]
+    if not named:
+        return list(body), []
+    naming = _Naming(named)
+    return [nodes.visited(one, naming) if _has_draws(one, named) else one for one in body], named
+
+
+def _has_draws(statement: Statement, named: Sequence[str]) -> bool:
+    draws = [_draw(one) for one in every(statement, cst.Lambda)]
+    return any(draw is not None and draw[0] in named for draw in draws)
+
+
+def _draw(made: cst.Lambda) -> tuple[str, tuple[Expr, Expr]] | None:
+    """The snippet that does what a lambda does, and its arguments; None where it is another one."""
+    if nodes.code(made.params) != f"{_GIVEN}=jnp.float32":
+        return None
+    match made.body:
+        case cst.Call(func=func, args=[*given, low, high]) if nodes.dotted(func) == "jax.random.uniform":
+            name, numbers = "uniform_between", (low.value, high.value)
+        case cst.BinaryOperation(
+            left=mean,
+            operator=cst.Add(),
+            right=cst.BinaryOperation(left=stddev, operator=cst.Multiply(), right=cst.Call(func=func, args=given)),
+        ) if nodes.dotted(func) == "jax.random.normal":
+            name, numbers = "normal_around", (mean, stddev)
+        case _:
+            return None
+    alike = ", ".join(nodes.code(arg.value) for arg in given) == _GIVEN
+    return (name, numbers) if alike and not {"key", "shape", "dtype"} & set(usage.loads(list(numbers))) else None
+
+
+class _Naming(cst.CSTTransformer):
+    def __init__(self, named: Sequence[str]) -> None:
+        super().__init__()
+        self.named = named
+
+    def leave_Lambda(self, original_node: cst.Lambda, updated_node: cst.Lambda) -> Expr:
+        draw = _draw(updated_node)
+        if draw is None or draw[0] not in self.named:
+            return updated_node
+        return nodes.call(draw[0], *(number.with_changes(lpar=[], rpar=[]) for number in draw[1]))
