@@ -172,6 +172,7 @@ LAYERS = (
             Sample("nn.AvgPool2d(3, 1, 1, count_include_pad=False)", (2, 3, 5, 5)),
             Sample("nn.AvgPool2d((3, 2), 2, 1, ceil_mode=True, count_include_pad=False)", (2, 3, 8, 9)),
             Sample("nn.AvgPool2d(2, divisor_override=3)", (2, 3, 5, 5)),
+            Sample("nn.AvgPool2d([3, 2], stride=2, padding=[1, 0])", (2, 3, 8, 9)),
         ),
     ),
     _average_pool(

@@ -172,6 +172,8 @@ def _convolution(dimensions: int) -> Rule:
 def _each(call: Call, name: str, count: int) -> Expr:
     """An argument as a tuple, one for each axis."""
     node = call.node(name)
+    if isinstance(node, cst.List):
+        return nodes.tuple_of(nodes.elements(node))
     if isinstance(node, cst.Tuple) or isinstance(call.kind(name), Items):
         return node
     return nodes.tuple_of([node] * count)

@@ -227,12 +227,12 @@ def contiguous(call: Call) -> Expr:
 
 @rule("Tensor.detach", "torch.detach", signature="input", elementwise=True)
 def detach(call: Call) -> Expr:
-    """Cuts the gradient.
+    """Cuts the gradient; statements of a script's top level that no step takes up have none to cut.
 
     >>> x.detach()  # x: f32[2, 3]
     jax.lax.stop_gradient(x)
     """
-    return call.make("jax.lax.stop_gradient({input})")
+    return call.make("jax.lax.stop_gradient({input})") if call.differentiable else call.node("input")
 
 
 @rule("Tensor.size", signature="input, dim=None")

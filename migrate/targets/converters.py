@@ -21,10 +21,10 @@ def _repeated(call: Call, name: str, count: int) -> Expr:
 
 
 def _each_axis(call: Call, value: Value, count: int) -> Expr:
+    if isinstance(value.node, cst.List):
+        return nodes.tuple_of(nodes.elements(value.node))
     if isinstance(value.node, cst.Tuple) or isinstance(value.kind, Items):
         return value.node
-    if isinstance(value.node, cst.List):
-        return nodes.tuple_of([element.value for element in value.node.elements])
     if value.kind == SIZES or (type(value.kind) is Kind and isinstance(value.node, _READ)):
         return nodes.call(call.snippet("for_each_axis"), value.node, nodes.expression(str(count)))
     return nodes.tuple_of([value.node] * count)

@@ -280,7 +280,6 @@ for step in range(24):
         method="get_action",
         rngs={"sample": subkey},
     )
-    actions = jax.lax.stop_gradient(actions)
     key, subkey = jax.random.split(key)
     actions += (actor.scale * 0.1) * jax.random.normal(subkey, (actor.scale * 0.1).shape)
     actions = np.asarray(actions).clip(env.action_space.low, env.action_space.high)
