@@ -62,9 +62,7 @@ class Call:
     fresh_key: Callable[[Expr | None], Expr] | None = None
     use_snippet: Callable[[str], None] | None = None
     traced: bool = True  # inside what jit traces, where no shape may depend on data
-    differentiable: bool = (
-        True  # whether a gradient may be taken of it; not of a statement that runs once, as it stands
-    )
+    differentiable: bool = True  # whether a gradient may be taken of it; of what runs once, as it stands, none is
     hold: Callable[[Expr], Expr] | None = None  # gives a value a name, in a statement before
     unpacked: bool = False  # whether `rest` is one value behind a star
 
