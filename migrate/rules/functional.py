@@ -62,10 +62,10 @@ def linear(call: Call) -> Expr:
     "torch.nn.functional.dropout", signature="input, p=0.5, training=True, inplace=False", elementwise=True, draws=True
 )
 def dropout(call: Call) -> Expr:
-    """Drops in eval mode too unless `training` says otherwise.
+    """Drops in eval mode too unless `training` says otherwise; by the mode of its module it is a layer.
 
-    >>> F.dropout(x, 0.2, training=self.training)  # x: f32[4, 5]
-    apply_dropout(key, x, 0.2, self.training)
+    >>> F.dropout(x, 0.2)  # x: f32[4, 5]
+    apply_dropout(key, x, 0.2)
     >>> F.dropout(x)  # x: f32[4, 5]
     apply_dropout(key, x, 0.5)
     """

@@ -54,10 +54,10 @@ class PlainerClasses(PartsOfOthers):
         classes inherit, whose constructors may not run or use the same names."""
         base = nodes.dotted(node.bases[0].value) if len(node.bases) == 1 else None
         alone = base is not None and self.torch_name(node.bases[0].value) == "torch.nn.Module"
-        if base is None or not alone or "." not in base or self._is_inherited(node.name.value):
+        if base is None or not alone or "." not in base:
             return node
         made = dropout_as_layers(node, self.torch_name, base.rpartition(".")[0], self.script.attributes_changed)
-        if not made.instead:
+        if not made.instead or self._is_inherited(node.name.value):
             return node
         body: list[Statement] = []
         for one in suites.suite_of(node.body.body):
