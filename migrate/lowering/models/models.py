@@ -142,7 +142,7 @@ class Models(ToldModes, Precision, HostDraws, ModelsInSteps):
             return Value(self.host_training_pass(callee.node, kind, mode, args, streams, jitted), result)
         if not arrays or self.under_jit or self.script.weightless(kind.cls):
             return Value(self.plain_apply(callee.node, kind, mode, args, streams), result)
-        name, leading = self.eval_step(callee.node, kind, mode, streams)
+        name, leading = self.jitted_pass(callee.node, kind, mode, streams)
         return Value(cst.Call(nodes.name(name), [*nodes.arguments(leading), *args]), result)
 
     def drawing_pass(
@@ -208,38 +208,12 @@ class Models(ToldModes, Precision, HostDraws, ModelsInSteps):
             raise Unsupported("MIG401", "batch statistics that change inside a comprehension or a lambda")
         if not jitted:
             return self.mutating_apply(kind.place, self.plain_apply(node, kind, mode, args, streams))
-        name, leading = self.training_pass(node, kind, mode, streams)
+        name, leading = self.jitted_pass(node, kind, mode, streams)
         output = self.output_name()
         call = cst.Call(nodes.name(name), [*nodes.arguments(leading), *args])
         stats = self.write(State(BATCH_STATS, kind.place))
         self.before.append(nodes.statement("{output}, {stats} = {call}", output=output, stats=stats, call=call))
         return output
-
-    def training_pass(self, node: Expr, kind: Model, mode: str, streams: Streams) -> tuple[str, list[Expr]]:
-        """The jitted forward pass that also returns the batch statistics: its name, and what comes before its
-        inputs."""
-        assert kind.place is not None
-        shared = self.shares(kind)
-        model = kind.place.name if shared else "model"
-        applied = nodes.code(copy_of(self, nodes.name(model), kind.cls, _mode_given(mode)))
-        several = shared and len({found.name for found in self.script.places}) > 1
-        decorator = "@jax.jit" if shared else '@jax.jit(static_argnames="model")'
-        drawing = _Drawing(streams)
-        leading = ", ".join([*([] if shared else ["model"]), "params", "batch_stats", *drawing.parameter])
-        body = (
-            f'    variables = {{"params": params, "batch_stats": batch_stats}}\n'
-            f'    output, mutated = {applied}.apply(variables, *inputs{drawing.keyword}, mutable=["batch_stats"])\n'
-            f'    return output, mutated["batch_stats"]\n'
-        )
-
-        def make(name: str) -> list[Statement]:
-            return list(cst.parse_module(f"{decorator}\ndef {name}({leading}, *inputs):\n{body}").body)
-
-        name = self.unit.helper(
-            "forward_pass" + (f"_{model}" if several else ""), make, f"{decorator} {leading} {body}"
-        )
-        states = [State(PARAMS, kind.place), State(BATCH_STATS, kind.place)]
-        return name, [*([] if shared else [node]), *(self.read(one) for one in states), *drawing.given]
 
     def call_kind(self, kind: Model, args: Sequence[cst.Arg], values: Sequence[Value]) -> Kind:
         """What the model returns; what it is called with is remembered."""
@@ -285,12 +259,10 @@ class Models(ToldModes, Precision, HostDraws, ModelsInSteps):
         self.script.hashed.update(options(model.cls))
         return False
 
-    def eval_step(self, node: Expr, kind: Model, mode: str, streams: Streams) -> tuple[str, list[Expr]]:
-        """The jitted forward pass of a model: its name, and the arguments that come before the inputs."""
+    def jitted_pass(self, node: Expr, kind: Model, mode: str, streams: Streams) -> tuple[str, list[Expr]]:
+        """The jitted forward pass of a model, which also returns the batch statistics that it changes: its name, and
+        the arguments that come before the inputs."""
         assert kind.place is not None
-        stats = self.stats_of(kind)
-        state = [State(PARAMS, kind.place)] + ([State(BATCH_STATS, kind.place)] if stats else [])
-        params = ["params", *(["batch_stats"] if stats else [])]
         changed = self.precision is not None or mode == "told"
         shared = not changed and self.shares(kind)
         if changed:
@@ -298,19 +270,28 @@ class Models(ToldModes, Precision, HostDraws, ModelsInSteps):
             node = self.applied(node, kind, mode if mode == "told" else "eval")
         model = kind.place.name if shared else "model"
         applied = nodes.code(copy_of(self, nodes.name(model), kind.cls, _mode_given(mode)))
-        variables = "{" + ", ".join(f'"{name}": {name}' for name in params) + "}"
         several = shared and len({found.name for found in self.script.places}) > 1
         wanted = ("eval_step" if mode == "eval" else "forward_pass") + (f"_{model}" if several else "")
         decorator = "@jax.jit" if shared else '@jax.jit(static_argnames="model")'
+        collections = [PARAMS, *([BATCH_STATS] if self.stats_of(kind) else [])]
+        variables = "{" + ", ".join(f'"{name}": {name}' for name in collections) + "}"
         drawing = _Drawing(streams)
-        leading = ", ".join([*([] if shared else ["model"]), *params, *drawing.parameter])
-        body = f"    return {applied}.apply({variables}, *inputs{drawing.keyword})\n"
+        leading = ", ".join([*([] if shared else ["model"]), *collections, *drawing.parameter])
+        if self.script.changes_state(kind.cls, mode):
+            body = (
+                f"    variables = {variables}\n"
+                f'    output, mutated = {applied}.apply(variables, *inputs{drawing.keyword}, mutable=["batch_stats"])\n'
+                f'    return output, mutated["batch_stats"]\n'
+            )
+        else:
+            body = f"    return {applied}.apply({variables}, *inputs{drawing.keyword})\n"
 
         def make(name: str) -> list[Statement]:
             return list(cst.parse_module(f"{decorator}\ndef {name}({leading}, *inputs):\n{body}").body)
 
         name = self.unit.helper(wanted, make, f"{decorator} {leading} {body}")
-        return name, [*([] if shared else [node]), *(self.read(one) for one in state), *drawing.given]
+        states = [self.read(State(what, kind.place)) for what in collections]
+        return name, [*([] if shared else [node]), *states, *drawing.given]
 
 
 @dataclass(frozen=True)
