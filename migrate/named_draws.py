@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import libcst as cst
 
@@ -18,18 +19,14 @@ def with_named_draws(body: Sequence[Statement]) -> tuple[list[Statement], list[s
     """The statements with such calls in the place of lambdas, and the snippets that they call.
 
     One lambda of a sort stays, as do all where the output uses the name of the snippet for something else."""
-    draws = [draw for statement in body for one in every(statement, cst.Lambda) if (draw := _draw(one)) is not None]
-    taken = {*usage.loads(list(body)), *usage.stores(list(body))}
-    named = [name for name, count in Counter(name for name, _ in draws).items() if count > 1 and name not in taken]
-    if not named:
+    drawn = [[draw[0] for one in every(each, cst.Lambda) if (draw := _draw(one)) is not None] for each in body]
+    repeated = {name for name, count in Counter(itertools.chain(*drawn)).items() if count > 1}
+    if not repeated:
         return list(body), []
+    named = repeated - {*usage.loads(list(body)), *usage.stores(list(body))}
     naming = _Naming(named)
-    return [nodes.visited(one, naming) if _has_draws(one, named) else one for one in body], named
-
-
-def _has_draws(statement: Statement, named: Sequence[str]) -> bool:
-    draws = [_draw(one) for one in every(statement, cst.Lambda)]
-    return any(draw is not None and draw[0] in named for draw in draws)
+    made = [nodes.visited(one, naming) if named & {*found} else one for one, found in zip(body, drawn, strict=True)]
+    return made, sorted(named)
 
 
 def _draw(made: cst.Lambda) -> tuple[str, tuple[Expr, Expr]] | None:
@@ -52,7 +49,7 @@ def _draw(made: cst.Lambda) -> tuple[str, tuple[Expr, Expr]] | None:
 
 
 class _Naming(cst.CSTTransformer):
-    def __init__(self, named: Sequence[str]) -> None:
+    def __init__(self, named: Collection[str]) -> None:
         super().__init__()
         self.named = named
 

@@ -267,10 +267,15 @@ def attributes_in(target: cst.CSTNode) -> list[str]:
     return []
 
 
+def attributes_assigned(node: cst.CSTNode) -> list[str]:
+    """The attributes of `self` that a node assigns, as often as it does."""
+    targets = every(node, (cst.AssignTarget, cst.AnnAssign, cst.AugAssign))
+    return [name for found in targets for name in attributes_in(found.target)]
+
+
 def attributes_set(node: cst.CSTNode) -> set[str]:
     """The attributes of `self` that a node assigns."""
-    targets = every(node, (cst.AssignTarget, cst.AnnAssign, cst.AugAssign))
-    return {name for found in targets for name in attributes_in(found.target)}
+    return set(attributes_assigned(node))
 
 
 def attributes_of_self(node: cst.CSTNode) -> list[str]:

@@ -90,13 +90,8 @@ def _set_once(node: cst.ClassDef, init: cst.FunctionDef) -> set[str]:
     """The attributes that a class sets once, in a statement that its constructor always reaches."""
     always = [one for one in suites.suite_of(init.body.body) if isinstance(one, cst.SimpleStatementLine)]
     found = {name for one in always for name in usage.attributes_set(one)}
-    everywhere = list(_attributes_set(node))
+    everywhere = usage.attributes_assigned(node)
     return {name for name in found if everywhere.count(name) == 1}
-
-
-def _attributes_set(node: cst.CSTNode) -> Iterator[str]:
-    for target in every(node, (cst.AssignTarget, cst.AnnAssign, cst.AugAssign)):
-        yield from usage.attributes_in(target.target)
 
 
 def _parameters(function: cst.FunctionDef) -> Iterator[str]:

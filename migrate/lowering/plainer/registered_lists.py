@@ -16,7 +16,6 @@ import libcst as cst
 from migrate.syntax import names_written, nodes, suites, usage
 from migrate.syntax.nodes import Expr
 
-_ASSIGNING = (cst.AssignTarget, cst.AnnAssign, cst.AugAssign)
 _ADDING = ("self.add_module", "self.register_module")
 
 
@@ -30,7 +29,7 @@ def registered_lists(node: cst.ClassDef) -> tuple[dict[cst.CSTNode, Expr | cst.R
     if not isinstance(base, cst.Attribute) or base.attr.value != "Module" or init is None:
         return instead, named
     body = suites.suite_of(init.body.body)
-    assigned = [name for one in usage.every(node, _ASSIGNING) for name in usage.attributes_in(one.target)]
+    assigned = usage.attributes_assigned(node)
     for line, loop in itertools.pairwise(body):
         small = line.body[0] if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1 else None
         if not isinstance(small, cst.Assign) or len(small.targets) > 1 or not isinstance(loop, cst.For):
