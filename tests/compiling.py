@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import jax
@@ -14,6 +16,7 @@ from jax._src.interpreters import mlir
 _FLAG = "--xla_cpu_use_fusion_emitters=false"
 # XLA's passes that make programs faster, not other ones, take longer here than the programs do.
 DISABLED = "JAX_DISABLE_MOST_OPTIMIZATIONS"
+_CACHE = "JAX_COMPILATION_CACHE_DIR"
 # A context of MLIR has room for what its programs have said; after so many the next programs get a fresh one.
 _PROGRAMS = 200
 
@@ -33,6 +36,24 @@ def compile_by_llvm_alone() -> None:
         del os.environ["XLA_FLAGS"]
     else:
         os.environ["XLA_FLAGS"] = before
+
+
+@contextmanager
+def programs_are_shared() -> Iterator[None]:
+    """What is started while the tests run takes the programs that others have compiled: a short run spends most of its
+    time on small ones that are alike (JAX's persistent cache). In this process they seldom are."""
+    variables = {
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+    }
+    jax.config.update("jax_enable_compilation_cache", False)
+    if _CACHE in os.environ:  # a worker, whose controller has seen to it
+        yield
+        return
+    with tempfile.TemporaryDirectory(prefix="programs-") as folder, pytest.MonkeyPatch.context() as patch:
+        for name, value in {**variables, _CACHE: folder}.items():
+            patch.setenv(name, value)
+        yield
 
 
 class SharedContext:

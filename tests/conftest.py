@@ -8,6 +8,13 @@ from collections.abc import Iterator
 import pytest
 
 from tests import preloaded
+from tests.compiling import programs_are_shared
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    shared = programs_are_shared()
+    shared.__enter__()
+    config.add_cleanup(lambda: shared.__exit__(None, None, None))
 
 
 def pytest_collection_finish() -> None:
