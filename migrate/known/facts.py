@@ -261,6 +261,7 @@ class ClassFacts(ByRound):
     holds_parts: bool = False  # whether it is given modules that are made outside of any class
     reached: set[str] = field(default_factory=lambda: {"forward"})  # methods that a forward pass runs
     host_methods: set[str] = field(default_factory=set)  # methods that run outside, and are given the weights
+    untraced: set[str] = field(default_factory=set)  # those among them that jit cannot trace
     reports: str = ""  # the method among them that prints what the constructor said of the weights
     given: dict[str, dict[str, set[str]]] = field(default_factory=dict)  # class that makes it -> field -> what it gets
     own_draws: set[str] = field(default_factory=set)  # "dropout", "sample"

@@ -228,7 +228,7 @@ class Classes(
         if "__call__" in methods and "forward" in methods:
             raise Unsupported("MIG201", f"{node.name.value} has a __call__ of its own, which Flax has for its forward")
         dropped = _initializer_methods(methods)
-        facts.host_methods = self.host_methods(methods) - dropped
+        facts.host_methods = self.host_methods(methods, facts.untraced) - dropped
         refuse_names_of_flax(facts, methods, frozenset(dropped))
         self.begin_class(facts, methods)
         self.open_branches(facts, methods)
@@ -250,7 +250,9 @@ class Classes(
                 elif statement.name.value in facts.host_methods:
                     body.append(self.lowered_outside(facts, statement))
                 else:
+                    start = len(self.unit.diagnostics)
                     made = self.method(facts, statement)
+                    self.note_untraced(facts, statement, methods, self.unit.diagnostics[start:])
                     body += [] if statement.name.value in facts.emptied else [made]
             else:
                 body += self.class_statement(facts, statement)

@@ -101,6 +101,8 @@ class Submodules(Arguments, LayerWeights):
         for cls, method in zip(classes, methods, strict=True):
             if method is None or method.decorators & {"staticmethod", "classmethod", "property"}:
                 return None
+            if name in self.script.classes[cls].host_methods:
+                raise Unsupported("MIG301", f"{nodes.code(node)}: a part of a Flax module has no weights of its own")
             self.script.classes[cls].reached.add(name)
             self.pass_kinds(method, node.args, values)
             result = join(result, method.result)

@@ -1,20 +1,22 @@
-"""Methods of module classes that run on the host: those that work on weights, and those that make models.
+"""Methods of module classes that run on the host: those that work on weights or set the mode, those that make models,
+and those that jit cannot trace, since they take values out of tensors or decide by them (`act`, `generate` to an end).
 
 A Flax module holds no weights: a method that counts or groups them is given them, `model.size(params)`. A class method
-that makes a model is a function that makes one for its caller. A method of either sort that is not understood, as one
+that makes a model is a function that makes one for its caller. A method of any sort that is not understood, as one
 that fills a model with the weights of another library, is refused as a whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import libcst as cst
 
-from migrate.diagnostics import CODES, Severity
+from migrate.diagnostics import CODES, Diagnostic, Severity
 from migrate.known.facts import ClassFacts, FunctionFacts
 from migrate.known.kinds import Kind, Model, ModuleClass, Place
 from migrate.known.qualified import spelled
+from migrate.known.states import MODES
 from migrate.lowering.statements.functions import Functions
 from migrate.lowering.weights.any_weight import listed_for_one
 from migrate.syntax import nodes, suites, usage
@@ -27,10 +29,25 @@ _READING = ("parameters", "named_parameters", "state_dict")
 class WeightMethods(Functions):
     """What is not part of a forward pass."""
 
-    def host_methods(self, methods: Mapping[str, cst.FunctionDef]) -> set[str]:
-        """The methods of a class that run on the host."""
+    def host_methods(self, methods: Mapping[str, cst.FunctionDef], untraced: set[str]) -> set[str]:
+        """The methods of a class that run on the host. `untraced`: those that jit could not trace."""
         makers = {name for name, node in methods.items() if self.makes_models(node)}
-        return weight_methods(methods) | makers
+        return weight_methods(methods, untraced) | makers
+
+    def note_untraced(
+        self,
+        facts: ClassFacts,
+        node: cst.FunctionDef,
+        methods: Mapping[str, cst.FunctionDef],
+        found: Sequence[Diagnostic],
+    ) -> None:
+        """Notes a method that jit cannot trace (`found` is what was said of it), if nothing that is traced runs it."""
+        refused = {one.code for one in found}
+        by_values = "MIG307" in refused or ("MIG302" in refused and self.draws_on_host(node))
+        inside = facts.reached | _called({"forward", "__init__"}, methods)
+        alone = node.name.value not in inside and not self.script.inside_others(facts.name)
+        if by_values and alone and not self.script.still_open():
+            facts.untraced.add(node.name.value)
 
     def makes_models(self, node: cst.FunctionDef) -> bool:
         """Whether a method without `self` makes a model."""
@@ -116,17 +133,17 @@ class WeightMethods(Functions):
         return made.with_changes(body=nodes.substituted(suites.block([first, *rest]), own))
 
 
-def weight_methods(methods: Mapping[str, cst.FunctionDef]) -> set[str]:
-    """The methods of a class that work on its weights, directly or through others, and that neither a forward pass nor,
-    for the sake of initial weights, the constructor runs."""
+def weight_methods(methods: Mapping[str, cst.FunctionDef], known: set[str]) -> set[str]:
+    """The methods of a class that work on its weights, or set its mode, directly or through others (`known`: some that
+    run on the host), and that neither a forward pass nor, for the sake of initial weights, the constructor runs."""
     traced = _called({"forward"}, methods)
     built = {name for name in _called({"__init__"}, methods) if not _gives(methods[name])}
-    found: set[str] = set()
+    found, modes = set(known), set(MODES) - methods.keys()
     while True:
         more = {
             name
             for name, node in methods.items()
-            if name not in found | traced | built | {"__init__"} and node.params.params and _reads(node, found)
+            if name not in found | traced | built | {"__init__"} and node.params.params and _reads(node, found | modes)
         }
         if not more:
             return found
@@ -149,12 +166,13 @@ def _first(node: cst.FunctionDef) -> str:
 
 
 def _reads(node: cst.FunctionDef, known: set[str]) -> bool:
-    """Whether a method asks its module for weights, binds some anew, or runs a method that does."""
+    """Whether a method asks its module for weights, binds some anew, or runs one of some methods."""
     own = _first(node)
     for_one = [listed_for_one(call) for call in usage.calls(node)]
     for call in usage.calls(node):
         path = (nodes.dotted(call.func) or "").split(".")
-        if path[0] == own and call not in for_one and (path[-1] in _READING or (len(path) == 2 and path[1] in known)):
+        asked = path[-1] in _READING or (len(path) == 2 and path[1] in known)
+        if path[0] == own and call not in for_one and asked:
             return True
     return any(_binds_weight(line, own) for line in _lines(node))
 
