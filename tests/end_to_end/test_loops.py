@@ -30,7 +30,7 @@ STEPS = {"checkpoints": 4, "members": 3, "beside_the_loss": 3, "updates_for_call
         *("model_chosen_at_run_time", "acting", "acting_in_place", "clipped_policy", "functional_calls"),
         *("replay_buffer", "continuous_actions", "named_lambdas", "handed_models", "own_data_sets", "default_parts"),
         *("parts_replaced", "parts_taken", "queues", "optimizers_of_modules", "modules_that_train"),
-        *("updates_for_callers", "dropout_functions"),
+        *("updates_for_callers", "dropout_functions", "words_looked_up", "returned_models"),
     ],
 )
 def test_losses_are_torchs(feature: str) -> None:

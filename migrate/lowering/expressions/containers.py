@@ -30,6 +30,7 @@ from migrate.lowering.expressions.elements import (
     repeated_unknown,
     taken_apart,
 )
+from migrate.lowering.expressions.made_outside import MadeOutside
 from migrate.lowering.expressions.packed_elements import elements_of
 from migrate.lowering.expressions.scalars import is_indexed_by_numbers
 from migrate.lowering.optimizers.parameter_groups import ParameterGroups
@@ -44,7 +45,7 @@ from migrate.syntax import nodes, usage
 from migrate.syntax.nodes import Expr
 
 
-class Containers(ChosenWeights, ParameterGroups, LoopsWrittenOut, Binding):
+class Containers(ChosenWeights, ParameterGroups, LoopsWrittenOut, MadeOutside, Binding):
     """Displays, subscripts and comprehensions."""
 
     def _elements(self, elements: Sequence[cst.BaseElement], type: str) -> tuple[list[cst.BaseElement], Items]:
@@ -185,23 +186,6 @@ class Containers(ChosenWeights, ParameterGroups, LoopsWrittenOut, Binding):
         if not isinstance(base.kind, Items) or not -count <= position < count:
             return None
         return Value(self.unheld(base.node.elements[position].value), part_kind(base.kind, position % count, count))
-
-    def cut_outside(self, node: cst.Subscript, base: Value) -> Value | None:
-        """A slice with bounds that change from step to step must be taken before a jitted step: it becomes an input."""
-        tracing, name = self.region, nodes.dotted(node.value)
-        bounds = [e.slice for e in node.slice if isinstance(e.slice, cst.Slice)]
-        changing = [name for name in usage.loads(bounds) if name not in self.unit.constants]
-        if tracing is None or not isinstance(node.value, cst.Name) or not isinstance(base.kind, Tensor) or not changing:
-            return None
-        if set(usage.loads(node)) & tracing.inside:
-            return None
-        wanted = f"{name}_batch"
-        while wanted in self.unit.taken or (
-            wanted in tracing.cut and nodes.code(tracing.cut[wanted].node) != nodes.code(node)
-        ):
-            wanted += "_"
-        tracing.cut[wanted] = Value(node, base.kind)
-        return Value(nodes.name(wanted), base.kind)
 
     def axis_length(self, node: cst.Subscript) -> Value | None:
         """`x.shape[i]` or `x.size()[i]` of a value whose channels are last: the length is looked up where the axis is

@@ -51,7 +51,7 @@ class WeightsByName(Items):
 
 def dict_kind(values: Sequence[Kind]) -> Kind:
     """The kind of a dict with values of such kinds: jit takes one of arrays alone. A loader for each phase is one."""
-    if values and all(isinstance(kind, Host) and kind.what in ("loader", "data") for kind in values):
+    if values and all(isinstance(kind, Host) and kind.what in ("loader", "data", "transform") for kind in values):
         each = Items(tuple(values)).joined()
         return Plain("dict") if each is UNKNOWN else Items(None, each, DICT)
     making = Items(tuple(values)).joined()

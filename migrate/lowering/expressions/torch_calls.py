@@ -33,6 +33,7 @@ from migrate.lowering.expressions.binding import Binding
 from migrate.lowering.expressions.chosen_options import by_chosen_option
 from migrate.lowering.expressions.copied_snippets import with_snippets
 from migrate.lowering.expressions.elements import kinds_in
+from migrate.lowering.expressions.made_outside import COPIES, MadeOutside
 from migrate.lowering.expressions.typed_tensors import TypedTensors, tensor_type
 from migrate.lowering.host.data_loading import DataLoading
 from migrate.lowering.host.distributed import Distributed
@@ -70,7 +71,9 @@ _JOINING = ("cat", "concat", "concatenate")
 _BETWEEN = ("add", "sub", "mul", "div", "lerp", "addcmul", "addcdiv", "maximum", "minimum")  # where no shape broadcasts
 
 
-class TorchCalls(Losses, PretrainedTables, ChosenOptimizers, Distributed, DataLoading, TypedTensors, Binding):
+class TorchCalls(
+    Losses, PretrainedTables, ChosenOptimizers, Distributed, DataLoading, TypedTensors, MadeOutside, Binding
+):
     """Rules, and names with a meaning of their own."""
 
     def torch_call(self, name: str, node: cst.Call) -> Value:
@@ -88,7 +91,7 @@ class TorchCalls(Losses, PretrainedTables, ChosenOptimizers, Distributed, DataLo
         if name in QUERIES:
             return Value(nodes.expression(QUERIES[name]), Number())
         if tensor_type(name):
-            return self.typed_tensor(name, node)
+            return self.copied_outside(node, self.typed_tensor(name, node))
         if name in FUNCTIONAL_LAYERS:
             return self.as_mean(name, node) or self.functional_layer(name, node)
         if name in TABLE:
@@ -107,7 +110,8 @@ class TorchCalls(Losses, PretrainedTables, ChosenOptimizers, Distributed, DataLo
             return windows
         if name in DTYPES or name in RULES:
             chosen = by_chosen_option(node)
-            return self.apply_rule(RULES[name], name, node) if chosen is None else self.expr(chosen)
+            made = self.apply_rule(RULES[name], name, node) if chosen is None else self.expr(chosen)
+            return self.copied_outside(node, made) if name in COPIES else made
         if name.startswith("torch.nn.") and name.split(".")[-1][:1].isupper():
             raise Unsupported("MIG202", f"{name}: {REFUSED[name]}" if name in REFUSED else name)
         raise Unsupported("MIG301", name)

@@ -165,9 +165,14 @@ class UserCalls(TakenByObjects, Arguments, Builders, HostDraws, Binding):
         return self.annotated_object(found[0]) if len(found) == 1 else UNKNOWN
 
     def of_its_argument(self, facts: FunctionFacts, kind: Kind) -> Kind:
-        """What a call returns: a scheduler is one of the optimizer that this call gives."""
+        """What a call returns: a scheduler is one of the optimizer that this call gives, and a model or an optimizer
+        that it was given is the caller's."""
         if isinstance(kind, Items) and kind.items is not None:
             return replace(kind, items=tuple(self.of_its_argument(facts, part) for part in kind.items))
+        place = kind.place if isinstance(kind, Model | Optimizer) else None
+        if isinstance(kind, Model | Optimizer) and place is not None and place.scope == facts.qualname:
+            given = place.name in (*facts.parameter_names, *facts.keyword_names)
+            return replace(kind, place=self.outside(facts, place)) if given else kind
         return replace(kind, optimizer=self.outside(facts, kind.optimizer)) if isinstance(kind, Scheduler) else kind
 
     def refuse_changing(self, facts: FunctionFacts) -> None:

@@ -42,6 +42,7 @@ from migrate.lowering.expressions.named_lambdas import NamedLambdas
 from migrate.lowering.expressions.operation_values import OperationValues
 from migrate.lowering.expressions.or_else import OrElse
 from migrate.lowering.expressions.user_calls import UserCalls
+from migrate.lowering.host.transforms import TRANSFORM, transformed_image
 from migrate.lowering.models.called_parts import CalledParts
 from migrate.lowering.models.foreign_models import refuse_foreign_class
 from migrate.lowering.modules.makers import MakerValues
@@ -76,7 +77,7 @@ class ValueCalls(
 
     def refuse_foreign(self, node: cst.Call, kind: Kind) -> None:
         """Declines to call, in what jit traces, what another package has made: a module of timm, of torchvision."""
-        if kind not in (FOREIGN, Host("data")) or not self.under_jit:
+        if kind not in (FOREIGN, Host("data"), TRANSFORM) or not self.under_jit:
             return
         if self.context == "forward" or any(isinstance(self.expr(arg.value).kind, Tensor) for arg in node.args):
             raise Unsupported("MIG202", f"{nodes.code(node.func)}, which another package makes, is not converted")
@@ -159,6 +160,9 @@ class ValueCalls(
             self.script.holding_tensors.add(inside(self.unit.scope, name))
         refuse_foreign_class(self, node, values)
         made = node.with_changes(func=nodes.parenthesized(callee.node), args=placed(node.args, values))
+        image = transformed_image(node, kind, [value.kind for value in values])
+        if image is not None:
+            return Value(made, image)
         queue = of_queue(node, values) if kind == Plain("imported") else None
         if queue is not None:
             return Value(made, queue)

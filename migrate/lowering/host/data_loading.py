@@ -29,6 +29,7 @@ from migrate.known.weight_kinds import Weight
 from migrate.lowering.expressions.elements import kinds_in
 from migrate.lowering.expressions.typed_tensors import TENSOR_TYPES, tensor_type
 from migrate.lowering.host.generators import Generators
+from migrate.lowering.host.transforms import of_transforms
 from migrate.rules.catalogue import RULES
 from migrate.rules.creation import dtype_kind
 from migrate.rules.rule import Value
@@ -78,7 +79,7 @@ class DataLoading(Generators):
             what = "tensor"
         if name.startswith("torch.utils.tensorboard"):
             what = "writer"
-        return Value(node.with_changes(args=args), Host(what))
+        return Value(node.with_changes(args=args), of_transforms(self, name, node) or Host(what))
 
     def given_function(self, node: Expr) -> bool:
         """Whether an argument of data loading is a function of the user's, as a `collate_fn` is: it stays torch."""

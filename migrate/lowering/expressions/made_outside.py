@@ -1,0 +1,66 @@
+"""Arrays that a loss makes of what jit cannot take: they are made before the step, which takes them as inputs."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import libcst as cst
+
+from migrate.known.kinds import Model, Module, Optimizer, Tensor
+from migrate.lowering.scope import Scope
+from migrate.rules.rule import Value
+from migrate.syntax import nodes, usage
+from migrate.syntax.walking import every
+
+COPIES = ("torch.tensor", "torch.as_tensor")
+
+
+class MadeOutside(Scope):
+    """Inputs of a step that are no variables of the script."""
+
+    def cut_outside(self, node: cst.Subscript, base: Value) -> Value | None:
+        """A slice with bounds that change from step to step must be taken before a jitted step: it becomes an input."""
+        tracing, name = self.region, nodes.dotted(node.value)
+        bounds = [e.slice for e in node.slice if isinstance(e.slice, cst.Slice)]
+        if not isinstance(node.value, cst.Name) or not isinstance(base.kind, Tensor) or not self._changing(bounds):
+            return None
+        if tracing is None or set(usage.loads(node)) & tracing.inside:
+            return None
+        return self._as_input(f"{name}_batch", Value(node, base.kind))
+
+    def copied_outside(self, node: cst.Call, made: Value) -> Value:
+        """`torch.tensor([index_of[word]])`: jit has no dicts and lists that what changes from step to step is looked up
+        in, and no words."""
+        tracing = self.region
+        if tracing is None or self.nested or not isinstance(made.kind, Tensor) or not node.args:
+            return made
+        own = {name for found in every(node, cst.CompFor) for name in usage.stores(found)}
+        names = [name for name in dict.fromkeys(usage.loads(node.args[0].value)) if name not in own]
+        traced = any(isinstance(self.kind_of_name(name), Model | Module | Optimizer) for name in names)
+        if traced or set(names) & tracing.inside or not self._looks_up(node.args[0].value):
+            return made
+        changing = [name for name in names if name not in self.unit.constants]
+        return self._as_input(f"{changing[-1]}_array", made)
+
+    def _looks_up(self, data: cst.BaseExpression) -> bool:
+        """Whether values are looked up in what is no array, or gone through one by one."""
+        for found in every(data, (cst.Subscript, cst.CompFor)):
+            looked, by = (found.value, found.slice) if isinstance(found, cst.Subscript) else (found.iter, [found.iter])
+            if not isinstance(self.kind_of(looked), Tensor) and self._changing(by):
+                return True
+        return False
+
+    def _changing(self, found: Sequence[cst.CSTNode]) -> bool:
+        return any(name not in self.unit.constants for name in usage.loads(found))
+
+    def _as_input(self, wanted: str, value: Value) -> Value:
+        """The name under which the step takes a value."""
+        assert self.region is not None
+        cut, code = self.region.cut, nodes.code(value.node)
+        numbered = (wanted if number == 1 else f"{wanted}_{number}" for number in itertools.count(1))
+        name = next(
+            n for n in numbered if n not in self.unit.taken and (n not in cut or nodes.code(cut[n].node) == code)
+        )
+        cut[name] = value
+        return Value(nodes.name(name), value.kind)
