@@ -211,7 +211,7 @@ class Binding(Scalars, MaskedSelections):
                 if isinstance(value, cst.Tuple) and len(value.elements) == len(target.elements):
                     part = value.elements[number].value
                 elif value is not None:
-                    part = nodes.expression("{value}[" + str(number) + "]", value=value)
+                    part = nodes.expression("{value}[" + str(number) + "]", value=_with_places(value))
                 self.define_target(element.value, part)
 
     def gone_through(self, source: Expr) -> Expr:
@@ -323,3 +323,12 @@ def _last_counted(node: Expr) -> Expr | None:
     if not isinstance(node, cst.Call) or nodes.dotted(node.func) != "range" or len(node.args) not in (1, 2):
         return None
     return nodes.expression("{stop} - 1", stop=nodes.parenthesized(node.args[-1].value))
+
+
+def _with_places(value: Expr) -> Expr:
+    """What is taken apart, as something of which one element can be asked: a list of what an iterator gives."""
+    if isinstance(value, cst.GeneratorExp):
+        return cst.ListComp(value.elt, value.for_in)
+    if isinstance(value, cst.Call) and nodes.dotted(value.func) in ("map", "zip", "filter"):
+        return nodes.call("list", value)
+    return value

@@ -28,6 +28,7 @@ from migrate.lowering.expressions.binding import Binding
 from migrate.lowering.expressions.elements import kinds_in, loop_kind, taken_apart
 from migrate.lowering.expressions.packed_elements import refuse_rows
 from migrate.lowering.expressions.torch_asked import torch_has
+from migrate.lowering.expressions.typed_tensors import tensor_type
 from migrate.lowering.host.distributed import Distributed
 from migrate.lowering.host.host_draws import HostDraws
 from migrate.lowering.modules.attributes_asked import AttributesAsked
@@ -40,9 +41,11 @@ from migrate.lowering.updates.traced_effects import traced_print
 from migrate.lowering.weights.weight_trees import of_leaves
 from migrate.rules.rule import Value
 from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr
 
 _NUMBER_BUILTINS = {"len", "int", "float", "round", "ord", "bool", "hash", "id", "isinstance"}
 _OF_SCALARS = ("int", "float", "range", "round", "chr")
+_OF_DATA = ("torch.tensor", "torch.as_tensor", "torch.from_numpy")
 _TYPES = {"int": "int", "float": "float"}
 _TAKING_APART = {"len", "enumerate", "zip", "reversed", "list", "tuple", "iter"}
 
@@ -61,6 +64,9 @@ class BuiltinCalls(AttributesByName, AttributesAsked, Distributed, HostDraws, Bi
         """A call of a name that nothing binds: one of Python's own functions."""
         if name == "map" and len(node.args) > 1 and isinstance(node.args[0].value, cst.Lambda):
             return self.mapped(node, node.args[0].value)
+        made = self.tensors_of(node)
+        if made is not None:
+            return self.expr(made)
         gotten = self.got_by_name(node) if name == "getattr" else None
         if gotten is not None:
             return gotten
@@ -170,6 +176,23 @@ class BuiltinCalls(AttributesByName, AttributesAsked, Distributed, HostDraws, Bi
         if isinstance(value.kind, TorchName) and value.kind.name == FRAMEWORK:
             return Value(nodes.expression("nn.Module"), Plain("type"))
         return value
+
+    def tensors_of(self, node: cst.Call) -> Expr | None:
+        """`(torch.LongTensor(x) for x in columns)` of `map(torch.LongTensor, columns)`, a list of `list(map(...))`;
+        None of other calls. What makes a tensor of data goes by what it is given: no function of JAX's is it."""
+        inner = node.args[0].value if node.args else None
+        if nodes.dotted(node.func) == "list" and len(node.args) == 1 and isinstance(inner, cst.Call):
+            made = self.tensors_of(inner) if nodes.dotted(inner.func) == "map" else None
+            return cst.ListComp(made.elt, made.for_in) if isinstance(made, cst.GeneratorExp) else None
+        if nodes.dotted(node.func) != "map" or len(node.args) != 2 or self.env.lookup("map") is not None:
+            return None
+        function, columns = (arg.value for arg in node.args)
+        kind = self.expr(function).kind
+        if not isinstance(kind, TorchName) or not (tensor_type(kind.name) or kind.name in _OF_DATA):
+            return None
+        made = nodes.expression("({function}(x) for x in {columns})", function=function, columns=columns)
+        self.unit.at_place_of(made, node)
+        return made
 
     def mapped(self, node: cst.Call, function: cst.Lambda) -> Value:
         """`map(lambda t: ..., xs)`: the lambda takes what is in the lists."""
