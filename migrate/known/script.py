@@ -118,6 +118,8 @@ class Script(ByRound):
     kept_sites: dict[int, KeptSite] = field(default_factory=dict, metadata=IN_ONE_ROUND)
     # functions whose losses go on in their callers
     going_on: set[str] = field(default_factory=set, metadata=IN_ONE_ROUND)
+    # functions that jit traces -> the calls in them that tell something outside of tensors, by their ids
+    told: dict[str, set[int]] = field(default_factory=dict, metadata=IN_ONE_ROUND)
     computed_again: frozenset[str] = frozenset()  # functions that compute for a loss what was kept while acting
     # classes that have what they inherit written out -> the methods that they define themselves, in order
     inheriting: dict[str, tuple[str, ...]] = field(default_factory=dict)

@@ -42,6 +42,7 @@ from migrate.lowering.models.taken_by_objects import TakenByObjects
 from migrate.lowering.modules.builders import Builders, class_of_part
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.statements.signatures import parameter_order
+from migrate.lowering.updates.traced_effects import note_told
 from migrate.rules.rule import Value
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
@@ -185,6 +186,7 @@ class UserCalls(TakenByObjects, Arguments, Builders, HostDraws, Binding):
         for attribute in sorted(used_of_object(cls, methods, facts.qualname)):
             kind = self.script.attributes.get(cls, {}).get(f"self.{attribute}", UNKNOWN)
             if attribute in changing or isinstance(kind, Optimizer | Scheduler):
+                note_told(self, facts)
                 text = f"{spelled(facts.qualname)}, called by a loss, uses self.{attribute}, which changes in training"
                 raise Unsupported("MIG401", f"{text}: jit keeps its first value, unless it is an argument")
         if any(state.place.of_self and state.place.scope != self.scope.rpartition(".")[0] for state in facts.states):

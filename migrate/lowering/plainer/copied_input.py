@@ -56,13 +56,13 @@ class Exchanging(Placing):
 @dataclass
 class Edits:
     """What is changed of a file: statements -> those that stand for them, what goes before statements and behind
-    functions, names, maybe dotted ones, that are others now, and expressions that others stand for."""
+    functions, names, maybe dotted ones, that are others now, and expressions or parameters that others stand for."""
 
     instead: dict[Statement, list[Statement]] = field(default_factory=dict)
     ahead: dict[Statement, list[Statement]] = field(default_factory=dict)
     behind: dict[Statement, list[Statement]] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
-    parts: dict[cst.CSTNode, Expr] = field(default_factory=dict)
+    parts: dict[cst.CSTNode, cst.CSTNode] = field(default_factory=dict)
 
     @property
     def functions(self) -> list[cst.FunctionDef]:

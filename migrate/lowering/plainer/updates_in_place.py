@@ -21,8 +21,8 @@ from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.walking import every
 
-_Block = cst.FunctionDef | cst.Module
-_INNER = (cst.FunctionDef, cst.ClassDef)
+Block = cst.FunctionDef | cst.Module
+INNER = (cst.FunctionDef, cst.ClassDef)
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Site:
 
     line: cst.SimpleStatementLine
     call: cst.Call
-    around: _Block
+    around: Block
 
 
 def with_updates_in_place(inputs: Sequence[Input], lowered: Sequence[Lowered]) -> list[Input] | None:
@@ -43,12 +43,12 @@ def with_updates_in_place(inputs: Sequence[Input], lowered: Sequence[Lowered]) -
         for one in inputs:
             if file_of(name) != one.scope:
                 continue
-            definition = _definition(one.source.module, spelled(name))
+            definition = definition_at(one.source.module, spelled(name))
             sites = [site for site in call_sites(one.source.module) if id(site.call) in calls]
             if definition is None or definition is not facts.node or len(sites) != len(calls):
                 continue
             source = body_in_place(one.source, definition, sites, facts.owner_is_class)
-            if source is None or _mentioned(inputs, definition, sites, facts.owner_is_class):
+            if source is None or mentioned_elsewhere(inputs, definition, sites, facts.owner_is_class):
                 continue
             if facts.owner_is_class:
                 source = opened(source, spelled(name).rpartition(".")[0])
@@ -70,12 +70,12 @@ def body_in_place(
     return edited(source, edits)
 
 
-def _definition(module: cst.Module, path: str) -> cst.FunctionDef | None:
+def definition_at(module: cst.Module, path: str) -> cst.FunctionDef | None:
     """A function of a file, or a method of one of its classes."""
     body: Sequence[cst.CSTNode] = module.body
     found: Sequence[cst.CSTNode] = ()
     for part in path.split("."):
-        found = [one for one in body if isinstance(one, _INNER) and one.name.value == part]
+        found = [one for one in body if isinstance(one, INNER) and one.name.value == part]
         body = suites.suite_of(found[0].body.body) if len(found) == 1 and isinstance(found[0], cst.ClassDef) else []
     return found[0] if len(found) == 1 and isinstance(found[0], cst.FunctionDef) else None
 
@@ -85,7 +85,9 @@ def _has_more(module: cst.Module, definition: cst.FunctionDef) -> bool:
     return all(suites.suite_of(one.body.body) != [definition] for one in every(module, cst.ClassDef))
 
 
-def _mentioned(inputs: Sequence[Input], definition: cst.FunctionDef, sites: Sequence[Site], method: bool) -> bool:
+def mentioned_elsewhere(
+    inputs: Sequence[Input], definition: cst.FunctionDef, sites: Sequence[Site], method: bool
+) -> bool:
     """Whether anything else than some calls mentions a function by its name."""
     name = definition.name.value
     if name == "__call__":
@@ -96,13 +98,13 @@ def _mentioned(inputs: Sequence[Input], definition: cst.FunctionDef, sites: Sequ
 
 def call_sites(module: cst.Module) -> Iterator[Site]:
     """All calls in plain statements of a file."""
-    arounds: list[_Block] = [module, *every(module, cst.FunctionDef)]
+    arounds: list[Block] = [module, *every(module, cst.FunctionDef)]
     for around in arounds:
         roots = module.body if isinstance(around, cst.Module) else [around.body]
         for root in roots:
-            if isinstance(root, _INNER):
+            if isinstance(root, INNER):
                 continue
-            for line in every(root, cst.SimpleStatementLine, closed=_INNER):
+            for line in every(root, cst.SimpleStatementLine, closed=INNER):
                 yield from (Site(line, call, around) for call in usage.calls(line))
 
 
@@ -111,13 +113,13 @@ def call_sites(module: cst.Module) -> Iterator[Site]:
 
 def _in_place(definition: cst.FunctionDef, site: Site, method: bool) -> list[Statement] | None:
     """What stands for a statement that calls a function; None where it would not mean the same."""
-    given = _given(definition, site.call, method)
+    given = given_to(definition, site.call, method)
     body = [one for one in suites.suite_of(definition.body.body) if not suites.is_docstring(one)]
-    closed = next(every(definition.body, (*_INNER, cst.Yield, cst.Global, cst.Nonlocal, cst.Lambda)), None)
+    closed = next(every(definition.body, (*INNER, cst.Yield, cst.Global, cst.Nonlocal, cst.Lambda)), None)
     returns = usage.returns(definition.body)
     last = suites.alone(body[-1]) if body else None
     early = len(returns) > 1 or (returns and last is not returns[0])
-    if given is None or definition.decorators or closed is not None or early or not _is_first(site):
+    if given is None or definition.decorators or closed is not None or early or not is_first(site):
         return None
     result = last.value if isinstance(last, cst.Return) else None
     body = body[:-1] if isinstance(last, cst.Return) else body
@@ -134,11 +136,11 @@ def _in_place(definition: cst.FunctionDef, site: Site, method: bool) -> list[Sta
     assert result is not None
     value = made.fill(result)
     held = any(one.value is site.call for one in every(site.line, (cst.Assign, cst.AugAssign, cst.Return, cst.Arg)))
-    line = nodes.visited(site.line, _Instead(site.call, value if held else nodes.parenthesized(value)))
+    line = nodes.visited(site.line, Instead(site.call, value if held else nodes.parenthesized(value)))
     return suites.with_comments([*made.statements, line.with_changes(leading_lines=[])], site.line)
 
 
-def _given(definition: cst.FunctionDef, call: cst.Call, method: bool) -> dict[str, Expr] | None:
+def given_to(definition: cst.FunctionDef, call: cst.Call, method: bool) -> dict[str, Expr] | None:
     """What the parameters of a function stand for in a call; None where that is not written out."""
     params = definition.params
     if isinstance(params.star_arg, cst.Param) or params.star_kwarg is not None or params.posonly_params:
@@ -161,7 +163,7 @@ def _given(definition: cst.FunctionDef, call: cst.Call, method: bool) -> dict[st
     return given if given.keys() == {one.name.value for one in every_one} else None
 
 
-def _is_first(site: Site) -> bool:
+def is_first(site: Site) -> bool:
     """Whether a call is surely evaluated, and before whatever else its statement calls: those calls only take it."""
     path = [one for one in every(site.line, cst.CSTNode) if any(each is site.call for each in every(one, cst.Call))]
     unsure = (cst.Lambda, cst.IfExp, cst.BooleanOperation, cst.BaseComp, cst.Comparison, cst.Assert)
@@ -173,7 +175,7 @@ def _is_first(site: Site) -> bool:
 def _names_for(definition: cst.FunctionDef, site: Site, params: set[str]) -> dict[str, str] | None:
     """The names that what a function binds has around a call; None where its other names mean something else there."""
     own = set(usage.stores(definition.body))
-    used = _used(site.around, site.line)
+    used = used_around(site.around, site.line)
     free = set(usage.loads(definition.body)) - own - params
     private = [name for name in usage.attributes(definition.body) if name.startswith("__") and not name.endswith("__")]
     bound = set() if isinstance(site.around, cst.Module) else used.bound
@@ -191,20 +193,20 @@ def _names_for(definition: cst.FunctionDef, site: Site, params: set[str]) -> dic
 
 
 @dataclass(frozen=True)
-class _Used:
+class Used:
     names: set[str]
     bound: set[str]
 
 
-def _used(around: _Block, line: Statement) -> _Used:
+def used_around(around: Block, line: Statement) -> Used:
     """The names of a function or a file, and those that it binds."""
     if isinstance(around, cst.Module):
-        names = {one.value for root in around.body if not isinstance(root, _INNER) for one in every(root, cst.Name)}
-        names |= {one.name.value for one in around.body if isinstance(one, _INNER)}
-        return _Used(names, set(usage.stores(around.body)))
+        names = {one.value for root in around.body if not isinstance(root, INNER) for one in every(root, cst.Name)}
+        names |= {one.name.value for one in around.body if isinstance(one, INNER)}
+        return Used(names, set(usage.stores(around.body)))
     params = {one.name.value for one in (*around.params.params, *around.params.kwonly_params)}
     names = params | {one.value for one in every(around.body, cst.Name)}
-    return _Used(names, params | set(usage.stores(around.body)))
+    return Used(names, params | set(usage.stores(around.body)))
 
 
 @dataclass
@@ -224,7 +226,7 @@ def _filled(body: Sequence[Statement], given: Mapping[str, Expr], names: Mapping
     own = {name: nodes.name(renamed) for name, renamed in names.items()}
     made = _Filling(names, {**own, **given}, [])
     for name, value in given.items():
-        if not _is_plain(value) and not _is_read_first(body, name):
+        if not is_plain(value) and not _is_read_first(body, name):
             made.values[name] = own.get(name) or nodes.name(name)
             made.statements.append(nodes.statement("{n} = {v}", n=made.values[name], v=value))
     for statement in body:
@@ -245,7 +247,7 @@ def _filled(body: Sequence[Statement], given: Mapping[str, Expr], names: Mapping
     return made
 
 
-def _is_plain(node: Expr) -> bool:
+def is_plain(node: Expr) -> bool:
     """Whether an expression may stand in several places."""
     return nodes.dotted(node) is not None or nodes.literal(node) is not ...
 
@@ -262,7 +264,7 @@ def _is_read_first(body: Sequence[Statement], name: str) -> bool:
     return False
 
 
-class _Instead(cst.CSTTransformer):
+class Instead(cst.CSTTransformer):
     """Puts an expression in the place of a call."""
 
     def __init__(self, call: cst.Call, value: Expr) -> None:

@@ -9,11 +9,15 @@ import libcst as cst
 
 from migrate import layouts
 from migrate.diagnostics import Unsupported
-from migrate.known.kinds import Items, Kind, Plain, Tensor
+from migrate.known.facts import FunctionFacts
+from migrate.known.kinds import UNKNOWN, Host, Items, Kind, Plain, Tensor
 from migrate.lowering.scope import Scope
 from migrate.rules.rule import Value
-from migrate.syntax import nodes, usage
+from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr
+from migrate.syntax.walking import every
+
+_OUTSIDE = (Plain("imported"), Plain("module"), Host("writer"))
 
 
 def traced_print(scope: Scope, node: cst.Call) -> Value | None:
@@ -85,10 +89,46 @@ def refuse_told(scope: Scope, node: cst.Call) -> None:
     kind = scope.kind_of_name(head)
     own = head == "self" and scope.context == "method" and scope.own_method_of(f"{head}.{rest}") is None
     known = scope.facts is not None and head in scope.facts.own_names
-    outside = kind in (Plain("imported"), Plain("module")) or (type(kind) is Kind and rest and not known)
+    outside = kind in _OUTSIDE or (type(kind) is Kind and rest and not known)
     told = [path for arg in node.args for path in usage.paths(arg.value)]
     if (own or outside) and any(isinstance(scope.kind_of_name(path), Tensor) for path in told):
+        if scope.facts is not None:
+            scope.script.told.setdefault(scope.facts.qualname, set()).add(id(node))
         raise Unsupported("MIG401", f"`{nodes.code(node)}`: jit would call it once, with what has no values yet")
+
+
+def note_told(scope: Scope, facts: FunctionFacts) -> None:
+    """Notes the calls by which a method tells something outside, itself or by a method that does nothing else."""
+    cls = facts.qualname.rpartition(".")[0]
+    for call in _statements_that_call(facts.node):
+        owner, _, name = (nodes.dotted(call.func) or "").rpartition(".")
+        own = scope.script.functions.get(f"{cls}.{name}") if owner == "self" else None
+        if _tells_outside(scope, facts, call) or (own is not None and _only_tells(scope, own)):
+            scope.script.told.setdefault(facts.qualname, set()).add(id(call))
+
+
+def _only_tells(scope: Scope, facts: FunctionFacts) -> bool:
+    """Whether a method does nothing but tell something outside."""
+    lines = every(facts.node.body, cst.SimpleStatementLine)
+    smalls = [suites.alone(line) for line in lines if not suites.is_docstring(line)]
+    calls = [small.value for small in smalls if isinstance(small, cst.Expr)]
+    told = all(isinstance(call, cst.Call) and _tells_outside(scope, facts, call) for call in calls)
+    return told and len(calls) == len(smalls) > 0
+
+
+def _statements_that_call(function: cst.FunctionDef) -> list[cst.Call]:
+    return [one.value for one in every(function.body, cst.Expr) if isinstance(one.value, cst.Call)]
+
+
+def _tells_outside(scope: Scope, facts: FunctionFacts, call: cst.Call) -> bool:
+    """Whether a method calls one of what is not the script's: of an attribute, or of what its file imports."""
+    path = (nodes.dotted(call.func) or "").split(".")
+    if len(path) < 2 or (path[0] in facts.own_names and path[0] != "self"):
+        return False
+    kinds = scope.script.attributes.get(facts.qualname.rpartition(".")[0], {})
+    of_self = path[0] == "self"
+    kind = kinds.get(".".join(path[:2]), UNKNOWN) if of_self and len(path) > 2 else scope.kind_of_name(path[0])
+    return kind in _OUTSIDE or (type(kind) is Kind and (len(path) > 2 or not of_self))
 
 
 def _is_traced(scope: Scope) -> bool:
