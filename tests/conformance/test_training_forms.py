@@ -872,7 +872,9 @@ trainer.step(x, y)
         ),
         (TRAINER + "trainer.rate = 0.5\ntrainer.step(x, y)\n", "uses self.rate, which changes in training"),
         (
-            TRAINER.replace("        return self.rate", "        np.save('x', x)\n        return self.rate"),
+            TRAINER.replace(
+                "        return self.rate", "        np.save('x', x)\n        x = x + 1\n        return self.rate"
+            ),
             "no values yet",
         ),
         (
