@@ -51,6 +51,7 @@ def weighed(net, batch, weights):
     return weights["first"] * F.mse_loss(net(batch["x"]), batch["y"])
 
 
+WEIGHT_OF, TERMS = {"first": 0.7, "second": 0.2}, ("first", "second")
 losses = []
 x, y = torch.linspace(-2, 3, 12).reshape(4, 3), torch.linspace(0, 5, 8).reshape(4, 2)
 """
@@ -78,6 +79,10 @@ LOADER = "torch.utils.data.DataLoader(Rows(), batch_size=2)"
 DICT = "a dict of arrays"
 FORMS = {
     "settings that have no hash": ("range(3)", "F.mse_loss(net(x), y)"),
+    "constants looked up one by one": (
+        "range(3)",
+        "F.mse_loss(net(x), y) * torch.tensor([WEIGHT_OF[name] for name in TERMS]).sum()",
+    ),
     "an object that is called": ("range(3)", "distance(net(x), y)"),
     "a batch of torch's that is a dict": (LOADER, "weighed(net, batch, factors)"),
     "a number that a test reads": ("range(3)", "F.mse_loss(net(x), y) * 2 if turn > 0 else F.mse_loss(net(x), y)"),

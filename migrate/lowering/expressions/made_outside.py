@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 
 import libcst as cst
@@ -35,12 +34,12 @@ class MadeOutside(Scope):
         tracing = self.region
         if tracing is None or self.nested or not isinstance(made.kind, Tensor) or not node.args:
             return made
-        own = {name for found in every(node, cst.CompFor) for name in usage.stores(found)}
-        names = [name for name in dict.fromkeys(usage.loads(node.args[0].value)) if name not in own]
+        data = node.args[0].value
+        names = usage.loads(data)
+        changing = self._changing([data])
         traced = any(isinstance(self.kind_of_name(name), Model | Module | Optimizer) for name in names)
-        if traced or set(names) & tracing.inside or not self._looks_up(node.args[0].value):
+        if not changing or traced or set(names) & tracing.inside or not self._looks_up(data):
             return made
-        changing = [name for name in names if name not in self.unit.constants]
         return self._as_input(f"{changing[-1]}_array", made)
 
     def _looks_up(self, data: cst.BaseExpression) -> bool:
@@ -51,16 +50,15 @@ class MadeOutside(Scope):
                 return True
         return False
 
-    def _changing(self, found: Sequence[cst.CSTNode]) -> bool:
-        return any(name not in self.unit.constants for name in usage.loads(found))
+    def _changing(self, found: Sequence[cst.CSTNode]) -> list[str]:
+        """The names in nodes that may hold something else at each step, by where they are read first."""
+        return [name for name in dict.fromkeys(usage.loads(found)) if name not in self.unit.constants]
 
     def _as_input(self, wanted: str, value: Value) -> Value:
         """The name under which the step takes a value."""
         assert self.region is not None
         cut, code = self.region.cut, nodes.code(value.node)
-        numbered = (wanted if number == 1 else f"{wanted}_{number}" for number in itertools.count(1))
-        name = next(
-            n for n in numbered if n not in self.unit.taken and (n not in cut or nodes.code(cut[n].node) == code)
-        )
+        others = {name for name, one in cut.items() if nodes.code(one.node) != code}
+        name = usage.unused_name(wanted, self.unit.taken | others)
         cut[name] = value
         return Value(nodes.name(name), value.kind)
