@@ -14,6 +14,8 @@ from migrate.known.kinds import Kind, Model, Optimizer, Place
 from migrate.known.qualified import is_chosen, options
 from migrate.known.states import State
 from migrate.optimizers import OptimizerEntry
+from migrate.syntax.changing import ObjectClasses
+from migrate.syntax.nodes import Expr
 
 INLINE = "@"  # between the class and the variable of a model that is made in place: "Sequential@model"
 
@@ -94,6 +96,7 @@ class Script(ByRound):
     goes_through_weights: bool = True  # whether they may read any weight, without its name
     sown: set[str] = field(default_factory=set)  # attributes that some forward pass keeps for others to look at
     attributes_changed: frozenset[str] = frozenset()  # those that they change of objects other than their own
+    own_classes: ObjectClasses = field(default_factory=lambda: ObjectClasses(()), metadata=UNTOLD)
     doubled: set[Place] = field(default_factory=set)  # models in float64
     evaluating: set[Place] = field(default_factory=set)  # optimizers that evaluate a closure as often as they need
     counting: set[Place] = field(default_factory=set)  # optimizers that count their steps, in torch for each parameter
@@ -120,6 +123,11 @@ class Script(ByRound):
     going_on: set[str] = field(default_factory=set, metadata=IN_ONE_ROUND)
     # functions that jit traces -> the calls in them that tell something outside of tensors, by their ids
     told: dict[str, set[int]] = field(default_factory=dict, metadata=IN_ONE_ROUND)
+    # functions that jit traces -> what they ask of what changes in training: nodes by their ids, and whether one may be
+    # asked more than once, or in vain
+    asked: dict[str, dict[int, tuple[Expr, bool]]] = field(default_factory=dict, metadata=IN_ONE_ROUND)
+    # functions without tensors that ask so themselves: they are called before a step
+    called_outside: set[str] = field(default_factory=set)
     computed_again: frozenset[str] = frozenset()  # functions that compute for a loss what was kept while acting
     # classes that have what they inherit written out -> the methods that they define themselves, in order
     inheriting: dict[str, tuple[str, ...]] = field(default_factory=dict)

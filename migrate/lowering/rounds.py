@@ -26,7 +26,7 @@ from migrate.lowering.statements import keys
 from migrate.lowering.statements.keys import Body
 from migrate.lowering.unit import Environment, Helper, Unit
 from migrate.syntax import nodes, suites, usage
-from migrate.syntax.changing import attributes_changed, changing
+from migrate.syntax.changing import ObjectClasses, attributes_changed, changing
 from migrate.syntax.nodes import Statement
 from migrate.syntax.walking import every
 
@@ -101,6 +101,7 @@ def lower_project(
     script.attributes_read = usage.attributes_read(found.source.text for found in inputs)
     script.goes_through_weights = usage.goes_through_weights(found.source.text for found in inputs)
     script.attributes_changed = attributes_changed(found.source.module for found in inputs)
+    script.own_classes = ObjectClasses([found.source.module for found in inputs])
     units = [Unit(i.source, script, i.scope, i.links, i.unread, i.library, i.passed, i.borrowed) for i in inputs]
     by_scope = {unit.scope: unit for unit in units}
     stored = [_all_stores(unit.source.module) for unit in units]

@@ -3,7 +3,7 @@ first value for ever."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import libcst as cst
 
@@ -73,14 +73,17 @@ def _of_function(function: cst.FunctionDef) -> set[str]:
 
 def changed_in_place(node: cst.CSTNode) -> set[str]:
     """What a node changes of what names hold: paths of `x[i] = y`, `config.beta = y`, `seen.append(y)`, `x.add_(y)`."""
-    changed: list[cst.BaseExpression] = []
-    for one in every(node, (cst.Call, cst.AssignTarget, cst.AugAssign)):
-        if isinstance(one, cst.AssignTarget | cst.AugAssign):
-            changed += [one.target] if isinstance(one.target, cst.Subscript | cst.Attribute) else []
-        elif isinstance(one.func, cst.Attribute):
-            method = one.func.attr.value
-            changed += [one.func.value] if method in _GROWING or usage.is_in_place(method) else []
+    targets = [one.target for one in every(node, (cst.AssignTarget, cst.AugAssign))]
+    changed = [one for one in targets if isinstance(one, cst.Subscript | cst.Attribute)]
+    methods = [call.func for call in every(node, cst.Call) if isinstance(call.func, cst.Attribute)]
+    changed += [one.value for one in methods if one.attr.value in _GROWING or usage.is_in_place(one.attr.value)]
     return set(filter(None, map(_path, changed)))
+
+
+def grown(node: cst.CSTNode) -> set[str]:
+    """The paths of lists, sets and the like that a node puts something into, or takes something out of."""
+    methods = [call.func for call in every(node, cst.Call) if isinstance(call.func, cst.Attribute)]
+    return set(filter(None, (_path(one.value) for one in methods if one.attr.value in _GROWING)))
 
 
 def attributes_changed(modules: Iterable[cst.Module]) -> frozenset[str]:
@@ -93,3 +96,85 @@ def _path(node: cst.BaseExpression) -> str | None:
     while isinstance(node, cst.Subscript):
         node = node.value
     return nodes.dotted(node)
+
+
+class ObjectClasses:
+    """What a project's own classes do with their objects, told from how they are written; each class by its bare
+    name, under which several files may have one."""
+
+    def __init__(self, modules: Sequence[cst.Module]) -> None:
+        self._methods: dict[str, list[cst.FunctionDef]] = {}
+        self._bases: dict[str, list[str]] = {}
+        for cls in (found for module in modules for found in every(module, cst.ClassDef)):
+            inside = suites.suite_of(cls.body.body)
+            methods = [one for one in inside if isinstance(one, cst.FunctionDef)]
+            self._methods.setdefault(cls.name.value, []).extend(methods)
+            bases = [_last(base.value) for base in cls.bases]
+            self._bases.setdefault(cls.name.value, []).extend(filter(None, bases))
+        self._elsewhere = attributes_changed(modules)
+        self._changed: dict[str, frozenset[str]] = {}
+
+    def __contains__(self, cls: str) -> bool:
+        return cls in self._methods
+
+    def changed(self, cls: str) -> frozenset[str]:
+        """The attributes of an object that are bound again or changed in place once it is made."""
+        if cls not in self._changed:
+            later = [one for one in self._all(cls) if one.name.value not in _CONSTRUCTORS]
+            self._changed[cls] = self._elsewhere.union(*map(changed_of_self, later))
+        return self._changed[cls]
+
+    def used(self, cls: str, method: str) -> set[str]:
+        """The attributes that a method uses of its object, itself or by other methods of it."""
+        return set().union(*(_of_self(one) for one in self._reached(cls, method)))
+
+    def only_asks(self, cls: str, method: str) -> bool:
+        """Whether a method, with others that it calls of its object, changes nothing of that."""
+        return not any(changed_of_self(one) for one in self._reached(cls, method))
+
+    def _reached(self, cls: str, method: str) -> list[cst.FunctionDef]:
+        reached, waiting = dict[str, list[cst.FunctionDef]](), [method]
+        while waiting:
+            name = waiting.pop()
+            if name not in reached:
+                reached[name] = [one for one in self._all(cls) if one.name.value == name]
+                waiting += sorted(set().union(*map(_of_self, reached[name])))
+        return [one for found in reached.values() for one in found]
+
+    def holds(self, cls: str, attribute: str) -> set[str]:
+        """The names of the classes of which the objects are that the methods of a class make for an attribute."""
+        return {
+            _last(one.value.func) or ""
+            for method in self._all(cls)
+            for one in every(method.body, cst.Assign)
+            if isinstance(one.value, cst.Call)
+            and any(nodes.dotted(target.target) == f"self.{attribute}" for target in one.targets)
+        }
+
+    def _all(self, cls: str) -> list[cst.FunctionDef]:
+        """The methods of a class and of those that it inherits from."""
+        reached, waiting = list[str](), [cls]
+        while waiting:
+            name = waiting.pop()
+            if name not in reached:
+                reached.append(name)
+                waiting += self._bases.get(name, [])
+        return [method for name in reached for method in self._methods.get(name, [])]
+
+
+_CONSTRUCTORS = ("__init__", "__post_init__", "__new__")
+
+
+def changed_of_self(method: cst.FunctionDef) -> set[str]:
+    """The attributes of self that a method binds, or changes in place."""
+    paths = [path.split(".") for path in changed_in_place(method.body)]
+    return usage.attributes_set(method.body) | {path[1] for path in paths if path[0] == "self" and len(path) > 1}
+
+
+def _of_self(method: cst.FunctionDef) -> set[str]:
+    return {path.split(".")[1] for path in usage.paths(method.body) if path.startswith("self.")}
+
+
+def _last(node: cst.CSTNode) -> str | None:
+    path = nodes.dotted(node)
+    return None if path is None else path.rpartition(".")[2]

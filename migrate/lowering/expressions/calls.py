@@ -15,6 +15,7 @@ from migrate.known.kinds import (
 )
 from migrate.known.weight_kinds import StateDict
 from migrate.lowering.expressions.arguments import placed
+from migrate.lowering.expressions.asked_objects import AskedObjects
 from migrate.lowering.expressions.method_calls import MethodCalls
 from migrate.lowering.models.borrowed_models import borrowed_value
 from migrate.lowering.modules.constructors import is_extras
@@ -24,13 +25,16 @@ from migrate.rules.rule import Value
 from migrate.syntax import nodes
 
 
-class Calls(MethodCalls):
+class Calls(MethodCalls, AskedObjects):
     """Where a call goes."""
 
     def expr_Call(self, node: cst.Call) -> Value:
         node = self.without_extras(self.options_written_out(node))
         func = node.func
         self.refuse_changed_input(node)
+        asked = self.asked_object(node)
+        if asked is not None:
+            return asked
         if self.is_contextlib(node):
             return self.torch_contextlib_nullcontext(node)
         tree = self.tree_value(node)

@@ -56,6 +56,7 @@ from migrate.lowering.expressions.elements import (
 from migrate.lowering.expressions.packed_elements import elements_of
 from migrate.lowering.expressions.typed_tensors import tensor_type
 from migrate.lowering.models.borrowed_models import borrowed_value
+from migrate.lowering.models.object_history import moves
 from migrate.lowering.models.objects_at_hand import surely_held
 from migrate.lowering.models.replaced_parts import ReplacedParts
 from migrate.lowering.modules.called_in_training import IN_TRAINING
@@ -75,6 +76,7 @@ from migrate.lowering.weights.named_parameters import NamedParameters
 from migrate.rules.creation import DTYPES
 from migrate.rules.rule import Value
 from migrate.syntax import nodes
+from migrate.syntax.changing import grown
 from migrate.syntax.nodes import Expr
 
 _NUMBERS = (cst.Integer, cst.Float, cst.Imaginary)
@@ -139,7 +141,7 @@ class Expressions(AnyWeights, Submodules, Accelerated, ReplacedParts, NamedParam
             self.script.listed.add((self.scope, node.value))
         if isinstance(kind, Leaf):
             return Value(self.leaf(kind), kind)
-        self.refuse_stale(node.value, kind)
+        self.refuse_stale(node, node.value, kind)
         anew = self.read_anew(node.value, kind)
         if anew is not None:
             return anew
@@ -159,15 +161,19 @@ class Expressions(AnyWeights, Submodules, Accelerated, ReplacedParts, NamedParam
         layout = "last" if node.value in self.env.last else "first"
         return Value(node, kind, layout)
 
-    def refuse_stale(self, path: str, kind: Kind) -> None:
+    def refuse_stale(self, node: Expr, path: str, kind: Kind) -> None:
         """Declines to read, in a function that jit traces, what the file's top level has and training changes."""
         data = isinstance(kind, Tensor | Number | Items) or kind == Plain("dict") or type(kind) is Kind
-        if path not in self.unit.changing or not data or isinstance(kind, Leaf) or not self.under_jit:
+        if not self.under_jit or not data or isinstance(kind, Leaf):
+            return
+        if path not in self.unit.changing and not moves(self, path):
             return
         scope = self.env
         while scope.outer is not None and path.partition(".")[0] not in scope.kinds:
             scope = scope.outer
         if scope.outer is None and self.region is None:
+            if path not in grown(self.unit.source.module):
+                self.leave_to_callers(node, True)
             told = f"{path}, which changes in training, is read where jit traces"
             raise Unsupported("MIG401", f"{told}: jit keeps its first value, unless it is an argument")
 
@@ -201,7 +207,7 @@ class Expressions(AnyWeights, Submodules, Accelerated, ReplacedParts, NamedParam
         attribute, own = node.attr.value, self.kind_of(node)
         if isinstance(own, Leaf) and own.place.of_self:
             return Value(self.leaf(own), own)
-        self.refuse_stale(nodes.dotted(node) or "", UNKNOWN)
+        self.refuse_stale(node, nodes.dotted(node) or "", UNKNOWN)
         settings = self.settings_of(node.value)
         if settings is not node.value:
             node = node.with_changes(value=settings)

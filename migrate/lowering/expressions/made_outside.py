@@ -26,7 +26,7 @@ class MadeOutside(Scope):
             return None
         if tracing is None or set(usage.loads(node)) & tracing.inside:
             return None
-        return self._as_input(f"{name}_batch", Value(node, base.kind))
+        return self.as_input(f"{name}_batch", Value(node, base.kind))
 
     def copied_outside(self, node: cst.Call, made: Value) -> Value:
         """`torch.tensor([index_of[word]])`: jit has no dicts and lists that what changes from step to step is looked up
@@ -40,7 +40,7 @@ class MadeOutside(Scope):
         traced = any(isinstance(self.kind_of_name(name), Model | Module | Optimizer) for name in names)
         if not changing or traced or set(names) & tracing.inside or not self._looks_up(data):
             return made
-        return self._as_input(f"{changing[-1]}_array", made)
+        return self.as_input(f"{changing[-1]}_array", made)
 
     def _looks_up(self, data: cst.BaseExpression) -> bool:
         """Whether values are looked up in what is no array, or gone through one by one."""
@@ -54,7 +54,7 @@ class MadeOutside(Scope):
         """The names in nodes that may hold something else at each step, by where they are read first."""
         return [name for name in dict.fromkeys(usage.loads(found)) if name not in self.unit.constants]
 
-    def _as_input(self, wanted: str, value: Value) -> Value:
+    def as_input(self, wanted: str, value: Value) -> Value:
         """The name under which the step takes a value."""
         assert self.region is not None
         cut, code = self.region.cut, nodes.code(value.node)

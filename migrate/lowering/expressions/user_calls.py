@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import libcst as cst
@@ -37,7 +37,7 @@ from migrate.lowering.expressions.binding import Binding
 from migrate.lowering.expressions.elements import DICT, kinds_in, without_names
 from migrate.lowering.expressions.starred_calls import spread, with_state
 from migrate.lowering.host.host_draws import HostDraws
-from migrate.lowering.models.object_history import changed_of_object, used_of_object
+from migrate.lowering.models.object_history import changed_of_object, methods_reached, used_of_object
 from migrate.lowering.models.taken_by_objects import TakenByObjects
 from migrate.lowering.modules.builders import Builders, class_of_part
 from migrate.lowering.scope import HOST_CONTEXTS
@@ -45,7 +45,9 @@ from migrate.lowering.statements.signatures import parameter_order
 from migrate.lowering.updates.traced_effects import note_told
 from migrate.rules.rule import Value
 from migrate.syntax import nodes, suites, usage
+from migrate.syntax.changing import grown
 from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.walking import every
 
 
 class UserCalls(TakenByObjects, Arguments, Builders, HostDraws, Binding):
@@ -187,10 +189,25 @@ class UserCalls(TakenByObjects, Arguments, Builders, HostDraws, Binding):
             kind = self.script.attributes.get(cls, {}).get(f"self.{attribute}", UNKNOWN)
             if attribute in changing or isinstance(kind, Optimizer | Scheduler):
                 note_told(self, facts)
+                if type(kind) is Kind or isinstance(kind, Number | Tensor):
+                    self._note_attribute(facts, attribute, later)
                 text = f"{spelled(facts.qualname)}, called by a loss, uses self.{attribute}, which changes in training"
                 raise Unsupported("MIG401", f"{text}: jit keeps its first value, unless it is an argument")
         if any(state.place.of_self and state.place.scope != self.scope.rpartition(".")[0] for state in facts.states):
             raise Unsupported("MIG401", f"{spelled(facts.qualname)}, called by a loss outside its class, has models")
+
+    def _note_attribute(self, facts: FunctionFacts, attribute: str, later: Sequence[FunctionFacts]) -> None:
+        """Notes where a method, and those that it calls of its object, read an attribute that others bind again, and
+        that is no list that grows."""
+        path, cls = f"self.{attribute}", facts.qualname.rpartition(".")[0]
+        methods = self.script.methods(cls)
+        reached = [methods[name] for name in methods_reached(cls, methods, facts.qualname)]
+        if any(attribute in changed_of_object(one) for one in reached) or any(path in grown(one.node) for one in later):
+            return
+        for one in reached:
+            found = [node for node in every(one.node.body, cst.Attribute) if nodes.dotted(node) == path]
+            if found:
+                self.script.asked.setdefault(one.qualname, {}).update({id(node): (node, True) for node in found})
 
     def construct_host(self, node: cst.Call, callee: Value, kind: HostClass) -> Value:
         """`Trainer(model, ...)`: the object takes the state of the models that it is given, and keeps it."""

@@ -7,11 +7,14 @@ from collections.abc import Mapping
 import libcst as cst
 
 from migrate.known.facts import FunctionFacts
+from migrate.known.kinds import Instance, Kind
 from migrate.known.qualified import spelled
 from migrate.lowering.models.objects_at_hand import asks_object
 from migrate.lowering.scope import Scope
 from migrate.syntax import nodes, usage
-from migrate.syntax.changing import changed_in_place
+from migrate.syntax.changing import changed_of_self
+from migrate.syntax.nodes import Expr
+from migrate.syntax.walking import every
 
 
 def changes_with_use(scope: Scope, call: cst.Call) -> bool:
@@ -41,21 +44,89 @@ def used_by_now(scope: Scope, name: str) -> bool:
     return any(name in usage.loads(one) for one in ran)
 
 
+def class_of_object(scope: Scope, node: Expr) -> str | None:
+    """The bare name of the class of the script's own of which a name or an attribute of self surely holds an object;
+    None where that is not known."""
+    made = makers(scope, node)
+    (cls,) = made if len(made) == 1 else ("",)
+    return cls if cls in scope.script.own_classes else None
+
+
+def makers(scope: Scope, node: Expr) -> set[str]:
+    """The bare names of what is called to make the object that a name or an attribute of self holds: "" where that is
+    no call; none where nothing is known."""
+    path, kind = nodes.dotted(node), scope.kind_of(node)
+    if isinstance(kind, Instance):
+        return {spelled(kind.cls)}
+    if path is None or type(kind) is not Kind:
+        return set()
+    owner, _, attribute = path.rpartition(".")
+    if owner == "self":
+        return scope.script.own_classes.holds(spelled(scope.scope.rpartition(".")[0]), attribute)
+    return {_maker(value) for value in _bound_to(scope, path)}
+
+
+def moves(scope: Scope, path: str) -> bool:
+    """Whether an attribute of an object is bound again, or changed in place, while the script trains."""
+    owner, _, attribute = path.rpartition(".")
+    kind = scope.kind_of_name(owner) if owner and owner != "self" else None
+    if not (isinstance(kind, Instance) or type(kind) is Kind):
+        return False
+    cls = class_of_object(scope, nodes.expression(owner))
+    return path in scope.unit.changing or (cls is not None and attribute in scope.script.own_classes.changed(cls))
+
+
+def _bound_to(scope: Scope, name: str) -> list[Expr]:
+    """What a scope, its callers or the top level of its file bind to a name."""
+    env = scope.env
+    while name not in env.kinds and env.outer is not None:
+        env = env.outer
+    if name in env.definitions:
+        return [env.definitions[name]]
+    if env is scope.env and scope.facts is not None and name in scope.facts.parameter_names:
+        given = [(site, site.bound[name]) for site in scope.facts.calls if name in site.bound]
+        return [site.definitions.get(nodes.dotted(node) or "", node) for site, node in given]
+    return _top_level(scope.unit.source.module).get(name, []) if env.outer is None else []
+
+
+def _maker(value: Expr) -> str:
+    """The bare name of what is called for a value, "" where it is no call."""
+    path = nodes.dotted(value.func) if isinstance(value, cst.Call) else None
+    return (path or "").rpartition(".")[2]
+
+
+@nodes.remembered
+def _top_level(module: cst.Module) -> dict[str, list[Expr]]:
+    """What the top level of a file assigns to its names."""
+    found: dict[str, list[Expr]] = {}
+    for statement in every(module, cst.Assign, closed=(cst.FunctionDef, cst.ClassDef)):
+        for target in statement.targets:
+            if isinstance(target.target, cst.Name):
+                found.setdefault(target.target.value, []).append(statement.value)
+    return found
+
+
 def used_of_object(cls: str, methods: Mapping[str, FunctionFacts], start: str) -> set[str]:
     """The attributes of self that a method uses, and those that it calls."""
-    reached, waiting, used = set[str](), [start], set[str]()
+    reached = [methods[name] for name in methods_reached(cls, methods, start)]
+    return set().union(*(_own_of(one) | changed_of_object(one) for one in reached))
+
+
+def methods_reached(cls: str, methods: Mapping[str, FunctionFacts], start: str) -> list[str]:
+    """A method, and those of the same object that it may call."""
+    reached, waiting = list[str](), [start]
     while waiting:
         name = waiting.pop()
         if name in methods and name not in reached:
-            reached.add(name)
-            paths = usage.paths(methods[name].node.body)
-            own = {path.split(".")[1] for path in paths if path.startswith("self.")}
-            used |= own | changed_of_object(methods[name])
-            waiting += [f"{cls}.{attribute}" for attribute in own]
-    return used
+            reached.append(name)
+            waiting += sorted(f"{cls}.{attribute}" for attribute in _own_of(methods[name]))
+    return reached
+
+
+def _own_of(method: FunctionFacts) -> set[str]:
+    return {path.split(".")[1] for path in usage.paths(method.node.body) if path.startswith("self.")}
 
 
 def changed_of_object(method: FunctionFacts) -> set[str]:
     """The attributes of self that a method binds, or changes in place."""
-    paths = [path.split(".") for path in changed_in_place(method.node.body)]
-    return usage.attributes_set(method.node.body) | {path[1] for path in paths if path[0] == "self" and len(path) > 1}
+    return changed_of_self(method.node)

@@ -22,6 +22,7 @@ from migrate.known.facts import CallSite, FunctionFacts
 from migrate.known.qualified import file_of, snake_case, spelled
 from migrate.known.script import INLINE, Script, followed
 from migrate.lowering.plainer.arguments_kept import with_arguments_kept
+from migrate.lowering.plainer.asked_by_callers import with_asked_by_callers
 from migrate.lowering.plainer.bases_elsewhere import with_names_of_bases
 from migrate.lowering.plainer.computed_again import with_inputs_kept, with_reasons
 from migrate.lowering.plainer.copied_input import Anew, Placing
@@ -107,7 +108,7 @@ def _taken_otherwise(inputs: Sequence[Input], lowered: Sequence[Lowered]) -> lis
     bases = with_names_of_bases(inputs, lowered[0].script)
     methods = bases or with_inherited_methods(inputs, lowered[0].script) or with_steps_in_place(inputs, lowered)
     made = methods or with_updates_in_place(inputs, lowered) or with_parts_at_hand(inputs)
-    made = made or with_told_by_callers(inputs, lowered)
+    made = made or with_told_by_callers(inputs, lowered) or with_asked_by_callers(inputs, lowered)
     return made or with_lists_apart(inputs, lowered) or with_inputs_kept(inputs, lowered)
 
 

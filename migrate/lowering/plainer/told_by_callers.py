@@ -57,7 +57,7 @@ def with_told_by_callers(inputs: Sequence[Input], lowered: Sequence[Lowered]) ->
             calls = {id(site.node) for site in facts.calls if site.node is not None}
             sites = [site for site in call_sites(one.source.module) if id(site.call) in calls]
             alone = len(sites) == len(calls) > 0 and len({site.line for site in sites}) == len(sites)
-            if not alone or _mentioned(inputs, facts, sites):
+            if not alone or mentioned(inputs, facts, sites):
                 continue
             kinds = script.finals.get(name, {})
             try:
@@ -71,7 +71,7 @@ def with_told_by_callers(inputs: Sequence[Input], lowered: Sequence[Lowered]) ->
     return made if any(new is not old for new, old in zip(made, inputs, strict=True)) else None
 
 
-def _mentioned(inputs: Sequence[Input], facts: FunctionFacts, sites: Sequence[Site]) -> bool:
+def mentioned(inputs: Sequence[Input], facts: FunctionFacts, sites: Sequence[Site]) -> bool:
     """Whether anything else than some calls mentions a function. A variable may have the name of a method."""
     if not facts.owner_is_class:
         return mentioned_elsewhere(inputs, facts.node, sites, False)

@@ -24,6 +24,7 @@ from migrate.known.kinds import (
 )
 from migrate.known.states import BATCH_STATS, PARAMS, State
 from migrate.lowering.models.models import Models
+from migrate.lowering.models.object_history import moves
 from migrate.lowering.updates.merging import merged_outputs
 from migrate.lowering.updates.region import Part, Region, Tracing
 from migrate.syntax import nodes, suites, usage
@@ -252,11 +253,15 @@ class _Lift(cst.CSTTransformer):
         if head == "self":
             if text.count(".") > 1 and not self.is_setting(original_node):
                 return updated_node
-        elif called or self.scope.reachable(head) or not self.scope.liftable(head):
+        elif called or not (moves(self.scope, text) or self.stays_outside(head)):
             return updated_node
         name = self.name_for(text)
         self.found[name] = (original_node, self.scope.kind_of_name(text))
         return nodes.name(name)
+
+    def stays_outside(self, name: str) -> bool:
+        """Whether a step can neither use a name as it is nor be given what it holds."""
+        return not self.scope.reachable(name) and self.scope.liftable(name)
 
     def name_for(self, path: str) -> str:
         """What the step calls an attribute: by its last word, unless that is another one's, or the loss uses it."""

@@ -50,6 +50,7 @@ class StepFunctions(StepInputs, Clipping):
         kinds = [self.kind_of(optimizer) for optimizer in region.optimizers]
         optimizers = [kind for kind in kinds if isinstance(kind, Optimizer)]
         called = self.assembled(region, losses, optimizers)
+        refuse_changed_between(region, losses)
         made += called.call
         for number, (traced, taken) in enumerate(zip(losses, called.taken, strict=True)):
             self.bind_results(traced)
@@ -267,6 +268,29 @@ def _joined(tracings: Sequence[Tracing]) -> Tracing:
         made.constants |= one.constants
         made.variables |= one.variables
     return made
+
+
+def refuse_changed_between(region: Region, losses: Sequence[TracedLoss]) -> None:
+    """Declines an object that is used between where the loss asks it and where the step is called, which is given the
+    answer."""
+    place = {id(statement): number for number, statement in enumerate(region.statements)}
+    after = [one for traced in losses for one in traced.part.after]
+    for traced in losses:
+        for asked in traced.tracing.cut.values():
+            path = nodes.dotted(asked.node.func) if isinstance(asked.node, cst.Call) else None
+            owner, code = (path or "").rpartition(".")[0] or path, nodes.code(asked.node)
+            asking = [place[id(one)] for one in traced.part.body if id(one) in place and code in nodes.code(one)]
+            if owner is None or not asking:
+                continue
+            early = [place.get(id(one), -1) > min(asking) for one in region.before if _uses(one, owner)]
+            late = [place.get(id(one), len(place)) < max(asking) for one in after if _uses(one, owner)]
+            if any(early) or any(late):
+                raise Unsupported("MIG401", f"{owner} is used among what the loss asks of it, before its step")
+
+
+def _uses(statement: Statement, path: str) -> bool:
+    """Whether a statement calls something of an object, or gives it away."""
+    return any(path in usage.paths(call) for call in usage.calls(statement))
 
 
 def _later(losses: Sequence[TracedLoss], number: int) -> list[cst.CSTNode]:

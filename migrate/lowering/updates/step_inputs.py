@@ -25,6 +25,8 @@ from migrate.known.kinds import (
 )
 from migrate.known.qualified import options
 from migrate.known.states import OPT_STATE, PARAMS, State
+from migrate.lowering.models.object_history import class_of_object
+from migrate.lowering.updates.deciding import decides, decides_in_calls
 from migrate.lowering.updates.loss_function import LossFunctions
 from migrate.lowering.updates.micro_scan import ACCUMULATE, MICRO_BATCHES
 from migrate.lowering.updates.region import Gathering
@@ -89,7 +91,8 @@ class StepInputs(LossFunctions):
                 node, kind = step.lifted[name]
                 static = isinstance(kind, Loss | Function | Model) or name in step.constants
                 static = static or _is_known(kind, step.body, name) or kind == Plain("str")
-                static = static or (not isinstance(kind, Tensor | Host) and _decides(step.body, name))
+                path = nodes.dotted(node) or name
+                static = static or (not isinstance(kind, Tensor | Host) and self._decides(step.body, name, path))
                 (statics if static else inputs)[name] = node
             elif self.reachable(name):
                 continue
@@ -97,7 +100,8 @@ class StepInputs(LossFunctions):
                 kind = self.kind_of_name(name)
                 self.refuse_mixed(name, kind)
                 static = (isinstance(kind, _STATIC) and kind != Plain("dict")) or name in step.constants
-                decides = isinstance(kind, Number) and _decides(step.body, name)
+                static = static or class_of_object(self, nodes.name(name)) is not None
+                decides = isinstance(kind, Number) and self._decides(step.body, name, name)
                 if static or decides or _is_known(kind, step.body, name):
                     statics[name] = nodes.name(name)
                 elif isinstance(kind, Host) and kind.what == "batch" and self.taken_apart(step, name):
@@ -107,6 +111,10 @@ class StepInputs(LossFunctions):
             elif self.carried_in(_with_loss_in_place(step.body), name):
                 inputs[name] = self.as_array(Value(nodes.name(name), self.kind_of_name(name))).node
         return statics, inputs
+
+    def _decides(self, body: Sequence[Statement], name: str, path: str) -> bool:
+        """Whether Python goes by a number in a step, where it is `name`, or in a function that the step gives it to."""
+        return decides(body, name) or decides_in_calls(self.script, self.scope, path)
 
     def refuse_mixed(self, name: str, kind: Kind) -> None:
         """Declines a dict that a loss reads unless it holds arrays or numbers alone: jit takes no other, and cannot
@@ -179,11 +187,6 @@ def _is_length(body: Sequence[Statement], name: str) -> bool:
         if position is not None and made and len(call.args) > position and name in usage.loads(call.args[position]):
             return True
     return False
-
-
-def _decides(body: Sequence[Statement], name: str) -> bool:
-    """Whether a number is read by a test of Python's: jit compiles the step for each value of it."""
-    return name in usage.loads(found.test for found in every(cst.Module(list(body)), (cst.If, cst.IfExp)))
 
 
 def _with_loss_in_place(body: Sequence[Statement]) -> list[cst.CSTNode]:

@@ -1,0 +1,92 @@
+"""What a loss asks objects of the script's own that change while it trains: `schedule()`, `meter.mean()`.
+
+jit knows an object by its identity alone, and keeps what it has seen in it when it traced. What a step asks of one is
+asked before the step, which takes the answer as an input; a function that jit traces cannot ask.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from migrate.diagnostics import Unsupported
+from migrate.known.kinds import UNKNOWN, Function, Instance, Kind, Model, Number, Plain, Tensor
+from migrate.lowering.expressions.made_outside import MadeOutside
+from migrate.lowering.models.object_history import class_of_object, makers
+from migrate.lowering.updates.deciding import decided_by
+from migrate.rules.rule import Value
+from migrate.syntax import nodes, usage
+from migrate.syntax.nodes import Expr
+
+
+class AskedObjects(MadeOutside):
+    """Calls of objects that change."""
+
+    def asked_object(self, node: cst.Call) -> Value | None:
+        """A call of an object that changes with its use, or of a method of one, in what jit traces; None for others."""
+        found = self._asked(node) if self.under_jit else None
+        if found is None:
+            return None
+        owner, method = found
+        tracing, kind = self.region, self.kind_of(owner)
+        arrays = any(isinstance(self.expr(arg.value).kind, Tensor | Model) for arg in node.args)
+        inside = tracing is not None and bool(set(usage.loads(node)) & tracing.inside)
+        facts = self.script.functions.get(f"{kind.cls}.{method}") if isinstance(kind, Instance) else None
+        if facts is not None and (arrays or inside or facts.states or facts.writes):
+            return None  # followed into the method, of which it is asked what it uses
+        once = tracing is not None and not (self.nested or self.conditional or tracing.in_loop)
+        if not once or arrays or inside:
+            if tracing is None and not arrays:
+                self.left_call(node, owner, method)
+            told = f"`{nodes.code(node)}`, which may say something else as it trains, is asked where jit traces"
+            raise Unsupported("MIG401", f"{told}: jit keeps its first value, unless it is an argument")
+        last = nodes.code(node.func).rpartition(".")[2]
+        wanted = f"{last}_value" if method == "__call__" else last
+        return self.as_input(wanted, Value(node, UNKNOWN if facts is None else facts.result))
+
+    def _asked(self, node: cst.Call) -> tuple[Expr, str] | None:
+        """What a call asks that says something else as it trains, and by which method."""
+        if self._may_change(node) or self._counts(node):
+            return node.func, "__call__"
+        return self._changing_object(node.func)
+
+    def _counts(self, node: cst.Call) -> bool:
+        """Whether it is a call of a function of the script's own that works on numbers alone, and goes by what changes,
+        or by the value of what it is given."""
+        kind = self.kind_of(node.func)
+        facts = self.script.functions.get(kind.name) if isinstance(kind, Function) else None
+        if facts is None or not self.works_without_tensors(facts):
+            return False
+        given = any(decided_by(facts, self.script)) and isinstance(facts.result, Number)
+        return facts.qualname in self.script.called_outside or (given and self.region is not None)
+
+    def _changing_object(self, func: Expr) -> tuple[Expr, str] | None:
+        """The object that is called, or asked, where what it answers changes with it, and the method."""
+        if isinstance(self.kind_of(func), Function):
+            return None
+        owner, method = func, "__call__"
+        cls = class_of_object(self, owner)
+        if cls is None and isinstance(func, cst.Attribute):
+            owner, method = func.value, func.attr.value
+            cls = class_of_object(self, owner)
+        classes = self.script.own_classes
+        changes = cls is not None and bool(classes.used(cls, method) & classes.changed(cls))
+        return (owner, method) if changes else None
+
+    def left_call(self, node: cst.Call, owner: Expr, method: str) -> None:
+        """Notes a call that callers may make instead; none that changes the object besides."""
+        cls = class_of_object(self, owner)
+        if cls is None:
+            self.leave_to_callers(node, isinstance(self.kind_of(owner), Function))
+        elif self.script.own_classes.only_asks(cls, method):
+            self.leave_to_callers(node, True)
+
+    def _may_change(self, node: cst.Call) -> bool:
+        """Whether an object of which nothing is known, an attribute of an object of the script's own or one that
+        another package made, is called without arguments: what it says then can only be what it holds by now."""
+        if node.args or type(self.kind_of(node.func)) is not Kind:
+            return False
+        path = nodes.dotted(node.func) or ""
+        if path.startswith("self."):
+            return path.count(".") == 1 and self.context in ("method", "region") and self.own_method_of(path) is None
+        made = makers(self, node.func)
+        return bool(made) and all(self.kind_of(nodes.name(name)) == Plain("imported") for name in made if name)

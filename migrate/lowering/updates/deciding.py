@@ -1,0 +1,76 @@
+"""Numbers that Python itself goes by: jit must know them, and compiles a step for each value of one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
+
+import libcst as cst
+
+from migrate.known.facts import FunctionFacts
+from migrate.known.kinds import Tensor
+from migrate.known.script import Script
+from migrate.syntax import nodes, usage
+from migrate.syntax.walking import every
+
+_TESTS = (cst.If, cst.IfExp, cst.While, cst.Assert)
+_BUILTINS = ("min", "max", "int", "float", "round", "bool", "range")  # which take the value of a number
+
+
+def decides(body: Sequence[cst.CSTNode], name: str, arrays: AbstractSet[str] = frozenset()) -> bool:
+    """Whether Python goes by a number in some statements, or by what they make of it: in a test, or in `min(1, n / 9)`.
+    `arrays`: names of what jax computes, whatever it is made of."""
+    made = {name}
+    while True:
+        more = {bound for one in _bindings(body) if made & set(usage.loads(one.value)) for bound in usage.stores(one)}
+        if more - arrays <= made:
+            break
+        made |= more - arrays
+    return bool(made & {loaded for one in body for asked in _asked(one) for loaded in usage.loads(asked)})
+
+
+def decided_by(facts: FunctionFacts, script: Script) -> set[str]:
+    """The parameters that a function goes by so."""
+    arrays = _arrays(script, facts)
+    return {name for name in facts.parameter_names if decides([facts.node.body], name, arrays)}
+
+
+def decides_in_calls(script: Script, scope: str, path: str) -> bool:
+    """Whether Python goes by a number of a scope, or by an attribute, in a function that jit traces and that is given
+    it there."""
+    waiting, seen = [(scope, path)], set[tuple[str, str]]()
+    while waiting:
+        one = waiting.pop()
+        if one in seen:
+            continue
+        seen.add(one)
+        for facts in script.functions.values():
+            sites = [site for site in facts.found_calls if site.scope == one[0]]
+            given = [name for site in sites for name, node in site.bound.items() if nodes.dotted(node) == one[1]]
+            if facts.traced and decided_by(facts, script) & set(given):
+                return True
+            waiting += [(facts.qualname, param) for param in given if facts.traced]
+    return False
+
+
+def _arrays(script: Script, facts: FunctionFacts) -> set[str]:
+    return {name for name, kind in script.finals.get(facts.qualname, {}).items() if isinstance(kind, Tensor)}
+
+
+def _bindings(body: Sequence[cst.CSTNode]) -> Iterator[cst.Assign | cst.AugAssign]:
+    for one in body:
+        yield from every(one, (cst.Assign, cst.AugAssign))
+
+
+def _asked(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """The expressions of which Python takes the value."""
+    for one in every(node, (*_TESTS, cst.BooleanOperation, cst.UnaryOperation, cst.Call)):
+        if isinstance(one, cst.BooleanOperation):
+            yield one.left
+        elif isinstance(one, cst.UnaryOperation):
+            if isinstance(one.operator, cst.Not):
+                yield one.expression
+        elif not isinstance(one, cst.Call):
+            yield one.test
+        elif (nodes.dotted(one.func) or "").partition(".")[0] in (*_BUILTINS, "math"):
+            yield from (arg.value for arg in one.args)
