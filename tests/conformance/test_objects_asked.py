@@ -180,6 +180,21 @@ GIVEN = {
 }
 
 
+def in_closure(weight: str, made: str, after: str, parameters: str = "x, y") -> str:
+    function = f"    def objective({parameters}):\n        return {LOSS.format(w=weight)}\n"
+    start = f"{HEAD}\n\ndef main():\n    net = Net()\n    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)\n"
+    loop = f"    {made}\n\n{function}\n    for step in range(4):\n{turn(2, f'objective({parameters})', after)}"
+    return f"{start}{loop}\n\nmain()\n"
+
+
+GIVEN |= {
+    "a variable of the function around it": in_closure("beta", "beta = 1.0", "beta *= 0.5"),
+    "the batch of the function around it": in_closure("1.0", "pass", "pass", parameters=""),
+    "a dict of the function around it": in_closure("cfg['w']", "cfg = {'w': 1.0}", "cfg['w'] *= 0.5"),
+    "an object of the function around it": in_closure("w()", "w = Schedule(1.0)", "w.step()"),
+}
+
+
 @pytest.mark.parametrize("form", GIVEN)
 def test_a_function_is_given_what_it_asks(form: str, float64: None) -> None:
     theirs, ours = rewritten.executed(GIVEN[form]), rewritten.executed(rewritten.clean(GIVEN[form]).text)
@@ -205,6 +220,10 @@ REFUSED = {
             "    def next(self):\n        self.value *= 0.5\n        return self.value\n\n    def step(self)",
         ),
         "`w.next()`, which may say",
+    ),
+    "an object that a function changes": (
+        in_traced("", "", "(m.add(out.detach().mean()) or 1.0)", "\nm = Meter()"),
+        "`m.add(out.detach().mean())`, which may say",
     ),
     "a list that grows": (
         in_methods("len(self.seen)", "self.seen.append(step)")

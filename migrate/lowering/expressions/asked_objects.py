@@ -31,7 +31,7 @@ class AskedObjects(MadeOutside):
         arrays = any(isinstance(self.expr(arg.value).kind, Tensor | Model) for arg in node.args)
         inside = tracing is not None and bool(set(usage.loads(node)) & tracing.inside)
         facts = self.script.functions.get(f"{kind.cls}.{method}") if isinstance(kind, Instance) else None
-        if facts is not None and (arrays or inside or facts.states or facts.writes):
+        if facts is not None and tracing is not None and (arrays or inside or facts.states or facts.writes):
             return None  # followed into the method, of which it is asked what it uses
         once = tracing is not None and not (self.nested or self.conditional or tracing.in_loop)
         if not once or arrays or inside:

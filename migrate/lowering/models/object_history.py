@@ -12,7 +12,7 @@ from migrate.known.qualified import spelled
 from migrate.lowering.models.objects_at_hand import asks_object
 from migrate.lowering.scope import Scope
 from migrate.syntax import nodes, usage
-from migrate.syntax.changing import changed_of_self
+from migrate.syntax.changing import changed_in_place, changed_of_self
 from migrate.syntax.nodes import Expr
 from migrate.syntax.walking import every
 
@@ -76,6 +76,30 @@ def moves(scope: Scope, path: str) -> bool:
     return path in scope.unit.changing or (cls is not None and attribute in scope.script.own_classes.changed(cls))
 
 
+def changed_around(scope: Scope, path: str) -> bool | None:
+    """Whether a function around this one binds a name again, or changes in place what it holds, once this one is
+    defined; None where no such function has the name."""
+    name = path.partition(".")[0]
+    around = _function_around(scope, name)
+    if around is None or scope.facts is None:
+        return None
+    body, own = around.node.body, scope.facts.node
+    loops = [one for one in every(body, (cst.For, cst.While)) if name in usage.stores(one)]
+    anew = any(all(inner is not own for inner in every(one, cst.FunctionDef)) for one in loops)
+    return anew or usage.stores(body).count(name) > 1 or bool({name, path} & changed_in_place(body))
+
+
+def _function_around(scope: Scope, name: str) -> FunctionFacts | None:
+    """The function around this one that has a name, if this one has not."""
+    facts = scope.facts
+    if facts is None or name in facts.own_names:
+        return None
+    owner = facts.qualname.rpartition(".")[0]
+    while owner in scope.script.functions and name not in scope.script.functions[owner].own_names:
+        owner = owner.rpartition(".")[0]
+    return scope.script.functions.get(owner)
+
+
 def _bound_to(scope: Scope, name: str) -> list[Expr]:
     """What a scope, its callers or the top level of its file bind to a name."""
     env = scope.env
@@ -86,7 +110,10 @@ def _bound_to(scope: Scope, name: str) -> list[Expr]:
     if env is scope.env and scope.facts is not None and name in scope.facts.parameter_names:
         given = [(site, site.bound[name]) for site in scope.facts.calls if name in site.bound]
         return [site.definitions.get(nodes.dotted(node) or "", node) for site, node in given]
-    return _top_level(scope.unit.source.module).get(name, []) if env.outer is None else []
+    around = _function_around(scope, name)
+    if around is not None:
+        return _assigned(around.node.body).get(name, [])
+    return _assigned(scope.unit.source.module).get(name, []) if env.outer is None else []
 
 
 def _maker(value: Expr) -> str:
@@ -96,10 +123,10 @@ def _maker(value: Expr) -> str:
 
 
 @nodes.remembered
-def _top_level(module: cst.Module) -> dict[str, list[Expr]]:
-    """What the top level of a file assigns to its names."""
+def _assigned(body: cst.CSTNode) -> dict[str, list[Expr]]:
+    """What a file's top level or a function assigns to its names."""
     found: dict[str, list[Expr]] = {}
-    for statement in every(module, cst.Assign, closed=(cst.FunctionDef, cst.ClassDef)):
+    for statement in every(body, cst.Assign, closed=(cst.FunctionDef, cst.ClassDef)):
         for target in statement.targets:
             if isinstance(target.target, cst.Name):
                 found.setdefault(target.target.value, []).append(statement.value)

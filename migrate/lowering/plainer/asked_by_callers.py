@@ -13,20 +13,20 @@ from dataclasses import replace
 import libcst as cst
 
 from migrate.known.facts import FunctionFacts
-from migrate.known.qualified import file_of, spelled
+from migrate.known.qualified import file_of
 from migrate.lowering.plainer.copied_input import Edits, edited
 from migrate.lowering.plainer.told_by_callers import mentioned
 from migrate.lowering.plainer.updates_in_place import (
     INNER,
     Site,
     call_sites,
-    definition_at,
     given_to,
     is_plain,
     used_around,
 )
 from migrate.lowering.rounds import Input, Lowered
 from migrate.syntax import nodes, suites, usage
+from migrate.syntax.changing import grown
 from migrate.syntax.nodes import Expr
 from migrate.syntax.walking import every
 
@@ -45,14 +45,15 @@ def with_asked_by_callers(inputs: Sequence[Input], lowered: Sequence[Lowered]) -
             facts = script.functions.get(name)
             if facts is None or file_of(name) != one.scope:
                 continue
-            if definition_at(one.source.module, spelled(name)) is not facts.node:
+            around = _around(one.source.module, facts.node)
+            if around is None or any(_grows(one.source.module, node) for node, _ in script.asked[name].values()):
                 continue
             calls = {id(site.node) for site in facts.calls if site.node is not None}
             sites = [site for site in call_sites(one.source.module) if id(site.call) in calls]
             if len(sites) != len(calls) or not sites or mentioned(inputs, facts, sites):
                 continue
             try:
-                found = _Asking(facts, [*script.asked[name].values()]).parts(sites)
+                found = _Asking(facts, around, [*script.asked[name].values()]).parts(sites)
             except _Unclear:
                 continue
             if not _overlap(found, edits.parts):
@@ -68,10 +69,25 @@ def _overlap(some: Mapping[cst.CSTNode, cst.CSTNode], others: Mapping[cst.CSTNod
     return bool(inside[0] & others.keys() or inside[1] & some.keys())
 
 
-class _Asking:
-    """What one function asks for."""
+def _around(module: cst.Module, definition: cst.FunctionDef) -> cst.Module | cst.FunctionDef | None:
+    """The function that another one is defined in, or the file; None where it is not in that."""
+    holding = [one for one in every(module, cst.FunctionDef) if any(each is definition for each in every(one, INNER))]
+    if not holding:
+        return None
+    return holding[-2] if len(holding) > 1 else module
 
-    def __init__(self, facts: FunctionFacts, asked: Sequence[tuple[Expr, bool]]) -> None:
+
+def _grows(module: cst.Module, node: Expr) -> bool:
+    """Whether something is a list that grows: jit would compile anew for each of its lengths."""
+    path = nodes.dotted(node)
+    return path is not None and not path.startswith("self.") and path in grown(module)
+
+
+class _Asking:
+    """What one function, which is defined in `around`, asks for."""
+
+    def __init__(self, facts: FunctionFacts, around: cst.CSTNode, asked: Sequence[tuple[Expr, bool]]) -> None:
+        self.around = around
         self.definition, self.method = facts.node, facts.owner_is_class
         self.params = [each.name.value for each in every(self.definition.params, cst.Param)]
         body = self.definition.body
@@ -85,6 +101,11 @@ class _Asking:
 
     def _add(self, node: Expr, repeatable: bool) -> None:
         code = nodes.code(node)
+        if isinstance(node, cst.Name):  # under its own name, wherever it is read
+            if node.value in self.bound:
+                raise _Unclear
+            self.asked[node.value] = [node]
+            return
         same = [one for one in every(self.definition.body, type(node)) if nodes.code(one) == code]
         if not any(one is node for one in same) or not (repeatable or _runs_once(self.definition, node)):
             raise _Unclear
@@ -97,8 +118,6 @@ class _Asking:
 
     def _name_for(self, node: Expr) -> str:
         """What the parameter is called: as what it stands for."""
-        if isinstance(node, cst.Name):
-            return node.value
         path = nodes.dotted(node.func if isinstance(node, cst.Call) else node)
         if path is None:
             raise _Unclear
@@ -111,7 +130,9 @@ class _Asking:
         params = self.definition.params
         by_name = bool(params.kwonly_params or any(one.default is not None for one in params.params))
         found: dict[cst.CSTNode, cst.CSTNode] = {params: _with(params, list(self.asked), by_name)}
-        found |= {node: nodes.name(name) for name, same in self.asked.items() for node in same}
+        found |= {
+            node: nodes.name(name) for name, same in self.asked.items() for node in same if nodes.code(node) != name
+        }
         for site in sites:
             values = [self._at(site, same[0]) for same in self.asked.values()]
             added = nodes.arguments([], dict(zip(self.asked, values, strict=True)))
@@ -129,7 +150,8 @@ class _Asking:
         if given is None or site.around is self.definition:
             raise _Unclear
         names = set(usage.loads(node))
-        hidden = used_around(site.around, site.line).bound if not isinstance(site.around, cst.Module) else set[str]()
+        own = isinstance(site.around, cst.Module) or site.around is self.around  # where the same names are the same
+        hidden = set[str]() if own else used_around(site.around, site.line).bound
         if (names - given.keys()) & hidden or not all(is_plain(given[name]) for name in names & given.keys()):
             raise _Unclear
         return nodes.substituted(node, given).deep_clone()
