@@ -171,6 +171,10 @@ GIVEN = {
     "twice": in_traced("", "", "w() * w()"),
     "a method of the loss": in_method("self.weight()", "self.weight.step()", "self.calc(x, y)"),
     "a method of a method": in_methods("self.beta", "self.beta *= 0.5"),
+    "an attribute that is set from outside": in_methods("self.beta", "pass").replace(
+        "Trainer(Net()).train()",
+        "trainer = Trainer(Net())\ntrainer.train()\ntrainer.beta = 0.2\ndel losses[:]\ntrainer.train()",
+    ),
     "a flag": in_methods("(1.0 if self.warm else 0.5 * self.beta)", "self.warm = step < 2; self.beta *= 0.9"),
     "a function of numbers": in_traced("", "", "of()", "\n\ndef of():\n    return min(1.0, step / 2)\n"),
     "a function that is given a number": in_traced(

@@ -848,30 +848,6 @@ def test_ten_steps(name: str, float64: None, capsys: pytest.CaptureFixture[str])
             "a test of the name of a weight",
         ),
         (
-            """class Trainer:
-    def __init__(self, model):
-        self.model = model
-        self.rate = 1.0
-        self.optimizer = optim.SGD(model.parameters(), lr=0.1)
-
-    def distance(self, out, y):
-        return self.rate * criterion(out, y)
-
-    def step(self, x, y):
-        self.optimizer.zero_grad()
-        loss = self.distance(self.model(x), y)
-        loss.backward()
-        self.optimizer.step()
-        self.rate *= 0.5
-
-
-trainer = Trainer(model)
-trainer.step(x, y)
-""",
-            "jit keeps its first value",
-        ),
-        (TRAINER + "trainer.rate = 0.5\ntrainer.step(x, y)\n", "uses self.rate, which changes in training"),
-        (
             TRAINER.replace(
                 "        return self.rate", "        np.save('x', x)\n        x = x + 1\n        return self.rate"
             ),
