@@ -180,6 +180,9 @@ GIVEN = {
     "a function that is given a number": in_traced(
         ", n", ", step", "of(n)", "\n\ndef of(n):\n    part = n / 2\n    return min(1.0, part)\n"
     ),
+    "numbers of a loop in the loss": at_top(
+        "def of(i):\n    return max(1.0, i / 2)\n", "sum(of(i) + (step if i > 1 else 1) for i in range(3))", "pass"
+    ),
     "a test of a number that is given": in_traced(", n", ", step", "(0.3 if n < 2 else 0.1 + n)"),
 }
 

@@ -35,6 +35,8 @@ class AskedObjects(MadeOutside):
             return None  # followed into the method, of which it is asked what it uses
         once = tracing is not None and not (self.nested or self.conditional or tracing.in_loop)
         if not once or arrays or inside:
+            if self._counts(node) and not self._is_outside(node):
+                return None  # numbers that jit knows, like those of a loop that it unrolls
             if tracing is None and not arrays:
                 self.left_call(node, owner, method)
             told = f"`{nodes.code(node)}`, which may say something else as it trains, is asked where jit traces"
@@ -45,19 +47,22 @@ class AskedObjects(MadeOutside):
 
     def _asked(self, node: cst.Call) -> tuple[Expr, str] | None:
         """What a call asks that says something else as it trains, and by which method."""
-        if self._may_change(node) or self._counts(node):
+        if self._may_change(node) or self._is_outside(node) or self._counts(node):
             return node.func, "__call__"
         return self._changing_object(node.func)
 
-    def _counts(self, node: cst.Call) -> bool:
-        """Whether it is a call of a function of the script's own that works on numbers alone, and goes by what changes,
-        or by the value of what it is given."""
+    def _is_outside(self, node: cst.Call) -> bool:
+        """Whether it is a call of a function without tensors that goes by what changes."""
         kind = self.kind_of(node.func)
-        facts = self.script.functions.get(kind.name) if isinstance(kind, Function) else None
-        if facts is None or not self.works_without_tensors(facts):
+        return isinstance(kind, Function) and kind.name in self.script.called_outside
+
+    def _counts(self, node: cst.Call) -> bool:
+        """Whether a loss calls a function that works on numbers alone, and goes by the values of those."""
+        kind = self.kind_of(node.func)
+        facts = self.script.functions.get(kind.name) if isinstance(kind, Function) and self.region is not None else None
+        if facts is None or not isinstance(facts.result, Number) or not self.works_without_tensors(facts):
             return False
-        given = any(decided_by(facts, self.script)) and isinstance(facts.result, Number)
-        return facts.qualname in self.script.called_outside or (given and self.region is not None)
+        return bool(decided_by(facts, self.script))
 
     def _changing_object(self, func: Expr) -> tuple[Expr, str] | None:
         """The object that is called, or asked, where what it answers changes with it, and the method."""

@@ -89,7 +89,6 @@ class _Asking:
     def __init__(self, facts: FunctionFacts, around: cst.CSTNode, asked: Sequence[tuple[Expr, bool]]) -> None:
         self.around = around
         self.definition, self.method = facts.node, facts.owner_is_class
-        self.params = [each.name.value for each in every(self.definition.params, cst.Param)]
         body = self.definition.body
         inner = next(every(body, (*INNER, cst.Lambda, cst.Yield, cst.Global, cst.Nonlocal)), None)
         if inner is not None or self.definition.decorators:
