@@ -12,7 +12,7 @@ from migrate.diagnostics import Unsupported
 from migrate.known.kinds import UNKNOWN, Function, Instance, Kind, Model, Number, Plain, Tensor
 from migrate.lowering.expressions.made_outside import MadeOutside
 from migrate.lowering.models.object_history import class_of_object, makers
-from migrate.lowering.updates.deciding import decided_by
+from migrate.lowering.updates.deciding import decided_by, is_reckoned
 from migrate.rules.rule import Value
 from migrate.syntax import nodes, usage
 from migrate.syntax.nodes import Expr
@@ -60,9 +60,11 @@ class AskedObjects(MadeOutside):
         """Whether a loss calls a function that works on numbers alone, and goes by the values of those."""
         kind = self.kind_of(node.func)
         facts = self.script.functions.get(kind.name) if isinstance(kind, Function) and self.region is not None else None
-        if facts is None or not isinstance(facts.result, Number) or not self.works_without_tensors(facts):
+        if facts is None or not self.works_without_tensors(facts):
             return False
-        return bool(decided_by(facts, self.script))
+        returned = [one.value for one in usage.returns(facts.node.body)]
+        numbers = isinstance(facts.result, Number) or (returned and all(map(is_reckoned, returned)))
+        return bool(numbers and decided_by(facts, self.script))
 
     def _changing_object(self, func: Expr) -> tuple[Expr, str] | None:
         """The object that is called, or asked, where what it answers changes with it, and the method."""

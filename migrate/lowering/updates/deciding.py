@@ -62,6 +62,20 @@ def _bindings(body: Sequence[cst.CSTNode]) -> Iterator[cst.Assign | cst.AugAssig
         yield from every(one, (cst.Assign, cst.AugAssign))
 
 
+def is_reckoned(node: cst.CSTNode | None) -> bool:
+    """Whether an expression without tensors surely is a number: one that is reckoned with others."""
+    if isinstance(node, cst.BinaryOperation):
+        texts = any(isinstance(one, cst.BaseString | cst.BaseList) for one in (node.left, node.right))
+        return not texts and (is_reckoned(node.left) or is_reckoned(node.right))
+    if isinstance(node, cst.IfExp):
+        return is_reckoned(node.body) and is_reckoned(node.orelse)
+    return isinstance(node, cst.BaseNumber) or (isinstance(node, cst.Call) and _takes_numbers(node))
+
+
+def _takes_numbers(call: cst.Call) -> bool:
+    return (nodes.dotted(call.func) or "").partition(".")[0] in (*_BUILTINS, "math")
+
+
 def _asked(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     """The expressions of which Python takes the value."""
     for one in every(node, (*_TESTS, cst.BooleanOperation, cst.UnaryOperation, cst.Call)):
@@ -72,5 +86,5 @@ def _asked(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
                 yield one.expression
         elif not isinstance(one, cst.Call):
             yield one.test
-        elif (nodes.dotted(one.func) or "").partition(".")[0] in (*_BUILTINS, "math"):
+        elif _takes_numbers(one):
             yield from (arg.value for arg in one.args)
