@@ -309,7 +309,16 @@ def test_what_a_loss_reads_is_given_to_it(name: str, float64: None) -> None:
 
 
 KEPT = "jit keeps its first value"
+TELLING = stale("import tracker\n\nboard, at = tracker.Board(), 0", "(1.0 + CALLED)", "pass")
 REFUSED = {
+    "a function of another package": (
+        TELLING.replace("CALLED", "tracker.log(out, 0)"),
+        "tracker.log of tracker, which is given",
+    ),
+    "an object of another package": (
+        TELLING.replace("CALLED", "board.log(out, 0)"),
+        "board.log of tracker, which is given",
+    ),
     "a list that grows": (stale("seen = [1.0]", "seen[-1]", "seen.append(loss.item())"), KEPT),
     "a part in eval mode": (
         HEAD.replace(

@@ -44,7 +44,7 @@ from migrate.lowering.expressions.or_else import OrElse
 from migrate.lowering.expressions.user_calls import UserCalls
 from migrate.lowering.host.transforms import TRANSFORM, transformed_image
 from migrate.lowering.models.called_parts import CalledParts
-from migrate.lowering.models.foreign_models import refuse_foreign_class
+from migrate.lowering.models.foreign_models import refuse_foreign_class, refuse_foreign_function
 from migrate.lowering.modules.makers import MakerValues
 from migrate.lowering.modules.perhaps_layers import refuse_perhaps_layer
 from migrate.lowering.modules.tied_layers import TiedLayers
@@ -159,6 +159,7 @@ class ValueCalls(
         if kind == Plain("class") and name and any(isinstance(value.kind, works_on) for value in values):
             self.script.holding_tensors.add(inside(self.unit.scope, name))
         refuse_foreign_class(self, node, values)
+        refuse_foreign_function(self, node, values)
         made = node.with_changes(func=nodes.parenthesized(callee.node), args=placed(node.args, values))
         image = transformed_image(node, kind, [value.kind for value in values])
         if image is not None:

@@ -13,10 +13,11 @@ import libcst as cst
 
 from migrate.diagnostics import Unsupported
 from migrate.known.facts import merge
-from migrate.known.kinds import Function, HostClass, Plain, TorchName, Unreached
+from migrate.known.kinds import Function, HostClass, Plain, Tensor, TorchName, Unreached
 from migrate.known.weight_kinds import Parameters
 from migrate.lowering.expressions.arguments import argument_names
 from migrate.lowering.models.borrowed_models import borrowed_value
+from migrate.lowering.models.object_history import bound_to
 from migrate.lowering.scope import HOST_CONTEXTS, Scope
 from migrate.rules.rule import Value
 from migrate.syntax import nodes, suites, usage
@@ -57,6 +58,32 @@ def refuse_foreign_class(scope: Scope, node: cst.Call, values: Sequence[Value]) 
     named = (rest or root).rpartition(".")[2]
     if package and package not in sys.stdlib_module_names and named[0].isupper() and _is_made_elsewhere(scope, node):
         raise Unsupported("MIG301", f"{nodes.code(node.func)} of {package}, which is given torch's parameters")
+
+
+def refuse_foreign_function(scope: Scope, node: cst.Call, values: Sequence[Value]) -> None:
+    """Declines to give tensors, in what jit traces, to a function of another package, or to a method of what one has
+    made: it works on torch's, or tells somebody their values, which jit does not know."""
+    if not scope.under_jit or not any(isinstance(value.kind, Tensor) for value in values):
+        return
+    root, _, rest = (nodes.dotted(node.func) or "").partition(".")
+    made = bound_to(scope, root) if rest and root not in scope.unit.imported else []
+    paths = [nodes.dotted(one.func) or "" for one in made if isinstance(one, cst.Call)]
+    root = paths[0].partition(".")[0] if len(paths) == len(made) == 1 else root
+    package = scope.unit.imported.get(root, "").partition(".")[0]
+    named = nodes.code(node.func).rpartition(".")[2]
+    if package and package not in _TRACED and package not in sys.stdlib_module_names and not named[0].isupper():
+        raise Unsupported("MIG301", f"{nodes.code(node.func)} of {package}, which is given tensors where jit traces")
+
+
+_TRACED = (
+    "numpy",
+    "jax",
+    "flax",
+    "optax",
+    "einops",
+    "opt_einsum",
+    "torch",
+)  # what jit traces, or is looked at elsewhere
 
 
 def _is_made_elsewhere(scope: Scope, node: Expr) -> bool:

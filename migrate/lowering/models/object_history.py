@@ -63,7 +63,7 @@ def makers(scope: Scope, node: Expr) -> set[str]:
     owner, _, attribute = path.rpartition(".")
     if owner == "self":
         return scope.script.own_classes.holds(spelled(scope.scope.rpartition(".")[0]), attribute)
-    return {_maker(value) for value in _bound_to(scope, path)}
+    return {_maker(value) for value in bound_to(scope, path)}
 
 
 def moves(scope: Scope, path: str) -> bool:
@@ -100,7 +100,7 @@ def _function_around(scope: Scope, name: str) -> FunctionFacts | None:
     return scope.script.functions.get(owner)
 
 
-def _bound_to(scope: Scope, name: str) -> list[Expr]:
+def bound_to(scope: Scope, name: str) -> list[Expr]:
     """What a scope, its callers or the top level of its file bind to a name."""
     env = scope.env
     while name not in env.kinds and env.outer is not None:
