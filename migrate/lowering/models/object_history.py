@@ -83,6 +83,8 @@ def changed_around(scope: Scope, path: str) -> bool | None:
     around = _function_around(scope, name)
     if around is None or scope.facts is None:
         return None
+    if around.traced or around.qualname.rpartition(".")[0] in scope.script.classes:
+        return False  # jit traces both at once
     body, own = around.node.body, scope.facts.node
     loops = [one for one in every(body, (cst.For, cst.While)) if name in usage.stores(one)]
     anew = any(all(inner is not own for inner in every(one, cst.FunctionDef)) for one in loops)
