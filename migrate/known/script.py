@@ -123,9 +123,9 @@ class Script(ByRound):
     going_on: set[str] = field(default_factory=set, metadata=IN_ONE_ROUND)
     # functions that jit traces -> the calls in them that tell something outside of tensors, by their ids
     told: dict[str, set[int]] = field(default_factory=dict, metadata=IN_ONE_ROUND)
-    # functions that jit traces -> what they ask of what changes in training: nodes by their ids, and whether one may be
-    # asked more than once, or in vain
-    asked: dict[str, dict[int, tuple[Expr, bool]]] = field(default_factory=dict, metadata=IN_ONE_ROUND)
+    # functions that jit traces -> what they ask of what changes in training, and whether that may be asked again and
+    # again, or in vain
+    asked: dict[str, dict[Expr, bool]] = field(default_factory=dict, metadata=IN_ONE_ROUND)
     # functions without tensors that ask so themselves: they are called before a step
     called_outside: set[str] = field(default_factory=set)
     computed_again: frozenset[str] = frozenset()  # functions that compute for a loss what was kept while acting

@@ -101,7 +101,7 @@ def lower_project(
     script.attributes_read = usage.attributes_read(found.source.text for found in inputs)
     script.goes_through_weights = usage.goes_through_weights(found.source.text for found in inputs)
     script.attributes_changed = attributes_changed(found.source.module for found in inputs)
-    script.own_classes = ObjectClasses([found.source.module for found in inputs])
+    script.own_classes = ObjectClasses([found.source.module for found in inputs], script.attributes_changed)
     units = [Unit(i.source, script, i.scope, i.links, i.unread, i.library, i.passed, i.borrowed) for i in inputs]
     by_scope = {unit.scope: unit for unit in units}
     stored = [_all_stores(unit.source.module) for unit in units]

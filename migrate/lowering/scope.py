@@ -25,7 +25,6 @@ from migrate.known.kinds import (
     Model,
     ModuleClass,
     Never,
-    Number,
     Optimizer,
     Place,
     Plain,
@@ -262,21 +261,6 @@ class Scope(Parts):
         """Whether this code runs inside what jit traces: a forward pass, a loss function, or a function of the user's
         that one of them calls."""
         return self.context in ("forward", "region") or (self.facts is not None and self.facts.traced)
-
-    def leave_to_callers(self, node: Expr, repeatable: bool) -> None:
-        """Notes that a function asks for what jit would keep: its callers may ask instead. `repeatable`: they may ask
-        more than once, or in vain."""
-        if self.facts is not None and self.context not in ("forward", "setup"):
-            if self.works_without_tensors(self.facts):
-                self.script.called_outside.add(self.facts.qualname)
-            self.script.asked.setdefault(self.facts.qualname, {})[id(node)] = node, repeatable
-
-    def works_without_tensors(self, facts: FunctionFacts) -> bool:
-        """Whether a function that is no method names nothing of torch's, and neither takes nor gives a tensor."""
-        kinds = [facts.params.get(name, UNKNOWN) for name in facts.parameter_names]
-        plain = all(type(kind) is Kind or isinstance(kind, Number | Plain | Never) for kind in [*kinds, facts.result])
-        state = facts.method or facts.states or facts.writes
-        return plain and not state and not self.in_file_of(facts.qualname).uses_torch(facts.node.body)
 
     # -- names --------------------------------------------------------------------------------------------------------
 

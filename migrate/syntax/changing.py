@@ -75,14 +75,14 @@ def changed_in_place(node: cst.CSTNode) -> set[str]:
     """What a node changes of what names hold: paths of `x[i] = y`, `config.beta = y`, `seen.append(y)`, `x.add_(y)`."""
     targets = [one.target for one in every(node, (cst.AssignTarget, cst.AugAssign))]
     changed = [one for one in targets if isinstance(one, cst.Subscript | cst.Attribute)]
-    methods = [call.func for call in every(node, cst.Call) if isinstance(call.func, cst.Attribute)]
-    changed += [one.value for one in methods if one.attr.value in _GROWING or usage.is_in_place(one.attr.value)]
+    methods = [(one.attr.value, one.value) for one in usage.methods_called(node)]
+    changed += [value for name, value in methods if name in _GROWING or usage.is_in_place(name)]
     return set(filter(None, map(_path, changed)))
 
 
 def grown(node: cst.CSTNode) -> set[str]:
     """The paths of lists, sets and the like that a node puts something into, or takes something out of."""
-    methods = [call.func for call in every(node, cst.Call) if isinstance(call.func, cst.Attribute)]
+    methods = usage.methods_called(node)
     return set(filter(None, (_path(one.value) for one in methods if one.attr.value in _GROWING)))
 
 
@@ -102,7 +102,8 @@ class ObjectClasses:
     """What a project's own classes do with their objects, told from how they are written; each class by its bare
     name, under which several files may have one."""
 
-    def __init__(self, modules: Sequence[cst.Module]) -> None:
+    def __init__(self, modules: Sequence[cst.Module], elsewhere: frozenset[str] = frozenset()) -> None:
+        """`elsewhere`: the `attributes_changed` of those modules."""
         self._methods: dict[str, list[cst.FunctionDef]] = {}
         self._bases: dict[str, list[str]] = {}
         for cls in (found for module in modules for found in every(module, cst.ClassDef)):
@@ -111,7 +112,7 @@ class ObjectClasses:
             self._methods.setdefault(cls.name.value, []).extend(methods)
             bases = [_last(base.value) for base in cls.bases]
             self._bases.setdefault(cls.name.value, []).extend(filter(None, bases))
-        self._elsewhere = attributes_changed(modules)
+        self._elsewhere = elsewhere
         self._changed: dict[str, frozenset[str]] = {}
 
     def __contains__(self, cls: str) -> bool:
@@ -126,7 +127,7 @@ class ObjectClasses:
 
     def used(self, cls: str, method: str) -> set[str]:
         """The attributes that a method uses of its object, itself or by other methods of it."""
-        return set().union(*(_of_self(one) for one in self._reached(cls, method)))
+        return set().union(*(used_of_self(one) for one in self._reached(cls, method)))
 
     def only_asks(self, cls: str, method: str) -> bool:
         """Whether a method, with others that it calls of its object, changes nothing of that."""
@@ -138,7 +139,7 @@ class ObjectClasses:
             name = waiting.pop()
             if name not in reached:
                 reached[name] = [one for one in self._all(cls) if one.name.value == name]
-                waiting += sorted(set().union(*map(_of_self, reached[name])))
+                waiting += sorted(set().union(*map(used_of_self, reached[name])))
         return [one for found in reached.values() for one in found]
 
     def holds(self, cls: str, attribute: str) -> set[str]:
@@ -171,7 +172,8 @@ def changed_of_self(method: cst.FunctionDef) -> set[str]:
     return usage.attributes_set(method.body) | {path[1] for path in paths if path[0] == "self" and len(path) > 1}
 
 
-def _of_self(method: cst.FunctionDef) -> set[str]:
+def used_of_self(method: cst.FunctionDef) -> set[str]:
+    """The attributes of self that a method uses, and those that it calls."""
     return {path.split(".")[1] for path in usage.paths(method.body) if path.startswith("self.")}
 
 

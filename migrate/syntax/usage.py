@@ -181,8 +181,7 @@ def changed_in_place(node: cst.CSTNode) -> tuple[str, ...]:
 
 def filled(node: cst.CSTNode) -> list[str]:
     """The plain names of lists that a piece of code puts something into other than at their end, where messages go."""
-    methods = [call.func for call in calls(node) if isinstance(call.func, cst.Attribute)]
-    named = [(method.attr.value, method.value) for method in methods]
+    named = [(method.attr.value, method.value) for method in methods_called(node)]
     return [to.value for method, to in named if method in _FILLING and isinstance(to, cst.Name)]
 
 
@@ -192,8 +191,7 @@ _CHANGING = (*_FILLING, "append", "reverse", "sort", "pop", "popleft", "remove",
 
 def changed_by_methods(node: cst.CSTNode) -> set[str]:
     """The plain names of lists, sets and the like that a piece of code changes by a method of theirs."""
-    methods = [call.func for call in calls(node) if isinstance(call.func, cst.Attribute)]
-    return {m.value.value for m in methods if m.attr.value in _CHANGING and isinstance(m.value, cst.Name)}
+    return {m.value.value for m in methods_called(node) if m.attr.value in _CHANGING and isinstance(m.value, cst.Name)}
 
 
 def is_in_place(method: str) -> bool:
@@ -204,6 +202,11 @@ def is_in_place(method: str) -> bool:
 def calls(node: cst.CSTNode) -> list[cst.Call]:
     """The calls in a node, outer ones first."""
     return list(_calls_of(node))
+
+
+def methods_called(node: cst.CSTNode) -> list[cst.Attribute]:
+    """`x.add` of each call `x.add(y)` in a node, outer ones first."""
+    return [call.func for call in calls(node) if isinstance(call.func, cst.Attribute)]
 
 
 @nodes.remembered

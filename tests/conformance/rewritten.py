@@ -34,6 +34,11 @@ def executed(text: str) -> dict[str, Any]:
     return names
 
 
+def both(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The names that a text defines, and those of its rewrite, which needs nothing done by hand."""
+    return executed(text), executed(clean(text).text)
+
+
 def model_weights(made: Conversion, name: str = "M") -> ModelWeights:
     return next(model for model in made.manifest.models if model.name == name)
 

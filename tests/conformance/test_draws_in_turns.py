@@ -88,7 +88,7 @@ LOOPS = {
 @pytest.mark.parametrize("form", LOOPS)
 def test_each_turn_has_the_draw_that_torch_s_has(form: str) -> None:
     source = SCRIPT.replace("LOOP\n", LOOPS[form])
-    theirs, ours = rewritten.executed(source), rewritten.executed(rewritten.clean(source).text)
+    theirs, ours = rewritten.both(source)
     np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=1e-5)  # float32
     np.testing.assert_allclose(ours["tested"], theirs["tested"], rtol=1e-5)
     assert ours["last"] == theirs["last"]  # as many were drawn
@@ -100,7 +100,7 @@ def test_what_the_loss_binds_again_later_is_what_it_was_before() -> None:
     source = source.replace(
         "for trg in batches:\n", 'for batch in [{"trg": trg} for trg in batches]:\n    trg = batch["trg"]\n'
     )
-    theirs, ours = rewritten.executed(source), rewritten.executed(rewritten.clean(source).text)
+    theirs, ours = rewritten.both(source)
     np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=1e-5)  # float32
     assert ours["last"] == theirs["last"]
 

@@ -132,7 +132,7 @@ ASKED = {
 
 @pytest.mark.parametrize("form", ASKED)
 def test_each_step_goes_by_what_the_object_says_then(form: str, float64: None) -> None:
-    theirs, ours = rewritten.executed(ASKED[form]), rewritten.executed(rewritten.clean(ASKED[form]).text)
+    theirs, ours = rewritten.both(ASKED[form])
     assert len(set(theirs["losses"])) == 4
     np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=1e-6)  # float32
 
@@ -204,7 +204,7 @@ GIVEN |= {
 
 @pytest.mark.parametrize("form", GIVEN)
 def test_a_function_is_given_what_it_asks(form: str, float64: None) -> None:
-    theirs, ours = rewritten.executed(GIVEN[form]), rewritten.executed(rewritten.clean(GIVEN[form]).text)
+    theirs, ours = rewritten.both(GIVEN[form])
     assert len(set(theirs["losses"])) == 4
     np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=1e-6)  # float32
 

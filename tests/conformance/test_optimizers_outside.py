@@ -66,7 +66,7 @@ for step in range(6):
 @pytest.mark.parametrize("body", [OF_A_VARIABLE, OF_AN_ATTRIBUTE])
 def test_losses_are_torchs(body: str, float64: None) -> None:
     """The second calls a variable as it calls the model that it takes it from."""
-    theirs, ours = rewritten.executed(NET + body), rewritten.executed(rewritten.clean(NET + body).text)
+    theirs, ours = rewritten.both(NET + body)
     np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=1e-6)
 
 

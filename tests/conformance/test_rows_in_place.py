@@ -26,7 +26,7 @@ told = projected(p, places).tolist()
 
 
 def test_rows_that_a_loop_counts_are_set() -> None:
-    theirs, ours = rewritten.executed(ROWS), rewritten.executed(rewritten.clean(ROWS).text)
+    theirs, ours = rewritten.both(ROWS)
     np.testing.assert_allclose(ours["told"], theirs["told"], rtol=1e-6)
 
 
@@ -69,7 +69,7 @@ told = Grid(2).z.tolist()
 
 
 def test_tensors_that_an_object_has_just_made_are_set() -> None:
-    theirs, ours = rewritten.executed(KEPT), rewritten.executed(rewritten.clean(KEPT).text)
+    theirs, ours = rewritten.both(KEPT)
     np.testing.assert_allclose(ours["told"], theirs["told"], rtol=1e-6)
 
 
@@ -90,5 +90,5 @@ def test_those_that_something_else_may_have_seen_are_refused(changed: str) -> No
 
 def test_values_copied_into_the_data_of_a_tensor() -> None:
     text = "import torch\n\na = torch.zeros(2, 3)\na.data.copy_(torch.arange(3.0))\ntold = (a * 2).tolist()\n"
-    theirs, ours = rewritten.executed(text), rewritten.executed(rewritten.clean(text).text)
+    theirs, ours = rewritten.both(text)
     assert ours["told"] == theirs["told"]

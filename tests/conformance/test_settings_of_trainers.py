@@ -64,6 +64,6 @@ CLASS = """class Settings:
 @pytest.mark.parametrize("settings", [DATACLASS, CLASS.replace("PENALTY", "l2"), CLASS.replace("PENALTY", "none")])
 def test_equal_losses(settings: str) -> None:
     source = SCRIPT.replace("SETTINGS", settings)
-    theirs, ours = rewritten.executed(source), rewritten.executed(rewritten.clean(source).text)
+    theirs, ours = rewritten.both(source)
     np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=FLOAT32)
     assert len(set(theirs["losses"])) == 3

@@ -99,7 +99,7 @@ def test_equal_losses(name: str, float64: None) -> None:
     batches, loss = FORMS[name]
     before = "batch = {k: v.to('cpu') for k, v in batch.items()}" if name == DICT else ""
     text = HEAD + MAIN.format(batches=batches, before=before, loss=loss)
-    theirs, ours = rewritten.executed(text), rewritten.executed(rewritten.clean(text).text)
+    theirs, ours = rewritten.both(text)
     np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=FLOAT32)
     assert len(set(theirs["losses"])) > 1
 
@@ -129,7 +129,7 @@ for step in range(4):
 
 def test_weights_that_an_object_holds(float64: None) -> None:
     """A step reads them from the object, and leaves them there."""
-    theirs, ours = rewritten.executed(HEAD + HELD), rewritten.executed(rewritten.clean(HEAD + HELD).text)
+    theirs, ours = rewritten.both(HEAD + HELD)
     np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=FLOAT32)
 
 
@@ -149,7 +149,7 @@ for fold in range(2):
 
 def test_a_model_in_each_turn(float64: None) -> None:
     """Its example is not what a later statement of the turn before has bound."""
-    theirs, ours = rewritten.executed(HEAD + FOLDS), rewritten.executed(rewritten.clean(HEAD + FOLDS).text)
+    theirs, ours = rewritten.both(HEAD + FOLDS)
     np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=FLOAT32)
 
 
@@ -178,7 +178,7 @@ for a, b in torch.utils.data.DataLoader(data, batch_size=2):
 
 def test_a_batch_in_an_order_that_is_drawn(float64: None) -> None:
     """A tensor of torch's takes no index of JAX's, and is compared with no array."""
-    theirs, ours = rewritten.executed(HEAD + MIXED), rewritten.executed(rewritten.clean(HEAD + MIXED).text)
+    theirs, ours = rewritten.both(HEAD + MIXED)
     np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=FLOAT32)
     assert ours["hits"] == theirs["hits"] > 0
 
@@ -274,7 +274,7 @@ def test_an_example_that_training_would_miss_is_refused() -> None:
 
 def test_batches_of_iterators(float64: None) -> None:
     """The example of `init` takes none of them, and a step is given a new one each time."""
-    theirs, ours = rewritten.executed(HEAD + ITERATORS), rewritten.executed(rewritten.clean(HEAD + ITERATORS).text)
+    theirs, ours = rewritten.both(HEAD + ITERATORS)
     np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=FLOAT32)
 
 
@@ -303,7 +303,7 @@ READ = {
 @pytest.mark.parametrize("name", READ)
 def test_what_a_loss_reads_is_given_to_it(name: str, float64: None) -> None:
     """The loss function takes it as an argument: jit would keep its first value."""
-    theirs, ours = rewritten.executed(READ[name]), rewritten.executed(rewritten.clean(READ[name]).text)
+    theirs, ours = rewritten.both(READ[name])
     assert len(set(theirs["losses"])) == 3
     np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=FLOAT32)
 
@@ -387,7 +387,7 @@ MOVES = {
 def test_batches_that_some_machines_move(moves: str, float64: None) -> None:
     """They are arrays on every machine."""
     text = HEAD + MOVED.replace("MOVES", MOVES[moves])
-    theirs, ours = rewritten.executed(text), rewritten.executed(rewritten.clean(text).text)
+    theirs, ours = rewritten.both(text)
     np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=FLOAT32)
 
 
@@ -410,5 +410,5 @@ for step in range(3):
 
 
 def test_a_pair_as_two_arguments(float64: None) -> None:
-    theirs, ours = rewritten.executed(HEAD + STARRED), rewritten.executed(rewritten.clean(HEAD + STARRED).text)
+    theirs, ours = rewritten.both(HEAD + STARRED)
     np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=FLOAT32)

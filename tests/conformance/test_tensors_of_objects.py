@@ -58,7 +58,7 @@ HALVED = "with torch.no_grad():\n                self.log_alpha *= 0.5"
 )
 def test_it_is_trained_as_by_torch(loss: str, after: str) -> None:
     text = AGENT.format(loss=loss, after=after)
-    theirs, ours = rewritten.executed(text), rewritten.executed(rewritten.clean(text).text)
+    theirs, ours = rewritten.both(text)
     np.testing.assert_allclose(ours["told"], theirs["told"], rtol=1e-5, atol=1e-6)
 
 
@@ -95,7 +95,7 @@ for image in range(2):
 
 def test_a_tensor_that_is_bound_anew_is_not_the_one_of_its_optimizer() -> None:
     text = BOUND_ANEW.format(again="pass")
-    theirs, ours = rewritten.executed(text), rewritten.executed(rewritten.clean(text).text)
+    theirs, ours = rewritten.both(text)
     np.testing.assert_allclose(ours["told"], theirs["told"], rtol=1e-6, atol=1e-9)
     made = rewritten.conversion(BOUND_ANEW.format(again="w = torch.zeros(1, requires_grad=True)"))
     assert "w is bound anew, and optimizer has the tensor that it was" in made.report.as_text()

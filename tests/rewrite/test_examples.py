@@ -195,7 +195,7 @@ for a, b in loader:
 
 
 def test_an_example_of_data_that_python_draws_changes_no_draw() -> None:
-    theirs, ours = rewritten.executed(DRAWING), rewritten.executed(rewritten.clean(DRAWING).text)
+    theirs, ours = rewritten.both(DRAWING)
     assert ours["seen"] == theirs["seen"]
 
 

@@ -9,9 +9,23 @@ from __future__ import annotations
 import libcst as cst
 
 from migrate.diagnostics import Unsupported
-from migrate.known.kinds import UNKNOWN, Function, Instance, Kind, Model, Number, Plain, Tensor
+from migrate.known.facts import FunctionFacts
+from migrate.known.kinds import (
+    UNKNOWN,
+    Function,
+    Instance,
+    Items,
+    Kind,
+    Leaf,
+    Model,
+    Never,
+    Number,
+    Plain,
+    Tensor,
+    is_batch,
+)
 from migrate.lowering.expressions.made_outside import MadeOutside
-from migrate.lowering.models.object_history import class_of_object, makers
+from migrate.lowering.models.object_history import changed_around, class_of_object, makers, moves
 from migrate.lowering.updates.deciding import decided_by, is_reckoned
 from migrate.rules.rule import Value
 from migrate.syntax import nodes, usage
@@ -19,7 +33,7 @@ from migrate.syntax.nodes import Expr
 
 
 class AskedObjects(MadeOutside):
-    """Calls of objects that change."""
+    """Names, attributes and calls of what changes."""
 
     def asked_object(self, node: cst.Call) -> Value | None:
         """A call of an object that changes with its use, or of a method of one, in what jit traces; None for others."""
@@ -71,17 +85,17 @@ class AskedObjects(MadeOutside):
         if isinstance(self.kind_of(func), Function):
             return None
         owner, method = func, "__call__"
-        cls = class_of_object(self, owner)
+        cls = class_of_object(self, nodes.dotted(owner) or "")
         if cls is None and isinstance(func, cst.Attribute):
             owner, method = func.value, func.attr.value
-            cls = class_of_object(self, owner)
+            cls = class_of_object(self, nodes.dotted(owner) or "")
         classes = self.script.own_classes
         changes = cls is not None and bool(classes.used(cls, method) & classes.changed(cls))
         return (owner, method) if changes else None
 
     def left_call(self, node: cst.Call, owner: Expr, method: str) -> None:
         """Notes a call that callers may make instead; none that changes the object besides."""
-        cls = class_of_object(self, owner)
+        cls = class_of_object(self, nodes.dotted(owner) or "")
         if cls is None:
             self.leave_to_callers(node, isinstance(self.kind_of(owner), Function))
         elif self.script.own_classes.only_asks(cls, method):
@@ -95,5 +109,48 @@ class AskedObjects(MadeOutside):
         path = nodes.dotted(node.func) or ""
         if path.startswith("self."):
             return path.count(".") == 1 and self.context in ("method", "region") and self.own_method_of(path) is None
-        made = makers(self, node.func)
+        made = makers(self, path)
         return bool(made) and all(self.kind_of(nodes.name(name)) == Plain("imported") for name in made if name)
+
+    def refuse_stale(self, node: Expr, path: str, kind: Kind) -> None:
+        """Declines to read, in a function that jit traces, what is further out and changes in training."""
+        data = (
+            isinstance(kind, Tensor | Number | Items) or kind == Plain("dict") or type(kind) is Kind or is_batch(kind)
+        )
+        if not self.under_jit or self.region is not None or not data or isinstance(kind, Leaf):
+            return
+        if not self.is_stale(path):
+            return
+        self.leave_to_callers(node, True)
+        if self.facts is not None and isinstance(node, cst.Name):
+            for name in sorted({*usage.loads(self.facts.node.body)} - {path}):
+                if self.is_stale(name):  # so that all are asked for at once
+                    self.leave_to_callers(nodes.name(name), True)
+        told = f"{path}, which changes in training, is read where jit traces"
+        raise Unsupported("MIG401", f"{told}: jit keeps its first value, unless it is an argument")
+
+    def is_stale(self, path: str) -> bool:
+        """Whether what a function reads is bound again, or changed in place, by the file's top level or a function
+        around it, while it trains."""
+        around = changed_around(self, path)
+        if around is not None:
+            return around
+        scope = self.env
+        while scope.outer is not None and path.partition(".")[0] not in scope.kinds:
+            scope = scope.outer
+        return scope.outer is None and (path in self.unit.changing or moves(self, path))
+
+    def leave_to_callers(self, node: Expr, repeatable: bool) -> None:
+        """Notes that a function asks for what jit would keep: its callers may ask instead. `repeatable`: they may ask
+        more than once, or in vain."""
+        if self.facts is not None and self.context not in ("forward", "setup"):
+            if self.works_without_tensors(self.facts):
+                self.script.called_outside.add(self.facts.qualname)
+            self.script.asked.setdefault(self.facts.qualname, {})[node] = repeatable
+
+    def works_without_tensors(self, facts: FunctionFacts) -> bool:
+        """Whether a function that is no method names nothing of torch's, and neither takes nor gives a tensor."""
+        kinds = [facts.params.get(name, UNKNOWN) for name in facts.parameter_names]
+        plain = all(type(kind) is Kind or isinstance(kind, Number | Plain | Never) for kind in [*kinds, facts.result])
+        state = facts.method or facts.states or facts.writes
+        return plain and not state and not self.in_file_of(facts.qualname).uses_torch(facts.node.body)

@@ -15,7 +15,6 @@ from migrate.known.kinds import (
 )
 from migrate.known.weight_kinds import StateDict
 from migrate.lowering.expressions.arguments import placed
-from migrate.lowering.expressions.asked_objects import AskedObjects
 from migrate.lowering.expressions.method_calls import MethodCalls
 from migrate.lowering.models.borrowed_models import borrowed_value
 from migrate.lowering.modules.constructors import is_extras
@@ -25,7 +24,7 @@ from migrate.rules.rule import Value
 from migrate.syntax import nodes
 
 
-class Calls(MethodCalls, AskedObjects):
+class Calls(MethodCalls):
     """Where a call goes."""
 
     def expr_Call(self, node: cst.Call) -> Value:

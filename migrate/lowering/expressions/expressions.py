@@ -37,13 +37,13 @@ from migrate.known.kinds import (
     Tensor,
     Tied,
     TorchName,
-    is_batch,
     join,
 )
 from migrate.known.qualified import options
 from migrate.known.states import COUNT, PARAMS, State
 from migrate.known.weight_kinds import AnyWeight, Parameters, Selection, StateDict, Weight, WeightTree
 from migrate.layers.table import TABLE
+from migrate.lowering.expressions.asked_objects import AskedObjects
 from migrate.lowering.expressions.elements import (
     DICT,
     WeightsByName,
@@ -57,7 +57,6 @@ from migrate.lowering.expressions.elements import (
 from migrate.lowering.expressions.packed_elements import elements_of
 from migrate.lowering.expressions.typed_tensors import tensor_type
 from migrate.lowering.models.borrowed_models import borrowed_value
-from migrate.lowering.models.object_history import changed_around, moves
 from migrate.lowering.models.objects_at_hand import surely_held
 from migrate.lowering.models.replaced_parts import ReplacedParts
 from migrate.lowering.modules.called_in_training import IN_TRAINING
@@ -76,7 +75,7 @@ from migrate.lowering.weights.element_data import data_by_name
 from migrate.lowering.weights.named_parameters import NamedParameters
 from migrate.rules.creation import DTYPES
 from migrate.rules.rule import Value
-from migrate.syntax import nodes, usage
+from migrate.syntax import nodes
 from migrate.syntax.nodes import Expr
 
 _NUMBERS = (cst.Integer, cst.Float, cst.Imaginary)
@@ -101,7 +100,9 @@ _FIELDS = {
 _OF_DICTS = ("keys", "values", "items", "get")
 
 
-class Expressions(AnyWeights, Submodules, Accelerated, ReplacedParts, NamedParameters, TiedLayers, MixedRows, Imports):
+class Expressions(
+    AnyWeights, Submodules, Accelerated, ReplacedParts, AskedObjects, NamedParameters, TiedLayers, MixedRows, Imports
+):
     """Expressions, by their type."""
 
     def expr(self, node: Expr) -> Value:
@@ -160,34 +161,6 @@ class Expressions(AnyWeights, Submodules, Accelerated, ReplacedParts, NamedParam
             return self.subclass_maker(node, extending)
         layout = "last" if node.value in self.env.last else "first"
         return Value(node, kind, layout)
-
-    def refuse_stale(self, node: Expr, path: str, kind: Kind) -> None:
-        """Declines to read, in a function that jit traces, what is further out and changes in training."""
-        data = (
-            isinstance(kind, Tensor | Number | Items) or kind == Plain("dict") or type(kind) is Kind or is_batch(kind)
-        )
-        if not self.under_jit or self.region is not None or not data or isinstance(kind, Leaf):
-            return
-        if not self.is_stale(path):
-            return
-        self.leave_to_callers(node, True)
-        if self.facts is not None and isinstance(node, cst.Name):
-            for name in sorted({*usage.loads(self.facts.node.body)} - {path}):
-                if self.is_stale(name):  # so that all are asked for at once
-                    self.leave_to_callers(nodes.name(name), True)
-        told = f"{path}, which changes in training, is read where jit traces"
-        raise Unsupported("MIG401", f"{told}: jit keeps its first value, unless it is an argument")
-
-    def is_stale(self, path: str) -> bool:
-        """Whether what a function reads is bound again, or changed in place, by the file's top level or a function
-        around it, while it trains."""
-        around = changed_around(self, path)
-        if around is not None:
-            return around
-        scope = self.env
-        while scope.outer is not None and path.partition(".")[0] not in scope.kinds:
-            scope = scope.outer
-        return scope.outer is None and (path in self.unit.changing or moves(self, path))
 
     def leaf(self, kind: Leaf) -> Expr:
         """A tensor that gradients are taken of is a piece of state, which no module can hold."""

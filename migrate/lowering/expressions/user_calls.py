@@ -207,7 +207,7 @@ class UserCalls(TakenByObjects, Arguments, Builders, HostDraws, Binding):
         for one in reached:
             found = [node for node in every(one.node.body, cst.Attribute) if nodes.dotted(node) == path]
             if found:
-                self.script.asked.setdefault(one.qualname, {}).update({id(node): (node, True) for node in found})
+                self.script.asked.setdefault(one.qualname, {}).update(dict.fromkeys(found, True))
 
     def construct_host(self, node: cst.Call, callee: Value, kind: HostClass) -> Value:
         """`Trainer(model, ...)`: the object takes the state of the models that it is given, and keeps it."""

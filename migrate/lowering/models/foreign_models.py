@@ -53,10 +53,8 @@ def refuse_foreign_class(scope: Scope, node: cst.Call, values: Sequence[Value]) 
     `torch_ema.ExponentialMovingAverage(model.parameters(), 0.99)`."""
     if not any(isinstance(value.kind, Parameters) for value in values):
         return
-    root, _, rest = (nodes.dotted(node.func) or "").partition(".")
-    package = scope.unit.imported.get(root, "").partition(".")[0]
-    named = (rest or root).rpartition(".")[2]
-    if package and package not in sys.stdlib_module_names and named[0].isupper() and _is_made_elsewhere(scope, node):
+    package = _package(scope, nodes.dotted(node.func) or "")
+    if package and _is_class(node.func) and _is_made_elsewhere(scope, node):
         raise Unsupported("MIG301", f"{nodes.code(node.func)} of {package}, which is given torch's parameters")
 
 
@@ -65,25 +63,28 @@ def refuse_foreign_function(scope: Scope, node: cst.Call, values: Sequence[Value
     made: it works on torch's, or tells somebody their values, which jit does not know."""
     if not scope.under_jit or not any(isinstance(value.kind, Tensor) for value in values):
         return
-    root, _, rest = (nodes.dotted(node.func) or "").partition(".")
+    path = nodes.dotted(node.func) or ""
+    root, _, rest = path.partition(".")
     made = bound_to(scope, root) if rest and root not in scope.unit.imported else []
     paths = [nodes.dotted(one.func) or "" for one in made if isinstance(one, cst.Call)]
-    root = paths[0].partition(".")[0] if len(paths) == len(made) == 1 else root
-    package = scope.unit.imported.get(root, "").partition(".")[0]
-    named = nodes.code(node.func).rpartition(".")[2]
-    if package and package not in _TRACED and package not in sys.stdlib_module_names and not named[0].isupper():
+    package = _package(scope, paths[0] if len(paths) == len(made) == 1 else path)
+    if package and package not in _TRACED and not _is_class(node.func):
         raise Unsupported("MIG301", f"{nodes.code(node.func)} of {package}, which is given tensors where jit traces")
 
 
-_TRACED = (
-    "numpy",
-    "jax",
-    "flax",
-    "optax",
-    "einops",
-    "opt_einsum",
-    "torch",
-)  # what jit traces, or is looked at elsewhere
+# What jit traces, or what is looked at elsewhere.
+_TRACED = ("numpy", "jax", "flax", "optax", "einops", "opt_einsum", "torch")
+
+
+def _package(scope: Scope, path: str) -> str:
+    """The package, other than Python's own, from which a dotted name is imported; "" where it is from none."""
+    package = scope.unit.imported.get(path.partition(".")[0], "").partition(".")[0]
+    return "" if package in sys.stdlib_module_names else package
+
+
+def _is_class(func: Expr) -> bool:
+    """Whether what is called has a name as classes have."""
+    return nodes.code(func).rpartition(".")[2][0].isupper()
 
 
 def _is_made_elsewhere(scope: Scope, node: Expr) -> bool:

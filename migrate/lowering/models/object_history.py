@@ -12,7 +12,7 @@ from migrate.known.qualified import spelled
 from migrate.lowering.models.objects_at_hand import asks_object
 from migrate.lowering.scope import Scope
 from migrate.syntax import nodes, usage
-from migrate.syntax.changing import changed_in_place, changed_of_self
+from migrate.syntax.changing import changed_in_place, changed_of_self, used_of_self
 from migrate.syntax.nodes import Expr
 from migrate.syntax.walking import every
 
@@ -44,21 +44,21 @@ def used_by_now(scope: Scope, name: str) -> bool:
     return any(name in usage.loads(one) for one in ran)
 
 
-def class_of_object(scope: Scope, node: Expr) -> str | None:
+def class_of_object(scope: Scope, path: str) -> str | None:
     """The bare name of the class of the script's own of which a name or an attribute of self surely holds an object;
     None where that is not known."""
-    made = makers(scope, node)
+    made = makers(scope, path)
     (cls,) = made if len(made) == 1 else ("",)
     return cls if cls in scope.script.own_classes else None
 
 
-def makers(scope: Scope, node: Expr) -> set[str]:
+def makers(scope: Scope, path: str) -> set[str]:
     """The bare names of what is called to make the object that a name or an attribute of self holds: "" where that is
     no call; none where nothing is known."""
-    path, kind = nodes.dotted(node), scope.kind_of(node)
+    kind = scope.kind_of_name(path) if path else None
     if isinstance(kind, Instance):
         return {spelled(kind.cls)}
-    if path is None or type(kind) is not Kind:
+    if type(kind) is not Kind:
         return set()
     owner, _, attribute = path.rpartition(".")
     if owner == "self":
@@ -72,8 +72,10 @@ def moves(scope: Scope, path: str) -> bool:
     kind = scope.kind_of_name(owner) if owner and owner != "self" else None
     if not (isinstance(kind, Instance) or type(kind) is Kind):
         return False
-    cls = class_of_object(scope, nodes.expression(owner))
-    return path in scope.unit.changing or (cls is not None and attribute in scope.script.own_classes.changed(cls))
+    if path in scope.unit.changing:
+        return True
+    cls = class_of_object(scope, owner)
+    return cls is not None and attribute in scope.script.own_classes.changed(cls)
 
 
 def changed_around(scope: Scope, path: str) -> bool | None:
@@ -94,9 +96,9 @@ def changed_around(scope: Scope, path: str) -> bool | None:
 def _function_around(scope: Scope, name: str) -> FunctionFacts | None:
     """The function around this one that has a name, if this one has not."""
     facts = scope.facts
-    if facts is None or name in facts.own_names:
+    owner = facts.qualname.rpartition(".")[0] if facts is not None else ""
+    if facts is None or owner not in scope.script.functions or name in facts.own_names:
         return None
-    owner = facts.qualname.rpartition(".")[0]
     while owner in scope.script.functions and name not in scope.script.functions[owner].own_names:
         owner = owner.rpartition(".")[0]
     return scope.script.functions.get(owner)
@@ -138,7 +140,7 @@ def _assigned(body: cst.CSTNode) -> dict[str, list[Expr]]:
 def used_of_object(cls: str, methods: Mapping[str, FunctionFacts], start: str) -> set[str]:
     """The attributes of self that a method uses, and those that it calls."""
     reached = [methods[name] for name in methods_reached(cls, methods, start)]
-    return set().union(*(_own_of(one) | changed_of_object(one) for one in reached))
+    return set().union(*(used_of_self(one.node) | changed_of_object(one) for one in reached))
 
 
 def methods_reached(cls: str, methods: Mapping[str, FunctionFacts], start: str) -> list[str]:
@@ -148,12 +150,8 @@ def methods_reached(cls: str, methods: Mapping[str, FunctionFacts], start: str) 
         name = waiting.pop()
         if name in methods and name not in reached:
             reached.append(name)
-            waiting += sorted(f"{cls}.{attribute}" for attribute in _own_of(methods[name]))
+            waiting += sorted(f"{cls}.{attribute}" for attribute in used_of_self(methods[name].node))
     return reached
-
-
-def _own_of(method: FunctionFacts) -> set[str]:
-    return {path.split(".")[1] for path in usage.paths(method.node.body) if path.startswith("self.")}
 
 
 def changed_of_object(method: FunctionFacts) -> set[str]:

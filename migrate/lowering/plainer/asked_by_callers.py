@@ -19,9 +19,10 @@ from migrate.lowering.plainer.told_by_callers import mentioned
 from migrate.lowering.plainer.updates_in_place import (
     INNER,
     Site,
-    call_sites,
+    all_sites,
     given_to,
     is_plain,
+    is_sure,
     used_around,
 )
 from migrate.lowering.rounds import Input, Lowered
@@ -46,14 +47,13 @@ def with_asked_by_callers(inputs: Sequence[Input], lowered: Sequence[Lowered]) -
             if facts is None or file_of(name) != one.scope:
                 continue
             around = _around(one.source.module, facts.node)
-            if around is None or any(_grows(one.source.module, node) for node, _ in script.asked[name].values()):
+            if around is None or any(_grows(one.source.module, node) for node in script.asked[name]):
                 continue
-            calls = {id(site.node) for site in facts.calls if site.node is not None}
-            sites = [site for site in call_sites(one.source.module) if id(site.call) in calls]
-            if len(sites) != len(calls) or not sites or mentioned(inputs, facts, sites):
+            sites = all_sites(one.source.module, facts)
+            if not sites or mentioned(inputs, facts, sites):
                 continue
             try:
-                found = _Asking(facts, around, [*script.asked[name].values()]).parts(sites)
+                found = _Asking(facts, around, script.asked[name]).parts(sites)
             except _Unclear:
                 continue
             if not _overlap(found, edits.parts):
@@ -71,7 +71,7 @@ def _overlap(some: Mapping[cst.CSTNode, cst.CSTNode], others: Mapping[cst.CSTNod
 
 def _around(module: cst.Module, definition: cst.FunctionDef) -> cst.Module | cst.FunctionDef | None:
     """The function that another one is defined in, or the file; None where it is not in that."""
-    holding = [one for one in every(module, cst.FunctionDef) if any(each is definition for each in every(one, INNER))]
+    holding = [one for one in every(module, cst.FunctionDef) if definition in every(one, INNER)]
     if not holding:
         return None
     return holding[-2] if len(holding) > 1 else module
@@ -86,7 +86,7 @@ def _grows(module: cst.Module, node: Expr) -> bool:
 class _Asking:
     """What one function, which is defined in `around`, asks for."""
 
-    def __init__(self, facts: FunctionFacts, around: cst.CSTNode, asked: Sequence[tuple[Expr, bool]]) -> None:
+    def __init__(self, facts: FunctionFacts, around: cst.CSTNode, asked: Mapping[Expr, bool]) -> None:
         self.around = around
         self.definition, self.method = facts.node, facts.owner_is_class
         body = self.definition.body
@@ -95,7 +95,7 @@ class _Asking:
             raise _Unclear
         self.bound = {*usage.changes(body), *usage.stores(list(every(body, cst.CompFor)))}
         self.asked: dict[str, list[Expr]] = {}  # what a parameter is called -> the nodes that it stands for
-        for node, repeatable in asked:
+        for node, repeatable in asked.items():
             self._add(node, repeatable)
 
     def _add(self, node: Expr, repeatable: bool) -> None:
@@ -106,9 +106,9 @@ class _Asking:
             self.asked[node.value] = [node]
             return
         same = [one for one in every(self.definition.body, type(node)) if nodes.code(one) == code]
-        if not any(one is node for one in same) or not (repeatable or _runs_once(self.definition, node)):
+        if node not in same or not (repeatable or _runs_once(self.definition, node)):
             raise _Unclear
-        if any(one is node for nodes_there in self.asked.values() for one in nodes_there):
+        if any(node in others for others in self.asked.values()):
             return
         attributes = usage.attributes_set(self.definition.body) & set(usage.attributes(node))
         if attributes or set(usage.loads(node)) & self.bound:
@@ -158,12 +158,8 @@ class _Asking:
 
 def _runs_once(definition: cst.FunctionDef, node: Expr) -> bool:
     """Whether a function surely evaluates an expression once."""
-    unsure = (cst.IfExp, cst.BooleanOperation, cst.BaseComp, cst.Comparison, cst.Assert)
-    lines = [one for one in suites.suite_of(definition.body.body) if isinstance(one, cst.SimpleStatementLine)]
-    around = [
-        one for line in lines for one in every(line, cst.CSTNode) if any(each is node for each in every(one, cst.Call))
-    ]
-    return bool(around) and not any(isinstance(one, unsure) for one in around)
+    body = suites.suite_of(definition.body.body)
+    return any(isinstance(one, cst.SimpleStatementLine) and is_sure(one, node) for one in body)
 
 
 def _with(params: cst.Parameters, names: Sequence[str], by_name: bool) -> cst.Parameters:

@@ -23,7 +23,7 @@ from migrate.lowering.plainer.updates_in_place import (
     INNER,
     Instead,
     Site,
-    call_sites,
+    all_sites,
     definition_at,
     given_to,
     is_first,
@@ -54,10 +54,9 @@ def with_told_by_callers(inputs: Sequence[Input], lowered: Sequence[Lowered]) ->
             facts = script.functions[name]
             if file_of(name) != one.scope or definition_at(one.source.module, spelled(name)) is not facts.node:
                 continue
-            calls = {id(site.node) for site in facts.calls if site.node is not None}
-            sites = [site for site in call_sites(one.source.module) if id(site.call) in calls]
-            alone = len(sites) == len(calls) > 0 and len({site.line for site in sites}) == len(sites)
-            if not alone or mentioned(inputs, facts, sites):
+            sites = all_sites(one.source.module, facts)
+            alone = len({site.line for site in sites}) == len(sites)
+            if not sites or not alone or mentioned(inputs, facts, sites):
                 continue
             kinds = script.finals.get(name, {})
             try:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import libcst as cst
 
 from migrate.files.source import SourceFile
+from migrate.known.facts import FunctionFacts
 from migrate.known.qualified import file_of, spelled
 from migrate.lowering.expressions.arguments import argument_names
 from migrate.lowering.plainer.copied_input import Edits, edited
@@ -39,13 +40,12 @@ def with_updates_in_place(inputs: Sequence[Input], lowered: Sequence[Lowered]) -
     script = lowered[0].script
     for name in sorted(script.going_on):
         facts = script.functions[name]
-        calls = {id(site.node) for site in facts.calls if site.node is not None}
         for one in inputs:
             if file_of(name) != one.scope:
                 continue
             definition = definition_at(one.source.module, spelled(name))
-            sites = [site for site in call_sites(one.source.module) if id(site.call) in calls]
-            if definition is None or definition is not facts.node or len(sites) != len(calls):
+            sites = all_sites(one.source.module, facts)
+            if definition is None or definition is not facts.node or not sites:
                 continue
             source = body_in_place(one.source, definition, sites, facts.owner_is_class)
             if source is None or mentioned_elsewhere(inputs, definition, sites, facts.owner_is_class):
@@ -108,6 +108,13 @@ def call_sites(module: cst.Module) -> Iterator[Site]:
                 yield from (Site(line, call, around) for call in usage.calls(line))
 
 
+def all_sites(module: cst.Module, facts: FunctionFacts) -> list[Site]:
+    """The calls of a function where all that there are stand in plain statements of a file; none otherwise."""
+    calls = {id(site.node) for site in facts.calls if site.node is not None}
+    sites = [site for site in call_sites(module) if id(site.call) in calls]
+    return sites if len(sites) == len(calls) else []
+
+
 # -- the body of a function, for one call -----------------------------------------------------------------------------
 
 
@@ -165,11 +172,22 @@ def given_to(definition: cst.FunctionDef, call: cst.Call, method: bool) -> dict[
 
 def is_first(site: Site) -> bool:
     """Whether a call is surely evaluated, and before whatever else its statement calls: those calls only take it."""
-    path = [one for one in every(site.line, cst.CSTNode) if any(each is site.call for each in every(one, cst.Call))]
-    unsure = (cst.Lambda, cst.IfExp, cst.BooleanOperation, cst.BaseComp, cst.Comparison, cst.Assert)
+    path = _path_to(site.line, site.call)
     others = [call for call in usage.calls(site.line) if call not in path]
     within = usage.calls(site.call)
-    return not any(isinstance(one, unsure) for one in path) and all(call in within for call in others)
+    return is_sure(site.line, site.call) and all(call in within for call in others)
+
+
+def is_sure(line: cst.SimpleStatementLine, node: Expr) -> bool:
+    """Whether a statement has a call in it, and surely evaluates it once."""
+    unsure = (cst.Lambda, cst.IfExp, cst.BooleanOperation, cst.BaseComp, cst.Comparison, cst.Assert)
+    path = _path_to(line, node)
+    return bool(path) and not any(isinstance(one, unsure) for one in path)
+
+
+def _path_to(line: cst.SimpleStatementLine, node: Expr) -> list[cst.CSTNode]:
+    """The nodes of a statement that have a call in them, itself among them."""
+    return [one for one in every(line, cst.CSTNode) if any(each is node for each in every(one, cst.Call))]
 
 
 def _names_for(definition: cst.FunctionDef, site: Site, params: set[str]) -> dict[str, str] | None:

@@ -47,9 +47,11 @@ def decides_in_calls(script: Script, scope: str, path: str) -> bool:
         for facts in script.functions.values():
             sites = [site for site in facts.found_calls if site.scope == one[0]]
             given = [name for site in sites for name, node in site.bound.items() if nodes.dotted(node) == one[1]]
-            if facts.traced and decided_by(facts, script) & set(given):
+            if not given or not facts.traced:
+                continue
+            if decided_by(facts, script) & set(given):
                 return True
-            waiting += [(facts.qualname, param) for param in given if facts.traced]
+            waiting += [(facts.qualname, param) for param in given]
     return False
 
 

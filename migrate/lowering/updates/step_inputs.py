@@ -100,7 +100,7 @@ class StepInputs(LossFunctions):
                 kind = self.kind_of_name(name)
                 self.refuse_mixed(name, kind)
                 static = (isinstance(kind, _STATIC) and kind != Plain("dict")) or name in step.constants
-                static = static or class_of_object(self, nodes.name(name)) is not None
+                static = static or class_of_object(self, name) is not None
                 decides = isinstance(kind, Number) and self._decides(step.body, name, name)
                 if static or decides or _is_known(kind, step.body, name):
                     statics[name] = nodes.name(name)
