@@ -147,25 +147,31 @@ def left(
     yield from dict.fromkeys(visitor.found)
 
 
+class _Imports(cst.CSTVisitor):
+    """Finds what imports of some packages bind."""
+
+    def __init__(self, packages: Iterable[str]) -> None:
+        super().__init__()
+        self.packages = frozenset(packages)
+        self.found: dict[str, str] = {}
+
+    def visit_Import(self, node: cst.Import) -> None:
+        for alias in node.names:
+            name = nodes.dotted(alias.name) or ""
+            root = name.split(".")[0]
+            if root in self.packages:
+                self.found[alias.evaluated_alias or root] = name if alias.evaluated_alias else root
+
+    def visit_ImportFrom(self, node: cst.ImportFrom) -> None:
+        module = (nodes.dotted(node.module) or "") if node.module and not node.relative else ""
+        if module.split(".")[0] in self.packages and not isinstance(node.names, cst.ImportStar):
+            for alias in node.names:
+                self.found[alias.evaluated_alias or alias.evaluated_name] = f"{module}.{alias.evaluated_name}"
+
+
 def imported_from(statements: Iterable[cst.CSTNode], packages: Iterable[str]) -> dict[str, str]:
     """What imports of some packages bind, anywhere in the statements: name -> what it stands for."""
-    wanted = frozenset(packages)
-    found: dict[str, str] = {}
-
-    class Imports(cst.CSTVisitor):
-        def visit_Import(self, node: cst.Import) -> None:
-            for alias in node.names:
-                name = nodes.dotted(alias.name) or ""
-                root = name.split(".")[0]
-                if root in wanted:
-                    found[alias.evaluated_alias or root] = name if alias.evaluated_alias else root
-
-        def visit_ImportFrom(self, node: cst.ImportFrom) -> None:
-            module = (nodes.dotted(node.module) or "") if node.module and not node.relative else ""
-            if module.split(".")[0] in wanted and not isinstance(node.names, cst.ImportStar):
-                for alias in node.names:
-                    found[alias.evaluated_alias or alias.evaluated_name] = f"{module}.{alias.evaluated_name}"
-
+    visitor = _Imports(packages)
     for statement in statements:
-        walk(statement, Imports())
-    return found
+        walk(statement, visitor)
+    return visitor.found

@@ -435,7 +435,8 @@ class SelfModule(Kind):
 
 @dataclass(frozen=True)
 class Distribution(Kind):
-    """A distribution of torch.distributions; `discrete` ones have no gradient through their samples."""
+    """A distribution of torch.distributions; `discrete` ones have no gradient through their samples. One of several
+    classes, chosen as the script runs, has none of its own, and is `discrete` where any of them is."""
 
     cls: str
     discrete: bool = False
@@ -482,6 +483,8 @@ def join(a: Kind, b: Kind) -> Kind:
             return replace(other, rank=-1, length=None)  # a running sum that starts at 0
     if isinstance(a, Loss) and isinstance(b, Loss) and a.reduced == b.reduced and a.takes == b.takes:
         return replace(a, ignored=None)  # chosen as the script runs
+    if isinstance(a, Distribution) and isinstance(b, Distribution):
+        return Distribution("", a.discrete or b.discrete)
     if isinstance(a, Scaler) and isinstance(b, Scaler):
         return Scaler(a.optional or b.optional)
     if isinstance(a, Host) and isinstance(b, Host) and a.what == b.what:

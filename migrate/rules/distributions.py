@@ -117,7 +117,7 @@ def independent(call: Call) -> Value:
         raise Unsupported("MIG302", f"{call.api}: the distribution inside is not known")
     call.snippet("Independent")
     made = call.make("Independent({base_distribution}, {reinterpreted_batch_ndims})")
-    return Value(made, Distribution("Independent", kind.discrete))
+    return Value(made, Distribution(kind.cls and "Independent", kind.discrete))
 
 
 def _drawn(call: Call, *, cut: bool) -> Value:
@@ -125,9 +125,9 @@ def _drawn(call: Call, *, cut: bool) -> Value:
     assert isinstance(kind, Distribution)
     shape = [call.node("sample_shape")] if call.has("sample_shape") else []
     made: Expr = nodes.call(call.make("{self}.sample"), call.key(), *shape)
-    if cut and not kind.discrete:
+    if cut and not (kind.cls and kind.discrete):
         made = nodes.call("jax.lax.stop_gradient", made)
-    return Value(made, Tensor("int" if kind.cls == "Categorical" else "float"))
+    return Value(made, Tensor({"": "", "Categorical": "int"}.get(kind.cls, "float")))
 
 
 @rule(
@@ -171,7 +171,7 @@ def rsample(call: Call) -> Value:
     """
     kind = call.kind("self")
     if isinstance(kind, Distribution) and kind.discrete:
-        raise Unsupported("MIG302", f"{call.api}: {kind.cls} has none in torch")
+        raise Unsupported("MIG302", f"{call.api}: {kind.cls or 'one of its classes'} has none in torch")
     return _drawn(call, cut=False)
 
 

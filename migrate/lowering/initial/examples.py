@@ -30,6 +30,24 @@ from migrate.syntax.walking import every
 _LONGEST = 2_000  # characters of an example: nobody reads a longer one, and a value used twice doubles at each turn
 
 
+class _Sources(cst.CSTTransformer):
+    """Puts names of examples in the place of what they are the first of."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sources: list[Expr] = []
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> Expr:
+        if nodes.dotted(original_node.func) != "__first__":
+            return updated_node
+        source = original_node.args[0].value
+        texts = [nodes.code(found) for found in self.sources]
+        if nodes.code(source) not in texts:
+            self.sources.append(source)
+        number = [*texts, nodes.code(source)].index(nodes.code(source))
+        return nodes.name("example" if number == 0 else f"example_{number + 1}")
+
+
 class Examples(StateAccess, HostDraws, Binding):
     """What a model is first called with, as it can be written where the model is made."""
 
@@ -118,20 +136,9 @@ class Examples(StateAccess, HostDraws, Binding):
     ) -> tuple[list[Statement], list[Expr] | None]:
         """Statements that prepare an example, and the arguments of `init`; None where a name is not bound yet.
         `whole`: those of which all that is in a batch is given."""
-        sources: list[Expr] = []
-
-        class Sources(cst.CSTTransformer):
-            def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> Expr:
-                if nodes.dotted(original_node.func) != "__first__":
-                    return updated_node
-                source = original_node.args[0].value
-                text = nodes.code(source)
-                if text not in [nodes.code(found) for found in sources]:
-                    sources.append(source)
-                number = [nodes.code(found) for found in sources].index(text)
-                return nodes.name("example" if number == 0 else f"example_{number + 1}")
-
-        arguments = [argument.deep_clone().visit(Sources()) for argument in resolved]
+        found = _Sources()
+        arguments = [argument.deep_clone().visit(found) for argument in resolved]
+        sources = found.sources
         if not all(self.available(source) for source in sources) or any(map(self.reads_unset, resolved)):
             return [], None
         prepared: list[Statement] = []

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import keyword
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import libcst as cst
 
@@ -57,11 +57,12 @@ def _edits(module: cst.Module, sites: Sequence[KeptSite], script: Script) -> Edi
             read.pop(site, None)
             script.kept_problems[site.holder] = error.message
     edits, failed = Edits(), {site.holder for site in sites} - {site.holder for site in read}
+    bound: set[str] = set()
     for site, found in read.items():
         on_the_way = found.suite[: found.backward]
         waits = any(one in edits.instead for one in [*on_the_way[found.first :], *site.forward])
         if not waits and not failed & {path for one in on_the_way for path in usage.paths(one)}:
-            _Writing(module, site, found, edits, script).write()
+            _Writing(module, site, found, edits, script, bound).write()
     return edits
 
 
@@ -126,13 +127,14 @@ def _stepped(name: str, call: cst.Call, script: Script) -> set[Place]:
 
 @dataclass
 class _Writing:
-    """The edits for one list."""
+    """The edits for one list. bound: the names that those for others bind."""
 
     module: cst.Module
     site: KeptSite
     read: Reading
     edits: Edits
     script: Script
+    bound: set[str] = field(default_factory=set)
 
     def write(self) -> None:
         """Adds them."""
@@ -220,7 +222,7 @@ class _Writing:
         """What runs on the way to the loss."""
         read, site = self.read, self.site
         own = read.function.body if read.function is not None else self.module
-        local = {*usage.loads(own), *usage.stores(own)}
+        local = {*usage.loads(own), *usage.stores(own), *self.bound}
         inputs = [self.plural(name, local) for name in (*site.inputs, *([self.key] if self.key else []))]
         outputs = [self.plural(name, local) for name in self.element_names()]
         before, after = read.suite[: read.first], read.suite[read.first : read.backward + 1]
@@ -307,6 +309,7 @@ class _Writing:
         several = f"all_{several}" if several in local or keyword.iskeyword(several) else several
         made = usage.unused_name(several, local)
         local.add(made)
+        self.bound.add(made)
         return made
 
 

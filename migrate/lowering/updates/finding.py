@@ -86,7 +86,7 @@ class RegionFinding(RegionStatements):
         """Whether all that gradients of a loss flow through comes after a statement that takes values out of JAX for
         it: advantages of a network that numpy sums up are ready before the update."""
         flows = self.dependencies(statements, set(usage.loads(self.attached(loss))))[0]
-        first = min((statements.index(flow.statement) for flow in flows if flow.models), default=0)
+        first = min((statements.index(flow.statement) for flow in flows if flow.models), default=len(statements))
         return any(number < first and has_host_effects(statements[number]) for number in needed)
 
     def gathered_region(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import libcst as cst
 
@@ -133,6 +133,24 @@ class GradientFlow(Scope):
         models = self.models_behind(attached) | self.leaves_in(loads) | self.weights_taken(attached)
         return Dependency(statement, frozenset(loads), stores, frozenset(models))
 
+    def flowing(self, statement: Statement, needed: set[str]) -> Dependency:
+        """A statement as the gradients of some names see it: no model stands behind those that a loop binds past all
+        models, as it does the states of an environment."""
+        whole = self.dependency(statement)
+        if not isinstance(statement, cst.For | cst.While) or not whole.models:
+            return whole
+        body, names, before = suites.suite_of(statement.body.body), set(needed), set[str]()
+        flows: list[Dependency] = []
+        while names != before:
+            before = set(names)
+            flows, from_before = self.dependencies(body, names)
+            names |= from_before
+        filled = {*usage.filled(statement), *usage.changed_by_methods(statement)}
+        if any(flow.models for flow in flows) or names & filled - needed or statement.orelse is not None:
+            return whole
+        through = set(usage.loads(statement.iter)) if isinstance(statement, cst.For) else set[str]()
+        return replace(whole, loads=frozenset(through.union(*(flow.loads for flow in flows))), models=frozenset())
+
     def makes_leaf(self, statement: Statement) -> bool:
         """Whether a statement says of a tensor that gradients are taken of it: they end there."""
         small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
@@ -167,7 +185,7 @@ class GradientFlow(Scope):
             changed = [self.kind_of_name(name) for name in usage.changes(statement)]
             if all(isinstance(kind, Model) or stands_for_weights(kind) for kind in changed):
                 continue  # each use of the name takes them anew
-            dependency = self.dependency(statement)
+            dependency = self.flowing(statement, needed)
             found.append(dependency)
             if isinstance(statement, cst.SimpleStatementLine):
                 needed -= dependency.stores
