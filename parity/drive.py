@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 import importlib
 import importlib.util
+import json
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,7 +17,28 @@ import numpy as np
 
 from parity import inputs as model_inputs
 from parity.codes import ParityError
-from parity.subject import Subject
+
+MODES = (False, True, True, False)  # training, at each step
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What a driver is told. `file` lies beside the driver, or is the module `module` of a library, which is in the
+    folder `library` where it is not installed here; `recipe` may say how to build and to feed the model."""
+
+    file: str
+    model: str
+    arguments: str = ""
+    inputs: str = ""
+    recipe: str | None = None
+    weights: str | None = None
+    seed: int = 0
+    module: str = ""
+    library: str = ""
+
+    @staticmethod
+    def read(path: str | Path) -> Subject:
+        return Subject(**json.loads(Path(path).read_text(encoding="utf-8")))
 
 
 def imported(file: str) -> ModuleType:

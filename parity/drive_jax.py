@@ -9,8 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from parity import standin
-from parity.drive import Driven, leaves
-from parity.subject import MODES
+from parity.drive import MODES, Driven, leaves
 
 RATE = 0.01  # as in `drive_torch`
 _TRAINING = ("training", "train", "is_training")

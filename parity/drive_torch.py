@@ -9,8 +9,7 @@ import torch
 
 from parity import standin
 from parity.codes import ParityError
-from parity.drive import Driven, leaves
-from parity.subject import MODES
+from parity.drive import MODES, Driven, leaves
 from weight_port import PortError
 from weight_port.checkpoint import open_checkpoint
 

@@ -284,12 +284,21 @@ class Watcher:
             args = self.probe.forced(context.module, args, kwargs)
         result = call(*args, **kwargs)
         recorder = self.scans.next_call(path, functools.partial(self.outputs.note, self._fixed, self._passes))
-        leaves = [leaf for leaf in jax.tree.leaves(result) if jnp.issubdtype(jnp.result_type(leaf), jnp.floating)]
-        for i, leaf in enumerate(leaves):
+        for i, leaf in enumerate(_floats(result)):
             jax.debug.callback(recorder(i), of_first_turn(leaf))
         if is_packed(result):
             jax.debug.callback(recorder(LENGTHS), of_first_turn(result[1]))
         return result
+
+
+def _floats(result: Any) -> list[Any]:
+    """The float arrays in a module's output; what a distribution holds is none in torch."""
+    leaves = [one for one in jax.tree.leaves(result, is_leaf=_is_distribution) if not _is_distribution(one)]
+    return [leaf for leaf in leaves if jnp.issubdtype(jnp.result_type(leaf), jnp.floating)]
+
+
+def _is_distribution(value: Any) -> bool:
+    return hasattr(value, "log_prob")
 
 
 def _run_torch_data(dtype: str, seed: int) -> None:

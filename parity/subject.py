@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import tempfile
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from migrate import manifest as manifests
@@ -21,29 +21,8 @@ from parity import inputs as model_inputs
 from parity import workdir
 from parity.codes import ParityError
 from parity.compare import compare_script
+from parity.drive import MODES, Subject
 from parity.result import ParityResult
-
-MODES = (False, True, True, False)  # training, at each step
-
-
-@dataclass(frozen=True)
-class Subject:
-    """What a driver is told. `file` lies beside the driver, or is the module `module` of a library, which is in the
-    folder `library` where it is not installed here; `recipe` may say how to build and to feed the model."""
-
-    file: str
-    model: str
-    arguments: str = ""
-    inputs: str = ""
-    recipe: str | None = None
-    weights: str | None = None
-    seed: int = 0
-    module: str = ""
-    library: str = ""
-
-    @staticmethod
-    def read(path: str | Path) -> Subject:
-        return Subject(**json.loads(Path(path).read_text(encoding="utf-8")))
 
 
 def split(place: str, what: str) -> tuple[Path, str]:

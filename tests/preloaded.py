@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import select
 import subprocess
 import sys
 import time
@@ -19,9 +20,10 @@ from typing import Any
 
 import jax
 import pytest
+from jax._src.interpreters import mlir
 
 from parity import processes
-from tests.compiling import DISABLED, soon_compiling
+from tests.compiling import DISABLED, SharedContext, soon_compiling
 
 STATUS = "status"  # the file in the folder of a run that its end is told by
 
@@ -96,17 +98,14 @@ def serve() -> None:
     mains = {"parity.run_torch": run_torch.main, "parity.run_jax": run_jax.main}
     running: dict[int, Path] = {}
     gc.freeze()  # no copy goes through the frameworks in search of garbage
-    os.set_blocking(0, False)
     pending = b""
     while True:
         with_status(running)
-        try:
-            read = os.read(0, 65536)
-            if not read:
-                return
-        except BlockingIOError:
-            time.sleep(0.005)
+        if not select.select([0], [], [], 0.01 if running else None)[0]:
             continue
+        read = os.read(0, 65536)
+        if not read:
+            return
         pending += read
         while b"\n" in pending:
             line, _, pending = pending.partition(b"\n")
@@ -138,6 +137,7 @@ def _run(request: dict[str, Any], main: Any) -> None:
     os.environ.clear()
     os.environ.update(request["variables"])
     jax.config.update(DISABLED.lower(), DISABLED in request["variables"])  # was read at the import
+    mlir.make_ir_context = SharedContext(mlir.make_ir_context)
     try:
         os._exit(main(request["config"]))
     except BaseException:

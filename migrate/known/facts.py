@@ -63,8 +63,9 @@ class KeptSite:
 
     function: the function that it stands in, "" for the file itself. models: those that gradients flow to. given: those
     of the names that it is made of which are models of the function's own. forward: the statements that compute what is
-    kept from `inputs`, in order; `arrays`: those inputs that are tensors. drawing: the statement that draws. mode: that
-    of the models, where it matters. problem: why it cannot be computed again.
+    kept from `inputs`, in order; `arrays`: those inputs that are tensors. drawing: the statement that draws. earlier:
+    the statement after which the inputs are kept, where they have changed by the call. mode: that of the models, where
+    it matters. problem: why it cannot be computed again.
     """
 
     file: str
@@ -77,6 +78,7 @@ class KeptSite:
     arrays: frozenset[str] = frozenset()
     given: tuple[str, ...] = ()
     drawing: Statement | None = None
+    earlier: Statement | None = None
     mode: str = ""
     problem: str = ""
 

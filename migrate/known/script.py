@@ -119,6 +119,8 @@ class Script(ByRound):
     kept_outputs: dict[Place, set[Place]] = field(default_factory=dict)
     # where that is, as this round finds them
     kept_sites: dict[int, KeptSite] = field(default_factory=dict, metadata=IN_ONE_ROUND)
+    # loops that take values out of JAX in a loss -> the sums with a gradient that they add to
+    summed_while_acting: dict[int, frozenset[str]] = field(default_factory=dict, metadata=IN_ONE_ROUND)
     # functions whose losses go on in their callers
     going_on: set[str] = field(default_factory=set, metadata=IN_ONE_ROUND)
     # functions that jit traces -> the calls in them that tell something outside of tensors, by their ids

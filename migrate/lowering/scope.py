@@ -51,6 +51,7 @@ NOWHERE = Place("", "")  # of an optimizer that has not been assigned yet
 
 
 HOST_CONTEXTS = ("module", "function", "method")  # where statements run as they stand, not inside a traced function
+_DEEPEST = 16  # names in the longest path that some script may keep a model behind
 
 
 class Scope(Parts):
@@ -306,7 +307,7 @@ class Scope(Parts):
     def model_and_path(self, path: str | None) -> tuple[Model, list[str]] | None:
         """The model that a dotted name starts with, and what follows it; None where it starts with none."""
         parts = (path or "").split(".")
-        for length in range(1, len(parts) + 1):
+        for length in range(1, min(len(parts), _DEEPEST) + 1):
             kind = self.kind_of_name(".".join(parts[:length]))
             if isinstance(kind, Model):
                 return kind, [part for part in parts[length:] if part != "module"]

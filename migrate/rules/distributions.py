@@ -125,7 +125,7 @@ def _drawn(call: Call, *, cut: bool) -> Value:
     assert isinstance(kind, Distribution)
     shape = [call.node("sample_shape")] if call.has("sample_shape") else []
     made: Expr = nodes.call(call.make("{self}.sample"), call.key(), *shape)
-    if cut and not (kind.cls and kind.discrete):
+    if cut and call.differentiable and not (kind.cls and kind.discrete):
         made = nodes.call("jax.lax.stop_gradient", made)
     return Value(made, Tensor({"": "", "Categorical": "int"}.get(kind.cls, "float")))
 

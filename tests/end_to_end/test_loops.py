@@ -27,7 +27,7 @@ STEPS = {"checkpoints": 4, "members": 3, "beside_the_loss": 3, "updates_for_call
     [
         *("accelerate", "devices", "evaluation_loops", "checkpoints", "streams", "makers", "typed_tensors"),
         *("micro_batches", "members", "beside_the_loss", "parts_given", "named_rows", "models_of_several_classes"),
-        *("model_chosen_at_run_time", "acting", "acting_in_place", "clipped_policy", "functional_calls"),
+        *("model_chosen_at_run_time", "acting", "acting_in_place", "rollouts", "clipped_policy", "functional_calls"),
         *("replay_buffer", "continuous_actions", "named_lambdas", "handed_models", "own_data_sets", "default_parts"),
         *("parts_replaced", "parts_taken", "queues", "optimizers_of_modules", "modules_that_train"),
         *("updates_for_callers", "dropout_functions", "words_looked_up", "returned_models"),

@@ -41,7 +41,8 @@ def findings(text: str) -> list[str]:
             "            log_probs.append(dist.log_prob(action))\n            entropies.append(dist.entropy())\n"
             "            state, reward, done = env.step(action.item())\n",
             "            state, reward, done = env.step(action.item())\n"
-            "            log_probs.append(dist.log_prob(action))\n            entropies.append(dist.entropy())\n",
+            "            log_probs.append(dist.log_prob(action) * state[0])\n"
+            "            entropies.append(dist.entropy())\n",
             "state, which it is made of, has changed by then",
         ),
         (
@@ -99,3 +100,76 @@ def test_what_is_computed_again_is_what_was_computed_while_acting(capsys: pytest
         else:
             total += float(line)
     assert compared == 6 and re.search(r"rngs=\{\"dropout\": key\}", made.text)
+
+
+ROLLOUTS = (Path(__file__).parents[1] / "golden" / "rollouts" / "before.py").read_text(encoding="utf-8")
+BY_SUMS = "loss goes through log_probs"
+
+
+def rollouts(old: str, new: str) -> list[str]:
+    """The messages about the rollouts with something changed."""
+    assert old in ROLLOUTS
+    return [found.message for found in convert(parse("t.py", ROLLOUTS.replace(old, new))).report.diagnostics]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("    entropy = 0.0\n", "    entropy = 0.1\n"),  # not a sum of terms alone
+        ("        entropy += ", "        entropy = 0.5 * entropy + "),
+        ("        entropy += choice.entropy().mean()\n", "        entropy -= choice.entropy().mean()\n"),
+        ("            entropy", "entropy"),
+        ("        values.append(value)\n", "        values.append(value)\n        print(entropy)\n"),
+    ],
+)
+def test_sums_that_are_more_than_their_terms_are_refused(old: str, new: str) -> None:
+    if old == "            entropy":  # added to twice
+        old = "        entropy += choice.entropy().mean()\n"
+        new = old + old
+    assert any("the loss takes values out of JAX" in message for message in rollouts(old, new)), rollouts(old, new)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        (
+            "    values = values + [last]\n",
+            "    values.append(last)\n",
+            "reads what was kept in another way",  # the function adds to the list itself
+        ),
+        ("    values = torch.stack(values)\n", "    values = torch.stack(values[:-1])\n", "in another way"),
+        ("        log_prob = choice", "        push = push + 0\n        log_prob = choice", ""),
+        (
+            "        log_probs.append(log_prob)\n",
+            "        seen_now = seen\n        log_probs.append(log_prob * torch.as_tensor(seen_now).mean())\n",
+            "has changed by then",
+        ),
+        (
+            "        log_probs.append(log_prob)\n",
+            "        if strayed.all():\n            break\n        log_probs.append(log_prob)\n",
+            "has changed by then",  # whose inputs are not kept ahead of a way out
+        ),
+    ],
+)
+def test_what_rollouts_keep_is_computed_again_or_refused(old: str, new: str, reason: str) -> None:
+    found = rollouts(old, new)
+    assert any(reason in message for message in found) if reason else not found, found
+
+
+def test_lists_of_the_same_turns_have_their_inputs_once() -> None:
+    """Of three that are read by a loss, one keeps what was seen; one of other turns has it for itself."""
+    made = convert(parse("t.py", ROLLOUTS)).text
+    assert "log_probs.append((seen, push))" in made
+    assert "values.append" not in made and "entropies.append" not in made
+    step = "        seen, reward, strayed"
+    apart = ROLLOUTS.replace("        values.append(value)\n", "")
+    apart = apart.replace(step, f"        if turn:\n            values.append(value)\n{step}")
+    made = convert(parse("t.py", apart)).text
+    assert "values.append(seen)" in made and "log_probs.append((seen, push))" in made
+
+
+def test_what_is_still_asked_of_a_list_keeps_it() -> None:
+    counted = ROLLOUTS.replace("    if update % 4", "    print(len(values))\n    if update % 4")
+    made = convert(parse("t.py", counted))
+    assert not made.report.diagnostics
+    assert "print(len(values))" in made.text and "values.append(seen)" in made.text

@@ -171,8 +171,12 @@ class ExampleShapes(Binding):
         return self._weights_are_of(cls, (*_OF_ANY_SIZE, *after))
 
     def _weights_are_of(self, cls: str, known: Sequence[str]) -> bool:
-        """Whether a model has no weights but those of such layers."""
-        plain = not any(self.script.classes[name].parameters for name in self.script.with_submodules(cls))
+        """Whether a model has no weights but those of such layers, and vectors of its own, which go with any batch of
+        features: `nn.Parameter(torch.zeros(1, actions))`."""
+        own = [
+            one for name in self.script.with_submodules(cls) for one in self.script.classes[name].parameters.values()
+        ]
+        plain = all(one.shape is not None and len(one.shape) <= 2 and one.shape[:-1] in ((), (1,)) for one in own)
         layers = self.script.layers_inside(cls)
         return plain and all(not layer.weights or layer.torch in known for layer in layers)
 

@@ -20,12 +20,12 @@ class GivenLists(Scope):
 
     def put_together(self, node: cst.BinaryOperation, left: Value, right: Value) -> Expr | None:
         """`[*before, *self.widths]` for `before + widths`; None for other sums."""
-        if not isinstance(node.operator, cst.Add) or not is_given(self, node):
-            return None
         kinds = [left.kind, right.kind]
         tuples = any(isinstance(kind, Items) and kind.type == "tuple" for kind in kinds)
         lists = any(isinstance(kind, Items) and kind.type == "list" for kind in kinds)
         if tuples or not lists or any(isinstance(kind, Tensor | Host) for kind in kinds):
+            return None
+        if not isinstance(node.operator, cst.Add) or not is_given(self, node):
             return None
         return cst.List([element for value in (left, right) for element in _elements(value.node)])
 

@@ -20,7 +20,18 @@ from migrate.known.facts import KeptSite
 from migrate.known.kinds import Place
 from migrate.known.script import Script, followed
 from migrate.lowering.plainer.copied_input import Edits, edited
-from migrate.lowering.plainer.kept_mentions import Level, Reading, is_call, mentions, reading, steps
+from migrate.lowering.plainer.kept_mentions import (
+    Level,
+    Mention,
+    Reading,
+    empties,
+    filled_at,
+    is_call,
+    made_anew,
+    plural,
+    reading,
+    steps,
+)
 from migrate.lowering.plainer.turns_together import Together
 from migrate.lowering.rounds import Input, Lowered
 from migrate.lowering.statements.scanned_loops import is_new_list
@@ -57,12 +68,21 @@ def _edits(module: cst.Module, sites: Sequence[KeptSite], script: Script) -> Edi
             read.pop(site, None)
             script.kept_problems[site.holder] = error.message
     edits, failed = Edits(), {site.holder for site in sites} - {site.holder for site in read}
-    bound: set[str] = set()
     for site, found in read.items():
+        if site.earlier is not None:
+            _Writing(module, site, found, edits, script).fill_earlier(site.earlier)
+    if edits.instead:
+        return edits
+    bound: set[str] = set()
+    acting: list[Statement] = []  # the suites that fill lists by now: others there may need none of their own
+    for site, found in sorted(read.items(), key=lambda item: -len(item[0].inputs)):
         on_the_way = found.suite[: found.backward]
+        writing = _Writing(module, site, found, edits, script, bound)
         waits = any(one in edits.instead for one in [*on_the_way[found.first :], *site.forward])
+        waits = waits or writing.at.line in acting
         if not waits and not failed & {path for one in on_the_way for path in usage.paths(one)}:
-            _Writing(module, site, found, edits, script, bound).write()
+            writing.write()
+            acting += writing.at.levels[-1].suite
     return edits
 
 
@@ -136,21 +156,25 @@ class _Writing:
     script: Script
     bound: set[str] = field(default_factory=set)
 
+    def __post_init__(self) -> None:
+        self.at, self.found = filled_at(self.module, self.site.holder, self.site.call)
+        self.torch = _name_of_torch(self.module)
+
     def write(self) -> None:
         """Adds them."""
-        found = mentions(self.module, self.site.holder)
-        self.at = next(one for one in found if any(node is self.site.call for node in one.around))
         if not is_call(self.at.line, self.site.call):
             raise Unsupported("MIG401", f"`{nodes.code(self.site.call)}` is more than a statement")
         if id(self.at.line) in self.script.drawing:
             raise Unsupported("MIG401", f"`{nodes.code(self.site.value)}` draws, which acting would no longer do")
-        self.torch = _name_of_torch(self.module)
         self.taken = {name.value for name in every(self.module, cst.Name)}
         self.single = _singular(self.site.holder.rpartition(".")[2])
         self.function = self.new(f"{self.single}_of")
         known = self.known_key()
         self.key = known or (self.new(self.key_name()) if self.site.drawing is not None else "")
         self.draws_anew = bool(self.key) and not known
+        self.kept = [self.as_now(name) for name in self.site.inputs]
+        self.kept += [nodes.name(self.key)] if self.key else []
+        self.at_hand = self.arrays_at_hand()
         self.act()
         self.learn()
 
@@ -176,15 +200,24 @@ class _Writing:
         self.taken.add(made)
         return made
 
+    def fill_earlier(self, after: Statement) -> None:
+        """Puts the call behind the statement after which what is kept is made of the same."""
+        suite = self.at.levels[-1].suite
+        comments = [line for line in self.at.line.leading_lines if line.comment is not None]
+        self.edits.instead[self.at.line] = []
+        moved = self.at.line.with_changes(leading_lines=comments)
+        self.edits.ahead.setdefault(suite[suite.index(after) + 1], []).append(moved)
+
     def act(self) -> None:
         """What runs while acting, and the function that computes what was kept."""
         site, line = self.site, self.at.line
-        kept: list[Expr] = [self.as_now(name) for name in site.inputs]
-        kept += [nodes.name(self.key)] if self.key else []
-        value: Expr = kept[0] if len(kept) == 1 else nodes.tuple_of(kept)
+        value: Expr = self.kept[0] if len(self.kept) == 1 else nodes.tuple_of(self.kept)
         call = site.call.with_changes(args=[cst.Arg(value)])
         assert isinstance(line, cst.SimpleStatementLine)
-        self.edits.instead[line] = [line.with_changes(body=[cst.Expr(call)])]
+        self.edits.instead[line] = [] if self.at_hand else [line.with_changes(body=[cst.Expr(call)])]
+        emptying = [one.line for one in self.found if self.at_hand and empties(one.line, site.holder)]
+        self.edits.instead |= {one: [] for one in emptying if len(usage.stores(one)) < 2}
+        self.leave_out_unread()
         if site.drawing is not None and self.draws_anew:
             drawn = nodes.statement(f"{self.torch}.{KEPT_KEY}({self.key})")
             self.edits.instead[site.drawing] = [drawn, site.drawing]
@@ -207,6 +240,44 @@ class _Writing:
             self.edits.behind[around] = [*self.edits.behind.get(around, []), _spaced(made, lines)]
         self.parts = len(parts)
 
+    def arrays_at_hand(self) -> dict[str, str]:
+        """What of a turn this list is to keep -> the array of it, where another list has it all that is filled in the
+        same turns, and is an array before this one is read; else nothing."""
+        turn = self.at.levels[-1].suite
+        if any(map(suites.leaves_loop, turn)) or any(map(self.is_beside, self.found)):
+            return {}
+        for statement in self.read.suite[: self.read.first]:
+            small = suites.alone(statement)
+            made = small.value if isinstance(small, cst.Assign) else None
+            if not isinstance(made, cst.Call) or nodes.code(made.func) != f"{self.torch}.{KEPT_TOGETHER}":
+                continue
+            other = nodes.code(made.args[0].value)
+            calls = [call for one in turn if (call := call_of(one)) and nodes.code(call.func) == f"{other}.append"]
+            parts = [nodes.code(part) for call in calls for part in _elements(call.args[0].value)]
+            arrays = dict(zip(parts, usage.stores(statement), strict=False))
+            if all(nodes.code(one) in arrays for one in self.kept):
+                return arrays
+        return {}
+
+    def is_beside(self, mention: Mention) -> bool:
+        """Whether a place that names the list neither fills nor empties it, nor is on the way to the loss."""
+        depth = len(self.read.levels) - 1
+        level = mention.levels[depth] if len(mention.levels) > depth else None
+        inside = level is not None and level.suite == self.read.suite
+        read = inside and level is not None and self.read.first <= level.index <= self.read.backward
+        return not read and mention.line is not self.at.line and not empties(mention.line, self.site.holder)
+
+    def leave_out_unread(self) -> None:
+        """Takes what only this list has read out of what runs while acting."""
+        gone: list[Statement] = [self.at.line]
+        for statement in reversed(self.site.forward):
+            names = set(usage.stores(statement))
+            reading = sum(one.value in names for one in every(self.module, cst.Name))
+            reading -= sum(one.value in names for left in [statement, *gone] for one in every(left, cst.Name))
+            if not reading and id(statement) not in self.script.drawing and statement not in self.edits.instead:
+                self.edits.instead[statement] = []
+                gone.append(statement)
+
     def as_now(self, name: str) -> Expr:
         """An input; a copy of what others may change later, as environments do with what they have returned."""
         plain = nodes.name(name)
@@ -223,37 +294,51 @@ class _Writing:
         read, site = self.read, self.site
         own = read.function.body if read.function is not None else self.module
         local = {*usage.loads(own), *usage.stores(own), *self.bound}
-        inputs = [self.plural(name, local) for name in (*site.inputs, *([self.key] if self.key else []))]
+        turn = [*site.inputs, *([self.key] if self.key else [])]
+        inputs = [self.at_hand[nodes.code(one)] for one in self.kept] if self.at_hand else []
+        inputs = inputs or [self.plural(name, local) for name in turn]
         outputs = [self.plural(name, local) for name in self.element_names()]
         before, after = read.suite[: read.first], read.suite[read.first : read.backward + 1]
         together = nodes.expression(
             f"{self.torch}.{KEPT_TOGETHER}({{saved}}, {len(inputs)})", saved=nodes.expression(site.holder)
         )
-        turn = [*site.inputs, *([self.key] if self.key else [])]
         function = f"self.{self.function}" if self.methodical else self.function
         called = nodes.call(function, *map(nodes.name, (*site.given, *site.inputs)))
         mapping = f"{self.torch}.{KEPT_DRAWS if self.key else KEPT_TURNS}"
         over: list[Expr] = [nodes.expression(f"lambda {', '.join(turn)}: {{call}}", call=called)]
         over += [cst.SimpleString(f'"{site.mode}"')] if site.mode else []
-        made: list[Statement] = [
-            nodes.statement(f"{', '.join(inputs)} = {{x}}", x=together),
-            nodes.statement(
-                f"{', '.join(outputs)} = {{x}}",
-                x=nodes.call(nodes.call(mapping, *over), *map(nodes.name, inputs)),
-            ),
-        ]
+        mapped_over = nodes.call(nodes.call(mapping, *over), *map(nodes.name, inputs))
+        made = [nodes.statement(f"{', '.join(inputs)} = {{x}}", x=together)] if not self.at_hand else []
+        if made and (behind := self.behind_acting()) is not None:
+            spaced = any(line.comment is None for line in behind.leading_lines[:1]) and behind not in self.edits.ahead
+            line = made.pop().with_changes(leading_lines=[suites.BLANK] if spaced else [])
+            self.edits.ahead.setdefault(behind, []).append(line)
+        made.append(nodes.statement(f"{', '.join(outputs)} = {{x}}", x=mapped_over))
+        functions = {one.name.value: one for one in self.module.body if isinstance(one, cst.FunctionDef)}
         arrays = {path: tuple(outputs) for path in (site.holder, *read.aliases)}
         mapped: set[str] = set()
         emptied: set[str] = set()
         for number, statement in enumerate(after):
             rest = [*after[number + 1 :], *read.suite[read.backward + 1 :], *self.later()]
-            map_ = Together(self.torch, arrays, [*before, *after[:number]], rest, mapped, emptied)
+            earlier = [*before, *after[:number]]
+            map_ = Together(self.torch, arrays, earlier, rest, functions, mapped, emptied)
             stands = map_.statement(statement)
             if stands != [statement] or not number:
                 self.edits.instead[statement] = [*(made if not number else []), *stands]
+            if made_anew(statement, site.holder):
+                arrays = {path: found for path, found in arrays.items() if path != site.holder}
         for alias in read.aliases.values():
             self.edits.instead[alias] = []
         self.take_lists_out(mapped, emptied, before, after)
+
+    def behind_acting(self) -> Statement | None:
+        """The statement that follows what acts, where it stands in the suite that goes on to the loss: the lists are
+        arrays there, for all that reads them."""
+        depth = len(self.read.levels) - 1
+        level = self.at.levels[depth] if len(self.at.levels) > depth else None
+        if level is None or level.suite != self.read.suite or level.index + 1 >= self.read.first:
+            return None
+        return level.suite[level.index + 1]
 
     def later(self) -> list[Statement]:
         """What follows the suite in its function."""
@@ -305,7 +390,7 @@ class _Writing:
 
     def plural(self, name: str, local: set[str]) -> str:
         """The name of an array of what has a name."""
-        several = name if name.endswith("s") else f"{name[:-1]}ies" if name.endswith("py") else f"{name}s"
+        several = plural(name)
         several = f"all_{several}" if several in local or keyword.iskeyword(several) else several
         made = usage.unused_name(several, local)
         local.add(made)
@@ -315,10 +400,7 @@ class _Writing:
 
 def _rebinding(touching: Sequence[Statement], name: str) -> Statement | None:
     """The statement that gives a name another value: `losses = torch.cat(losses).sum()`."""
-    for one in touching:
-        if isinstance(one, cst.SimpleStatementLine) and name in usage.stores(one) and name in usage.loads(one):
-            return one
-    return None
+    return next((one for one in touching if made_anew(one, name)), None)
 
 
 def _name_of_torch(module: cst.Module) -> str:
@@ -328,6 +410,11 @@ def _name_of_torch(module: cst.Module) -> str:
             if alias.evaluated_name == "torch":
                 return alias.evaluated_alias or "torch"
     raise Unsupported("MIG401", "the file does not import torch itself")
+
+
+def _elements(value: Expr) -> list[Expr]:
+    """The elements of a tuple, or the one value."""
+    return nodes.elements(value) if isinstance(value, cst.Tuple) else [value]
 
 
 def _singular(name: str) -> str:

@@ -35,6 +35,7 @@ from migrate.lowering.plainer.optimizers_outside import with_optimizers_outside
 from migrate.lowering.plainer.parts_held import with_parts_at_hand
 from migrate.lowering.plainer.settings_nobody_gives import with_constants_of_classes
 from migrate.lowering.plainer.steps_that_tell import with_told_returned
+from migrate.lowering.plainer.sums_kept import with_sums_as_lists
 from migrate.lowering.plainer.told_by_callers import with_told_by_callers
 from migrate.lowering.plainer.updates_in_place import with_updates_in_place
 from migrate.lowering.rounds import Input, Lowered, lower_project
@@ -109,7 +110,8 @@ def _taken_otherwise(inputs: Sequence[Input], lowered: Sequence[Lowered]) -> lis
     methods = bases or with_inherited_methods(inputs, lowered[0].script) or with_steps_in_place(inputs, lowered)
     made = methods or with_updates_in_place(inputs, lowered) or with_parts_at_hand(inputs)
     made = made or with_told_by_callers(inputs, lowered) or with_asked_by_callers(inputs, lowered)
-    return made or with_lists_apart(inputs, lowered) or with_inputs_kept(inputs, lowered)
+    made = made or with_lists_apart(inputs, lowered) or with_sums_as_lists(inputs, lowered)
+    return made or with_inputs_kept(inputs, lowered)
 
 
 # -- what is called with models of several classes --------------------------------------------------------------------

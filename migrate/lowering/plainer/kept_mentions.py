@@ -97,6 +97,12 @@ def empties(statement: Statement, path: str) -> bool:
     return nodes.code(target) in (path, f"{path}[:]") and nodes.code(small.value) in _NEW
 
 
+def plural(name: str) -> str:
+    """`entropies` of `entropy`, `pushes` of `push`."""
+    ending = "es" if name.endswith(("sh", "ch", "x")) else "s"
+    return name if name.endswith("s") else f"{name[:-1]}ies" if name.endswith("py") else f"{name}{ending}"
+
+
 @dataclass
 class Reading:
     """How a list is read on the way to a loss: `suite` holds the statements that read it, from `first` on, and the
@@ -115,17 +121,23 @@ class Reading:
         return self.levels[-1].suite
 
 
+def filled_at(module: cst.Module, path: str, filling: cst.Call) -> tuple[Mention, list[Mention]]:
+    """Where a list is filled, and all places that mean it."""
+    found = mentions(module, path)
+    site = next(one for one in found if any(node is filling for node in one.around))
+    return site, _same_variable(found, site, path) if "." not in path else found
+
+
 def reading(module: cst.Module, path: str, filling: cst.Call) -> Reading:
     """How a list is read; raises Unsupported where that is more than one loss of one block, after which it is empty."""
-    found = mentions(module, path)
+    site, found = filled_at(module, path, filling)
     if not path.startswith("self.") and "." in path:
         attribute = path.rpartition(".")[2]
         others = [one for one in every(module, cst.Attribute) if one.attr.value == attribute]
         if len(others) != len(found):
             raise Unsupported("MIG401", f"{path} is read under another name")
-    site = next(one for one in found if any(node is filling for node in one.around))
     if "." not in path:
-        found = _same_variable(found, site, path)
+        found = _while_it_is_the_list(found, path)
     reads = [one for one in found if one is not site and not empties(one.line, path) and not _counts(one)]
     if not reads:
         raise Unsupported("MIG401", f"nothing reads {path}")
@@ -144,13 +156,47 @@ def reading(module: cst.Module, path: str, filling: cst.Call) -> Reading:
 
 def _same_variable(found: Sequence[Mention], site: Mention, path: str) -> list[Mention]:
     """The places that mean the variable that is filled."""
-    local = site.function is not None and path in usage.stores(site.function.body)
-    if local:
-        return [one for one in found if one.function is site.function]
+    own = site.function if site.function is not None and _is_local(site.function, path) else None
+    if own is not None:
+        return [one for one in found if one.function is own]
+    beside = [one for one in found if one.function is None or not _is_local(one.function, path)]
+    return [one for one in beside if not _is_parameter(one)]
+
+
+def _is_parameter(mention: Mention) -> bool:
+    """Whether a place names a parameter of a function."""
+    around = mention.around[-1] if mention.around else None
+    return isinstance(around, cst.Param) and around.name is mention.node
+
+
+def _is_local(function: cst.FunctionDef, name: str) -> bool:
+    """Whether a function has a name for itself."""
+    declared = {item.name.value for one in every(function.body, cst.Global) for item in one.names}
+    bound = {*usage.stores(function.body), *(one.name.value for one in every(function.params, cst.Param))}
+    return name in bound - declared
+
+
+def _while_it_is_the_list(found: Sequence[Mention], path: str) -> list[Mention]:
+    """The places before the statement of an update that makes something else of a list, under its name:
+    `log_probs = torch.cat(log_probs)`."""
     for one in found:
-        if one.function is not None and path in usage.stores(one.function.body):
-            raise Unsupported("MIG401", f"{path} is the name of several lists")
+        place = _region(one)
+        if place is None or not made_anew(one.line, path) or len(one.levels) != place[1] + 1:
+            continue
+        suite, index = one.levels[-1].suite, one.levels[-1].index
+        return [each for each in found if not _follows(each, suite, index, place[1])]
     return list(found)
+
+
+def _follows(mention: Mention, suite: tuple[Statement, ...], index: int, depth: int) -> bool:
+    """Whether a place comes after a statement of a suite, in that suite."""
+    return len(mention.levels) > depth and mention.levels[depth].suite == suite and mention.levels[depth].index > index
+
+
+def made_anew(statement: Statement, path: str) -> bool:
+    """Whether a statement gives a name another value that it makes of the one before."""
+    line = isinstance(statement, cst.SimpleStatementLine)
+    return line and path in usage.stores(statement) and path in usage.loads(statement)
 
 
 def _counts(mention: Mention) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from migrate.diagnostics import Unsupported
+from migrate.lowering.plainer.kept_mentions import made_anew
 from migrate.lowering.updates.computed_in_loss import KEPT_TURNS
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
@@ -19,12 +20,14 @@ _LIST_LIKE = (cst.List, cst.ListComp)
 @dataclass
 class Together:
     """The statements on the way to a loss, while loops become maps. torch: the name of torch in the file. arrays: what
-    was kept -> the arrays that hold it, one for each part. mapped: lists that are such arrays now."""
+    was kept -> the arrays that hold it, one for each part. functions: those of the file. mapped: lists that are such
+    arrays now."""
 
     torch: str
     arrays: Mapping[str, tuple[str, ...]]
     before: Sequence[Statement]
     after: Sequence[Statement]
+    functions: Mapping[str, cst.FunctionDef] = field(default_factory=dict)
     mapped: set[str] = field(default_factory=set)
     emptied: set[str] = field(default_factory=set)
 
@@ -40,7 +43,8 @@ class Together:
         made = node.visit(joined)
         assert isinstance(made, cst.SimpleStatementLine)
         small = made.body[0]
-        left = {*self.arrays, *self.mapped} & {*usage.paths(made), *usage.loads(made)}
+        bound = {name for name in usage.stores(node) if made_anew(node, name)} - set(usage.loads(made))
+        left = ({*self.arrays, *self.mapped} & {*usage.paths(made), *usage.loads(made)}) - bound
         if left - {array for arrays in self.arrays.values() for array in arrays} - self.mapped:
             raise Unsupported("MIG401", f"`{nodes.code(node).strip()}` reads what was kept in another way")
         value = node.body[0]
@@ -163,6 +167,19 @@ class Together:
         named = isinstance(small, cst.Assign) and isinstance(small.targets[0].target, cst.Name)
         return named and isinstance(small, cst.Assign) and self.is_tensor(small.value, before[:number])
 
+    def only_reads(self, name: str, args: Sequence[cst.Arg]) -> bool:
+        """Whether a function of the file that is given what was kept as lists changes none of them."""
+        function = self.functions.get(name)
+        if function is None or any(arg.star for arg in args) or function.params.star_kwarg is not None:
+            return False
+        parameters = [one.name.value for one in function.params.params]
+        given = {
+            arg.keyword.value if arg.keyword is not None else parameters[number]
+            for number, arg in enumerate(args[: len(parameters)])
+            if self.arrays.get(nodes.dotted(arg.value) or "")
+        }
+        return not given & {*usage.changed_in_place(function.body), *usage.changed_by_methods(function.body)}
+
     def note_mapped(self, name: str) -> None:
         """Notes a list that is an array from here on: what follows must take it as one."""
         if name in self.mapped:
@@ -202,6 +219,14 @@ class _Joined(cst.CSTTransformer):
             return nodes.expression("{x}.sum(0)", x=array) if array is not None else updated_node
         if name == "len" and arrays:
             return updated_node.with_changes(args=[cst.Arg(nodes.name(arrays[0]))])
+        if isinstance(original_node.func, cst.Name) and self.together.only_reads(name, original_node.args):
+            lists = self.together.arrays
+            own = [lists.get(nodes.dotted(arg.value) or "", ()) for arg in original_node.args]
+            given = [
+                new.with_changes(value=nodes.expression(f"list({array[0]})")) if len(array) == 1 else new
+                for new, array in zip(updated_node.args, own, strict=True)
+            ]
+            return updated_node.with_changes(args=given)
         joins = name in [f"{self.together.torch}.{one}" for one in _JOINING]
         if joins and len(arrays) == 1:
             return updated_node.with_changes(

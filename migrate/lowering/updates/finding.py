@@ -26,6 +26,7 @@ from migrate.lowering.updates.region_statements import RegionStatements
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.suites import first_line
+from migrate.syntax.walking import every
 
 
 @dataclass
@@ -243,6 +244,7 @@ class RegionFinding(RegionStatements):
                 sorting.before += taken
                 if has_host_effects(without_numbers_asked(statement), usage.stores(body)):
                     sorting.problem = "the loss takes values out of JAX, or prints, before backward()"
+                    self.note_summed(statements[number])
                 if set(usage.filled(statement)) - set(usage.stores(body)):
                     sorting.problem = f"`{first_line(statement)}` fills a list that is not the loss's own"
                 body.append(statement)
@@ -271,6 +273,13 @@ class RegionFinding(RegionStatements):
             sorting.kept.append(statement)
         sorting.later = True
         return body, early, after
+
+    def note_summed(self, statement: Statement) -> None:
+        """Notes the sums with a gradient that a loop adds to which takes values out of JAX."""
+        if isinstance(statement, cst.For | cst.While):
+            added = [one.target.value for one in every(statement, cst.AugAssign) if isinstance(one.target, cst.Name)]
+            found = frozenset(name for name in added if self.flowing(statement, {name}).models)
+            self.script.summed_while_acting[id(statement)] = found
 
     def with_bystanders(
         self, statements: Sequence[Statement], own: Sequence[int], needed: set[int], sorting: _Sorting

@@ -379,7 +379,13 @@ class _Detached(cst.CSTTransformer):
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
         func = original_node.func
         detaching = isinstance(func, cst.Attribute) and func.attr.value in _DETACHING
-        return cst.Name("None") if detaching else updated_node
+        return cst.Name("None") if detaching or _made_by_numpy(original_node) else updated_node
+
+
+def _made_by_numpy(call: cst.Call) -> bool:
+    """`np.mean([f(x) for x in xs])`: numpy takes no tensors with gradients out of lists."""
+    of_lists = bool(call.args) and isinstance(call.args[0].value, cst.List | cst.ListComp)
+    return of_lists and (nodes.dotted(call.func) or "").startswith(("np.", "numpy."))
 
 
 def asks_for_gradients(node: cst.BaseExpression) -> bool:

@@ -23,7 +23,7 @@ from migrate.known.kinds import (
     TorchName,
 )
 from migrate.lowering.updates.gradient_flow import GradientFlow
-from migrate.syntax import nodes, usage
+from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.suites import first_line
 
@@ -59,8 +59,10 @@ def _described(scope: GradientFlow, site: KeptSite, history: Sequence[Statement]
         kind = scope.kind_of_name(name)
         if not (type(kind) is Kind or isinstance(kind, Tensor | Number | Host)):
             raise Unsupported("MIG401", f"{name}, which it is made of, is no array")
-    changed = [name for statement in forward for name in _changed_after(statement, history) & {*own, *carrying}]
-    if changed:
+    names = {*own, *carrying}
+    changed = [name for statement in forward for name in _changed_after(statement, history) & names]
+    earlier = _kept_earlier(scope, site, forward, history, names) if changed else None
+    if changed and earlier is None:
         raise Unsupported("MIG401", f"{changed[0]}, which it is made of, has changed by then")
     _refuse_attributes(scope, parts)
     _refuse_changing(scope, parts)
@@ -80,6 +82,7 @@ def _described(scope: GradientFlow, site: KeptSite, history: Sequence[Statement]
         arrays=frozenset(name for name in inputs if isinstance(scope.kind_of_name(name), Tensor)),
         given=tuple(given),
         drawing=drawing[0] if drawing else None,
+        earlier=earlier,
         mode="".join(modes),
     )
 
@@ -119,6 +122,24 @@ def _changed_after(statement: Statement, history: Sequence[Statement]) -> set[st
     """What a statement reads that has another value later on."""
     later = history[history.index(statement) :]
     return set(usage.loads(statement)) & {name for each in later for name in usage.changes(each)}
+
+
+def _kept_earlier(
+    scope: GradientFlow, site: KeptSite, forward: Sequence[Statement], history: Sequence[Statement], names: set[str]
+) -> Statement | None:
+    """The last statement that computes what is kept, where nothing that it is made of has changed by then and the rest
+    of the block, up to the call, neither leaves it nor has to do with what holds it: the call might as well follow
+    it. None elsewhere."""
+    block = scope.blocks[-1]
+    before = block.statements[: block.index]
+    last = max((number for number, one in enumerate(before) if one in forward), default=-1)
+    if last < 0:
+        return None
+    past, rest = history[: history.index(before[last]) + 1], before[last + 1 :]
+    changed = any(_changed_after(statement, past) & names for statement in forward)
+    late = set(usage.loads(site.value)) & {name for one in rest for name in usage.changes(one)}
+    beside = any(suites.leaves_loop(one) or site.holder in usage.paths(one) for one in rest)
+    return None if changed or late or beside else before[last]
 
 
 def _own(scope: GradientFlow, name: str) -> bool:

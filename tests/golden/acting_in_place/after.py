@@ -30,18 +30,7 @@ def forward_pass(model, params, key, *inputs):
 
 
 @jax.jit(static_argnames=("policy", "optimizer"), donate_argnames=("params", "opt_state"))
-def train_step(
-    policy,
-    optimizer,
-    params,
-    opt_state,
-    states,
-    actions,
-    dropout_keys,
-    returns,
-    all_states,
-    all_dropout_keys,
-):
+def train_step(policy, optimizer, params, opt_state, states, actions, dropout_keys, returns):
     def loss_fn(params):
         all_log_probs = jax.vmap(
             lambda state, action, dropout_key: log_prob_of(
@@ -53,7 +42,7 @@ def train_step(
         )
         values = jax.vmap(
             lambda state, dropout_key: entropy_of(policy, params, state, dropout_key)
-        )(all_states, all_dropout_keys)
+        )(states, dropout_keys)
         entropy = jnp.stack(values).mean()
         bonus = 0
         bonus = bonus + jax.vmap(lambda value: 0.001 * value**2)(values).sum(axis=0)
@@ -115,7 +104,6 @@ def train(env, policy, params, optimizer, opt_state, episodes, key):
     for episode in range(episodes):
         state, done = env.reset(), False
         log_probs, rewards = [], []
-        entropies = []
         while not done:
             key, dropout_key = jax.random.split(key)
             logits = forward_pass(policy, params, dropout_key, jnp.array(state, dtype=jnp.float32))
@@ -123,29 +111,19 @@ def train(env, policy, params, optimizer, opt_state, episodes, key):
             key, subkey = jax.random.split(key)
             action = dist.sample(subkey)
             log_probs.append((jnp.array(state), action, dropout_key))
-            entropies.append((jnp.array(state), dropout_key))
             state, reward, done = env.step(action.item())
             rewards.append(reward)
+
+        states, actions, dropout_keys = map(jnp.stack, zip(*log_probs))
 
         G = 0
         returns = []
         for r in reversed(rewards):
             G = r + 0.9 * G
             returns.insert(0, G)
-        states, actions, dropout_keys = map(jnp.stack, zip(*log_probs))
         returns = jnp.array(returns)
-        all_states, all_dropout_keys = map(jnp.stack, zip(*entropies))
         params, opt_state, metrics = train_step(
-            policy,
-            optimizer,
-            params,
-            opt_state,
-            states,
-            actions,
-            dropout_keys,
-            returns,
-            all_states,
-            all_dropout_keys,
+            policy, optimizer, params, opt_state, states, actions, dropout_keys, returns
         )
         loss = metrics["loss"]
         print(f"{episode}: {loss.item():.4f}")
