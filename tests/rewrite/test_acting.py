@@ -120,6 +120,7 @@ def rollouts(old: str, new: str) -> list[str]:
         ("        entropy += choice.entropy().mean()\n", "        entropy -= choice.entropy().mean()\n"),
         ("            entropy", "entropy"),
         ("        values.append(value)\n", "        values.append(value)\n        print(entropy)\n"),
+        ("    return rewarded\n", "    return rewarded + 0 * float(entropy)\n"),  # another function reads it
     ],
 )
 def test_sums_that_are_more_than_their_terms_are_refused(old: str, new: str) -> None:
@@ -166,6 +167,20 @@ def test_lists_of_the_same_turns_have_their_inputs_once() -> None:
     apart = apart.replace(step, f"        if turn:\n            values.append(value)\n{step}")
     made = convert(parse("t.py", apart)).text
     assert "values.append(seen)" in made and "log_probs.append((seen, push))" in made
+
+
+@pytest.mark.parametrize(
+    ("told", "gone"),
+    [("choice.log_prob(push)", True), ("torch.neg(-choice.log_prob(push))", True), ("scored(choice, push)", False)],
+)
+def test_what_only_a_list_has_read_goes_unless_it_may_do_more(told: str, gone: bool) -> None:
+    """A function of the script's own may count, or print."""
+    text = ROLLOUTS.replace("choice.log_prob(push)", told)
+    text = text.replace("def score(", "def scored(choice, push):\n    return choice.log_prob(push)\n\n\ndef score(")
+    made = convert(parse("t.py", text))
+    assert not made.report.diagnostics
+    turn = made.text[made.text.index("for turn in range(6)") : made.text.index("log_probs.append")]
+    assert ("log_prob = " not in turn) is gone, turn
 
 
 def test_what_is_still_asked_of_a_list_keeps_it() -> None:

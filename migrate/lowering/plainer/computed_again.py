@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 import libcst as cst
 
 from migrate.diagnostics import Unsupported
+from migrate.kept import imported_from
 from migrate.known.facts import KeptSite
 from migrate.known.kinds import Place
 from migrate.known.script import Script, followed
@@ -272,11 +273,21 @@ class _Writing:
         gone: list[Statement] = [self.at.line]
         for statement in reversed(self.site.forward):
             names = set(usage.stores(statement))
-            reading = sum(one.value in names for one in every(self.module, cst.Name))
-            reading -= sum(one.value in names for left in [statement, *gone] for one in every(left, cst.Name))
-            if not reading and id(statement) not in self.script.drawing and statement not in self.edits.instead:
+            reading = _named(self.module, names) - sum(_named(left, names) for left in [statement, *gone])
+            alone = id(statement) not in self.script.drawing and all(map(self.only_computes, usage.calls(statement)))
+            if not reading and alone and statement not in self.edits.instead:
                 self.edits.instead[statement] = []
                 gone.append(statement)
+
+    def only_computes(self, call: cst.Call) -> bool:
+        """Whether a call is surely one of a model, of torch's, or of a method of what these return."""
+        models = {*self.site.given, *(place.name for place in self.site.models)}
+        of_torch = imported_from([self.module], ("torch",))
+        known = {*models, *of_torch, *self.site.arrays, *usage.stores(self.site.forward)}
+        own = {function.name.value for function in every(self.module, cst.FunctionDef)}
+        root, method = nodes.root(call.func), call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+        surely = root.value in known if isinstance(root, cst.Name) else isinstance(root, cst.Call)
+        return nodes.dotted(call.func) in models or (surely and method not in own)
 
     def as_now(self, name: str) -> Expr:
         """An input; a copy of what others may change later, as environments do with what they have returned."""
@@ -396,6 +407,12 @@ class _Writing:
         local.add(made)
         self.bound.add(made)
         return made
+
+
+def _named(node: cst.CSTNode, names: set[str]) -> int:
+    """How often code has one of some names, other than for an attribute."""
+    attributes = sum(one.attr.value in names for one in every(node, cst.Attribute))
+    return sum(one.value in names for one in every(node, cst.Name)) - attributes
 
 
 def _rebinding(touching: Sequence[Statement], name: str) -> Statement | None:

@@ -125,7 +125,7 @@ def filled_at(module: cst.Module, path: str, filling: cst.Call) -> tuple[Mention
     """Where a list is filled, and all places that mean it."""
     found = mentions(module, path)
     site = next(one for one in found if any(node is filling for node in one.around))
-    return site, _same_variable(found, site, path) if "." not in path else found
+    return site, same_variable(found, site, path) if "." not in path else found
 
 
 def reading(module: cst.Module, path: str, filling: cst.Call) -> Reading:
@@ -154,7 +154,7 @@ def reading(module: cst.Module, path: str, filling: cst.Call) -> Reading:
     return made
 
 
-def _same_variable(found: Sequence[Mention], site: Mention, path: str) -> list[Mention]:
+def same_variable(found: Sequence[Mention], site: Mention, path: str) -> list[Mention]:
     """The places that mean the variable that is filled."""
     own = site.function if site.function is not None and _is_local(site.function, path) else None
     if own is not None:

@@ -13,7 +13,7 @@ from dataclasses import replace
 import libcst as cst
 
 from migrate.lowering.plainer.copied_input import Edits, edited
-from migrate.lowering.plainer.kept_mentions import Level, Mention, mentions, plural
+from migrate.lowering.plainer.kept_mentions import Level, Mention, mentions, plural, same_variable
 from migrate.lowering.rounds import Input, Lowered
 from migrate.lowering.updates.region import method_call_of
 from migrate.syntax import nodes, suites, usage
@@ -41,7 +41,7 @@ def _take_apart(edits: Edits, module: cst.Module, loop: Statement, name: str) ->
         return
     depth = next(i for i, level in enumerate(inside[0].levels) if level.statement is loop)
     level = inside[0].levels[depth]
-    own = [one for one in found if one.function is inside[0].function]
+    own = same_variable(found, inside[0], name)
     beside = [one.levels[depth].index for one in own if _is_in(one, level, depth)]
     start = next((i for i in beside if _is_zero(level.suite[i], name)), len(level.suite))
     reading = min((i for i in beside if i > level.index), default=len(level.suite))

@@ -12,7 +12,7 @@ from migrate.known.kinds import Function, Kind, Leaf, Model, Optimizer, Place
 from migrate.known.states import PARAMS
 from migrate.known.weight_kinds import Parameters, Selection, Weight
 from migrate.lowering.scope import Scope
-from migrate.lowering.updates.region import method_call_of
+from migrate.lowering.updates.region import has_host_effects, method_call_of
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.suites import first_line
@@ -135,9 +135,10 @@ class GradientFlow(Scope):
 
     def flowing(self, statement: Statement, needed: set[str]) -> Dependency:
         """A statement as the gradients of some names see it: no model stands behind those that a loop binds past all
-        models, as it does the states of an environment."""
+        models, as one that acts does the states of an environment. What it puts into lists is told of these
+        (`kept_outputs`)."""
         whole = self.dependency(statement)
-        if not isinstance(statement, cst.For | cst.While) or not whole.models:
+        if not isinstance(statement, cst.For | cst.While) or not whole.models or not has_host_effects(statement):
             return whole
         body, names, before = suites.suite_of(statement.body.body), set(needed), set[str]()
         flows: list[Dependency] = []
