@@ -74,16 +74,14 @@ def _edits(module: cst.Module, sites: Sequence[KeptSite], script: Script) -> Edi
             _Writing(module, site, found, edits, script).fill_earlier(site.earlier)
     if edits.instead:
         return edits
-    bound: set[str] = set()
-    acting: list[Statement] = []  # the suites that fill lists by now: others there may need none of their own
+    shared = _Shared()
     for site, found in sorted(read.items(), key=lambda item: -len(item[0].inputs)):
         on_the_way = found.suite[: found.backward]
-        writing = _Writing(module, site, found, edits, script, bound)
+        writing = _Writing(module, site, found, edits, script, shared)
         waits = any(one in edits.instead for one in [*on_the_way[found.first :], *site.forward])
-        waits = waits or writing.at.line in acting
+        waits = waits or writing.at.line in shared.waiting
         if not waits and not failed & {path for one in on_the_way for path in usage.paths(one)}:
             writing.write()
-            acting += writing.at.levels[-1].suite
     return edits
 
 
@@ -147,15 +145,26 @@ def _stepped(name: str, call: cst.Call, script: Script) -> set[Place]:
 
 
 @dataclass
+class _Shared:
+    """What the edits for several lists share. bound: the names that they bind. arrays: for the statements of a turn,
+    what a list keeps of it -> the array of that, which is made right behind what acts. waiting: those of turns of which
+    it is made later."""
+
+    bound: set[str] = field(default_factory=set)
+    arrays: dict[Statement, dict[str, str]] = field(default_factory=dict)
+    waiting: set[Statement] = field(default_factory=set)
+
+
+@dataclass
 class _Writing:
-    """The edits for one list. bound: the names that those for others bind."""
+    """The edits for one list."""
 
     module: cst.Module
     site: KeptSite
     read: Reading
     edits: Edits
     script: Script
-    bound: set[str] = field(default_factory=set)
+    shared: _Shared = field(default_factory=_Shared)
 
     def __post_init__(self) -> None:
         self.at, self.found = filled_at(self.module, self.site.holder, self.site.call)
@@ -247,6 +256,9 @@ class _Writing:
         turn = self.at.levels[-1].suite
         if any(map(suites.leaves_loop, turn)) or any(map(self.is_beside, self.found)):
             return {}
+        here = self.shared.arrays.get(self.at.line, {})
+        if here and all(nodes.code(one) in here for one in self.kept):
+            return here
         for statement in self.read.suite[: self.read.first]:
             small = suites.alone(statement)
             made = small.value if isinstance(small, cst.Assign) else None
@@ -304,7 +316,7 @@ class _Writing:
         """What runs on the way to the loss."""
         read, site = self.read, self.site
         own = read.function.body if read.function is not None else self.module
-        local = {*usage.loads(own), *usage.stores(own), *self.bound}
+        local = {*usage.loads(own), *usage.stores(own), *self.shared.bound}
         turn = [*site.inputs, *([self.key] if self.key else [])]
         inputs = [self.at_hand[nodes.code(one)] for one in self.kept] if self.at_hand else []
         inputs = inputs or [self.plural(name, local) for name in turn]
@@ -324,6 +336,10 @@ class _Writing:
             spaced = any(line.comment is None for line in behind.leading_lines[:1]) and behind not in self.edits.ahead
             line = made.pop().with_changes(leading_lines=[suites.BLANK] if spaced else [])
             self.edits.ahead.setdefault(behind, []).append(line)
+            arrays = dict(zip(map(nodes.code, self.kept), inputs, strict=True))
+            self.shared.arrays |= dict.fromkeys(self.at.levels[-1].suite, arrays)
+        elif made:
+            self.shared.waiting |= {*self.at.levels[-1].suite}
         made.append(nodes.statement(f"{', '.join(outputs)} = {{x}}", x=mapped_over))
         functions = {one.name.value: one for one in self.module.body if isinstance(one, cst.FunctionDef)}
         arrays = {path: tuple(outputs) for path in (site.holder, *read.aliases)}
@@ -405,7 +421,7 @@ class _Writing:
         several = f"all_{several}" if several in local or keyword.iskeyword(several) else several
         made = usage.unused_name(several, local)
         local.add(made)
-        self.bound.add(made)
+        self.shared.bound.add(made)
         return made
 
 

@@ -131,14 +131,14 @@ def log_prob_of(params, seen, push):
     return log_prob
 
 
-def value_of(params, seen):
-    choice, value = agent.apply({"params": params}, seen)
-    return value
-
-
 def entropy_of(params, seen):
     choice, value = agent.apply({"params": params}, seen)
     return choice.entropy().mean()
+
+
+def value_of(params, seen):
+    choice, value = agent.apply({"params": params}, seen)
+    return value
 
 
 @jax.jit
