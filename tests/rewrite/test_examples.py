@@ -119,6 +119,44 @@ def run(states, actions, sample):
     assert 'critic.init(key, jnp.zeros((1, states)), jnp.zeros((1, actions)))["params"]' in conversion.text
 
 
+OWN = """import torch
+import torch.nn as nn
+
+
+class Policy(nn.Module):
+    def __init__(self, features, actions):
+        super().__init__()
+        self.mean = nn.Linear(features, actions)
+        self.log_std = nn.Parameter(torch.zeros(1, actions))
+
+    def forward(self, x):
+        return self.mean(x), self.log_std.exp()
+
+
+states = []
+policy = Policy(4, 2)
+for i in range(3):
+    states.append(torch.ones(4) * i)
+mean, std = policy(torch.stack(states))
+print(mean.shape, std)
+"""
+
+
+def test_vectors_of_its_own_go_with_any_batch_of_features(capsys: pytest.CaptureFixture[str]) -> None:
+    """An input that is stacked from a list is not at hand where the model is made."""
+    names = rewritten.executed(rewritten.clean(OWN).text)
+    assert names["params"]["log_std"].shape == (1, 2) and names["params"]["mean"]["kernel"].shape == (4, 2)
+    assert "(3, 2)" in capsys.readouterr().out
+
+
+def test_what_goes_with_one_length_alone_is_no_vector() -> None:
+    source = OWN.replace("torch.zeros(1, actions)", "torch.zeros(1, 3, features)").replace(
+        "self.mean(x)", "self.mean(x + self.log_std)"
+    )
+    report = convert(parse("x.py", source)).report
+    assert any("is empty yet" in found.message for found in report.diagnostics)
+
+
 TWO = """import torch
 import torch.nn as nn
 
