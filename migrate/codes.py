@@ -309,6 +309,15 @@ CODES: dict[str, Code] = _codes(
         Severity.NOTE,
     ),
     Code(
+        "MIG514",
+        "a step is compiled for each value of a number",
+        "give the loss what it asks of the number in its place: `step > 100`",
+        "Python decides by the number while jit traces a function of the loss (`if step > 100:`, `max(0.1, 1 - step / "
+        "100)`), so it is a static argument, and jit compiles the step once for each of its values. One that differs "
+        "at each turn of the training loop has it compiled at each turn, which takes longer than most steps.",
+        Severity.NOTE,
+    ),
+    Code(
         "MIG900",
         "internal error",
         "please report it with the file",

@@ -8,9 +8,11 @@ from collections.abc import Set as AbstractSet
 import libcst as cst
 
 from migrate.known.facts import FunctionFacts
-from migrate.known.kinds import Tensor
+from migrate.known.kinds import Number, Tensor
 from migrate.known.script import Script
+from migrate.lowering.scope import Scope
 from migrate.syntax import nodes, usage
+from migrate.syntax.nodes import Expr
 from migrate.syntax.walking import every
 
 _TESTS = (cst.If, cst.IfExp, cst.While, cst.Assert)
@@ -53,6 +55,40 @@ def decides_in_calls(script: Script, scope: str, path: str) -> bool:
                 return True
             waiting += [(facts.qualname, param) for param in given]
     return False
+
+
+def differing(scope: Scope) -> set[str]:
+    """The names, and attributes of `self`, that differ from turn to turn of the loops around."""
+    around = [block.statements[block.index] for block in scope.blocks]
+    turns = [name for one in around if isinstance(one, cst.For) for name in usage.target_names(one.target)]
+    cyclic = [one for block in scope.blocks if block.cyclic for one in block.statements]
+    attributes = (f"self.{name}" for one in cyclic for name in usage.attributes_set(one))
+    return {*turns, *usage.stores(cyclic), *attributes}
+
+
+def tests_of_numbers(scope: Scope, statement: cst.CSTNode, changed: AbstractSet[str]) -> dict[str, Expr]:
+    """The tests in a statement that ask for nothing but numbers which differ from turn to turn, under names for their
+    answers: `step > 100`. `changed`: names that are bound on the way to the statement."""
+    found: dict[str, Expr] = {}
+    for test in (one.test for one in every(statement, (cst.If, cst.IfExp), closed=(cst.FunctionDef, cst.Lambda))):
+        names = list(dict.fromkeys(usage.loads(test)))
+        plain = all(isinstance(scope.kind_of_name(name), Number) and name not in changed for name in names)
+        differs = plain and set(names) & differing(scope)
+        if differs and all(isinstance(one, _PURE) for one in every(test, cst.BaseExpression)):
+            words = [
+                _WORDS[type(one.operator)] for one in every(test, cst.ComparisonTarget) if type(one.operator) in _WORDS
+            ]
+            wanted = f"{names[0]}_{words[0] if len(words) == 1 else 'asked'}"
+            found[usage.unused_name(wanted, found)] = test
+    return found
+
+
+# What surely has a value, whatever the numbers are: no division, no call.
+_PURE = (cst.Name, cst.Integer, cst.Float, cst.Comparison, cst.BooleanOperation, cst.UnaryOperation)
+_WORDS = {
+    cst.GreaterThan: "above", cst.GreaterThanEqual: "from", cst.LessThan: "below", cst.LessThanEqual: "up_to",
+    cst.Equal: "is_it", cst.NotEqual: "is_not",
+}  # fmt: skip
 
 
 def _arrays(script: Script, facts: FunctionFacts) -> set[str]:

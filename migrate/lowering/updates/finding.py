@@ -10,6 +10,7 @@ import libcst as cst
 from migrate.known.kinds import Device, Optimizer, Place, Scheduler, TorchName
 from migrate.lowering.plainer.copied_input import Exchanging
 from migrate.lowering.scope import HOST_CONTEXTS
+from migrate.lowering.updates.deciding import tests_of_numbers
 from migrate.lowering.updates.region import (
     MicroBatches,
     Part,
@@ -240,7 +241,8 @@ class RegionFinding(RegionStatements):
                     continue
                 if suites.leaves_loop(statement):
                     sorting.problem = f"`{first_line(statement)}` leaves the loop, and the loss needs it"
-                taken, statement = self.with_numbers_before(statement, sorting)
+                earlier = set(usage.stores([statements[i] for i in own if i < number]))
+                taken, statement = self.with_numbers_before(statement, earlier, sorting)
                 sorting.before += taken
                 if has_host_effects(without_numbers_asked(statement), usage.stores(body)):
                     sorting.problem = "the loss takes values out of JAX, or prints, before backward()"
@@ -302,14 +304,18 @@ class RegionFinding(RegionStatements):
                     waiting = True
         return found
 
-    def with_numbers_before(self, statement: Statement, sorting: _Sorting) -> tuple[list[Statement], Statement]:
-        """Numbers that a statement of the loss takes out of arrays, `float(betas[epoch])`, in statements before the
-        step, and the statement with their names; as it is where something else in it belongs on the host."""
-        taken = numbers_taken(statement)
+    def with_numbers_before(
+        self, statement: Statement, earlier: set[str], sorting: _Sorting
+    ) -> tuple[list[Statement], Statement]:
+        """Numbers that a statement of the loss takes out of arrays, `float(betas[epoch])`, and its tests of numbers
+        that differ from turn to turn, `step > 100`, in statements before the step, and the statement with their names;
+        as it is where something else in it belongs on the host. `earlier`: what the loss has bound by then."""
+        numbers = {f"{name}_now": number for name, number in numbers_taken(statement).items()}
+        taken: dict[str, Expr] = {**numbers, **tests_of_numbers(self, statement, earlier)}
         if not taken:
             return [], statement
         if (statement, "numbers") not in self.unit.unrolled:
-            own = {number: self.unit.own(f"{name}_now") for name, number in taken.items()}
+            own = {number: self.unit.own(name) for name, number in taken.items()}
             instead: dict[cst.CSTNode, Expr] = {number: nodes.name(name) for number, name in own.items()}
             made: list[Statement] = [nodes.statement(f"{name} = {{v}}", v=number) for number, name in own.items()]
             made.append(nodes.visited(statement, Exchanging(instead, self.unit.source.positions)))
