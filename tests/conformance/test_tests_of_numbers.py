@@ -75,6 +75,8 @@ def test_losses_are_torchs_by_few_programs(name: str) -> None:
     [
         "loss = loss * (2.0 if 12 / (step + 1) > 3 else 1.0)",  # may not have a value
         "step = step + 0\n        loss = loss * (2.0 if step > 3 else 1.0)",  # the loss binds it itself
+        "for step in range(4):\n            loss = loss * (2.0 if step > 2 else 1.0)",  # so does its own loop
+        "loss = loss * sum([2.0 if step > 2 else 1.0 for step in range(4)])",  # another variable of that name
     ],
 )
 def test_others_stay_where_they_are(text: str) -> None:

@@ -70,9 +70,10 @@ def tests_of_numbers(scope: Scope, statement: cst.CSTNode, changed: AbstractSet[
     """The tests in a statement that ask for nothing but numbers which differ from turn to turn, under names for their
     answers: `step > 100`. `changed`: names that are bound on the way to the statement."""
     found: dict[str, Expr] = {}
-    for test in (one.test for one in every(statement, (cst.If, cst.IfExp), closed=(cst.FunctionDef, cst.Lambda))):
+    bound, closed = {*changed, *usage.stores(statement)}, (cst.FunctionDef, cst.Lambda, cst.BaseComp)
+    for test in (one.test for one in every(statement, (cst.If, cst.IfExp), closed=closed)):
         names = list(dict.fromkeys(usage.loads(test)))
-        plain = all(isinstance(scope.kind_of_name(name), Number) and name not in changed for name in names)
+        plain = all(isinstance(scope.kind_of_name(name), Number) and name not in bound for name in names)
         differs = plain and set(names) & differing(scope)
         if differs and all(isinstance(one, _PURE) for one in every(test, cst.BaseExpression)):
             words = [
