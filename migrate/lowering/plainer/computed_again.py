@@ -20,7 +20,7 @@ from migrate.known.kinds import Place
 from migrate.known.script import Script, followed
 from migrate.lowering.plainer.copied_input import Edits, edited
 from migrate.lowering.plainer.kept_mentions import Reading, reading, steps
-from migrate.lowering.plainer.kept_writing import Shared, Writing
+from migrate.lowering.plainer.kept_writing import Writing
 from migrate.lowering.rounds import Input, Lowered
 from migrate.lowering.updates.kept_outputs import ONLY_THERE
 from migrate.syntax import nodes, usage
@@ -56,12 +56,10 @@ def _edits(module: cst.Module, sites: Sequence[KeptSite], script: Script) -> Edi
             Writing(module, site, found, edits, script).fill_earlier(site.earlier)
     if edits.instead:
         return edits
-    shared = Shared()
     for site, found in sorted(read.items(), key=lambda item: -len(item[0].inputs)):
         on_the_way = found.suite[: found.backward]
-        writing = Writing(module, site, found, edits, script, shared)
+        writing = Writing(module, site, found, edits, script)
         waits = any(one in edits.instead for one in [*on_the_way[found.first :], *site.forward])
-        waits = waits or writing.at.line in shared.waiting
         if not waits and not failed & {path for one in on_the_way for path in usage.paths(one)}:
             writing.write()
     return edits

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -69,6 +69,10 @@ class Edits:
         """The functions among what goes before and behind others."""
         groups = [*self.ahead.values(), *self.behind.values()]
         return [one for group in groups for one in group if isinstance(one, cst.FunctionDef)]
+
+    def of(self, statements: Sequence[Statement]) -> list[Statement]:
+        """What stands for some statements by now, what goes before them included."""
+        return [new for one in statements for new in (*self.ahead.get(one, ()), *self.instead.get(one, (one,)))]
 
     def copy(self) -> Edits:
         """A copy to try more on."""

@@ -43,6 +43,10 @@ class Mention:
         """The innermost statement around."""
         return self.levels[-1].statement
 
+    def level_in(self, suite: tuple[Statement, ...]) -> Level | None:
+        """The statement of a suite that the place is in; None where it is in none."""
+        return next((level for level in self.levels if level.suite == suite), None)
+
     @property
     def function(self) -> cst.FunctionDef | None:
         """The innermost function around."""
@@ -183,14 +187,10 @@ def _while_it_is_the_list(found: Sequence[Mention], path: str) -> list[Mention]:
         place = _region(one)
         if place is None or not made_anew(one.line, path) or len(one.levels) != place[1] + 1:
             continue
-        suite, index = one.levels[-1].suite, one.levels[-1].index
-        return [each for each in found if not _follows(each, suite, index, place[1])]
+        own = one.levels[-1]
+        beside = [(each, each.level_in(own.suite)) for each in found]
+        return [each for each, level in beside if level is None or level.index <= own.index]
     return list(found)
-
-
-def _follows(mention: Mention, suite: tuple[Statement, ...], index: int, depth: int) -> bool:
-    """Whether a place comes after a statement of a suite, in that suite."""
-    return len(mention.levels) > depth and mention.levels[depth].suite == suite and mention.levels[depth].index > index
 
 
 def made_anew(statement: Statement, path: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import keyword
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import libcst as cst
 
@@ -34,17 +34,6 @@ from migrate.syntax.walking import every
 
 
 @dataclass
-class Shared:
-    """What the edits for several lists share. bound: the names that they bind. arrays: for the statements of a turn,
-    what a list keeps of it -> the array of that, which is made right behind what acts. waiting: those of turns of which
-    it is made later."""
-
-    bound: set[str] = field(default_factory=set)
-    arrays: dict[Statement, dict[str, str]] = field(default_factory=dict)
-    waiting: set[Statement] = field(default_factory=set)
-
-
-@dataclass
 class Writing:
     """The edits for one list."""
 
@@ -53,7 +42,6 @@ class Writing:
     read: Reading
     edits: Edits
     script: Script
-    shared: Shared = field(default_factory=Shared)
 
     def __post_init__(self) -> None:
         self.at, self.found = filled_at(self.module, self.site.holder, self.site.call)
@@ -145,17 +133,15 @@ class Writing:
         turn = self.at.levels[-1].suite
         if any(map(suites.leaves_loop, turn)) or any(map(self.is_beside, self.found)):
             return {}
-        here = self.shared.arrays.get(self.at.line, {})
-        if here and all(nodes.code(one) in here for one in self.kept):
-            return here
-        for statement in self.read.suite[: self.read.first]:
+        calls = list(filter(None, map(call_of, self.edits.of(turn))))
+        for statement in self.edits.of(self.read.suite[: self.read.first]):
             small = suites.alone(statement)
             made = small.value if isinstance(small, cst.Assign) else None
             if not isinstance(made, cst.Call) or nodes.code(made.func) != f"{self.torch}.{KEPT_TOGETHER}":
                 continue
-            other = nodes.code(made.args[0].value)
-            calls = [call for one in turn if (call := call_of(one)) and nodes.code(call.func) == f"{other}.append"]
-            parts = [nodes.code(part) for call in calls for part in _elements(call.args[0].value)]
+            filling = f"{nodes.code(made.args[0].value)}.append"
+            kept = [call.args[0].value for call in calls if nodes.code(call.func) == filling]
+            parts = [nodes.code(part) for value in kept for part in _elements(value)]
             arrays = dict(zip(parts, usage.stores(statement), strict=False))
             if all(nodes.code(one) in arrays for one in self.kept):
                 return arrays
@@ -163,32 +149,31 @@ class Writing:
 
     def is_beside(self, mention: Mention) -> bool:
         """Whether a place that names the list neither fills nor empties it, nor is on the way to the loss."""
-        depth = len(self.read.levels) - 1
-        level = mention.levels[depth] if len(mention.levels) > depth else None
-        inside = level is not None and level.suite == self.read.suite
-        read = inside and level is not None and self.read.first <= level.index <= self.read.backward
+        level = mention.level_in(self.read.suite)
+        read = level is not None and self.read.first <= level.index <= self.read.backward
         return not read and mention.line is not self.at.line and not empties(mention.line, self.site.holder)
 
     def leave_out_unread(self) -> None:
-        """Takes what only this list has read out of what runs while acting."""
-        gone: list[Statement] = [self.at.line]
-        for statement in reversed(self.site.forward):
-            names = set(usage.stores(statement))
-            reading = _named(self.module, names) - sum(_named(left, names) for left in [statement, *gone])
-            alone = id(statement) not in self.script.drawing and all(map(self.only_computes, usage.calls(statement)))
-            if not reading and alone and statement not in self.edits.instead:
-                self.edits.instead[statement] = []
-                gone.append(statement)
-
-    def only_computes(self, call: cst.Call) -> bool:
-        """Whether a call is surely one of a model, of torch's, or of a method of what these return."""
+        """Takes what only this list has read, and surely does no more than compute it, out of what runs while acting:
+        calls of models, of torch's, and of methods of what these return."""
         models = {*self.site.given, *(place.name for place in self.site.models)}
         of_torch = imported_from([self.module], ("torch",))
         known = {*models, *of_torch, *self.site.arrays, *usage.stores(self.site.forward)}
         own = {function.name.value for function in every(self.module, cst.FunctionDef)}
-        root, method = nodes.root(call.func), call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
-        surely = root.value in known if isinstance(root, cst.Name) else isinstance(root, cst.Call)
-        return nodes.dotted(call.func) in models or (surely and method not in own)
+
+        def only_computes(call: cst.Call) -> bool:
+            root, method = nodes.root(call.func), call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+            surely = root.value in known if isinstance(root, cst.Name) else isinstance(root, cst.Call)
+            return nodes.dotted(call.func) in models or (surely and method not in own)
+
+        gone: list[Statement] = [self.at.line]
+        for statement in reversed(self.site.forward):
+            names = set(usage.stores(statement))
+            reading = _named(self.module, names) - sum(_named(left, names) for left in [statement, *gone])
+            alone = id(statement) not in self.script.drawing and all(map(only_computes, usage.calls(statement)))
+            if not reading and alone and statement not in self.edits.instead:
+                self.edits.instead[statement] = []
+                gone.append(statement)
 
     def as_now(self, name: str) -> Expr:
         """An input; a copy of what others may change later, as environments do with what they have returned."""
@@ -205,7 +190,7 @@ class Writing:
         """What runs on the way to the loss."""
         read, site = self.read, self.site
         own = read.function.body if read.function is not None else self.module
-        local = {*usage.loads(own), *usage.stores(own), *self.shared.bound}
+        local = {*usage.loads(own), *usage.stores(own), *usage.stores(self.edits.of(read.suite))}
         turn = [*site.inputs, *([self.key] if self.key else [])]
         inputs = [self.at_hand[nodes.code(one)] for one in self.kept] if self.at_hand else []
         inputs = inputs or [self.plural(name, local) for name in turn]
@@ -225,10 +210,6 @@ class Writing:
             spaced = any(line.comment is None for line in behind.leading_lines[:1]) and behind not in self.edits.ahead
             line = made.pop().with_changes(leading_lines=[suites.BLANK] if spaced else [])
             self.edits.ahead.setdefault(behind, []).append(line)
-            arrays = dict(zip(map(nodes.code, self.kept), inputs, strict=True))
-            self.shared.arrays |= dict.fromkeys(self.at.levels[-1].suite, arrays)
-        elif made:
-            self.shared.waiting |= {*self.at.levels[-1].suite}
         made.append(nodes.statement(f"{', '.join(outputs)} = {{x}}", x=mapped_over))
         functions = {one.name.value: one for one in self.module.body if isinstance(one, cst.FunctionDef)}
         arrays = {path: tuple(outputs) for path in (site.holder, *read.aliases)}
@@ -250,11 +231,8 @@ class Writing:
     def behind_acting(self) -> Statement | None:
         """The statement that follows what acts, where it stands in the suite that goes on to the loss: the lists are
         arrays there, for all that reads them."""
-        depth = len(self.read.levels) - 1
-        level = self.at.levels[depth] if len(self.at.levels) > depth else None
-        if level is None or level.suite != self.read.suite or level.index + 1 >= self.read.first:
-            return None
-        return level.suite[level.index + 1]
+        level = self.at.level_in(self.read.suite)
+        return level.suite[level.index + 1] if level is not None and level.index + 1 < self.read.first else None
 
     def later(self) -> list[Statement]:
         """What follows the suite in its function."""
@@ -310,7 +288,6 @@ class Writing:
         several = f"all_{several}" if several in local or keyword.iskeyword(several) else several
         made = usage.unused_name(several, local)
         local.add(made)
-        self.shared.bound.add(made)
         return made
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 import libcst as cst
 
 from migrate.lowering.plainer.copied_input import Edits, edited
-from migrate.lowering.plainer.kept_mentions import Level, Mention, mentions, plural, same_variable
+from migrate.lowering.plainer.kept_mentions import mentions, plural, same_variable
 from migrate.lowering.rounds import Input, Lowered
 from migrate.lowering.updates.region import method_call_of
 from migrate.syntax import nodes, suites, usage
@@ -23,11 +23,14 @@ from migrate.syntax.walking import every
 
 def with_sums_as_lists(inputs: Sequence[Input], lowered: Sequence[Lowered]) -> list[Input] | None:
     """The files of a project with such sums as lists; None where there are none."""
+    summed = lowered[0].script.summed_while_acting
+    if not any(summed.values()):
+        return None
     made: list[Input] = []
     for one in inputs:
         edits = Edits()
         for loop in every(one.source.module, (cst.For, cst.While)):
-            for name in sorted(lowered[0].script.summed_while_acting.get(id(loop), ())):
+            for name in sorted(summed.get(id(loop), ())):
                 _take_apart(edits, one.source.module, loop, name)
         made.append(replace(one, source=edited(one.source, edits)) if edits.instead else one)
     return made if any(new is not old for new, old in zip(made, inputs, strict=True)) else None
@@ -39,13 +42,12 @@ def _take_apart(edits: Edits, module: cst.Module, loop: Statement, name: str) ->
     inside = [one for one in found if any(level.statement is loop for level in one.levels)]
     if not inside:
         return
-    depth = next(i for i, level in enumerate(inside[0].levels) if level.statement is loop)
-    level = inside[0].levels[depth]
+    level = next(level for level in inside[0].levels if level.statement is loop)
     own = same_variable(found, inside[0], name)
-    beside = [one.levels[depth].index for one in own if _is_in(one, level, depth)]
+    beside = [at.index for one in own if (at := one.level_in(level.suite)) is not None]
     start = next((i for i in beside if _is_zero(level.suite[i], name)), len(level.suite))
     reading = min((i for i in beside if i > level.index), default=len(level.suite))
-    backward = next((i for i, one in enumerate(level.suite) if i > reading and _goes_backward(one)), None)
+    backward = next((i for i, one in enumerate(level.suite) if i > reading and method_call_of(one, "backward")), None)
     term = inside[0].line
     if (
         len(beside) != len(own)
@@ -68,16 +70,7 @@ def _take_apart(edits: Edits, module: cst.Module, loop: Statement, name: str) ->
     edits.ahead.setdefault(level.suite[reading], []).append(nodes.statement(f"{name} = sum({terms})"))
 
 
-def _is_in(mention: Mention, level: Level, depth: int) -> bool:
-    """Whether a place is in the suite of a level."""
-    return len(mention.levels) > depth and mention.levels[depth].suite == level.suite
-
-
 def _is_zero(statement: Statement, name: str) -> bool:
     """Whether a statement is `entropy = 0`."""
     small = suites.alone(statement)
     return isinstance(small, cst.Assign) and nodes.code(small) in (f"{name} = 0", f"{name} = 0.0", f"{name} = 0.")
-
-
-def _goes_backward(statement: Statement) -> bool:
-    return method_call_of(statement, "backward") is not None

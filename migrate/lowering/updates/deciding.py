@@ -66,19 +66,21 @@ def differing(scope: Scope) -> set[str]:
     return {*turns, *usage.stores(cyclic), *attributes}
 
 
-def tests_of_numbers(scope: Scope, statement: cst.CSTNode, changed: AbstractSet[str]) -> dict[str, Expr]:
+def tests_of_numbers(scope: Scope, statement: cst.CSTNode, earlier: Sequence[cst.CSTNode]) -> dict[str, Expr]:
     """The tests in a statement that ask for nothing but numbers which differ from turn to turn, under names for their
-    answers: `step > 100`. `changed`: names that are bound on the way to the statement."""
+    answers: `step > 100`. `earlier`: what runs on the way to the statement; numbers that it binds are none."""
+    closed = (cst.FunctionDef, cst.Lambda, cst.BaseComp)
+    tests = [one.test for one in every(statement, (cst.If, cst.IfExp), closed=closed)]
+    if not tests:
+        return {}
     found: dict[str, Expr] = {}
-    bound, closed = {*changed, *usage.stores(statement)}, (cst.FunctionDef, cst.Lambda, cst.BaseComp)
-    for test in (one.test for one in every(statement, (cst.If, cst.IfExp), closed=closed)):
+    bound, changing = set(usage.stores([*earlier, statement])), differing(scope)
+    for test in tests:
         names = list(dict.fromkeys(usage.loads(test)))
         plain = all(isinstance(scope.kind_of_name(name), Number) and name not in bound for name in names)
-        differs = plain and set(names) & differing(scope)
-        if differs and all(isinstance(one, _PURE) for one in every(test, cst.BaseExpression)):
-            words = [
-                _WORDS[type(one.operator)] for one in every(test, cst.ComparisonTarget) if type(one.operator) in _WORDS
-            ]
+        if plain and changing & set(names) and all(isinstance(one, _PURE) for one in every(test, cst.BaseExpression)):
+            operators = [type(one.operator) for one in every(test, cst.ComparisonTarget)]
+            words = [_WORDS[operator] for operator in operators if operator in _WORDS]
             wanted = f"{names[0]}_{words[0] if len(words) == 1 else 'asked'}"
             found[usage.unused_name(wanted, found)] = test
     return found

@@ -241,7 +241,7 @@ class RegionFinding(RegionStatements):
                     continue
                 if suites.leaves_loop(statement):
                     sorting.problem = f"`{first_line(statement)}` leaves the loop, and the loss needs it"
-                earlier = set(usage.stores([statements[i] for i in own if i < number]))
+                earlier = [statements[i] for i in own if i < number]
                 taken, statement = self.with_numbers_before(statement, earlier, sorting)
                 sorting.before += taken
                 if has_host_effects(without_numbers_asked(statement), usage.stores(body)):
@@ -305,11 +305,11 @@ class RegionFinding(RegionStatements):
         return found
 
     def with_numbers_before(
-        self, statement: Statement, earlier: set[str], sorting: _Sorting
+        self, statement: Statement, earlier: Sequence[Statement], sorting: _Sorting
     ) -> tuple[list[Statement], Statement]:
         """Numbers that a statement of the loss takes out of arrays, `float(betas[epoch])`, and its tests of numbers
         that differ from turn to turn, `step > 100`, in statements before the step, and the statement with their names;
-        as it is where something else in it belongs on the host. `earlier`: what the loss has bound by then."""
+        as it is where something else in it belongs on the host. `earlier`: what of the loss comes before it."""
         numbers = {f"{name}_now": number for name, number in numbers_taken(statement).items()}
         taken: dict[str, Expr] = {**numbers, **tests_of_numbers(self, statement, earlier)}
         if not taken:

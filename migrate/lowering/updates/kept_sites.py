@@ -60,7 +60,7 @@ def _described(scope: GradientFlow, site: KeptSite, history: Sequence[Statement]
         if not (type(kind) is Kind or isinstance(kind, Tensor | Number | Host)):
             raise Unsupported("MIG401", f"{name}, which it is made of, is no array")
     names = {*own, *carrying}
-    changed = [name for statement in forward for name in _changed_after(statement, history) & names]
+    changed = _changed(forward, history, names)
     earlier = _kept_earlier(scope, site, forward, history, names) if changed else None
     if changed and earlier is None:
         raise Unsupported("MIG401", f"{changed[0]}, which it is made of, has changed by then")
@@ -118,6 +118,11 @@ def _here(scope: GradientFlow, statement: Statement) -> bool:
     return False
 
 
+def _changed(forward: Sequence[Statement], history: Sequence[Statement], names: set[str]) -> list[str]:
+    """Those of some names that statements read and that have other values by the end of what was run."""
+    return [name for statement in forward for name in _changed_after(statement, history) & names]
+
+
 def _changed_after(statement: Statement, history: Sequence[Statement]) -> set[str]:
     """What a statement reads that has another value later on."""
     later = history[history.index(statement) :]
@@ -136,10 +141,9 @@ def _kept_earlier(
     if last < 0:
         return None
     past, rest = history[: history.index(before[last]) + 1], before[last + 1 :]
-    changed = any(_changed_after(statement, past) & names for statement in forward)
     late = set(usage.loads(site.value)) & {name for one in rest for name in usage.changes(one)}
     beside = any(suites.leaves_loop(one) or site.holder in usage.paths(one) for one in rest)
-    return None if changed or late or beside else before[last]
+    return None if _changed(forward, past, names) or late or beside else before[last]
 
 
 def _own(scope: GradientFlow, name: str) -> bool:

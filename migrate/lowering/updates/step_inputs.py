@@ -92,8 +92,9 @@ class StepInputs(LossFunctions):
                 static = isinstance(kind, Loss | Function | Model) or name in step.constants
                 static = static or _is_known(kind, step.body, name) or kind == Plain("str")
                 path = nodes.dotted(node) or name
-                decides = not isinstance(kind, Tensor | Host) and self._decides(step.body, name, path)
-                static = static or (decides and self.told_of(path))
+                if not static and not isinstance(kind, Tensor | Host) and self._decides(step.body, name, path):
+                    static = True
+                    self.tell_of_values(path)
                 (statics if static else inputs)[name] = node
             elif self.reachable(name):
                 continue
@@ -102,7 +103,9 @@ class StepInputs(LossFunctions):
                 self.refuse_mixed(name, kind)
                 static = (isinstance(kind, _STATIC) and kind != Plain("dict")) or name in step.constants
                 static = static or class_of_object(self, name) is not None
-                decides = isinstance(kind, Number) and self._decides(step.body, name, name) and self.told_of(name)
+                decides = isinstance(kind, Number) and self._decides(step.body, name, name)
+                if decides:
+                    self.tell_of_values(name)
                 if static or decides or _is_known(kind, step.body, name):
                     statics[name] = nodes.name(name)
                 elif isinstance(kind, Host) and kind.what == "batch" and self.taken_apart(step, name):
@@ -117,12 +120,12 @@ class StepInputs(LossFunctions):
         """Whether Python goes by a number in a step, where it is `name`, or in a function that the step gives it to."""
         return decides(body, name) or decides_in_calls(self.script, self.scope, path)
 
-    def told_of(self, path: str) -> bool:
+    def tell_of_values(self, path: str) -> None:
         """Notes that a step is compiled for each value of a number, if a loop around changes that."""
         if path in differing(self):
             said = f"the loss decides by {path}, which differs from turn to turn: its step is compiled for each value"
-            self.unit.report(Unsupported("MIG514", said), self.blocks[-1].statements[self.blocks[-1].index])
-        return True
+            block = self.blocks[-1]
+            self.unit.report(Unsupported("MIG514", said), block.statements[block.index])
 
     def refuse_mixed(self, name: str, kind: Kind) -> None:
         """Declines a dict that a loss reads unless it holds arrays or numbers alone: jit takes no other, and cannot
