@@ -26,8 +26,8 @@ SAMPLE := samples/mnist_cnn/train.py
 $(STAMP): pyproject.toml constraints.txt
 	@echo "building $(VENV) (some minutes the first time)"
 	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/pip install -qq $(TORCH)
-	@$(BIN)/pip install -qq -c constraints.txt -e '.[dev]'
+	@$(BIN)/pip install -qq --no-compile $(TORCH)
+	@$(BIN)/pip install -qq --no-compile -c constraints.txt -e '.[dev]'
 	@touch $@
 
 # The whole way, once: rewrite a script, port its initial weights, train both sides and compare.

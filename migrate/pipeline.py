@@ -15,9 +15,9 @@ from migrate.files.unused_definitions import Stub, stubs, unused_definitions, wi
 from migrate.known.script import Script
 from migrate.lowering import Input, Lowered, lower_by_class
 from migrate.manifest import Manifest
-from migrate.syntax import nodes
 from migrate.syntax.deep import deeply
 from migrate.syntax.memory import seldom_searched
+from migrate.syntax.remembering import forget
 from migrate.weights import manifest_of
 
 
@@ -109,7 +109,7 @@ def _converted(project: Project, data_parallel: bool) -> ProjectConversion:
     name = project.scripts[0].name if len(project.scripts) == 1 else project.root.name
     for part in project.components():
         made, manifest = convert_part(part, name, data_parallel)
-        nodes.forget()
+        forget()
         outputs += made
         models += [model for model in manifest.models if model not in models]
     return ProjectConversion(tuple(outputs), Manifest(name, "linen", tuple(models)))

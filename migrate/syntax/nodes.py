@@ -6,11 +6,12 @@ import ast
 import dataclasses
 import functools
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar, cast
 
 import libcst as cst
 
+from migrate.syntax.remembering import remembered
 from migrate.syntax.walking import is_node, parts
 
 Expr = cst.BaseExpression
@@ -37,26 +38,6 @@ _ATOMS = (
     cst.SetComp,
     cst.Ellipsis,
 )
-
-
-# As many pieces of code as the largest projects have. With fewer, each round of the lowering would find that what the
-# one before it has worked out is forgotten by now.
-_REMEMBERED = 200_000
-_forgetting: list[Callable[[], None]] = []
-
-
-def remembered(function: Callable[[AnyNode], Result]) -> Callable[[AnyNode], Result]:
-    """What a function says of a node, worked out once while a project is converted: nodes do not change, and the same
-    are asked about again and again."""
-    kept = functools.lru_cache(_REMEMBERED)(function)
-    _forgetting.append(kept.cache_clear)
-    return kept
-
-
-def forget() -> None:
-    """Lets go of all nodes that something is remembered of: no other project has them."""
-    for clear in _forgetting:
-        clear()
 
 
 # What needs no parentheses as an argument.

@@ -11,6 +11,7 @@ import libcst as cst
 
 from migrate.files.imports import parsed
 from migrate.syntax import nodes
+from migrate.syntax.remembering import remembered
 from migrate.syntax.walking import every, walk
 
 ROOTS = ("object", "ABC", "abc.ABC")  # bases that have no methods for objects
@@ -135,7 +136,7 @@ class _Names(cst.CSTVisitor):
             walk(target, self)
 
 
-@nodes.remembered
+@remembered
 def _names_of(node: cst.CSTNode) -> tuple[tuple[str, ...], tuple[str, ...]]:
     found = _Names()
     walk(node, found)
@@ -167,7 +168,7 @@ def changes(node: cst.CSTNode) -> list[str]:
     return [*stores(node), *changed_in_place(node)]
 
 
-@nodes.remembered
+@remembered
 def changed_in_place(node: cst.CSTNode) -> tuple[str, ...]:
     """The plain names whose value changes without being bound: `x.add_(y)`, `x[i] = y`."""
     roots: list[cst.CSTNode] = []
@@ -209,7 +210,7 @@ def methods_called(node: cst.CSTNode) -> list[cst.Attribute]:
     return [call.func for call in calls(node) if isinstance(call.func, cst.Attribute)]
 
 
-@nodes.remembered
+@remembered
 def _calls_of(node: cst.CSTNode) -> tuple[cst.Call, ...]:
     return tuple(every(node, cst.Call))
 
@@ -253,7 +254,7 @@ class _Paths(cst.CSTVisitor):
         return False
 
 
-@nodes.remembered
+@remembered
 def paths(node: cst.CSTNode) -> tuple[str, ...]:
     """The names and dotted names in a node, each with those that it begins with."""
     visitor = _Paths()

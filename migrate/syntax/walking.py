@@ -13,6 +13,8 @@ from typing import Any, TypeVar, cast
 
 import libcst as cst
 
+from migrate.syntax.remembering import remembered
+
 NodeType = TypeVar("NodeType", bound=cst.CSTNode)
 
 _SILENT = {
@@ -47,19 +49,40 @@ def every(
 ) -> Iterator[NodeType]:
     """The nodes of some kinds in a tree, outer ones first, in the order of the source, but for those inside of `closed`
     kinds."""
+    if not closed:
+        yield from cast("list[NodeType]", [one for one in _outer_first(node) if _is(type(one), kinds)])
+        return
     waiting = [node]
     while waiting:
         one = waiting.pop()
         if _is(type(one), kinds):
             yield cast(NodeType, one)
-        if _is(type(one), closed):
-            continue
-        for name in reversed(parts(type(one))):
-            value = getattr(one, name)
-            if is_node(type(value)):
-                waiting.append(value)
-            elif isinstance(value, list | tuple):
-                waiting += reversed(value)
+        if not _is(type(one), closed):
+            waiting += reversed(_children(one))
+
+
+@remembered
+def _outer_first(node: cst.CSTNode) -> list[cst.CSTNode]:
+    """All nodes of a tree. Rules ask for those of one kind and another in the same statements, round after round."""
+    found: list[cst.CSTNode] = []
+    waiting = [node]
+    while waiting:
+        one = waiting.pop()
+        found.append(one)
+        waiting += reversed(_children(one))
+    return found
+
+
+def _children(node: cst.CSTNode) -> list[cst.CSTNode]:
+    children: list[cst.CSTNode] = []
+    for name in parts(type(node)):
+        value = getattr(node, name)
+        sort = type(value)
+        if sort is list or sort is tuple:
+            children += value
+        elif is_node(sort):
+            children.append(value)
+    return children
 
 
 @functools.cache

@@ -29,6 +29,7 @@ from migrate.rules.catalogue import RULES
 from migrate.rules.rule import Value
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr
+from migrate.syntax.remembering import remembered
 from migrate.syntax.walking import every
 
 _GENERATED = {"jnp", "jax", "nn", "optax", "partial", "example", "np", "serialization", "freeze", "Path"}
@@ -37,7 +38,7 @@ _MOVING = frozenset(["to", "cuda", "cpu"])  # methods that copy a tensor to anot
 _LONG = 300  # characters beyond which a definition is no longer followed
 
 
-@nodes.remembered
+@remembered
 def _captured(block: cst.CSTNode) -> frozenset[str]:
     """The names that the functions in a block read of those around them."""
     return frozenset(usage.loads(every(block, (cst.FunctionDef, cst.Lambda))))

@@ -21,6 +21,7 @@ from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.unit import Environment
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.remembering import remembered
 from migrate.syntax.walking import every
 
 _MOST = 16  # turns that are written out
@@ -343,7 +344,7 @@ def _bound_anew(node: cst.CSTNode) -> set[str]:
     return set((Counter(usage.stores(node)) - Counter(in_place)).elements())
 
 
-@nodes.remembered
+@remembered
 def _displays(statement: Statement) -> tuple[Expr, ...]:
     """The lists and tuples that loops of a statement go through, and the calls that may hold some."""
     loops = every(statement, (cst.For, cst.CompFor))

@@ -14,6 +14,7 @@ from migrate.lowering.scope import Scope
 from migrate.syntax import nodes, usage
 from migrate.syntax.changing import changed_in_place, changed_of_self, used_of_self
 from migrate.syntax.nodes import Expr
+from migrate.syntax.remembering import remembered
 from migrate.syntax.walking import every
 
 
@@ -126,7 +127,7 @@ def _maker(value: Expr) -> str:
     return (path or "").rpartition(".")[2]
 
 
-@nodes.remembered
+@remembered
 def _assigned(body: cst.CSTNode) -> dict[str, list[Expr]]:
     """What a file's top level or a function assigns to its names."""
     found: dict[str, list[Expr]] = {}

@@ -26,6 +26,7 @@ from migrate.lowering.updates.gradient_flow import asks_for_gradients
 from migrate.lowering.updates.region import call_of, method_call_of
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.remembering import remembered
 
 _ONES = ("torch.ones_like", "torch.ones")
 
@@ -368,7 +369,7 @@ class PlainTerms(Precision, TakenGradients, MemberLoops, HandedModels, ClearedBy
         return made
 
 
-@nodes.remembered
+@remembered
 def _is_plain(line: cst.SimpleStatementLine) -> bool:
     """Whether a line is in plain terms whatever its names are: nothing is called or chosen in it, no `data` or
     `requires_grad` changed."""
