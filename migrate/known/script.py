@@ -149,6 +149,8 @@ class Script(ByRound):
     read_early: set[tuple[str, str]] = field(default_factory=set)
     zeroed_first: set[Place] = field(default_factory=set)  # models whose gradients are zeroed before they are summed
     found_zeroed_first: set[Place] = field(default_factory=set)  # as this round finds them
+    # models that go backward where they are made, before their optimizer is
+    backward_first: set[Place] = field(default_factory=set)
     lacking: set[Place] = field(default_factory=set)  # models stepped where torch may have None for their gradients
     found_lacking: set[Place] = field(default_factory=set)  # as this round finds them
     # models whose backward pass this round has met

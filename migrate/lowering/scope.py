@@ -360,6 +360,12 @@ class Scope(Parts):
         """The models that some optimizer trains."""
         return {self.root(place) for models in self.script.optimizers.values() for place in models}
 
+    def sums_from_the_start(self, place: Place) -> bool:
+        """Whether a model, or a tensor of its own, has gradients of 0 as soon as it is made. Others have them with
+        their optimizer."""
+        optimized = self.trained_roots() - self.script.backward_first
+        return place in self.script.accumulated - self.script.zeroed_first - optimized
+
     def roots(self, place: Place) -> set[Place]:
         """All objects that a parameter may stand for."""
         found, waiting = set[Place](), [place]

@@ -138,6 +138,11 @@ def call(function: Expr | str, *nodes: Expr, **keywords: Expr) -> cst.Call:
     return cst.Call(parenthesized(func), arguments(nodes, keywords))
 
 
+def method(receiver: Expr, name: str, *given: Expr) -> cst.Call:
+    """A call of a method."""
+    return cst.Call(cst.Attribute(parenthesized(receiver), cst.Name(name)), arguments(given))
+
+
 def with_some(call: cst.Call, args: Sequence[cst.Arg]) -> cst.Call:
     """A call with some of its arguments alone."""
     if len(args) == len(call.args):

@@ -34,6 +34,19 @@ b1 = torch.zeros(4, requires_grad=True)
 W2 = start([4, 2])
 b2 = shifted(2)
 """
+PARAMETERS = """
+def grid(rows, columns):
+    made = 0.1 * torch.arange(float(rows * columns))
+    return torch.nn.Parameter(made.reshape(rows, columns))
+
+
+W1, b1 = torch.nn.Parameter(data=0.1 * torch.arange(12.0).reshape(3, 4)), torch.nn.Parameter(torch.zeros(4))
+W2 = grid(4, 2)
+b2 = torch.linspace(-1, 1, 2)
+b2 = torch.nn.Parameter(b2, True)
+still = torch.nn.Parameter(torch.ones(2), requires_grad=False)
+y = y * still
+"""
 PLAIN = """
 W1 = 0.1 * torch.arange(12.0).reshape(3, 4)
 b1 = torch.zeros(4)
@@ -85,6 +98,20 @@ torch.nn.init.ones_(b1)
 FORMS = {
     "filled by functions of nn.init": (FILLED + "optimizer = torch.optim.SGD([W1, b1, W2, b2], lr=0.05)", NONE, STEP),
     "made by functions": (MAKE + "optimizer = torch.optim.Adam([W1, b1, W2, b2], lr=0.05)", NONE, STEP),
+    "parameters without a module": (
+        PARAMETERS + "optimizer = torch.optim.Adam([W1, b1, W2, b2], lr=0.05)",
+        NONE,
+        STEP,
+    ),
+    "a step by hand before an optimizer is made": (
+        MAKE
+        + """F.mse_loss(torch.tanh(x @ W1 + b1) @ W2 + b2, y).backward()
+W1.data = W1.data - 0.1 * W1.grad.data
+b1.data -= 0.1 * b1.grad
+optimizer = torch.optim.SGD([W1, b1, W2, b2], lr=0.05)""",
+        NONE,
+        STEP,
+    ),
     "lists that are joined": (
         MAKE + "first, second = [W1, b1], [W2, b2]\nboth = first + second\noptimizer = torch.optim.Adam(both, lr=0.05)",
         "optimizer.zero_grad()",
@@ -205,3 +232,9 @@ def test_a_generator_that_only_draws_is_a_key() -> None:
 def test_a_generator_that_goes_elsewhere_stays_torch(use: str) -> None:
     made = convert(parse("x.py", f"{DRAWN}{use}\n"))
     assert "g = torch.Generator().manual_seed(7)" in made.text
+
+
+def test_a_tensor_that_shares_its_memory_with_a_parameter_stays_torch() -> None:
+    text = "import torch\nstart = torch.zeros(2)\nw = torch.nn.Parameter(start)\nprint(w, start)\n"
+    found = convert(parse("train.py", text)).report.diagnostics
+    assert [(one.code, one.line) for one in found] == [("MIG202", 3)]

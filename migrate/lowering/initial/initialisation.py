@@ -272,7 +272,7 @@ class Initialisation(MethodFeatures, MethodExamples, TakenExamples):
         if place in self.script.doubled:
             made.append(nodes.statement("{p} = jax.tree.map(lambda x: x.astype(jnp.float64), {p})", p=params))
         made += self.grafts(place)
-        if place in self.script.accumulated - self.script.zeroed_first - self.trained_roots():
+        if self.sums_from_the_start(place):
             with self.naming_parameters():
                 made.append(self.zero_gradients(State(PARAMS, place), State(GRADS, place)))
         if place in self.script.perhaps_loaded:
@@ -374,7 +374,7 @@ class Initialisation(MethodFeatures, MethodExamples, TakenExamples):
             target = self.write(state)
         made: list[Statement] = [nodes.statement("{state} = {call}", state=target, call=self.everywhere(call))]
         for model in models:
-            if self.root(model) in self.script.accumulated and self.root(model) not in self.script.zeroed_first:
+            if self.root(model) in self.script.accumulated - self.script.zeroed_first - self.script.backward_first:
                 kept = self.held_as(place.scope, model) if place.of_self else model  # beside the optimizer
                 made.append(self.zero_gradients(State(PARAMS, model), State(GRADS, kept)))
         return made

@@ -9,7 +9,7 @@ from __future__ import annotations
 import libcst as cst
 
 from migrate.diagnostics import Unsupported
-from migrate.known.kinds import UNKNOWN, Accelerator, Function, Kind, Leaf, Optimizer, Scaler, Tensor
+from migrate.known.kinds import UNKNOWN, Accelerator, Function, Kind, Optimizer, Scaler
 from migrate.lowering.expressions.named_lambdas import NamedLambdas
 from migrate.lowering.models.members import MemberLoops, named_members
 from migrate.lowering.models.precision import Precision
@@ -19,10 +19,10 @@ from migrate.lowering.plainer.filled_rows import by_mask
 from migrate.lowering.plainer.gradient_contexts import GradientContexts
 from migrate.lowering.plainer.handed_models import HandedModels
 from migrate.lowering.plainer.one_line import taken_apart
+from migrate.lowering.plainer.plain_leaves import PlainLeaves
 from migrate.lowering.plainer.taken_gradients import TakenGradients
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.statements.blocks import Block
-from migrate.lowering.updates.gradient_flow import asks_for_gradients
 from migrate.lowering.updates.region import call_of, method_call_of
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
@@ -31,7 +31,9 @@ from migrate.syntax.remembering import remembered
 _ONES = ("torch.ones_like", "torch.ones")
 
 
-class PlainTerms(Precision, TakenGradients, MemberLoops, HandedModels, ClearedByHand, NamedLambdas, GradientContexts):
+class PlainTerms(
+    Precision, TakenGradients, MemberLoops, HandedModels, ClearedByHand, PlainLeaves, NamedLambdas, GradientContexts
+):
     """Statements that say the same in other words."""
 
     def say_plainly(self, block: Block) -> bool:
@@ -232,51 +234,6 @@ class PlainTerms(Precision, TakenGradients, MemberLoops, HandedModels, ClearedBy
         self.unit.apart[statement] = list(apart)
         return self.unit.apart[statement]
 
-    def plain_change(self, small: cst.BaseSmallStatement) -> cst.BaseSmallStatement:
-        """`w.data -= d`, `w.data = w.data - d`, `w.data.sub_(d)` and `w.data = v` change a tensor that gradients are
-        taken of; `x.requires_grad_()` and `x.requires_grad = True` say of one made before that they are."""
-        asked = self.asked_for_gradients(small)
-        if asked is not None:
-            return cst.Assign([cst.AssignTarget(asked)], cst.Call(cst.Attribute(asked, cst.Name("requires_grad_"))))
-        if isinstance(small, cst.AugAssign):
-            leaf = self.leaf_of_data(small.target)
-            return small if leaf is None else small.with_changes(target=leaf)
-        if isinstance(small, cst.Assign) and len(small.targets) == 1:
-            leaf = self.leaf_of_data(small.targets[0].target)
-            if leaf is None:
-                return small
-            value = small.value
-            if isinstance(value, cst.BinaryOperation) and self.leaf_of_data(value.left) is not None:
-                operator = nodes.in_place(value.operator)
-                if operator is not None and nodes.code(value.left) == nodes.code(small.targets[0].target):
-                    return cst.AugAssign(leaf, operator, value.right)
-            return cst.Expr(_method(leaf, "copy_", value))
-        call = small.value if isinstance(small, cst.Expr) else None
-        if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and call.func.attr.value.endswith("_"):
-            leaf = self.leaf_of_data(call.func.value)
-            if leaf is not None:
-                return cst.Expr(call.with_changes(func=call.func.with_changes(value=leaf)))
-        return small
-
-    def asked_for_gradients(self, small: cst.BaseSmallStatement) -> cst.Name | None:
-        """The name of a tensor that gradients are taken of from this statement on; None for other statements."""
-        node: Expr | None = None
-        if isinstance(small, cst.Assign) and len(small.targets) == 1 and nodes.is_literal(small.value, True):
-            node = small.targets[0].target
-        elif isinstance(small, cst.Expr) and isinstance(small.value, cst.Call) and asks_for_gradients(small.value):
-            node = small.value.func
-        if not isinstance(node, cst.Attribute) or not isinstance(node.value, cst.Name) or self.under_jit:
-            return None
-        kind = self.kind_of(node.value)
-        plain = isinstance(kind, Tensor) and not isinstance(kind, Leaf) and node.value.value in self.env.kinds
-        return node.value if plain and node.attr.value in ("requires_grad", "requires_grad_") else None
-
-    def leaf_of_data(self, node: Expr) -> cst.Name | None:
-        """The name of a leaf in `w.data`; None for other expressions."""
-        if not isinstance(node, cst.Attribute) or node.attr.value != "data" or not isinstance(node.value, cst.Name):
-            return None
-        return node.value if isinstance(self.kind_of(node.value), Leaf) else None
-
     def plain_branch(self, branch: cst.If) -> list[Statement]:
         """The statements that are left of a branch on something that disappears: a gradient scaler, for example."""
         decided = self.decided(branch.test)
@@ -326,14 +283,14 @@ class PlainTerms(Precision, TakenGradients, MemberLoops, HandedModels, ClearedBy
                 return call.with_changes(func=func.with_changes(value=func.value.args[0].value))
         if isinstance(kind, Scaler):
             if method == "step" and len(call.args) == 1:
-                return _method(call.args[0].value, "step")
+                return nodes.method(call.args[0].value, "step")
             if method in ("unscale_", "update", "load_state_dict"):
                 return None
             if method == "step":
                 raise Unsupported("MIG401", f"{nodes.code(call)}: a step with arguments")
         if isinstance(kind, Accelerator):
             if method == "backward" and len(call.args) == 1:
-                return _method(call.args[0].value, "backward")
+                return nodes.method(call.args[0].value, "backward")
             if method in ("wait_for_everyone", "end_training", "init_trackers", "free_memory"):
                 return None
             if method in ("clip_grad_norm_", "clip_grad_value_"):
@@ -375,10 +332,6 @@ def _is_plain(line: cst.SimpleStatementLine) -> bool:
     `requires_grad` changed."""
     alone = len(line.body) == 1 and not isinstance(line.body[0], cst.Expr)
     return alone and not usage.calls(line) and not {"data", "requires_grad"} & set(usage.attributes(line))
-
-
-def _method(receiver: Expr, name: str, *given: Expr) -> cst.Call:
-    return cst.Call(cst.Attribute(receiver, cst.Name(name)), nodes.arguments(given))
 
 
 def _binds(statement: Statement, path: str) -> bool:

@@ -47,6 +47,8 @@ class ExpressionStatements(Averaging, Setup, Calls, Checkpoints, Leaves, Optimiz
         cleared = self.cleared_leaf(small)
         if cleared is not None:
             return cleared
+        if not isinstance(node, cst.Call) and self.torch_name(node) is not None:
+            return []  # `torch.nn.BCELoss` alone says nothing
         if isinstance(node, cst.Call):
             special = self.called_statement(line, node)
             if special is not None:

@@ -420,3 +420,5 @@ class RegionFinding(RegionStatements):
         waiting = reached & (optimized | self.script.inspected) if optimized or self.script.inspected else reached
         self.script.accumulated |= waiting
         self.script.summed |= waiting
+        held = {self.root(m) for kind in self.env.kinds.values() if isinstance(kind, Optimizer) for m in kind.models}
+        self.script.backward_first |= {root for root in waiting & optimized - held if root.scope == self.scope}

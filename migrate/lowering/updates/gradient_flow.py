@@ -153,8 +153,18 @@ class GradientFlow(Scope):
         return replace(whole, loads=frozenset(through.union(*(flow.loads for flow in flows))), models=frozenset())
 
     def makes_leaf(self, statement: Statement) -> bool:
-        """Whether a statement says of a tensor that gradients are taken of it: they end there."""
+        """Whether a statement says of a tensor that gradients are taken of it, or changes such a tensor itself, which
+        torch lets only what it does not follow do: they end there."""
         small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
+        if isinstance(small, cst.AugAssign):
+            return isinstance(self.kind_of(small.target), Leaf)
+        call = small.value if isinstance(small, cst.Expr) else None
+        if (
+            isinstance(call, cst.Call)
+            and isinstance(call.func, cst.Attribute)
+            and usage.is_in_place(call.func.attr.value)
+        ):
+            return isinstance(self.kind_of(call.func.value), Leaf)
         if not isinstance(small, cst.Assign) or not asks_for_gradients(small.value):
             return False
         return isinstance(self.kind_of(small.targets[0].target), Leaf)
@@ -316,6 +326,7 @@ class GradientFlow(Scope):
     def cleared(self, models: set[Place], start: int, end: int) -> bool:
         """Whether the gradients of models are surely zero before statement `start` of the block at hand, of which the
         statements up to `end` are an update. Loops are followed around."""
+        around = False  # whether the turn before, of a loop inside, has left them so
         for block in reversed(self.blocks):
             own = block is self.blocks[-1]
             first, last = (start, end) if own else (block.index, block.index + 1)
@@ -323,7 +334,10 @@ class GradientFlow(Scope):
             if met is not None:
                 return met
             if block.cyclic:
-                return self._met(block.statements[last:], models) is True
+                turn_before = self._met(block.statements[last:], models)
+                if turn_before is False or not (turn_before or around):
+                    return False
+                around = True
         return True
 
     def stepped_again(self, models: set[Place], start: int, end: int) -> bool:
@@ -356,14 +370,21 @@ class GradientFlow(Scope):
                 return True
         return None
 
-    def _met(self, statements: Sequence[Statement], models: set[Place]) -> bool | None:
-        """What is met first going back: True for the clearing of all of their gradients, False for a backward pass."""
+    def _met(
+        self, statements: Sequence[Statement], models: set[Place], before: Sequence[Statement] = ()
+    ) -> bool | None:
+        """What is met first going back: True for the clearing of all of their gradients, False for a backward pass. A
+        loop may have no turn, and so is passed by where it clears them. before: what comes before the statements."""
         left = set(models)
         for number in range(len(statements) - 1, -1, -1):
-            left -= self.zeroed(statements[number])
+            statement, earlier = statements[number], [*before, *statements[:number]]
+            left -= self.zeroed(statement)
             if not left:
                 return True
-            if self.differentiates(statements[number], statements[:number]) & left:
+            if isinstance(statement, cst.For | cst.While) and statement.orelse is None:
+                if self._met(suites.suite_of(statement.body.body), left, earlier) is False:
+                    return False
+            elif self.differentiates(statement, earlier) & left:
                 return False
         return None
 

@@ -69,10 +69,7 @@ class Leaves(Accumulation, GradientFlow):
 
     def first_gradients(self, place: Place) -> list[Statement]:
         """The gradients of a new leaf, where some backward pass adds to what was there."""
-        if (
-            place not in self.script.leaves
-            or place not in self.script.accumulated - self.script.zeroed_first - self.trained_roots()
-        ):
+        if place not in self.script.leaves or not self.sums_from_the_start(place):
             return []
         return [self.zero_gradients(State(PARAMS, place), State(GRADS, place))]
 
