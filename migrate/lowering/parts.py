@@ -179,6 +179,14 @@ class Parts:
         """A dict of weights that another one makes; None for other expressions."""
         raise NotImplementedError
 
+    def tree_of_gradients(self, node: cst.ListComp | cst.GeneratorExp) -> Value | None:
+        """A list of what gradients are made into; None where none are read."""
+        raise NotImplementedError
+
+    def listed_per_parameter(self, line: cst.SimpleStatementLine, small: cst.Assign) -> list[Statement] | None:
+        """A list of values for all parameters of a model, as it is made; None for other assignments."""
+        raise NotImplementedError
+
     def usable(self, value: Value) -> Value:
         """A value as the output may hold it."""
         raise NotImplementedError

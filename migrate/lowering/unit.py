@@ -21,6 +21,7 @@ from migrate.known.script import Script
 from migrate.snippet_files import with_needs
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.per_parameter import lists_per_parameter
 from migrate.syntax.walking import every
 
 SNIPPETS = frozenset(path.stem for path in (Path(__file__).parents[1] / "snippets").glob("[!_]*.py"))
@@ -169,6 +170,11 @@ class Unit:
     def functional(self) -> bool:
         """Whether the project calls models with weights that it is given."""
         return any(_FUNCTIONAL.search(one.source.text) for one in (self, *self.others.values()))
+
+    @functools.cached_property
+    def per_parameter(self) -> frozenset[str]:
+        """The names of lists that the file keeps beside the parameters of a model."""
+        return lists_per_parameter(self.source.module)
 
     @functools.cached_property
     def takes_gradients(self) -> bool:

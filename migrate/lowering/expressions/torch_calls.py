@@ -387,6 +387,18 @@ class TorchCalls(
         sides = (call.node("actual"), call.node("expected"))
         return Value(nodes.call("np.testing.assert_allclose", *sides, **limits, **equal_nan), Plain("None"))
 
+    def torch_set_printoptions(self, node: cst.Call) -> Value:
+        """numpy's options, by which JAX shows its arrays."""
+        parameters = signature(
+            "precision=None, threshold=None, edgeitems=None, linewidth=None, profile=None, sci_mode=None"
+        )
+        call = self.bind_call("torch.set_printoptions", parameters, node.args)
+        call.only("profile", None)
+        call.only("sci_mode", None, False)
+        plain = {"suppress": nodes.expression("True")} if nodes.is_literal(call.node("sci_mode"), False) else {}
+        given = call.given("precision", "threshold", "edgeitems", "linewidth")
+        return Value(nodes.call("np.set_printoptions", **given, **plain), Plain("None"))
+
     def torch_is_tensor(self, node: cst.Call) -> Value:
         """`isinstance(x, jax.Array)`, which numpy arrays are not."""
         return Value(nodes.call("isinstance", self.node(node.args[0].value), nodes.expression("jax.Array")), Number())

@@ -15,6 +15,7 @@ from migrate.lowering.models.members import MemberLoops, named_members
 from migrate.lowering.models.precision import Precision
 from migrate.lowering.plainer.classes_as_functions import ABSTRACT, as_function, only_called
 from migrate.lowering.plainer.cleared_by_hand import ClearedByHand
+from migrate.lowering.plainer.filled_per_parameter import filled_per_parameter
 from migrate.lowering.plainer.filled_rows import by_mask
 from migrate.lowering.plainer.gradient_contexts import GradientContexts
 from migrate.lowering.plainer.handed_models import HandedModels
@@ -103,6 +104,8 @@ class PlainTerms(
             return [self.named_builder(statement)]
         if isinstance(statement, cst.ClassDef):
             return [self.function_for(statement)]
+        if isinstance(statement, cst.For):
+            return filled_per_parameter(self.unit, statement)
         function = self.named_function(statement)
         if function is not None:
             return [function]

@@ -67,6 +67,9 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
         cleared = self.cleared_leaf(small)
         if cleared is not None:
             return cleared
+        listed = self.listed_per_parameter(line, small)
+        if listed is not None:
+            return listed
         public = self.public_names(line, small)
         if public is not None:
             return public

@@ -12,7 +12,7 @@ from migrate.known.kinds import Items, Kind, Leaf, Tensor
 from migrate.known.weight_kinds import WeightTree
 from migrate.lowering.expressions.arguments import Arguments
 from migrate.lowering.expressions.held_values import HeldValues
-from migrate.lowering.weights.weight_trees import WeightTrees
+from migrate.lowering.weights.values_per_parameter import ValuesPerParameter
 from migrate.rules.rule import Value
 from migrate.syntax import nodes, usage
 from migrate.syntax.nodes import Expr
@@ -21,7 +21,7 @@ _PARAMETERS = ("outputs", "inputs", "grad_outputs", "retain_graph", "create_grap
 _ONES = ("torch.ones", "torch.ones_like")
 
 
-class Derivatives(WeightTrees, Arguments, HeldValues):
+class Derivatives(ValuesPerParameter, Arguments, HeldValues):
     """Gradients of tensors by other tensors."""
 
     def torch_autograd_grad(self, node: cst.Call) -> Value:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import libcst as cst
 
 from migrate.known.states import GRADS, PARAMS
-from migrate.known.weight_kinds import Weight
+from migrate.known.weight_kinds import Weight, WeightTree
+from migrate.lowering.scope import NOWHERE
 from migrate.lowering.weights.parameter_loops import ParameterLoops, PlainWeights
+from migrate.rules.rule import Value
 from migrate.syntax import nodes, usage
 from migrate.syntax.nodes import Expr
 
@@ -39,3 +41,15 @@ class GradientLists(ParameterLoops):
         target = names[0] if len(used) == 1 else nodes.tuple_of(names, parentheses=False)
         iterated = leaves[0] if len(leaves) == 1 else nodes.call("zip", *leaves)
         return node.with_changes(elt=element), each.with_changes(target=target, iter=iterated, ifs=[])
+
+    def tree_of_gradients(self, node: cst.ListComp | cst.GeneratorExp) -> Value | None:
+        """`[p.grad.clone() for p in net.parameters()]`: a map over the gradients; None where none are read."""
+        each, turn = node.for_in, cst.SimpleStatementLine([cst.Expr(node.elt)])
+        looped = self.looped(cst.For(each.target, each.iter, cst.IndentedBlock([turn])))
+        if looped is None or each.ifs or each.inner_for_in is not None or "grad" not in usage.attributes(node.elt):
+            return None
+        model = next((one.model for one in looped if not one.tree), NOWHERE)
+        inner = self.inner(dict.fromkeys([name for one in looped for name in (one.name, one.gradient)], Weight()))
+        value = inner.expr(nodes.visited(node.elt.deep_clone(), PlainWeights(looped))).node
+        kind = WeightTree(self.script.places[self.root(model)], PARAMS, listed=True)
+        return Value(self.tree_mapped(looped, value), kind)

@@ -12,9 +12,9 @@ import libcst as cst
 
 from migrate.apis import stops_gradients
 from migrate.diagnostics import Unsupported
-from migrate.known.kinds import Kind, Model, Place, Tensor
+from migrate.known.kinds import Model, Place, Tensor
 from migrate.known.states import BATCH_STATS, GRADS, PARAMS, State
-from migrate.known.weight_kinds import WEIGHT_NAME, Weight
+from migrate.known.weight_kinds import WEIGHT_NAME, Weight, WeightTree
 from migrate.lowering.models.model_methods import named_leaves
 from migrate.lowering.scope import NOWHERE
 from migrate.lowering.updates.accumulation import Accumulation
@@ -23,18 +23,27 @@ from migrate.lowering.weights.selections import names_of_pair
 from migrate.lowering.weights.set_by_name import SetByName
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.per_parameter import changes_its_variables, zipped
+from migrate.syntax.walking import every
 from migrate.weights import weights_of
 
 
 @dataclass(frozen=True)
 class Looped:
     """A variable of such a loop: the model whose parameters it runs through, and what its gradient is called. `what`:
-    what of the model it is, where that are no parameters."""
+    what of the model it is, where that are no parameters; `tree`: the name of the tree of the script's own that it runs
+    through in place of a model."""
 
     name: str
     model: Place
     gradient: str
     what: str = PARAMS
+    tree: str = ""
+
+
+def _trees(looped: Sequence[Looped]) -> dict[str, tuple[Looped, str]]:
+    """The variables of a loop, and those for their gradients -> what they run through."""
+    return {one.name: (one, one.what) for one in looped} | {one.gradient: (one, GRADS) for one in looped}
 
 
 class ParameterLoops(Accumulation, SetByName):
@@ -50,6 +59,7 @@ class ParameterLoops(Accumulation, SetByName):
         if node.orelse is not None:
             return None
         if looped is None:
+            self.note_lists_of_callers(node)
             return self.named_readings(node)
         plain = PlainWeights(looped)
         body, own = self.in_plain_terms(plain, suites.suite_of(node.body.body), looped)
@@ -65,8 +75,8 @@ class ParameterLoops(Accumulation, SetByName):
     ) -> tuple[list[Statement], set[str]]:
         """The statements of a loop, one for each change of its variables, and the names of these."""
         body = [plain.visited(statement) for statement in self.flat(statements, looped)]
-        body = [part for statement in body for part in _chained(statement)]
         own = {one.name for one in looped} | {one.gradient for one in looped}
+        body = [_as_a_whole(part, own) for statement in body for part in _chained(statement)]
         return _without_other_names(body, own), own
 
     def mapped_over(self, looped: Sequence[Looped], statements: Sequence[Statement]) -> list[Statement]:
@@ -102,7 +112,8 @@ class ParameterLoops(Accumulation, SetByName):
         """The variables of a loop over parameters, with their models."""
         paired = isinstance(node.iter, cst.Call) and nodes.dotted(node.iter.func) == "zip"
         if paired and isinstance(node.iter, cst.Call) and isinstance(node.target, cst.Tuple):
-            names = names_of_pair(node.target)
+            bound = usage.target_names(node.target)
+            names = bound if len(bound) == len(node.target.elements) else None
             sources = [arg.value for arg in node.iter.args]
         else:
             names = names_of_pair(node.target)
@@ -112,16 +123,34 @@ class ParameterLoops(Accumulation, SetByName):
         if names is None or len(names) != len(sources):
             return None
         found: list[Looped] = []
+        classes = set[str | None]()
         for name, source in zip(names, sources, strict=True):
+            kind = self.kind_of(source) if isinstance(source, cst.Name) else None
+            if isinstance(kind, WeightTree) and kind.listed and isinstance(source, cst.Name):
+                found.append(Looped(name, NOWHERE, f"{name}_grad", tree=source.value))
+                classes.add(kind.cls)
+                continue
             models = self.whole_models(self.selection(source))
             if models is None or len(models) != 1:
                 return None
             taken = "grad" in usage.loads(node) or self.torch_name(cst.Name("grad")) is not None
             gradient = "grad" if len(names) == 1 and not taken else f"{name}_grad"
             found.append(Looped(name, self.seen_here(models[0]), gradient))
-        if len({self.script.places.get(self.root(one.model)) for one in found}) > 1:
+            classes.add(self.script.places.get(self.root(models[0])))
+        if len(classes) > 1:
             return None
         return found
+
+    def note_lists_of_callers(self, node: cst.For) -> None:
+        """Notes a function that changes lists of its callers beside parameters: it is taken as if its body stood where
+        it is called."""
+        given = self.facts.parameter_names if self.facts is not None else ()
+        sources = zipped(node.iter)
+        lists = [one for one in sources if isinstance(one, cst.Name) and one.value in given]
+        models = [self.whole_models(self.selection(one)) for one in sources]
+        known = [one for one, whole in zip(sources, models, strict=True) if whole or one in lists]
+        if self.facts is not None and any(models) and len(known) == len(sources) and changes_its_variables(node):
+            self.script.going_on.add(self.facts.qualname)
 
     def looped_models(self, statement: Statement) -> set[Place]:
         """The models whose parameters a statement changes in such loops."""
@@ -132,7 +161,7 @@ class ParameterLoops(Accumulation, SetByName):
             if looped is not None and isinstance(one, cst.For):
                 plain = PlainWeights(looped)
                 changed = set(usage.changes(cst.Module([plain.visited(s) for s in suites.suite_of(one.body.body)])))
-                found |= {self.root(loop.model) for loop in looped if loop.name in changed}
+                found |= {self.root(loop.model) for loop in looped if loop.name in changed and not loop.tree}
         return found
 
     def flat(self, statements: Sequence[Statement], looped: Sequence[Looped]) -> list[Statement]:
@@ -167,6 +196,8 @@ class ParameterLoops(Accumulation, SetByName):
 
     def tree(self, one: Looped, what: str) -> Expr:
         """The parameters or the gradients that a loop runs through."""
+        if one.tree:
+            return nodes.name(one.tree)
         root = self.root(one.model)
         if what == GRADS:
             if self.script.frozen.get(root):
@@ -175,29 +206,50 @@ class ParameterLoops(Accumulation, SetByName):
         return self.read(State(what, one.model))
 
     def changes(self, looped: Sequence[Looped], body: Sequence[Statement], own: set[str]) -> list[Statement]:
-        """One `jax.tree.map` for the parameters, or the gradients, of each model that changes."""
+        """One `jax.tree.map` for the parameters, or the gradients, of each model that changes, and for each tree of the
+        script's own."""
         self.refuse_carried(body, own)
-        names: dict[str, Kind] = dict.fromkeys(own, Tensor("float"))
-        inner = self.inner(names)
-        values: dict[str, Expr] = {}
+        return self.changes_in_order(looped, body, own) or self.changes_at_once(looped, body, own)
+
+    def changes_in_order(self, looped: Sequence[Looped], body: Sequence[Statement], own: set[str]) -> list[Statement]:
+        """A statement for each, in terms of those that have changed by then; none where one that changes later goes by
+        what an earlier one was."""
+        inner, values, trees = self.inner(dict.fromkeys(own, Tensor("float"))), dict[str, Expr](), _trees(looped)
+        last = {name: number for number, one in enumerate(body) for name in usage.changes(one)}
+        made: list[Statement] = []
+        for number, statement in enumerate(body):
+            self.fold(inner, statement, values)
+            for name in (name for name in trees if name in values and last[name] == number):
+                value = values.pop(name)
+                if any(name in usage.loads(other) for other in values.values()):
+                    return []
+                made.append(
+                    nodes.statement("{t} = {v}", t=self.tree_changed(*trees[name]), v=self.tree_mapped(looped, value))
+                )
+        return made
+
+    def changes_at_once(self, looped: Sequence[Looped], body: Sequence[Statement], own: set[str]) -> list[Statement]:
+        """All of them in one statement, in terms of what they were before the loop."""
+        inner, values, trees = self.inner(dict.fromkeys(own, Tensor("float"))), dict[str, Expr](), _trees(looped)
         for statement in body:
             self.fold(inner, statement, values)
-        trees = {one.name: (one, one.what) for one in looped} | {one.gradient: (one, GRADS) for one in looped}
-        targets: list[Expr] = []
-        made: list[Expr] = []
-        for name in (name for name in trees if name in values):
-            used = [other for other in trees if other in usage.loads(values[name])] or [looped[0].name]
-            given = [self.tree(*trees[other]) for other in used]
-            value = nodes.bare(values[name])
-            function = cst.Lambda(cst.Parameters([cst.Param(cst.Name(other)) for other in used]), value)
-            if isinstance(value, cst.Name):  # arrays of its own: a step gives the memory of its weights away
-                function = nodes.expression("jnp.copy")
-            made.append(nodes.call("jax.tree.map", function, *given))
-            one, what = trees[name]
-            targets.append(self.write(State(what, one.model)))
-        both = nodes.tuple_of(targets, parentheses=False) if len(targets) > 1 else targets[0]
-        value = nodes.tuple_of(made, parentheses=False) if len(made) > 1 else made[0]
-        return [nodes.statement("{t} = {v}", t=both, v=value)]
+        changed = [name for name in trees if name in values]
+        made = nodes.tuple_of([self.tree_mapped(looped, values[name]) for name in changed], parentheses=False)
+        targets = nodes.tuple_of([self.tree_changed(*trees[name]) for name in changed], parentheses=False)
+        return [nodes.statement("{t} = {v}", t=targets, v=made)]
+
+    def tree_mapped(self, looped: Sequence[Looped], value: Expr) -> Expr:
+        """The map over trees that makes a value of all weights from a value of one."""
+        trees = _trees(looped)
+        used = [name for name in trees if name in usage.loads(value)] or [looped[0].name]
+        function: Expr = cst.Lambda(cst.Parameters([cst.Param(cst.Name(name)) for name in used]), nodes.bare(value))
+        if isinstance(value, cst.Name):  # arrays of its own: a step gives the memory of its weights away
+            function = nodes.expression("jnp.copy")
+        return nodes.call("jax.tree.map", function, *(self.tree(*trees[name]) for name in used))
+
+    def tree_changed(self, one: Looped, what: str) -> Expr:
+        """What a changed tree is assigned to."""
+        return nodes.name(one.tree) if one.tree else self.write(State(what, one.model))
 
     def refuse_carried(self, body: Sequence[Statement], own: set[str]) -> None:
         """Declines `offset += p.numel()`: what a turn leaves to the next one, or to what follows the loop."""
@@ -349,6 +401,20 @@ def _chained(statement: Statement) -> list[Statement]:
     if call.func.attr.value == "copy_" and call.args:
         return [nodes.statement("{r} = {v}", r=receiver, v=call.args[0].value)]
     return [statement]
+
+
+def _as_a_whole(statement: Statement, own: set[str]) -> Statement:
+    """`v[:] = d * v + g`, which has the shape of `v`, as `v = d * v + g`."""
+    small = suites.alone(statement)
+    target = small.targets[0].target if isinstance(small, cst.Assign) and len(small.targets) == 1 else None
+    if not isinstance(small, cst.Assign) or not isinstance(target, cst.Subscript):
+        return statement
+    plain = (cst.BinaryOperation, cst.UnaryOperation, cst.BaseNumber, cst.Name, cst.BaseBinaryOp, cst.BaseUnaryOp)
+    elementwise = all(isinstance(node, plain) for node in every(small.value, cst.CSTNode))
+    shaped = elementwise and set(usage.loads(small.value)) & own
+    if nodes.dotted(target.value) not in own or [nodes.code(one) for one in target.slice] != [":"] or not shaped:
+        return statement
+    return nodes.statement("{t} = {v}", t=target.value, v=small.value)
 
 
 def _without_other_names(body: Sequence[Statement], own: set[str]) -> list[Statement]:
