@@ -120,25 +120,39 @@ def lower_project(
     if not any(unit.imports_torch for unit in units):
         return [_lowered(unit, _as_it_is(unit)) for unit in units]
     written = frozenset(id(node) for unit in units for node in unit.source.positions)
-    before = ""
+    met: list[tuple[str, bool]] = []  # what was known after each round, and whether that had settled before
     bodies: list[Body] = []
     for _ in range(ROUNDS):
         script.next_round()
         keys.assign(script)
         bodies = [_survived(unit, broken) for unit in units]
         script.loads["loader"] = int(_has_loader(script))
-        after = Fingerprint(written).of(script)
+        after, before = Fingerprint(written).of(script), met[-1][0] if met else ""
         stale = script.accumulated - script.summed  # marked before all was known
         if after == before and stale:
             script.accumulated -= stale
         elif after == before and (script.settled or not script.left_open):
             break
-        script.settled, before = script.settled or after == before, after
+        elif after != before and _goes_in_circles((after, script.settled), met):
+            _report_unsettled(units)
+            break
+        script.settled = script.settled or after == before
+        met.append((after, script.settled))
     else:
-        said = f"still unsettled after {ROUNDS} rounds"
-        for unit in units:
-            unit.diagnostics.append(Diagnostic(unit.source.path, 0, 0, "MIG901", said))
+        _report_unsettled(units)
     return [_lowered(unit, body) for unit, body in zip(units, bodies, strict=True)]
+
+
+def _goes_in_circles(found: tuple[str, bool], met: Sequence[tuple[str, bool]]) -> bool:
+    """Whether the rounds only repeat what they have found before, and the last of them would find what this one has."""
+    number = len(met)
+    return found in met and (ROUNDS - 1 - number) % (number - max(i for i, one in enumerate(met) if one == found)) == 0
+
+
+def _report_unsettled(units: Sequence[Unit]) -> None:
+    for unit in units:
+        said = f"still unsettled after {ROUNDS} rounds"
+        unit.diagnostics.append(Diagnostic(unit.source.path, 0, 0, "MIG901", said))
 
 
 _TORCH = re.compile(r"^\s*(import\s(.*,)?|from\s)\s*(torch|einops\.layers\.torch)\b", re.MULTILINE)
