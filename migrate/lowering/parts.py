@@ -211,7 +211,7 @@ class Parts:
         """A loop of a constructor over modules that only gives them initial weights."""
         raise NotImplementedError
 
-    def parameters_loop(self, node: cst.For, applied: bool = False) -> list[Statement]:
+    def parameters_loop(self, node: cst.For, applied: bool = False, of: str = "") -> list[Statement]:
         """A loop of a constructor over its parameters, which gives them initial weights."""
         raise NotImplementedError
 

@@ -16,6 +16,7 @@ from migrate.diagnostics import Unsupported
 from migrate.known.constructed import ClassNode, LayerNode, ListNode
 from migrate.known.facts import ClassFacts
 from migrate.known.kinds import UNKNOWN, Module, SelfModule, Tensor, Tied
+from migrate.layers.layer import asked_name
 from migrate.layers.table import TABLE
 from migrate.lowering.expressions.elements import children_of, named_child, only_option
 from migrate.lowering.initial.initializers_handed_down import HandedDown, Way
@@ -58,6 +59,10 @@ class InitialWeights(TestsOfParts, HandedDown):
 
     def ask(self, name: str, call: cst.Call, target: Expr) -> list[Statement]:
         """Notes the initialiser of a weight under its path."""
+        method = self.script.classes[self.cls].method(self.scope.rpartition(".")[2])
+        loops = every(method, cst.For) if method is not None and isinstance(target, cst.Name) else ()
+        if any(nodes.code(target) in usage.target_names(loop.target) for loop in loops):
+            raise Unsupported("MIG204", f"`{nodes.code(call)}`: {nodes.code(target)} is another weight in each turn")
         named = self.meaning(target.value) if isinstance(target, cst.Name) and self.is_defined(target) else target
         matrix = self.seen_as_matrix(named)
         way, path = self.weight_path(without_data(matrix or named))
@@ -257,7 +262,7 @@ class InitialWeights(TestsOfParts, HandedDown):
         way = self.module_path(node.value)
         if not isinstance(way.kind, Module):
             raise Unsupported("MIG204", f"{nodes.code(node)} is not known to be a weight")
-        return way, f"{way.path}.{node.attr.value}"
+        return way, f"{way.path}.{_asked_alone(way.kind, node.attr.value)}"
 
     def module_path(self, node: Expr) -> Way:
         """Where a module is made."""
@@ -305,8 +310,13 @@ class InitialWeights(TestsOfParts, HandedDown):
     def modules_loop(self, node: cst.For) -> list[Statement] | None:
         """`for m in self.modules(): if isinstance(m, nn.Linear): ...`: a function given to apply, written in place."""
         called = nodes.dotted(node.iter.func) if isinstance(node.iter, cst.Call) else None
-        if self.context == "setup" and called in ("self.parameters", "self.named_parameters"):
+        owner, _, method = (called or "").rpartition(".")
+        if self.context == "setup" and owner == "self" and method in _LISTING:
             return self.parameters_loop(node)
+        if self.context == "setup" and owner.startswith("self.") and method in _LISTING and self.fills_weights(node):
+            return self.parameters_loop(node, of=owner.removeprefix("self."))
+        if self.context == "setup" and isinstance(node.iter, cst.Tuple | cst.List) and self.fills_weights(node):
+            return self.weights_in_turn(node, nodes.elements(node.iter))
         if self.context in HOST_CONTEXTS:
             return self.initialising_modules(node)
         if self.context != "setup" or not isinstance(node.target, cst.Name):
@@ -320,6 +330,29 @@ class InitialWeights(TestsOfParts, HandedDown):
         function = cst.FunctionDef(cst.Name("initialize"), cst.Parameters([cst.Param(node.target)]), body)
         self.initialize_tree(self.script.classes[self.cls], function, outer_first=True, switch=self.deciding_field())
         return []
+
+    def weights_in_turn(self, node: cst.For, weights: Sequence[Expr]) -> list[Statement] | None:
+        """`for w in (self.a.weight, self.b.weight): nn.init.zeros_(w)`, a turn for each; None where they are no single
+        weights."""
+        plain = isinstance(node.target, cst.Name) and all(isinstance(one, cst.Attribute) for one in weights)
+        if not plain or not isinstance(node.target, cst.Name) or node.orelse is not None:
+            return None
+        key = (node, "in turn")
+        if key not in self.unit.unrolled:
+            body = suites.suite_of(node.body.body)
+            self.unit.unrolled[key] = [
+                nodes.substituted(one, {node.target.value: weight}) for weight in weights for one in body
+            ]
+            for one in self.unit.unrolled[key]:
+                self.unit.stands_for(one, node)
+        return self.suite(self.unit.unrolled[key])
+
+    def fills_weights(self, node: cst.For) -> bool:
+        """Whether a loop over parameters gives them initial weights."""
+        functions = [call.func for call in every(node.body, cst.Call)]
+        methods = [one.attr.value for one in functions if isinstance(one, cst.Attribute)]
+        named = [self.torch_name(one) or "" for one in functions]
+        return any(one.startswith("torch.nn.init.") for one in named) or any(one in IN_PLACE for one in methods)
 
     def deciding_field(self) -> str:
         """The field of this class that the conditions around come down to; "" where there are none."""
@@ -335,6 +368,15 @@ class InitialWeights(TestsOfParts, HandedDown):
         return name if name in self.script.classes[self.cls].fields else ""
 
 
+def _asked_alone(kind: Module, weight: str) -> str:
+    """The name by which initial values of a weight are asked for: that of all layers and directions of a recurrent
+    network where there is one of each."""
+    option = only_option(kind)
+    known = [one.torch for one in option.weights] if isinstance(option, LayerNode) else []
+    return asked_name(weight) if [one for one in known if asked_name(one) == asked_name(weight)] == [weight] else weight
+
+
+_LISTING = ("parameters", "named_parameters")
 _WITHOUT_GRADIENT = "torch.nn.Embedding"
 _OF_INITIALIZERS = {"key", "shape", "dtype"}  # their arguments
 

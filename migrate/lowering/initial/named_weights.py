@@ -34,17 +34,18 @@ class _Maker:
 class NamedWeights(InitialWeights, Selections):
     """Loops of a constructor over its parameters."""
 
-    def parameters_loop(self, node: cst.For, applied: bool = False) -> list[Statement]:
+    def parameters_loop(self, node: cst.For, applied: bool = False, of: str = "") -> list[Statement]:
         """`for name, p in self.named_parameters(): ...` with initial weights in it. `applied`: the loop is run for each
-        module inside as well, inner ones first, by the names that weights have there."""
+        module inside as well, inner ones first, by the names that weights have there. `of`: the part of the module that
+        it runs through the parameters of, if not of all."""
         names = names_of_pair(node.target)
         if names is None or self.conditions or node.orelse is not None:
             raise Unsupported("MIG204", f"`for {nodes.code(node.target)} in {nodes.code(node.iter)}` is not followed")
         asked: dict[_Maker, dict[str, tuple[Expr, cst.Call] | None]] = {}
-        for leaf in weights_of(self.script, self.cls):
-            told = [
-                leaf.torch.split(".", depth)[-1] for depth in range(leaf.torch.count(".") if applied else 0, -1, -1)
-            ]
+        inside = f"{of}." if of else ""
+        for leaf in (one for one in weights_of(self.script, self.cls) if one.torch.startswith(inside)):
+            name = leaf.torch.removeprefix(inside)
+            told = [name.split(".", depth)[-1] for depth in range(name.count(".") if applied else 0, -1, -1)]
             bound: list[dict[str, object]] = [{names[0]: name, names[-1]: leaf} for name in told]
             body = suites.suite_of(node.body.body)
             calls = [call for one in bound for call in self.fills(body, one, names[-1])]
