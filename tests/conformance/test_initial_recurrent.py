@@ -1,4 +1,4 @@
-"""Initial weights of recurrent networks, by loops over their parameters and by the names of single ones."""
+"""Initial weights of recurrent networks, by loops over their parameters and by name, and what they say of their sizes."""
 
 from __future__ import annotations
 
@@ -67,3 +67,29 @@ def test_a_loop_whose_turns_are_not_known_needs_a_person() -> None:
             nn.init.zeros_(bias)"""
     report = rewritten.conversion(SCRIPT.replace("FILLED", filled).replace("MORE", "")).report
     assert [(one.code, one.line) for one in report.diagnostics] == [("MIG204", 10)]
+
+
+SIZES = """import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.rnn = nn.LSTM(3, width)
+        self.deep = nn.GRU(width, 5, num_layers=2)
+
+    def forward(self, x, state):
+        return self.deep(self.rnn(x, state)[0])
+
+
+net = Net(4)
+size = net.rnn.num_layers, 2, net.rnn.hidden_size
+y, last = net(torch.ones(6, 2, 3), (torch.zeros(*size), torch.zeros(size)))
+shown = [*size, net.deep.num_layers, net.deep.hidden_size, net.deep.input_size, *y.shape, *last.shape]
+"""
+
+
+def test_sizes_of_networks_are_known_outside() -> None:
+    theirs, ours = rewritten.both(SIZES)
+    assert ours["shown"] == theirs["shown"] == [1, 2, 4, 2, 5, 4, 6, 2, 5, 2, 2, 5]

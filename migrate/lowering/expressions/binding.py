@@ -39,6 +39,12 @@ _LONG = 300  # characters beyond which a definition is no longer followed
 
 
 @remembered
+def _in_parentheses(row: cst.Tuple) -> cst.Tuple:
+    """`(2, 3)` for `2, 3`, which would be two arguments in the place of a name."""
+    return row if row.lpar else row.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+
+
+@remembered
 def _captured(block: cst.CSTNode) -> frozenset[str]:
     """The names that the functions in a block read of those around them."""
     return frozenset(usage.loads(every(block, (cst.FunctionDef, cst.Lambda))))
@@ -205,7 +211,7 @@ class Binding(Scalars, MaskedSelections):
         if isinstance(target, cst.Name):
             self.env.definitions.pop(target.value, None)
             if value is not None:
-                self.env.definitions[target.value] = value
+                self.env.definitions[target.value] = _in_parentheses(value) if isinstance(value, cst.Tuple) else value
         elif isinstance(target, cst.Tuple | cst.List):
             for number, element in enumerate(target.elements):
                 part = None

@@ -194,7 +194,8 @@ class ExampleShapes(Binding):
 
     def _taken_by_method(self, cls: str, bound: _Bound, method: str = "forward") -> tuple[int, Expr] | None:
         """The same of the layer that takes the input of a module, or of another method of it."""
-        forward = self.script.classes[cls].method(method)
+        facts = self.script.classes.get(cls)  # not yet of a model that a function makes without a class
+        forward = facts.method(method) if facts is not None else None
         needed = _needed(forward)
         return self._taken_as(cls, bound, forward, needed[0]) if forward is not None and len(needed) == 1 else None
 

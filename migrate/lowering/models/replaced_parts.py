@@ -33,13 +33,18 @@ from migrate.syntax.walking import every
 from migrate.targets import linen
 from migrate.weights import weights_of
 
-# What a layer says of its sizes: the axis of its weight in torch. A convolution of groups has fewer inputs there.
-_SIZES = {
+# What a layer says of its sizes: the axis of its weight in torch; None where no weight of that name has it. A
+# convolution of groups has fewer inputs there.
+_OF_NETWORK = {"input_size": None, "hidden_size": None, "num_layers": None}
+_SIZES: dict[str, dict[str, int | None]] = {
     "torch.nn.Linear": {"in_features": 1, "out_features": 0},
     "torch.nn.Embedding": {"num_embeddings": 0, "embedding_dim": 1},
     "torch.nn.Conv1d": {"out_channels": 0},
     "torch.nn.Conv2d": {"out_channels": 0},
     "torch.nn.Conv3d": {"out_channels": 0},
+    "torch.nn.RNN": {**_OF_NETWORK},
+    "torch.nn.LSTM": {**_OF_NETWORK},
+    "torch.nn.GRU": {**_OF_NETWORK},
 }
 
 
@@ -155,8 +160,10 @@ class ReplacedParts(PartsLeftOut):
         name = self.in_file_of(facts.name).torch_name(call.func) if isinstance(call, cst.Call) else None
         if not isinstance(call, cst.Call) or name is None or size not in _SIZES.get(name, {}):
             return None
-        names = argument_names(call.args, [parameter.name for parameter in linen.layer_signature(TABLE[name])])
-        written = next((arg.value for arg, one in zip(call.args, names, strict=True) if one == size), None)
+        parameters = linen.layer_signature(TABLE[name])
+        names = argument_names(call.args, [parameter.name for parameter in parameters])
+        default = next((parameter.default for parameter in parameters if parameter.name == size), None)
+        written = next((arg.value for arg, one in zip(call.args, names, strict=True) if one == size), default)
         fields = set(facts.fields) - facts.rebinds - facts.other_names.keys()
         if written is None or not set(usage.loads(written)) <= fields:
             return None

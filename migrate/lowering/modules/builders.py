@@ -92,7 +92,9 @@ class Builders(TakenParts):
         facts.returns = facts.returns if isinstance(facts.returns, Module) else Never()
         made = [place for place, cls in self.script.places.items() if place.scope == facts.qualname and INLINE in cls]
         for place in made:
-            self.script.classes.pop(self.script.places.pop(place), None)
+            cls = self.script.places.pop(place)
+            if cls not in self.script.places.values():  # a model of another scope may have the same name
+                self.script.classes.pop(cls, None)
 
     def not_built_yet(self, node: Expr) -> bool:
         """Whether this calls a builder that was not known as one when it was lowered."""
