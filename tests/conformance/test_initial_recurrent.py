@@ -1,4 +1,4 @@
-"""Initial weights of recurrent networks, by loops over their parameters and by name, and what they say of their sizes."""
+"""Initial weights of recurrent networks: by loops over their parameters, and by name. What is asked of their sizes."""
 
 from __future__ import annotations
 
