@@ -20,6 +20,10 @@ def lists_per_parameter(module: cst.Module) -> frozenset[str]:
     loops = list(every(module, cst.For))
     parameters = {name for one in every(module, cst.Assign) if _is_parameters(one.value) for name in usage.stores(one)}
     found = {name for loop in loops if changes_its_variables(loop) for name in _beside(loop.iter, parameters)}
+    for iterated in (each.iter for each in (*loops, *every(module, cst.CompFor))):
+        others = [one for one in zipped(iterated) if nodes.code(one) not in found | parameters]
+        if not all(map(_is_parameters, others)):  # in torch's order, which is not that of a tree
+            found -= {nodes.code(one) for one in zipped(iterated)}
     if not found:
         return frozenset()
     mentioned = Counter(node.value for node in every(module, cst.Name))

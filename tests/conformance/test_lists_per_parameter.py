@@ -140,8 +140,25 @@ def test_each_list_has_a_statement_of_its_own() -> None:
     assert "    params = jax.tree.map(lambda p, v: p - 0.1 * v, params, vs)\n" in text
 
 
-@pytest.mark.parametrize("use", ["print(vs[0])", "print(len(vs))", "show(vs)", "vs.append(1)"])
+IN_ORDER = "for v, rate in zip(vs, [0.1, 0.2, 0.3, 0.4]):\n    print(v * rate)"
+
+
+@pytest.mark.parametrize("use", ["print(vs[0])", "print(len(vs))", "show(vs)", "vs.append(1)", IN_ORDER])
 def test_a_list_that_is_more_than_gone_through_stays_a_list(use: str) -> None:
     made, update, _ = FORMS["momentum"]
     report = convert(parse("train.py", HEAD + made + LOOP.format(update=update, after=use))).report
     assert report.exit_code == 1, report.as_text()
+
+
+def test_a_list_that_may_stay_empty_stays_a_list() -> None:
+    made = VELOCITIES.replace("vs =", "vs = []\nif step_by_hand:\n    vs =")
+    text = HEAD.replace("losses = []", "losses, step_by_hand = [], bool(len(y))") + made
+    report = convert(parse("train.py", text + LOOP.format(update=FORMS["momentum"][1], after=""))).report
+    assert report.exit_code == 1, report.as_text()
+
+
+def test_what_a_list_holds_has_no_gradient() -> None:
+    made, update, _ = FORMS["momentum"]
+    text = HEAD + made + LOOP.format(update=update.replace("p.grad", "v.grad"), after="")
+    found = convert(parse("train.py", text)).report.diagnostics
+    assert "v.grad, of what vs holds" in " ".join(one.message for one in found)

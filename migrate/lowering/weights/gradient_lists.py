@@ -6,7 +6,6 @@ import libcst as cst
 
 from migrate.known.states import GRADS, PARAMS
 from migrate.known.weight_kinds import Weight, WeightTree
-from migrate.lowering.scope import NOWHERE
 from migrate.lowering.weights.parameter_loops import ParameterLoops, PlainWeights
 from migrate.rules.rule import Value
 from migrate.syntax import nodes, usage
@@ -48,7 +47,9 @@ class GradientLists(ParameterLoops):
         looped = self.looped(cst.For(each.target, each.iter, cst.IndentedBlock([turn])))
         if looped is None or each.ifs or each.inner_for_in is not None or "grad" not in usage.attributes(node.elt):
             return None
-        model = next((one.model for one in looped if not one.tree), NOWHERE)
+        model = next((one.model for one in looped if not one.tree), None)
+        if model is None:
+            return None
         inner = self.inner(dict.fromkeys([name for one in looped for name in (one.name, one.gradient)], Weight()))
         value = inner.expr(nodes.visited(node.elt.deep_clone(), PlainWeights(looped))).node
         kind = WeightTree(self.script.places[self.root(model)], PARAMS, listed=True)

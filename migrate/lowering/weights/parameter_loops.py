@@ -196,6 +196,8 @@ class ParameterLoops(Accumulation, SetByName):
 
     def tree(self, one: Looped, what: str) -> Expr:
         """The parameters or the gradients that a loop runs through."""
+        if one.tree and what == GRADS:
+            raise Unsupported("MIG301", f"{one.name}.grad, of what {one.tree} holds: tensors without a gradient")
         if one.tree:
             return nodes.name(one.tree)
         root = self.root(one.model)

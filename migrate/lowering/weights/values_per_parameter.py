@@ -12,7 +12,7 @@ from migrate.known.kinds import Never
 from migrate.known.weight_kinds import WeightTree
 from migrate.lowering.expressions.binding import Binding
 from migrate.lowering.weights.weight_trees import WeightTrees
-from migrate.syntax import suites
+from migrate.syntax import nodes, suites
 from migrate.syntax.nodes import Statement
 from migrate.syntax.per_parameter import comprehension_of, is_empty
 
@@ -21,12 +21,16 @@ class ValuesPerParameter(WeightTrees, Binding):
     """Making such lists."""
 
     def listed_per_parameter(self, line: cst.SimpleStatementLine, small: cst.Assign) -> list[Statement] | None:
-        """The tree that stands for such a list; nothing for an empty list, which a loop fills; None for other
-        assignments."""
+        """The tree that stands for such a list; nothing for an empty list, which a statement of the same block fills;
+        None for other assignments."""
         target = small.targets[0].target
         if len(small.targets) > 1 or not isinstance(target, cst.Name) or target.value not in self.unit.per_parameter:
             return None
         if is_empty(small.value):
+            later = [suites.alone(one) for one in (self.following[0] if self.following else ())]
+            filled = [one.targets[0].target for one in later if isinstance(one, cst.Assign)]
+            if target.value not in map(nodes.dotted, filled):
+                return None
             self.bind(target, Never())
             return []
         made = comprehension_of(small.value)
