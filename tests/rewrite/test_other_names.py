@@ -55,3 +55,8 @@ def test_a_lambda_that_hands_on_what_it_is_given_cannot_be_a_value() -> None:
 def test_a_lambda_without_a_name_is_not_left_with_another_variance() -> None:
     script = "import torch\ntable = {'a': lambda t: t.var()}\nprint(table['a'](torch.ones(3)))\n"
     assert [one.code for one in convert(parse("train.py", script)).report.diagnostics] == ["MIG306"]
+
+
+def test_a_name_of_torch_that_is_a_statement_goes() -> None:
+    text = converted("import torch\n\ntorch.nn.BCELoss\ntorch.__version__\nprint(torch.ones(3))\n")
+    assert text == "import jax\nimport jax.numpy as jnp\n\njax.__version__\nprint(jnp.ones(3))\n"

@@ -47,14 +47,14 @@ class ExpressionStatements(Averaging, Setup, Calls, Checkpoints, Leaves, Optimiz
         cleared = self.cleared_leaf(small)
         if cleared is not None:
             return cleared
-        if not isinstance(node, cst.Call) and self.torch_name(node) is not None:
-            return []  # `torch.nn.BCELoss` alone says nothing
         if isinstance(node, cst.Call):
             special = self.called_statement(line, node)
             if special is not None:
                 return special
             refuse_told(self, node)
         value = self.expr(node)
+        if not isinstance(node, cst.Call) and value.node is node and self.torch_name(node) is not None:
+            return []  # `torch.nn.BCELoss` alone, which does nothing
         if isinstance(value.kind, Model | Device) or (isinstance(node, cst.Call) and isinstance(value.node, cst.Name)):
             return []  # model.eval(), x.requires_grad_()
         return suites.rebuilt(line, small, small.with_changes(value=layouts.first(value)))
