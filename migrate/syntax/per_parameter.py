@@ -16,9 +16,11 @@ from migrate.syntax.walking import every
 
 
 def lists_per_parameter(module: cst.Module) -> frozenset[str]:
-    """The names of such lists, which are no more than made, filled, and gone through."""
+    """The names of such lists, `self.vs` of those that an object keeps, which are no more than made, filled, and gone
+    through."""
     loops = list(every(module, cst.For))
-    parameters = {name for one in every(module, cst.Assign) if _is_parameters(one.value) for name in usage.stores(one)}
+    assigned = [one for one in every(module, cst.Assign) if _is_parameters(one.value) or _is_trained(one.value)]
+    parameters = {name for one in assigned for name in usage.stores(one)}
     found = {name for loop in loops if changes_its_variables(loop) for name in _beside(loop.iter, parameters)}
     for iterated in (each.iter for each in (*loops, *every(module, cst.CompFor))):
         others = [one for one in zipped(iterated) if nodes.code(one) not in found | parameters]
@@ -26,8 +28,9 @@ def lists_per_parameter(module: cst.Module) -> frozenset[str]:
             found -= {nodes.code(one) for one in zipped(iterated)}
     if not found:
         return frozenset()
-    mentioned = Counter(node.value for node in every(module, cst.Name))
-    mentioned.subtract(node.attr.value for node in every(module, cst.Attribute))
+    attributes = [node.attr.value for node in every(module, cst.Attribute)]
+    mentioned = Counter([*(node.value for node in every(module, cst.Name)), *map("self.{}".format, attributes)])
+    mentioned.subtract(attributes)
     mentioned.subtract(node.keyword.value for node in every(module, cst.Arg) if node.keyword is not None)
     plain = Counter(_plain_mentions(module, loops))
     return frozenset(name for name in found if mentioned[name] == plain[name])
@@ -43,10 +46,18 @@ def filled_in_turn(loop: cst.For) -> list[tuple[str, Expr]] | None:
         call = small.value if isinstance(small, cst.Expr) else None
         path = nodes.dotted(call.func) if isinstance(call, cst.Call) and len(call.args) == 1 else None
         name, _, method = (path or "").rpartition(".")
-        if not isinstance(call, cst.Call) or method != "append" or "." in name or not name:
+        if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute) or method != "append":
+            return None
+        if not path_of_list(call.func.value):
             return None
         made.append((name, call.args[0].value))
     return made
+
+
+def path_of_list(node: cst.CSTNode) -> str:
+    """`vs` or `self.vs`; "" of other expressions."""
+    own = isinstance(node, cst.Attribute) and nodes.dotted(node.value) == "self"
+    return nodes.dotted(node) or "" if own or isinstance(node, cst.Name) else ""
 
 
 def comprehension_of(node: Expr) -> cst.ListComp | cst.GeneratorExp | None:
@@ -83,7 +94,7 @@ def _innermost(node: cst.CSTNode) -> cst.CSTNode:
 def _beside(iterated: Expr, parameters: set[str]) -> set[str]:
     """The names that a loop goes through beside parameters, which some names stand for."""
     sources = zipped(iterated)
-    names = {source.value for source in sources if isinstance(source, cst.Name)}
+    names = {*map(path_of_list, sources)} - {""}
     return names - parameters if names & parameters or any(map(_is_parameters, sources)) else set()
 
 
@@ -102,13 +113,24 @@ def _is_parameters(node: Expr) -> bool:
     return isinstance(func, cst.Attribute) and func.attr.value == "parameters"
 
 
+def _is_trained(node: Expr) -> bool:
+    """`[p for p in parameters if p.requires_grad]`."""
+    made = comprehension_of(node)
+    return made is not None and nodes.code(made.elt) == nodes.code(made.for_in.target) and asks_for_trained(made.for_in)
+
+
+def asks_for_trained(each: cst.CompFor) -> bool:
+    """Whether what a comprehension asks is whether parameters are trained."""
+    return [nodes.code(one.test) for one in each.ifs] == [f"{nodes.code(each.target)}.requires_grad"]
+
+
 def _plain_mentions(module: cst.Module, loops: Sequence[cst.For]) -> Iterator[str]:
     for each in (*loops, *every(module, cst.CompFor)):
-        yield from (one.value for one in (each.iter, *zipped(each.iter)) if isinstance(one, cst.Name))
+        yield from map(path_of_list, (each.iter, *zipped(each.iter)))
     for loop in loops:
         yield from (name for name, _ in filled_in_turn(loop) or ())
     for assigned in every(module, cst.Assign):
         targets = [one.target for one in assigned.targets]
         made = comprehension_of(assigned.value) is not None or is_empty(assigned.value)
-        if made and len(targets) == 1 and isinstance(targets[0], cst.Name):
-            yield targets[0].value
+        if made and len(targets) == 1:
+            yield path_of_list(targets[0])

@@ -60,6 +60,46 @@ for param in net.parameters():
     second.append(torch.zeros_like(param.data))
 t = 1
 """
+OF_A_MODEL = """class Average:
+    def __init__(self, model, decay):
+        self.model, self.decay = model, decay
+        self.shadow = []
+        for p in model.parameters():
+            self.shadow.append(p.clone().detach())
+
+    def update(self):
+        for s, p in zip(self.shadow, self.model.parameters()):
+            s.mul_(self.decay).add_(p.data, alpha=1 - self.decay)
+
+    def put(self):
+        for s, p in zip(self.shadow, self.model.parameters()):
+            p.data.copy_(s.data)
+
+
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+average = Average(net, decay=0.8)
+"""
+OF_PARAMETERS = """class Average:
+    def __init__(self, parameters, decay):
+        self.decay = decay
+        self.shadow = [p.clone().detach() for p in parameters if p.requires_grad]
+
+    def update(self, parameters):
+        with torch.no_grad():
+            parameters = [p for p in parameters if p.requires_grad]
+            for s, p in zip(self.shadow, parameters):
+                s.sub_((1 - self.decay) * (s - p))
+
+    def put(self, parameters):
+        parameters = [p for p in parameters if p.requires_grad]
+        for s, p in zip(self.shadow, parameters):
+            p.data.copy_(s.data)
+
+
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+average = Average(net.parameters(), decay=0.8)
+"""
+PUT = "{put}\ntotal = float(F.mse_loss(net(x), y).detach())"
 # what comes before the loop, the update in it, and what comes after it
 FORMS = {
     "momentum": (
@@ -103,6 +143,16 @@ FORMS = {
     for target, source in zip(average, net.parameters()):
         target.detach().mul_(0.9).add_(source, alpha=0.1)""",
         "total = float(sum((a - b.detach()).abs().sum() for a, b in zip(average, net.parameters())))",
+    ),
+    "an object with an average of a model": (
+        OF_A_MODEL,
+        "optimizer.step()\n    average.update()",
+        PUT.format(put="average.put()"),
+    ),
+    "an object with an average of parameters": (
+        OF_PARAMETERS,
+        "optimizer.step()\n    average.update(net.parameters())",
+        PUT.format(put="average.put(net.parameters())"),
     ),
     "gradients that are kept": (
         "",

@@ -20,7 +20,7 @@ def filled_per_parameter(unit: Unit, loop: cst.For) -> list[Statement]:
     if loop not in unit.apart:
         each = cst.CompFor(loop.target, loop.iter)
         made: list[Statement] = [
-            nodes.statement("{n} = {v}", n=nodes.name(n), v=cst.ListComp(value, each)) for n, value in filled
+            nodes.statement("{n} = {v}", n=nodes.expression(n), v=cst.ListComp(value, each)) for n, value in filled
         ]
         made[0] = made[0].with_changes(leading_lines=loop.leading_lines)
         for one in made:

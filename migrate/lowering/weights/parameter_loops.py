@@ -23,7 +23,7 @@ from migrate.lowering.weights.selections import names_of_pair
 from migrate.lowering.weights.set_by_name import SetByName
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
-from migrate.syntax.per_parameter import changes_its_variables, zipped
+from migrate.syntax.per_parameter import changes_its_variables, path_of_list, zipped
 from migrate.syntax.walking import every
 from migrate.weights import weights_of
 
@@ -31,8 +31,8 @@ from migrate.weights import weights_of
 @dataclass(frozen=True)
 class Looped:
     """A variable of such a loop: the model whose parameters it runs through, and what its gradient is called. `what`:
-    what of the model it is, where that are no parameters; `tree`: the name of the tree of the script's own that it runs
-    through in place of a model."""
+    what of the model it is, where that are no parameters; `tree`: what it runs through in place of a model, `vs` or
+    `self.vs`, a tree of the script's own."""
 
     name: str
     model: Place
@@ -125,9 +125,9 @@ class ParameterLoops(Accumulation, SetByName):
         found: list[Looped] = []
         classes = set[str | None]()
         for name, source in zip(names, sources, strict=True):
-            kind = self.kind_of(source) if isinstance(source, cst.Name) else None
-            if isinstance(kind, WeightTree) and kind.listed and isinstance(source, cst.Name):
-                found.append(Looped(name, NOWHERE, f"{name}_grad", tree=source.value))
+            kind, path = self.kind_of(source), path_of_list(source)
+            if isinstance(kind, WeightTree) and kind.listed and path:
+                found.append(Looped(name, NOWHERE, f"{name}_grad", tree=path))
                 classes.add(kind.cls)
                 continue
             models = self.whole_models(self.selection(source))
@@ -199,7 +199,7 @@ class ParameterLoops(Accumulation, SetByName):
         if one.tree and what == GRADS:
             raise Unsupported("MIG301", f"{one.name}.grad, of what {one.tree} holds: tensors without a gradient")
         if one.tree:
-            return nodes.name(one.tree)
+            return nodes.expression(one.tree)
         root = self.root(one.model)
         if what == GRADS:
             if self.script.frozen.get(root):
@@ -251,7 +251,7 @@ class ParameterLoops(Accumulation, SetByName):
 
     def tree_changed(self, one: Looped, what: str) -> Expr:
         """What a changed tree is assigned to."""
-        return nodes.name(one.tree) if one.tree else self.write(State(what, one.model))
+        return nodes.expression(one.tree) if one.tree else self.write(State(what, one.model))
 
     def refuse_carried(self, body: Sequence[Statement], own: set[str]) -> None:
         """Declines `offset += p.numel()`: what a turn leaves to the next one, or to what follows the loop."""
