@@ -22,18 +22,23 @@ def lists_per_parameter(module: cst.Module) -> frozenset[str]:
     assigned = [one for one in every(module, cst.Assign) if _is_parameters(one.value) or _is_trained(one.value)]
     parameters = {name for one in assigned for name in usage.stores(one)}
     found = {name for loop in loops if changes_its_variables(loop) for name in _beside(loop.iter, parameters)}
-    for iterated in (each.iter for each in (*loops, *every(module, cst.CompFor))):
-        others = [one for one in zipped(iterated) if nodes.code(one) not in found | parameters]
-        if not all(map(_is_parameters, others)):  # in torch's order, which is not that of a tree
-            found -= {nodes.code(one) for one in zipped(iterated)}
     if not found:
         return frozenset()
+    together = [zipped(each.iter) for each in (*loops, *every(module, cst.CompFor))]
+    while in_order := found & {name for sources in together for name in _in_order(sources, found | parameters)}:
+        found -= in_order
     attributes = [node.attr.value for node in every(module, cst.Attribute)]
     mentioned = Counter([*(node.value for node in every(module, cst.Name)), *map("self.{}".format, attributes)])
     mentioned.subtract(attributes)
     mentioned.subtract(node.keyword.value for node in every(module, cst.Arg) if node.keyword is not None)
     plain = Counter(_plain_mentions(module, loops))
     return frozenset(name for name in found if mentioned[name] == plain[name])
+
+
+def _in_order(sources: Sequence[Expr], known: set[str]) -> set[str]:
+    """What a loop goes through together where some of it is in torch's order, which is not that of a tree."""
+    names = {nodes.code(one) for one in sources}
+    return names if any(nodes.code(one) not in known and not _is_parameters(one) for one in sources) else set()
 
 
 def filled_in_turn(loop: cst.For) -> list[tuple[str, Expr]] | None:

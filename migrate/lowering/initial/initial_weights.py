@@ -335,11 +335,13 @@ class InitialWeights(TestsOfParts, HandedDown):
         """`for w in (self.a.weight, self.b.weight): nn.init.zeros_(w)`, a turn for each; None where they are no single
         weights."""
         plain = isinstance(node.target, cst.Name) and all(isinstance(one, cst.Attribute) for one in weights)
+        body = suites.suite_of(node.body.body)
         if not plain or not isinstance(node.target, cst.Name) or node.orelse is not None:
+            return None
+        if any(map(suites.leaves_loop, body)):
             return None
         key = (node, "in turn")
         if key not in self.unit.unrolled:
-            body = suites.suite_of(node.body.body)
             self.unit.unrolled[key] = [
                 nodes.substituted(one, {node.target.value: weight}) for weight in weights for one in body
             ]
