@@ -11,6 +11,8 @@ from migrate.lowering.updates.gradient_flow import GradientFlow, asks_for_gradie
 from migrate.syntax import nodes, usage
 from migrate.syntax.nodes import Expr
 
+_PARAMETER = "torch.nn.Parameter"
+
 
 class PlainLeaves(GradientFlow):
     """What is said of such tensors, said as `x.requires_grad_()`, `w -= d` and `w.copy_(v)`."""
@@ -50,17 +52,18 @@ class PlainLeaves(GradientFlow):
         returns it; None for other statements."""
         if self.context not in HOST_CONTEXTS or self.under_jit or not isinstance(small, cst.Assign | cst.Return):
             return None
+        given = nodes.elements(small.value) if isinstance(small.value, cst.Tuple) else [small.value]
+        if not any(isinstance(one, cst.Call) and self.torch_name(one.func) == _PARAMETER for one in given):
+            return None
         targets = [one.target for one in small.targets] if isinstance(small, cst.Assign) else []
         bound = [one for target in targets for one in _parts(target)]
         if small.value is None or len(targets) > 1 or not all(isinstance(one, cst.Name) for one in bound):
             return None
-        replaced = {one.value for one in bound if isinstance(one, cst.Name)}
-        shared = self.read_besides(small) - replaced
+        shared = self.read_besides(small) - {one.value for one in bound if isinstance(one, cst.Name)}
         if not isinstance(small.value, cst.Tuple):
             made = self.own_parameter(small.value, shared)
             return small.with_changes(value=made) if made is not small.value else None
-        given = nodes.elements(small.value)
-        parts = [self.own_parameter(one, shared) for one in given]
+        parts = [self.own_parameter(one, shared) for one in nodes.elements(small.value)]
         row = [element.with_changes(value=part) for element, part in zip(small.value.elements, parts, strict=True)]
         return small.with_changes(value=small.value.with_changes(elements=row)) if parts != given else None
 
@@ -79,7 +82,7 @@ class PlainLeaves(GradientFlow):
     def own_parameter(self, node: Expr, shared: set[str]) -> Expr:
         """The tensor that a call makes a parameter of, as one that gradients are taken of; other expressions as they
         are. The parameter shares the memory of the tensor, so that may be none that is read once more."""
-        if not isinstance(node, cst.Call) or self.torch_name(node.func) != "torch.nn.Parameter":
+        if not isinstance(node, cst.Call) or self.torch_name(node.func) != _PARAMETER:
             return node
         names = argument_names(node.args, ("data", "requires_grad"))
         given = dict(zip(names, (arg.value for arg in node.args), strict=True))
