@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from migrate.known.kinds import UNKNOWN, Kind, Place, Plain
 
+LISTING = ("parameters", "named_parameters")  # the methods that give all parameters of a module
 CHECKPOINT = Plain("checkpoint")  # what a file of the script's own holds
 
 

@@ -16,6 +16,7 @@ from migrate.known.facts import ClassFacts, FunctionFacts
 from migrate.known.kinds import UNKNOWN, Function, Model, SelfModule
 from migrate.known.qualified import options
 from migrate.known.script import followed
+from migrate.known.weight_kinds import LISTING
 from migrate.lowering.initial.filled_layers import FilledLayers
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.syntax import nodes, suites, usage
@@ -71,7 +72,7 @@ class HostInitializers(FilledLayers):
             return None
         kind, method = self.kind_of(loop.func.value), loop.func.attr.value
         owner = self.script.classes.get(kind.cls) if isinstance(kind, Model) else None
-        if owner is None or not isinstance(kind, Model) or method not in ("modules", *_LISTING):
+        if owner is None or not isinstance(kind, Model) or method not in ("modules", *LISTING):
             return None
         if method == "modules" and not isinstance(node.target, cst.Name):
             return None
@@ -170,12 +171,9 @@ def _over_parameters(function: cst.FunctionDef) -> cst.For | None:
     body = suites.below_docstring(function)
     loop = body[0] if len(body) == 1 else None
     over = loop.iter if isinstance(loop, cst.For) else None
-    named = [f"{p.name.value}.{method}" for p in function.params.params[:1] for method in _LISTING]
+    named = [f"{p.name.value}.{method}" for p in function.params.params[:1] for method in LISTING]
     whole = isinstance(over, cst.Call) and nodes.dotted(over.func) in named and not over.args
     return loop if whole and isinstance(loop, cst.For) else None
-
-
-_LISTING = ("parameters", "named_parameters")
 
 
 def _loads(node: cst.CSTNode, name: str) -> bool:

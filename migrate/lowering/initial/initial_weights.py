@@ -16,6 +16,7 @@ from migrate.diagnostics import Unsupported
 from migrate.known.constructed import ClassNode, LayerNode, ListNode
 from migrate.known.facts import ClassFacts
 from migrate.known.kinds import UNKNOWN, Module, SelfModule, Tensor, Tied
+from migrate.known.weight_kinds import LISTING
 from migrate.layers.layer import asked_name
 from migrate.layers.table import TABLE
 from migrate.lowering.expressions.elements import children_of, named_child, only_option
@@ -24,6 +25,7 @@ from migrate.lowering.initial.initializing_functions import (
     FILLING,
     IN_ANY_CLASS,
     IN_PLACE,
+    fills,
     initializer_of,
     of_matrix,
     outputs_first,
@@ -311,11 +313,11 @@ class InitialWeights(TestsOfParts, HandedDown):
         """`for m in self.modules(): if isinstance(m, nn.Linear): ...`: a function given to apply, written in place."""
         called = nodes.dotted(node.iter.func) if isinstance(node.iter, cst.Call) else None
         owner, _, method = (called or "").rpartition(".")
-        if self.context == "setup" and owner == "self" and method in _LISTING:
+        if self.context == "setup" and owner == "self" and method in LISTING:
             return self.parameters_loop(node)
-        if self.context == "setup" and owner.startswith("self.") and method in _LISTING and self.fills_weights(node):
+        if self.context == "setup" and owner.startswith("self.") and method in LISTING and fills(self, node.body):
             return self.parameters_loop(node, of=owner.removeprefix("self."))
-        if self.context == "setup" and isinstance(node.iter, cst.Tuple | cst.List) and self.fills_weights(node):
+        if self.context == "setup" and isinstance(node.iter, cst.Tuple | cst.List) and fills(self, node.body):
             return self.weights_in_turn(node, nodes.elements(node.iter))
         if self.context in HOST_CONTEXTS:
             return self.initialising_modules(node)
@@ -349,13 +351,6 @@ class InitialWeights(TestsOfParts, HandedDown):
                 self.unit.stands_for(one, node)
         return self.suite(self.unit.unrolled[key])
 
-    def fills_weights(self, node: cst.For) -> bool:
-        """Whether a loop over parameters gives them initial weights."""
-        functions = [call.func for call in every(node.body, cst.Call)]
-        methods = [one.attr.value for one in functions if isinstance(one, cst.Attribute)]
-        named = [self.torch_name(one) or "" for one in functions]
-        return any(one.startswith("torch.nn.init.") for one in named) or any(one in IN_PLACE for one in methods)
-
     def deciding_field(self) -> str:
         """The field of this class that the conditions around come down to; "" where there are none."""
         name = self.field_behind(self.conditions) or self.settled_field(self.conditions)
@@ -378,7 +373,6 @@ def _asked_alone(kind: Module, weight: str) -> str:
     return asked_name(weight) if [one for one in known if asked_name(one) == asked_name(weight)] == [weight] else weight
 
 
-_LISTING = ("parameters", "named_parameters")
 _WITHOUT_GRADIENT = "torch.nn.Embedding"
 _OF_INITIALIZERS = {"key", "shape", "dtype"}  # their arguments
 

@@ -60,12 +60,16 @@ class PlainLeaves(GradientFlow):
         if small.value is None or len(targets) > 1 or not all(isinstance(one, cst.Name) for one in bound):
             return None
         shared = self.read_besides(small) - {one.value for one in bound if isinstance(one, cst.Name)}
+        made = [self.own_parameter(one, shared) for one in given if one is not None]
+        if made == given:
+            return None
         if not isinstance(small.value, cst.Tuple):
-            made = self.own_parameter(small.value, shared)
-            return small.with_changes(value=made) if made is not small.value else None
-        parts = [self.own_parameter(one, shared) for one in nodes.elements(small.value)]
-        row = [element.with_changes(value=part) for element, part in zip(small.value.elements, parts, strict=True)]
-        return small.with_changes(value=small.value.with_changes(elements=row)) if parts != given else None
+            return small.with_changes(value=made[0])
+        row = [
+            each if new is old else each.with_changes(value=new)  # *more stays as it is
+            for each, old, new in zip(small.value.elements, given, made, strict=True)
+        ]
+        return small.with_changes(value=small.value.with_changes(elements=row))
 
     def read_besides(self, small: cst.BaseSmallStatement) -> set[str]:
         """The names that the block at hand reads after a statement of it, or may."""

@@ -10,7 +10,7 @@ import libcst as cst
 from migrate.known.facts import FunctionFacts
 from migrate.known.kinds import Function, Kind, Leaf, Model, Optimizer, Place
 from migrate.known.states import PARAMS
-from migrate.known.weight_kinds import Parameters, Selection, Weight
+from migrate.known.weight_kinds import LISTING, Parameters, Selection, Weight
 from migrate.lowering.scope import Scope
 from migrate.lowering.updates.region import has_host_effects, method_call_of
 from migrate.syntax import nodes, suites, usage
@@ -20,7 +20,6 @@ from migrate.syntax.walking import every
 from migrate.weights import weights_of
 
 _NOT_FORWARD = ("train", "eval", "parameters", "named_parameters", "zero_grad", "to", "cuda", "state_dict", "modules")
-_LISTING = ("parameters", "named_parameters")
 _TRAINING = ("torch.optim.", "torch.nn.utils.clip_grad")  # what takes weights and computes nothing from them
 _DETACHING = ("detach", "item", "numpy", "tolist", "argmax", "argmin", "argsort", "multinomial", "sample")
 
@@ -95,7 +94,7 @@ class GradientFlow(Scope):
             return set()
         names = {leaf.torch for leaf in weights_of(self.script, kind.cls)}
         named = any(".".join(rest[: end + 1]) in names for end in range(len(rest)))
-        return {self.root(kind.place)} if named or set(rest) & set(_LISTING) else set()
+        return {self.root(kind.place)} if named or set(rest) & set(LISTING) else set()
 
     def leaves_in(self, names: set[str]) -> set[Place]:
         """The tensors among some names that gradients are taken of."""

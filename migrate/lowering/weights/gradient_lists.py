@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate.known.states import GRADS, PARAMS
+from migrate.known.states import PARAMS
 from migrate.known.weight_kinds import Weight, WeightTree
-from migrate.lowering.weights.parameter_loops import ParameterLoops, PlainWeights
+from migrate.lowering.weights.parameter_loops import ParameterLoops
+from migrate.lowering.weights.plain_weights import PlainWeights, trees_of
 from migrate.rules.rule import Value
 from migrate.syntax import nodes, usage
 from migrate.syntax.nodes import Expr
@@ -32,7 +33,7 @@ class GradientLists(ParameterLoops):
         element = nodes.visited(node.elt.deep_clone(), plain)
         if not plain.gradients or isinstance(element, cst.Name):
             return None  # a list of the gradients themselves sees what is added to them
-        trees = {one.name: (one, PARAMS) for one in looped} | {one.gradient: (one, GRADS) for one in looped}
+        trees = trees_of(looped)
         used = [name for name in trees if name in usage.loads(element)]
         leaves = [nodes.call("jax.tree.leaves", self.tree(*trees[name])) for name in used]
         self.env.kinds |= dict.fromkeys(used, Weight(live=True))

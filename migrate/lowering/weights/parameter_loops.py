@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import libcst as cst
 
@@ -19,31 +18,22 @@ from migrate.lowering.models.model_methods import named_leaves
 from migrate.lowering.scope import NOWHERE
 from migrate.lowering.updates.accumulation import Accumulation
 from migrate.lowering.weights.order_of_parameters import refuse_order
+from migrate.lowering.weights.plain_weights import (
+    Looped,
+    PlainWeights,
+    as_a_whole,
+    augmented,
+    chained,
+    trees_of,
+    with_bare_product,
+    without_other_names,
+)
 from migrate.lowering.weights.selections import names_of_pair
 from migrate.lowering.weights.set_by_name import SetByName
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.per_parameter import changes_its_variables, path_of_list, zipped
-from migrate.syntax.walking import every
 from migrate.weights import weights_of
-
-
-@dataclass(frozen=True)
-class Looped:
-    """A variable of such a loop: the model whose parameters it runs through, and what its gradient is called. `what`:
-    what of the model it is, where that are no parameters; `tree`: what it runs through in place of a model, `vs` or
-    `self.vs`, a tree of the script's own."""
-
-    name: str
-    model: Place
-    gradient: str
-    what: str = PARAMS
-    tree: str = ""
-
-
-def _trees(looped: Sequence[Looped]) -> dict[str, tuple[Looped, str]]:
-    """The variables of a loop, and those for their gradients -> what they run through."""
-    return {one.name: (one, one.what) for one in looped} | {one.gradient: (one, GRADS) for one in looped}
 
 
 class ParameterLoops(Accumulation, SetByName):
@@ -76,8 +66,8 @@ class ParameterLoops(Accumulation, SetByName):
         """The statements of a loop, one for each change of its variables, and the names of these."""
         body = [plain.visited(statement) for statement in self.flat(statements, looped)]
         own = {one.name for one in looped} | {one.gradient for one in looped}
-        body = [_as_a_whole(part, own) for statement in body for part in _chained(statement)]
-        return _without_other_names(body, own), own
+        body = [as_a_whole(part, own) for statement in body for part in chained(statement)]
+        return without_other_names(body, own), own
 
     def mapped_over(self, looped: Sequence[Looped], statements: Sequence[Statement]) -> list[Statement]:
         """The statements of a loop that changes its variables, as maps over their trees."""
@@ -87,13 +77,13 @@ class ParameterLoops(Accumulation, SetByName):
     def buffers_copied(self, node: cst.For) -> list[Statement] | None:
         """`for ours, theirs in zip(average.buffers(), model.buffers()): ours.copy_(theirs)`: the statistics of one
         model become those of the other, if they keep any; None for other loops."""
-        zipped = node.iter.args if isinstance(node.iter, cst.Call) and nodes.dotted(node.iter.func) == "zip" else ()
-        calls = [arg.value for arg in zipped if isinstance(arg.value, cst.Call) and not arg.value.args]
+        sources = zipped(node.iter)
+        calls = [one for one in sources if isinstance(one, cst.Call) and not one.args]
         functions = [call.func for call in calls if isinstance(call.func, cst.Attribute)]
         owners = [function.value for function in functions if function.attr.value == "buffers"]
         names = names_of_pair(node.target) if isinstance(node.target, cst.Tuple) else None
         kinds = [kind for kind in map(self.kind_of, owners) if isinstance(kind, Model) and kind.place is not None]
-        if names is None or len(kinds) != 2 or len(zipped) != 2 or kinds[0].cls != kinds[1].cls:
+        if names is None or len(kinds) != 2 or len(sources) != 2 or kinds[0].cls != kinds[1].cls:
             return None
         body = nodes.code(node.body).strip().replace(".data", "")
         target = next((n for n, name in enumerate(names) if body == f"{name}.copy_({names[1 - n]})"), None)
@@ -110,11 +100,10 @@ class ParameterLoops(Accumulation, SetByName):
 
     def looped(self, node: cst.For) -> list[Looped] | None:
         """The variables of a loop over parameters, with their models."""
-        paired = isinstance(node.iter, cst.Call) and nodes.dotted(node.iter.func) == "zip"
-        if paired and isinstance(node.iter, cst.Call) and isinstance(node.target, cst.Tuple):
+        sources: Sequence[Expr] = zipped(node.iter)
+        if sources and isinstance(node.target, cst.Tuple):
             bound = usage.target_names(node.target)
             names = bound if len(bound) == len(node.target.elements) else None
-            sources = [arg.value for arg in node.iter.args]
         else:
             names = names_of_pair(node.target)
             if names is not None and len(names) == 2 and names[0] in usage.loads(node.body):
@@ -216,7 +205,7 @@ class ParameterLoops(Accumulation, SetByName):
     def changes_in_order(self, looped: Sequence[Looped], body: Sequence[Statement], own: set[str]) -> list[Statement]:
         """A statement for each, in terms of those that have changed by then; none where one that changes later goes by
         what an earlier one was."""
-        inner, values, trees = self.inner(dict.fromkeys(own, Tensor("float"))), dict[str, Expr](), _trees(looped)
+        inner, values, trees = self.inner(dict.fromkeys(own, Tensor("float"))), dict[str, Expr](), trees_of(looped)
         last = {name: number for number, one in enumerate(body) for name in usage.changes(one)}
         made: list[Statement] = []
         for number, statement in enumerate(body):
@@ -232,7 +221,7 @@ class ParameterLoops(Accumulation, SetByName):
 
     def changes_at_once(self, looped: Sequence[Looped], body: Sequence[Statement], own: set[str]) -> list[Statement]:
         """All of them in one statement, in terms of what they were before the loop."""
-        inner, values, trees = self.inner(dict.fromkeys(own, Tensor("float"))), dict[str, Expr](), _trees(looped)
+        inner, values, trees = self.inner(dict.fromkeys(own, Tensor("float"))), dict[str, Expr](), trees_of(looped)
         for statement in body:
             self.fold(inner, statement, values)
         changed = [name for name in trees if name in values]
@@ -242,7 +231,7 @@ class ParameterLoops(Accumulation, SetByName):
 
     def tree_mapped(self, looped: Sequence[Looped], value: Expr) -> Expr:
         """The map over trees that makes a value of all weights from a value of one."""
-        trees = _trees(looped)
+        trees = trees_of(looped)
         used = [name for name in trees if name in usage.loads(value)] or [looped[0].name]
         function: Expr = cst.Lambda(cst.Parameters([cst.Param(cst.Name(name)) for name in used]), nodes.bare(value))
         if isinstance(value, cst.Name):  # arrays of its own: a step gives the memory of its weights away
@@ -267,21 +256,21 @@ class ParameterLoops(Accumulation, SetByName):
         for lowered in [*inner.before, *made]:
             small = lowered.body[0] if isinstance(lowered, cst.SimpleStatementLine) else None
             if isinstance(small, cst.AugAssign) and isinstance(small.target, cst.Name):
-                name, value = small.target.value, _augmented(small)
+                name, value = small.target.value, augmented(small)
             elif isinstance(small, cst.Assign) and isinstance(small.targets[0].target, cst.Name):
                 name, value = small.targets[0].target.value, small.value
             else:
                 raise Unsupported("MIG401", f"`{nodes.code(statement).strip()}` in a loop over parameters")
             if nodes.is_literal(value, None):
                 value = nodes.call("jnp.zeros_like", nodes.name(name))
-            values[name] = nodes.parenthesized(_with_bare_product(nodes.substituted(value, values)))
+            values[name] = nodes.parenthesized(with_bare_product(nodes.substituted(value, values)))
 
     def readings(
         self, node: cst.For, looped: Sequence[Looped], body: Sequence[Statement], gradients: set[str]
     ) -> list[Statement]:
         """A loop over the leaves of the parameters, of the gradients, or of both."""
         refuse_order(node, body)
-        trees = {one.name: (one, PARAMS) for one in looped} | {one.gradient: (one, GRADS) for one in looped}
+        trees = trees_of(looped)
         read = set(usage.loads(cst.Module(list(body))))
         used = [name for name in trees if name in read]
         leaves = [nodes.call("jax.tree.leaves", self.tree(*trees[name])) for name in used]
@@ -327,127 +316,3 @@ class ParameterLoops(Accumulation, SetByName):
             self.unit.unrolled[key] = [made]
         (made,) = self.unit.unrolled[key]
         return None if made is node else self.statement(made)
-
-
-class PlainWeights(cst.CSTTransformer):
-    """`p.data` and `p.detach()` are `p`, and `p.grad` has a name of its own."""
-
-    def __init__(self, looped: Sequence[Looped]) -> None:
-        super().__init__()
-        self.names = {one.name: one.gradient for one in looped}
-        self.gradients: set[str] = set()
-
-    def visited(self, statement: Statement) -> Statement:
-        """A statement in these terms."""
-        return nodes.visited(statement.deep_clone(), self)
-
-    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> Expr:
-        func = updated_node.func
-        if not isinstance(func, cst.Attribute) or func.attr.value != "detach":
-            return updated_node
-        own = {*self.names, *self.names.values()}
-        return func.value if nodes.dotted(func.value) in own else updated_node
-
-    def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> Expr:
-        owner, attribute = updated_node.value, updated_node.attr.value
-        if not isinstance(owner, cst.Name):
-            return updated_node
-        if attribute == "data" and (owner.value in self.names or owner.value in self.names.values()):
-            return owner
-        if attribute == "grad" and owner.value in self.names:
-            self.gradients.add(owner.value)
-            return cst.Name(self.names[owner.value])
-        return updated_node
-
-
-def _augmented(small: cst.AugAssign) -> Expr:
-    """The value of `p -= lr * g`, without parentheses that say nothing."""
-    value = nodes.augmented(small)
-    sums = (cst.Add, cst.Subtract)
-    if isinstance(value, cst.BinaryOperation) and isinstance(value.operator, sums):
-        right = small.value
-        if isinstance(right, cst.BinaryOperation) and not isinstance(right.operator, sums):
-            return value.with_changes(right=right)
-    return value
-
-
-def _with_bare_product(value: Expr) -> Expr:
-    """`v * d + w` for `(v * d) + w`."""
-    if not isinstance(value, cst.BinaryOperation) or not isinstance(value.operator, cst.Add | cst.Subtract):
-        return value
-    left = value.left
-    product = isinstance(left, cst.BinaryOperation) and isinstance(left.operator, cst.Multiply | cst.Divide)
-    return value.with_changes(left=nodes.bare(left)) if product else value
-
-
-def _chained(statement: Statement) -> list[Statement]:
-    """`e.mul_(a).add_(b)` as two statements; `e.copy_(b)` as an assignment."""
-    small = suites.alone(statement)
-    call = small.value if isinstance(small, cst.Expr) else None
-    if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
-        return [statement]
-    if not call.func.attr.value.endswith("_"):
-        return [statement]
-    receiver = call.func.value
-    if isinstance(receiver, cst.Call):
-        root = receiver
-        while isinstance(root, cst.Call) and isinstance(root.func, cst.Attribute):
-            root = root.func.value
-        if not isinstance(root, cst.Name):
-            return [statement]
-        first = cst.SimpleStatementLine([cst.Expr(receiver)])
-        second = call.with_changes(func=call.func.with_changes(value=root))
-        return [*_chained(first), *_chained(cst.SimpleStatementLine([cst.Expr(second)]))]
-    if not isinstance(receiver, cst.Name):
-        return [statement]
-    if call.func.attr.value == "copy_" and call.args:
-        return [nodes.statement("{r} = {v}", r=receiver, v=call.args[0].value)]
-    return [statement]
-
-
-def _as_a_whole(statement: Statement, own: set[str]) -> Statement:
-    """`v[:] = d * v + g`, which has the shape of `v`, as `v = d * v + g`."""
-    small = suites.alone(statement)
-    target = small.targets[0].target if isinstance(small, cst.Assign) and len(small.targets) == 1 else None
-    if not isinstance(small, cst.Assign) or not isinstance(target, cst.Subscript):
-        return statement
-    plain = (cst.BinaryOperation, cst.UnaryOperation, cst.BaseNumber, cst.Name, cst.BaseBinaryOp, cst.BaseUnaryOp)
-    elementwise = all(isinstance(node, plain) for node in every(small.value, cst.CSTNode))
-    shaped = elementwise and set(usage.loads(small.value)) & own
-    if nodes.dotted(target.value) not in own or [nodes.code(one) for one in target.slice] != [":"] or not shaped:
-        return statement
-    return nodes.statement("{t} = {v}", t=target.value, v=small.value)
-
-
-def _without_other_names(body: Sequence[Statement], own: set[str]) -> list[Statement]:
-    """The statements without `old, new = target.data, source.data`: other names for what is there already, where that
-    is not changed before they are read."""
-    for position, statement in enumerate(body):
-        others = _other_names(statement, own)
-        later = [_renamed(one, others) for one in body[position + 1 :]] if others else []
-        changes = [number for number, one in enumerate(later) if set(usage.changes(one)) & own]
-        after = body[position + 1 :][changes[0] + 1 :] if changes else []
-        again = set(usage.stores(cst.Module(list(body[position + 1 :])))) & set(others)
-        if others and not again and not set(usage.loads(cst.Module(list(after)))) & set(others):
-            return _without_other_names([*body[:position], *later], own)
-    return list(body)
-
-
-def _other_names(statement: Statement, own: set[str]) -> dict[str, Expr]:
-    """New name -> the variable of the loop that an assignment gives it to; empty for other statements."""
-    small = suites.alone(statement)
-    if not isinstance(small, cst.Assign) or len(small.targets) > 1:
-        return {}
-    target, value = small.targets[0].target, small.value
-    pair = isinstance(target, cst.Tuple) and isinstance(value, cst.Tuple)
-    targets = [one.value for one in target.elements] if pair and isinstance(target, cst.Tuple) else [target]
-    values = nodes.elements(value) if pair and isinstance(value, cst.Tuple) else [value]
-    made = {one.value: given for one, given in zip(targets, values, strict=False) if isinstance(one, cst.Name)}
-    plain = len(made) == len(targets) == len(values) and not set(made) & own
-    return made if plain and all(isinstance(given, cst.Name) and given.value in own for given in values) else {}
-
-
-def _renamed(statement: Statement, names: dict[str, Expr]) -> Statement:
-    made = nodes.substituted(statement, names)
-    assert isinstance(made, cst.BaseStatement)
-    return made

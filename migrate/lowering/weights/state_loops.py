@@ -18,7 +18,7 @@ from migrate.known.states import BATCH_STATS, PARAMS
 from migrate.lowering.modules.module_weights import CONSTANT
 from migrate.lowering.scope import NOWHERE
 from migrate.lowering.weights.gradient_lists import GradientLists
-from migrate.lowering.weights.parameter_loops import Looped
+from migrate.lowering.weights.plain_weights import Looped
 from migrate.lowering.weights.selections import names_of_pair
 from migrate.lowering.weights.weight_dicts import model_of_state
 from migrate.syntax import nodes, suites, usage
