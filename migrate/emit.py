@@ -30,6 +30,7 @@ _SHARDING = ("Mesh", "NamedSharding", "PartitionSpec")
 
 # name in the code: its import. Standard library first, as people order them.
 _STANDARD = {
+    "collections": "import collections.abc",
     "copy": "import copy",
     "math": "import math",
     "re": "import re",

@@ -60,7 +60,7 @@ def unused_definitions(inputs: Sequence[Input], scripts: Iterable[str]) -> list[
     others = [one for one in inputs if one.scope not in named]
     if not others or any(_BY_NAME.search(one.source.text) for one in inputs):
         return []
-    uses = _Uses()
+    uses = _Uses(of_files={one.scope: _looked_up(one) for one in inputs})
     for one in inputs:
         uses.imported = _imported(one)
         if one.scope in named:
@@ -94,6 +94,7 @@ def _left(one: Input, uses: _Uses) -> Iterator[Unused]:
 class _Uses(cst.CSTVisitor):
     """The names that what is used reads, as far as they have been followed."""
 
+    of_files: Mapping[str, frozenset[str] | None]  # the names that a file binds, by its scope
     names: set[str] = field(default_factory=set)  # of what lies at the top of files
     attributes: set[str] = field(default_factory=set)
     waiting: list[tuple[_Definition, _Imported, bool]] = field(default_factory=list)
@@ -156,7 +157,7 @@ class _Uses(cst.CSTVisitor):
 
     def visit_Name(self, node: cst.Name) -> None:
         self.names |= {node.value} - self.own
-        self.anything |= node.value in self.imported.modules - self.own  # whatever it has may be asked elsewhere
+        self.anything |= node.value in self.imported.modules.keys() - self.own  # whatever it has may be asked elsewhere
 
     def visit_Arg(self, node: cst.Arg) -> bool:
         walk(node.value, self)
@@ -210,7 +211,11 @@ class _Uses(cst.CSTVisitor):
             self._looked_up_in(args[0].value)
 
     def _looked_up_in(self, node: cst.BaseExpression) -> None:
-        """Whatever an object has may be asked of it."""
+        """Whatever an object has may be asked of it; of a file that is imported, what it binds."""
+        told = self.of_files.get(self.imported.modules.get(nodes.code(node), ""))
+        if told is not None:
+            self.names |= told
+            return
         self.any_method = True
         self.anything |= nodes.dotted(nodes.root(node)) in self.imported.names
 
@@ -266,12 +271,14 @@ class _Imported:
     """The names that a file imports from the project: all of them, "*" for whatever a module has, and the modules."""
 
     names: frozenset[str] = frozenset()
-    modules: frozenset[str] = frozenset()
+    modules: Mapping[str, str] = field(
+        default_factory=dict
+    )  # scopes of their files by the names that are bound; "": of another
 
 
 def _imported(one: Input) -> _Imported:
-    links = {link for link in one.links if link}
-    names, modules = set[str](), set[str]()
+    links = {link: scope for link, scope in one.links.items() if link}
+    names, modules = set[str](), dict[str, str]()
     for node in every(one.source.module, (cst.Import, cst.ImportFrom)):
         module = nodes.dotted(node.module) if isinstance(node, cst.ImportFrom) and node.module else ""
         text = "." * len(node.relative) + (module or "") if isinstance(node, cst.ImportFrom) else ""
@@ -284,8 +291,17 @@ def _imported(one: Input) -> _Imported:
             if text in links or whole in links:
                 bound = nodes.code(alias.asname.name) if alias.asname else name.split(".")[0]
                 names.add(bound)
-                modules |= {bound} if whole in links else set()
-    return _Imported(frozenset(names), frozenset(modules))
+                named = bool(alias.asname) or "." not in name  # `import a.b` binds a
+                modules |= {bound: links[whole] if named else ""} if whole in links else {}
+    return _Imported(frozenset(names), modules)
+
+
+def _looked_up(one: Input) -> frozenset[str] | None:
+    """What a name that is told as the program runs may find in a file; None where that is whole other files."""
+    imported, bound = _imported(one), set[str]()
+    for statement in suites.suite_of(one.source.module.body):
+        bound |= {statement.name.value} if isinstance(statement, _Definition) else set(usage.stores(statement))
+    return None if imported.modules or "*" in imported.names else frozenset(bound)
 
 
 # -- what stands for them ---------------------------------------------------------------------------------------------

@@ -29,6 +29,7 @@ from migrate.known.kinds import (
     Place,
     Plain,
     ProjectModule,
+    Scaler,
     SelfModule,
     Shorthand,
     Tensor,
@@ -316,7 +317,18 @@ class Scope(Parts):
     def kind_of(self, node: Expr) -> Kind:
         """The kind of a plain name or an attribute of self, without lowering it."""
         text = nodes.dotted(node)
-        return self.kind_of_name(text) if text else UNKNOWN
+        kind = self.kind_of_name(text) if text else UNKNOWN
+        return self.vanishing_of_object(node) if kind is UNKNOWN and isinstance(node, cst.Attribute) else kind
+
+    def vanishing_of_object(self, node: cst.Attribute) -> Kind:
+        """The gradient scaler that an object of the user's keeps, `loss_scaler._scaler`; unknown for the rest."""
+        owner = self.kind_of(node.value)
+        kind = (
+            self.script.attributes.get(owner.cls, {}).get(f"self.{node.attr.value}")
+            if isinstance(owner, Instance)
+            else None
+        )
+        return kind if isinstance(kind, Scaler) else UNKNOWN
 
     def torch_name(self, func: Expr) -> str | None:
         """The torch name that a function expression stands for, without lowering its receiver."""

@@ -77,6 +77,13 @@ def kept_lines(original: Statement) -> list[cst.EmptyLine]:
     return [line for line in original.leading_lines if line.comment is None][:1]
 
 
+def sides(branch: cst.If) -> tuple[list[Statement], list[Statement]]:
+    """The statements of a branch where its test holds, and where it does not."""
+    rest = branch.orelse
+    others = [rest] if isinstance(rest, cst.If) else suite_of(rest.body.body) if rest is not None else []
+    return suite_of(branch.body.body), others
+
+
 def block(statements: Sequence[Statement]) -> cst.IndentedBlock:
     """An indented block; `pass` where there are no statements."""
     return cst.IndentedBlock(list(statements) or [nodes.statement("pass")])

@@ -32,6 +32,7 @@ from migrate.known.kinds import (
     Optimizer,
     Plain,
     ProjectModule,
+    Scaler,
     Scheduler,
     SelfModule,
     Tensor,
@@ -54,6 +55,7 @@ from migrate.lowering.expressions.elements import (
     named_child,
     part_kind,
 )
+from migrate.lowering.expressions.names_of_six import SIX, of_python
 from migrate.lowering.expressions.packed_elements import elements_of
 from migrate.lowering.expressions.typed_tensors import tensor_type
 from migrate.lowering.models.borrowed_models import borrowed_value
@@ -177,6 +179,8 @@ class Expressions(
             return Value(nodes.expression(f"jnp.{name[6:]}"), Number())
         if name == "torch.Tensor":
             return Value(nodes.expression("jax.Array"), Plain("type"))
+        if name.startswith(SIX):
+            return of_python(name, node)
         if name == "torch.__version__":
             return Value(nodes.expression("jax.__version__"), Plain("str"))
         if name in TABLE:
@@ -281,7 +285,7 @@ class Expressions(
             kind = self.script.attributes.get(owner.cls, {}).get(f"self.{node.attr.value}")
             if isinstance(kind, Model | Optimizer | Scheduler):
                 return surely_held(self, node)
-            return kind if isinstance(kind, Tensor | Instance) else UNKNOWN
+            return kind if isinstance(kind, Tensor | Instance | Scaler) else UNKNOWN
         if isinstance(node.value, cst.Name) and node.value.value == "self":
             return self.kind_of_name(f"self.{node.attr.value}")
         return UNKNOWN

@@ -166,6 +166,7 @@ class MakerValues(Layers):
                 self.script.classes[option.cls].own_trains |= trains
             elif isinstance(option, Function):
                 made = self.user_call(node, callee, option)
+                made = Value(made.node, self.as_if_made_here(made.kind))
                 self.script.functions[option.name].takes_mode |= trains
             else:
                 layer, name = self.layer_made(option)
@@ -196,6 +197,14 @@ class MakerValues(Layers):
         if not isinstance(result, Module):
             raise Unsupported("MIG201", f"{nodes.code(node.func)} makes a model here, of a class that is not known")
         return Value(node.with_changes(func=callee.node, args=args), result)
+
+    def as_if_made_here(self, kind: Kind) -> Kind:
+        """What one of several functions makes: a model that it returns as it was made has no place of its own."""
+        place = kind.place if isinstance(kind, Model) else None
+        if place is None or place not in self.script.handed or place in self.script.frozen:
+            return kind
+        left = self.script.functions[place.scope].left_in.get(place, "train")
+        return replace(kind, place=None) if left == "train" and place not in self.script.perhaps_loaded else kind
 
     def with_partial_arguments(self, node: cst.Call) -> cst.Call:
         """The call with what `layer = partial(nn.Linear, bias=False)` has given before."""

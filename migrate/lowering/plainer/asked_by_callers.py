@@ -14,17 +14,10 @@ import libcst as cst
 
 from migrate.known.facts import FunctionFacts
 from migrate.known.qualified import file_of
+from migrate.lowering.plainer.body_at_call import INNER, Site, given_to, is_plain, is_sure, used_around
 from migrate.lowering.plainer.copied_input import Edits, edited
 from migrate.lowering.plainer.told_by_callers import mentioned
-from migrate.lowering.plainer.updates_in_place import (
-    INNER,
-    Site,
-    all_sites,
-    given_to,
-    is_plain,
-    is_sure,
-    used_around,
-)
+from migrate.lowering.plainer.updates_in_place import all_sites
 from migrate.lowering.rounds import Input, Lowered
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.changing import grown

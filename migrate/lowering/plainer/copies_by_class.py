@@ -26,6 +26,7 @@ from migrate.lowering.plainer.asked_by_callers import with_asked_by_callers
 from migrate.lowering.plainer.bases_elsewhere import with_names_of_bases
 from migrate.lowering.plainer.computed_again import with_inputs_kept, with_reasons
 from migrate.lowering.plainer.copied_input import Anew, Placing
+from migrate.lowering.plainer.gradients_read import with_gradients_read
 from migrate.lowering.plainer.inherited_methods import with_inherited_methods
 from migrate.lowering.plainer.lists_on_models import with_lists_apart
 from migrate.lowering.plainer.loops_over_leaves import with_steps_in_place
@@ -109,6 +110,7 @@ def _taken_otherwise(inputs: Sequence[Input], lowered: Sequence[Lowered]) -> lis
     bases = with_names_of_bases(inputs, lowered[0].script)
     methods = bases or with_inherited_methods(inputs, lowered[0].script) or with_steps_in_place(inputs, lowered)
     made = methods or with_updates_in_place(inputs, lowered) or with_parts_at_hand(inputs)
+    made = made or with_gradients_read(inputs, lowered)
     made = made or with_told_by_callers(inputs, lowered) or with_asked_by_callers(inputs, lowered)
     made = made or with_lists_apart(inputs, lowered) or with_sums_as_lists(inputs, lowered)
     return made or with_inputs_kept(inputs, lowered)

@@ -249,12 +249,7 @@ class PlainTerms(
 
     def plain_sides(self, branch: cst.If) -> tuple[list[Statement], list[Statement]]:
         """What is left of the two sides of a branch."""
-        rest = branch.orelse
-        others = [rest] if isinstance(rest, cst.If) else suites.suite_of(rest.body.body) if rest is not None else []
-        body, orelse = (
-            [plain for statement in side for plain in self.plain(statement)]
-            for side in (suites.suite_of(branch.body.body), others)
-        )
+        body, orelse = ([plain for one in side for plain in self.plain(one)] for side in suites.sides(branch))
         return body, orelse
 
     def tested(self, test: Expr) -> Kind:

@@ -18,19 +18,9 @@ from migrate.known.kinds import Kind, Tensor
 from migrate.known.qualified import file_of, spelled
 from migrate.known.script import Script
 from migrate.lowering.expressions.arguments import argument_names
+from migrate.lowering.plainer.body_at_call import INNER, Instead, Site, given_to, is_first, is_plain, used_around
 from migrate.lowering.plainer.copied_input import Edits, edited
-from migrate.lowering.plainer.updates_in_place import (
-    INNER,
-    Instead,
-    Site,
-    all_sites,
-    definition_at,
-    given_to,
-    is_first,
-    is_plain,
-    mentioned_elsewhere,
-    used_around,
-)
+from migrate.lowering.plainer.updates_in_place import all_sites, definition_at, mentioned_elsewhere
 from migrate.lowering.rounds import Input, Lowered
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement

@@ -1,60 +1,98 @@
 """Functions that go backward for their callers: `optimize(loss, optimizer)`, `compute_loss(out, y, norm)`.
 
 Where their loss goes on in what the callers compute (`given_outputs.py`), the update is all of that together. So the
-input is taken as if the body of such a function, or method, stood where it is called.
+input is taken as if the body of such a function, or method, stood where it is called, in whatever file that is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import libcst as cst
 
 from migrate.files.source import SourceFile
 from migrate.known.facts import FunctionFacts
-from migrate.known.qualified import file_of, spelled
-from migrate.lowering.expressions.arguments import argument_names
+from migrate.known.qualified import file_of, inside, spelled
+from migrate.known.script import Script
+from migrate.lowering.plainer.body_at_call import INNER, Block, Site, at_call, free_names
 from migrate.lowering.plainer.copied_input import Edits, edited
+from migrate.lowering.plainer.imports_of_bases import imports_of, with_imports
 from migrate.lowering.plainer.opened_holders import opened
 from migrate.lowering.rounds import Input, Lowered
 from migrate.syntax import nodes, suites, usage
-from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.nodes import Statement
 from migrate.syntax.walking import every
-
-Block = cst.FunctionDef | cst.Module
-INNER = (cst.FunctionDef, cst.ClassDef)
-
-
-@dataclass(frozen=True)
-class Site:
-    """A call in a statement of a file, and what is around it: a function or method, or the file itself."""
-
-    line: cst.SimpleStatementLine
-    call: cst.Call
-    around: Block
 
 
 def with_updates_in_place(inputs: Sequence[Input], lowered: Sequence[Lowered]) -> list[Input] | None:
     """The files of a project with the bodies of such functions where they are called; None where there are none."""
     script = lowered[0].script
     for name in sorted(script.going_on):
-        facts = script.functions[name]
-        for one in inputs:
-            if file_of(name) != one.scope:
-                continue
-            definition = definition_at(one.source.module, spelled(name))
-            sites = all_sites(one.source.module, facts)
-            if definition is None or definition is not facts.node or not sites:
-                continue
-            source = body_in_place(one.source, definition, sites, facts.owner_is_class)
-            if source is None or mentioned_elsewhere(inputs, definition, sites, facts.owner_is_class):
-                continue
-            if facts.owner_is_class:
-                source = opened(source, spelled(name).rpartition(".")[0])
-            made = replace(one, source=source)
-            return [made if each is one else each for each in inputs]
+        made = in_place_of_calls(inputs, script, script.functions[name])
+        if made is not None:
+            return made
     return None
+
+
+def in_place_of_calls(inputs: Sequence[Input], script: Script, facts: FunctionFacts) -> list[Input] | None:
+    """The files of a project with the body of a function in the places of all its calls; None where it would not mean
+    the same there, or something else mentions it."""
+    sites = sites_by_file(inputs, facts)
+    made = {scope: _edits(facts.node, found, facts.owner_is_class) for scope, found in sites.items()}
+    edits = {scope: one for scope, one in made.items() if one is not None}
+    if not edits or len(edits) < len(made):
+        return None
+    return with_edits(inputs, script, facts, sites, edits, free_names(facts.node))
+
+
+def sites_by_file(inputs: Sequence[Input], facts: FunctionFacts) -> dict[str, list[Site]]:
+    """The calls of a function by the scopes of their files; none where not all that there are stand in plain
+    statements, or something else mentions the function."""
+    found = {one.scope: sites for one in inputs if (sites := _sites_in(one.source.module, facts))}
+    whole = [site for sites in found.values() for site in sites]
+    elsewhere = mentioned_elsewhere(inputs, facts.node, whole, facts.owner_is_class)
+    return {} if elsewhere or len(whole) < len(_calls_of(facts)) else found
+
+
+def with_edits(
+    inputs: Sequence[Input],
+    script: Script,
+    facts: FunctionFacts,
+    sites: Mapping[str, Sequence[Site]],
+    edits: dict[str, Edits],
+    free: Collection[str],
+) -> list[Input] | None:
+    """The files of a project with something else in the places of all calls of a function, by the scopes of the files,
+    and without the function; None where a file cannot have what that reads of the function's (`free`)."""
+    files = {one.scope: one for one in inputs}
+    home = files[file_of(facts.qualname)]
+    definition = definition_at(home.source.module, spelled(facts.qualname))
+    if definition is None or definition is not facts.node:
+        return None
+    try:
+        lines = {scope: _imports(files, script, scope, facts, free) for scope in sites if scope != home.scope}
+    except LookupError:
+        return None
+    edits.setdefault(home.scope, Edits()).instead[definition] = _left(home.source.module, definition)
+    for one in inputs:
+        gone = _without_import(one.source.module, definition.name.value)
+        if gone:
+            edits.setdefault(one.scope, Edits()).instead |= gone
+    there = {scope: edited(files[scope].source, made) for scope, made in edits.items()}
+    if facts.owner_is_class and sites.keys() == {home.scope}:
+        there[home.scope] = opened(there[home.scope], spelled(facts.qualname).rpartition(".")[0])
+    changed = {scope: with_imports(files[scope], made, lines.get(scope, []), inputs) for scope, made in there.items()}
+    return [changed.get(one.scope, one) for one in inputs]
+
+
+def _imports(
+    files: Mapping[str, Input], script: Script, scope: str, facts: FunctionFacts, free: Collection[str]
+) -> list[cst.SimpleStatementLine]:
+    """The imports that a file needs for what reads some names of the file of a function. Raises LookupError."""
+    known = set(usage.stores(files[file_of(facts.qualname)].source.module))
+    if (set(free) - known) & set(usage.stores(files[scope].source.module)):
+        raise LookupError
+    return imports_of(files, script, inside(scope, "_"), {facts.qualname: [nodes.name(one) for one in sorted(free)]})
 
 
 def body_in_place(
@@ -62,12 +100,18 @@ def body_in_place(
 ) -> SourceFile | None:
     """A file with the body of a function, or of a `method`, in the places of some calls, which are all that there are;
     None where it would not mean the same there."""
-    bodies = [_in_place(definition, site, method) for site in sites]
-    if not sites or None in bodies or len({site.line for site in sites}) < len(sites):
+    edits = _edits(definition, sites, method) if sites else None
+    if edits is None:
         return None
-    edits = Edits({site.line: body or [] for site, body in zip(sites, bodies, strict=True)})
-    edits.instead[definition] = [] if _has_more(source.module, definition) else [nodes.statement("pass")]
+    edits.instead[definition] = _left(source.module, definition)
     return edited(source, edits)
+
+
+def _edits(definition: cst.FunctionDef, sites: Sequence[Site], method: bool) -> Edits | None:
+    bodies = [at_call(definition, site, method) for site in sites]
+    if None in bodies or len({site.line for site in sites}) < len(sites):
+        return None
+    return Edits({site.line: body or [] for site, body in zip(sites, bodies, strict=True)})
 
 
 def definition_at(module: cst.Module, path: str) -> cst.FunctionDef | None:
@@ -80,20 +124,40 @@ def definition_at(module: cst.Module, path: str) -> cst.FunctionDef | None:
     return found[0] if len(found) == 1 and isinstance(found[0], cst.FunctionDef) else None
 
 
-def _has_more(module: cst.Module, definition: cst.FunctionDef) -> bool:
-    """Whether a function is not all that its class has."""
-    return all(suites.suite_of(one.body.body) != [definition] for one in every(module, cst.ClassDef))
+def _left(module: cst.Module, definition: cst.FunctionDef) -> list[Statement]:
+    """What stands for a function that nothing calls any more: nothing, unless it is all that its class has."""
+    alone = any(suites.suite_of(one.body.body) == [definition] for one in every(module, cst.ClassDef))
+    return [nodes.statement("pass")] if alone else []
+
+
+def _without_import(module: cst.Module, name: str) -> Mapping[Statement, list[Statement]]:
+    """The imports of a file without a name that is gone."""
+    made: dict[Statement, list[Statement]] = {}
+    for line in every(module, cst.SimpleStatementLine):
+        small = suites.alone(line)
+        if isinstance(small, cst.ImportFrom) and not isinstance(small.names, cst.ImportStar):
+            left = [alias for alias in small.names if alias.evaluated_name != name]
+            if len(left) == len(small.names):
+                continue
+            last = left[-1:] and [left[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)]
+            made[line] = [line.with_changes(body=[small.with_changes(names=[*left[:-1], *last])])] if left else []
+    return made
 
 
 def mentioned_elsewhere(
     inputs: Sequence[Input], definition: cst.FunctionDef, sites: Sequence[Site], method: bool
 ) -> bool:
-    """Whether anything else than some calls mentions a function by its name."""
+    """Whether anything else than some calls, and imports, mentions a function by its name."""
     name = definition.name.value
     if name == "__call__":
         return False
     mentions = [one for each in inputs for one in every(each.source.module, cst.Name) if one.value == name]
-    return len(mentions) > len(sites) + 1 or (method and any(nodes.dotted(site.call.func) is None for site in sites))
+    aliases = [
+        one for each in inputs for one in every(each.source.module, cst.ImportAlias) if one.evaluated_name == name
+    ]
+    renamed = any(one.asname is not None for one in aliases)
+    elsewhere = len(mentions) - len(aliases) > len(sites) + 1
+    return elsewhere or renamed or (method and any(nodes.dotted(site.call.func) is None for site in sites))
 
 
 def call_sites(module: cst.Module) -> Iterator[Site]:
@@ -110,184 +174,14 @@ def call_sites(module: cst.Module) -> Iterator[Site]:
 
 def all_sites(module: cst.Module, facts: FunctionFacts) -> list[Site]:
     """The calls of a function where all that there are stand in plain statements of a file; none otherwise."""
-    calls = {id(site.node) for site in facts.calls if site.node is not None}
-    sites = [site for site in call_sites(module) if id(site.call) in calls]
-    return sites if len(sites) == len(calls) else []
+    sites = _sites_in(module, facts)
+    return sites if len(sites) == len(_calls_of(facts)) else []
 
 
-# -- the body of a function, for one call -----------------------------------------------------------------------------
+def _sites_in(module: cst.Module, facts: FunctionFacts) -> list[Site]:
+    calls = _calls_of(facts)
+    return [site for site in call_sites(module) if id(site.call) in calls]
 
 
-def _in_place(definition: cst.FunctionDef, site: Site, method: bool) -> list[Statement] | None:
-    """What stands for a statement that calls a function; None where it would not mean the same."""
-    given = given_to(definition, site.call, method)
-    body = [one for one in suites.suite_of(definition.body.body) if not suites.is_docstring(one)]
-    closed = next(every(definition.body, (*INNER, cst.Yield, cst.Global, cst.Nonlocal, cst.Lambda)), None)
-    returns = usage.returns(definition.body)
-    last = suites.alone(body[-1]) if body else None
-    early = len(returns) > 1 or (returns and last is not returns[0])
-    if given is None or definition.decorators or closed is not None or early or not is_first(site):
-        return None
-    result = last.value if isinstance(last, cst.Return) else None
-    body = body[:-1] if isinstance(last, cst.Return) else body
-    whole = suites.alone(site.line)
-    alone = isinstance(whole, cst.Expr) and whole.value is site.call
-    if result is None and not alone:
-        return None
-    names = _names_for(definition, site, set(given))
-    if names is None:
-        return None
-    made = _filled(body, given, names)
-    if alone:
-        return suites.with_comments(made.statements, site.line)
-    assert result is not None
-    value = made.fill(result)
-    held = any(one.value is site.call for one in every(site.line, (cst.Assign, cst.AugAssign, cst.Return, cst.Arg)))
-    line = nodes.visited(site.line, Instead(site.call, value if held else nodes.parenthesized(value)))
-    return suites.with_comments([*made.statements, line.with_changes(leading_lines=[])], site.line)
-
-
-def given_to(definition: cst.FunctionDef, call: cst.Call, method: bool) -> dict[str, Expr] | None:
-    """What the parameters of a function stand for in a call; None where that is not written out."""
-    params = definition.params
-    if isinstance(params.star_arg, cst.Param) or params.star_kwarg is not None or params.posonly_params:
-        return None
-    if any(arg.star for arg in call.args):
-        return None
-    every_one = [*params.params, *params.kwonly_params]
-    given = {one.name.value: one.default for one in every_one if one.default is not None}
-    names = [one.name.value for one in params.params]
-    if method:
-        owner = (
-            call.func.value if isinstance(call.func, cst.Attribute) and definition.name.value != "__call__" else None
-        )
-        owner = owner if owner is not None else call.func
-        if nodes.dotted(owner) is None or not names:
-            return None
-        given[names.pop(0)] = owner
-    for arg, name in zip(call.args, argument_names(call.args, names), strict=True):
-        given[name] = arg.value
-    return given if given.keys() == {one.name.value for one in every_one} else None
-
-
-def is_first(site: Site) -> bool:
-    """Whether a call is surely evaluated, and before whatever else its statement calls: those calls only take it."""
-    path = _path_to(site.line, site.call)
-    others = [call for call in usage.calls(site.line) if call not in path]
-    within = usage.calls(site.call)
-    return is_sure(site.line, site.call) and all(call in within for call in others)
-
-
-def is_sure(line: cst.SimpleStatementLine, node: Expr) -> bool:
-    """Whether a statement has a call in it, and surely evaluates it once."""
-    unsure = (cst.Lambda, cst.IfExp, cst.BooleanOperation, cst.BaseComp, cst.Comparison, cst.Assert)
-    path = _path_to(line, node)
-    return bool(path) and not any(isinstance(one, unsure) for one in path)
-
-
-def _path_to(line: cst.SimpleStatementLine, node: Expr) -> list[cst.CSTNode]:
-    """The nodes of a statement that have a call in them, itself among them."""
-    return [one for one in every(line, cst.CSTNode) if any(each is node for each in every(one, cst.Call))]
-
-
-def _names_for(definition: cst.FunctionDef, site: Site, params: set[str]) -> dict[str, str] | None:
-    """The names that what a function binds has around a call; None where its other names mean something else there."""
-    own = set(usage.stores(definition.body))
-    used = used_around(site.around, site.line)
-    free = set(usage.loads(definition.body)) - own - params
-    private = [name for name in usage.attributes(definition.body) if name.startswith("__") and not name.endswith("__")]
-    bound = set() if isinstance(site.around, cst.Module) else used.bound
-    if free & bound or "super" in free or private:
-        return None
-    small = suites.alone(site.line)
-    targets = small.targets if isinstance(small, cst.Assign) else []
-    taking = {one.target.value for one in targets if isinstance(one.target, cst.Name)} - set(usage.loads(site.line))
-    taken = (used.names - taking) | free
-    names = dict[str, str]()
-    for name in sorted(own):
-        names[name] = usage.unused_name(name, taken)
-        taken.add(names[name])
-    return names
-
-
-@dataclass(frozen=True)
-class Used:
-    names: set[str]
-    bound: set[str]
-
-
-def used_around(around: Block, line: Statement) -> Used:
-    """The names of a function or a file, and those that it binds."""
-    if isinstance(around, cst.Module):
-        names = {one.value for root in around.body if not isinstance(root, INNER) for one in every(root, cst.Name)}
-        names |= {one.name.value for one in around.body if isinstance(one, INNER)}
-        return Used(names, set(usage.stores(around.body)))
-    params = {one.name.value for one in (*around.params.params, *around.params.kwonly_params)}
-    names = params | {one.value for one in every(around.body, cst.Name)}
-    return Used(names, params | set(usage.stores(around.body)))
-
-
-@dataclass
-class _Filling:
-    """A body with expressions in the place of parameters, until it binds those."""
-
-    names: Mapping[str, str]
-    values: dict[str, Expr]
-    statements: list[Statement]
-
-    def fill(self, node: Expr) -> Expr:
-        """An expression in terms of what is around the call."""
-        return nodes.substituted(node, self.values).deep_clone()
-
-
-def _filled(body: Sequence[Statement], given: Mapping[str, Expr], names: Mapping[str, str]) -> _Filling:
-    own = {name: nodes.name(renamed) for name, renamed in names.items()}
-    made = _Filling(names, {**own, **given}, [])
-    for name, value in given.items():
-        if not is_plain(value) and not _is_read_first(body, name):
-            made.values[name] = own.get(name) or nodes.name(name)
-            made.statements.append(nodes.statement("{n} = {v}", n=made.values[name], v=value))
-    for statement in body:
-        bound = set(usage.stores(statement)) & given.keys()
-        small = suites.alone(statement)
-        if isinstance(small, cst.Assign) and bound and all(isinstance(one.target, cst.Name) for one in small.targets):
-            line = cst.ensure_type(statement, cst.SimpleStatementLine)
-            value = made.fill(small.value)
-            targets = [nodes.target(own[cst.ensure_type(one.target, cst.Name).value]) for one in small.targets]
-            made.statements.append(line.with_changes(body=[small.with_changes(targets=targets, value=value)]))
-        else:
-            for name in sorted(bound):
-                if made.values[name] is not own[name]:
-                    made.statements.append(nodes.statement("{n} = {v}", n=own[name], v=made.values[name]))
-                    made.values[name] = own[name]
-            made.statements.append(nodes.substituted(statement, made.values).deep_clone())
-        made.values |= {name: own[name] for name in bound}
-    return made
-
-
-def is_plain(node: Expr) -> bool:
-    """Whether an expression may stand in several places."""
-    return nodes.dotted(node) is not None or nodes.literal(node) is not ...
-
-
-def _is_read_first(body: Sequence[Statement], name: str) -> bool:
-    """Whether a body reads a name once, and calls nothing before but what clears gradients."""
-    if sum(usage.loads(one).count(name) for one in body) != 1:
-        return False
-    for statement in body:
-        if name in usage.loads(statement):
-            return isinstance(statement, cst.SimpleStatementLine)
-        if any(not nodes.code(call.func).endswith(".zero_grad") for call in usage.calls(statement)):
-            return False
-    return False
-
-
-class Instead(cst.CSTTransformer):
-    """Puts an expression in the place of a call."""
-
-    def __init__(self, call: cst.Call, value: Expr) -> None:
-        super().__init__()
-        self.call, self.value = call, value
-
-    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> Expr:
-        return self.value if original_node is self.call else updated_node
+def _calls_of(facts: FunctionFacts) -> set[int]:
+    return {id(site.node) for site in facts.calls if site.node is not None}

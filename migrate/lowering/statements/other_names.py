@@ -7,7 +7,7 @@ from functools import partial
 
 import libcst as cst
 
-from migrate.known.kinds import Kind, Model, Number, Plain, Tensor
+from migrate.known.kinds import Kind, Model, Number, Plain, Scaler, Tensor
 from migrate.lowering.scope import Scope
 from migrate.lowering.statements.blocks import NextTurn
 from migrate.syntax import nodes, usage
@@ -153,7 +153,7 @@ def _only_reads(scope: Scope, call: cst.Call) -> bool:
     path = scope.torch_name(call.func) or ""
     function = path.startswith("torch.nn.functional.") or (path.count(".") == 1 and path[6:7].islower())
     known = function or name in ("np", "numpy", "math") or (isinstance(call.func, cst.Name) and name in _READING)
-    return known or isinstance(kind, Tensor | Model)
+    return known or isinstance(kind, Tensor | Model | Scaler)
 
 
 def _read(following: Sequence[Sequence[cst.CSTNode]], name: str) -> bool:

@@ -6,7 +6,7 @@ lose a part of their gradient, or all of it.
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Collection, Sequence
 
 import libcst as cst
 
@@ -35,7 +35,7 @@ def note_given_output(
 
 
 def problem_of_given(
-    scope: GradientFlow, own: Sequence[cst.CSTNode], history: Sequence[Statement], trained: Container[Place]
+    scope: GradientFlow, own: Sequence[cst.CSTNode], history: Sequence[Statement], trained: Collection[Place]
 ) -> str:
     """Why a loss is refused that goes through what callers give its function; "" for others. `own`: the statements of
     the loss, and the loss."""
@@ -45,15 +45,23 @@ def problem_of_given(
     statements = [one for one in own if isinstance(one, cst.SimpleStatementLine | cst.BaseCompoundStatement)]
     read = set(usage.loads([scope.attached(one) for one in own if one not in statements]))
     needed = scope.dependencies([*history, *statements], read)[1]
+    stepped = trained or scope.trained_roots()  # of a backward pass alone: the step is elsewhere, or may not be taken
     for name in sorted(needed & facts.behind.keys()):
-        if any(scope.root(model) in trained for model in facts.behind[name]):
+        if any(scope.root(model) in stepped for model in facts.behind[name]):
             scope.script.going_on.add(facts.qualname)
             return f"the loss goes through {name}, which callers compute: JAX has its gradient only where the loss does"
     return ""
 
 
 def _goes_backward(facts: FunctionFacts) -> bool:
-    return any(nodes.dotted(call.func) is not None and _is_backward(call) for call in usage.calls(facts.node.body))
+    return any(_is_plain(call.func) and _is_backward(call) for call in usage.calls(facts.node.body))
+
+
+def _is_plain(func: cst.BaseExpression) -> bool:
+    """Whether a loss is given by name, `loss.backward`, to a scaler maybe: `scaler.scale(loss).backward`."""
+    of = func.value if isinstance(func, cst.Attribute) else func
+    scaled = isinstance(of, cst.Call) and isinstance(of.func, cst.Attribute) and of.func.attr.value == "scale"
+    return nodes.dotted(of) is not None or scaled
 
 
 def _is_backward(call: cst.Call) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Collection, Sequence
 
 import libcst as cst
 
@@ -37,7 +37,7 @@ class RegionStatements(GradientFlow):
         note_given_output(self, facts, name, given, kind)
 
     def goes_on_elsewhere(
-        self, own: Sequence[cst.CSTNode], history: Sequence[Statement], trained: Container[Place]
+        self, own: Sequence[cst.CSTNode], history: Sequence[Statement], trained: Collection[Place]
     ) -> str:
         """Why a loss is refused of which a part has been computed elsewhere; "" for others. `own`: the statements of
         the loss, and the loss."""

@@ -1,0 +1,88 @@
+"""A body without what one call of its function settles: the branches that its arguments decide, and what it computes
+for a result that the call does not take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import libcst as cst
+
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
+
+
+def settled(body: Sequence[Statement], given: Mapping[str, Expr], there: Callable[[Expr], bool]) -> list[Statement]:
+    """Statements with one side of each branch on whether an argument is None, or is true, where the call tells that.
+    `there`: whether an argument is surely something, though it is no literal."""
+    fixed = {name: value for name, value in given.items() if name not in usage.stores(body)}
+    made: list[Statement] = []
+    for statement in body:
+        small = suites.alone(statement)
+        truth = None
+        if isinstance(statement, cst.If):
+            truth = _truth(statement.test, fixed, there)
+        elif isinstance(small, cst.Assert) and _truth(small.test, fixed, there):
+            continue
+        if truth is not None:
+            assert isinstance(statement, cst.If)
+            made += settled(suites.sides(statement)[0 if truth else 1], fixed, there)
+        elif isinstance(statement, cst.If):
+            made += _branch(statement, *(settled(side, fixed, there) for side in suites.sides(statement)))
+        else:
+            made.append(statement)
+    return made
+
+
+def _truth(test: Expr, given: Mapping[str, Expr], there: Callable[[Expr], bool]) -> bool | None:
+    """The truth of a test of one argument; None where the call does not tell it."""
+    match test:
+        case cst.Comparison(
+            left=cst.Name(value=name),
+            comparisons=[cst.ComparisonTarget(operator=cst.Is() | cst.IsNot() as operator, comparator=other)],
+        ) if nodes.is_literal(other, None) and name in given:
+            value = given[name]
+            if nodes.literal(value) is ... and not there(value):
+                return None
+            return nodes.is_literal(value, None) == isinstance(operator, cst.Is)
+        case cst.UnaryOperation(operator=cst.Not(), expression=inner):
+            inside = _truth(inner, given, there)
+            return None if inside is None else not inside
+        case cst.Name(value=name) if name in given:
+            told = nodes.literal(given[name])
+            return told if isinstance(told, bool) else None
+    return None
+
+
+def without_result(body: Sequence[Statement], result: Expr | None) -> list[Statement]:
+    """Statements that do not keep what only the result needs, `norm = clip(...)`: they call it all the same."""
+    name = result.value if isinstance(result, cst.Name) else None
+    return list(body) if name is None or name in usage.loads(body) else _not_kept(body, name)
+
+
+def _not_kept(body: Sequence[Statement], name: str) -> list[Statement]:
+    made: list[Statement] = []
+    for statement in body:
+        match suites.alone(statement):
+            case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=bound))], value=value) if bound == name:
+                if isinstance(value, cst.Call):
+                    line = cst.ensure_type(statement, cst.SimpleStatementLine)
+                    made.append(line.with_changes(body=[cst.Expr(value)]))
+                elif usage.calls(value):
+                    made.append(statement)
+                continue
+        if isinstance(statement, cst.If):
+            made += _branch(statement, *(_not_kept(side, name) for side in suites.sides(statement)))
+        else:
+            made.append(statement)
+    return made
+
+
+def _branch(branch: cst.If, body: list[Statement], other: list[Statement]) -> list[Statement]:
+    """A branch with other sides; nothing where nothing is left of it."""
+    if not body and not other and not usage.calls(branch.test):
+        return []
+    orelse: cst.If | cst.Else | None = None
+    if other:
+        again = other[0] if len(other) == 1 and isinstance(branch.orelse, cst.If) else None
+        orelse = again if isinstance(again, cst.If) else cst.Else(suites.block(other))
+    return [branch.with_changes(body=suites.block(body or [nodes.statement("pass")]), orelse=orelse)]
