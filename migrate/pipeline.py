@@ -12,8 +12,7 @@ from migrate.files.notebook import Notebook
 from migrate.files.project import Member, Project, single
 from migrate.files.source import SourceFile
 from migrate.files.unused_definitions import Stub, stubs, unused_definitions, with_stubs
-from migrate.known.script import Script
-from migrate.lowering import Input, Lowered, lower_by_class
+from migrate.lowering import Lowered, Taken, lower_by_class, taken_first
 from migrate.manifest import Manifest
 from migrate.syntax.deep import deeply
 from migrate.syntax.memory import seldom_searched
@@ -117,28 +116,29 @@ def _converted(project: Project, data_parallel: bool) -> ProjectConversion:
 
 def convert_part(part: Project, name: str, data_parallel: bool = False) -> tuple[list[Output], Manifest]:
     """Rewrites files that depend on one another. What the scripts have no use for and cannot be converted is a stub."""
-    inputs = part.inputs
+    taken = taken_first(part.inputs)
     scripts = [member.scope for member in part.members if member.path in part.scripts]
     left: list[Stub] = []
     while True:
-        outputs, script = _lowered_files(part, inputs, data_parallel)
+        taken, outputs = _lowered_files(part, taken, data_parallel)
         errors = _errors(outputs)
-        made = stubs(unused_definitions(inputs, scripts), errors, inputs) if any(errors.values()) else []
+        made = stubs(unused_definitions(taken.inputs, scripts), errors, taken.inputs) if any(errors.values()) else []
         if not made:
             break
         left += made
-        inputs = with_stubs(inputs, made)
+        taken = replace(taken, inputs=with_stubs(taken.inputs, made))
     notes = [stub.note for stub in left]
     outputs = [_with_notes(output, notes) for output in outputs]
+    script = taken.lowered[0].script if taken.lowered else None
     return outputs, manifest_of(script, name) if script else Manifest(name, "linen", ())
 
 
-def _lowered_files(part: Project, inputs: Sequence[Input], data_parallel: bool) -> tuple[list[Output], Script | None]:
+def _lowered_files(part: Project, taken: Taken, data_parallel: bool) -> tuple[Taken, list[Output]]:
     broken: dict[str, Diagnostic] = {}
-    lowered = lower_by_class(inputs, part.submodules, broken, data_parallel) if inputs else []
-    by_scope = {found.scope: found for found in lowered}
+    made = lower_by_class(taken, part.submodules, broken, data_parallel) if taken.inputs else taken
+    by_scope = {found.scope: found for found in made.lowered}
     outputs = [_output(member, by_scope.get(member.scope), broken.get(member.scope)) for member in part.members]
-    return outputs, lowered[0].script if lowered else None
+    return made, outputs
 
 
 def _errors(outputs: Sequence[Output]) -> dict[str, list[Diagnostic]]:

@@ -48,12 +48,11 @@ def with_needs(files: tuple[str, ...]) -> tuple[str, ...]:
 
 def definition(file: str, name: str, names: Mapping[str, str]) -> list[Statement]:
     """What a snippet file defines, without its imports, as `name`. `names`: snippet -> its name in the output."""
-    made = []
+    made: list[Statement] = []
     for statement in _module(file).body:
         if isinstance(statement, cst.FunctionDef | cst.ClassDef):
-            renamed: dict[str, nodes.Expr] = {
-                other: nodes.name(names[other]) for other in needs(file) if names[other] != other
-            }
+            called = {other: names[other] for other in needs(file)} | {file: name}  # it may call itself
+            renamed: dict[str, nodes.Expr] = {one: nodes.name(made) for one, made in called.items() if made != one}
             body = nodes.substituted(statement, renamed) if renamed else statement
             assert isinstance(body, cst.FunctionDef | cst.ClassDef)
             made.append(body.with_changes(name=cst.Name(name)))

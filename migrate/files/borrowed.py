@@ -74,6 +74,20 @@ def looked_up(node: ast.expr) -> tuple[ast.expr, ast.expr] | None:
     return None
 
 
+def asked_of_modules(text: str) -> set[tuple[str, str]]:
+    """What a file asks of modules inside packages that it imports whole, `import timm.layers as layers` and
+    `layers.DropPath`: the module and the name. Raises SyntaxError."""
+    tree = parsed(text)
+    imports = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    imports = {name for name in imports if "." in name}
+    if not imports:
+        return set()
+    known = _known_as(tree)
+    asked = {_qualified(node, known) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    pairs = ((module, name) for module, _, name in (one.rpartition(".") for one in asked))
+    return {(module, name) for module, name in pairs if module in imports}
+
+
 def _known_as(tree: ast.Module) -> dict[str, str]:
     """What imports bind: name -> qualified name."""
     known: dict[str, str] = {}

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ast
 import importlib.metadata
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +19,7 @@ from migrate.machine import NO_OPS
 
 MOST_LINES = 400  # what needs more of its package is a library of its own
 
+_LISTING = re.compile(r"\.(named_)?parameters\(\)")
 _DEFINITIONS = (ast.FunctionDef, ast.ClassDef)
 
 
@@ -91,6 +93,14 @@ class Extraction:
             raise TooMuch
         return made + "\n"
 
+    def imports_torch(self, module: str) -> bool:
+        """Whether a module of the package names torch."""
+        try:
+            found = self._module(module)
+        except (SyntaxError, UnicodeDecodeError):
+            return False
+        return found is not None and "import torch" in found.text
+
     def _imports(self) -> list[str]:
         """The imports of other packages, one line for all that is taken from a module."""
         lines = sorted({line for _, line in self.imports.values()})
@@ -101,8 +111,9 @@ class Extraction:
 
     @property
     def uses_torch(self) -> bool:
-        """Whether anything that was taken has to do with torch."""
-        return any(bound.partition(".")[0] == "torch" for bound, _ in self.imports.values())
+        """Whether anything that was taken has to do with torch: it imports that, or goes through parameters."""
+        imported = any(bound.partition(".")[0] == "torch" for bound, _ in self.imports.values())
+        return imported or any(_LISTING.search(self._piece(*part)) for part in self.parts.values())
 
     def _take(self, module: Module, name: str, known_as: str) -> None:
         bound = module.binding(name)
@@ -243,10 +254,15 @@ def _bound(statement: ast.stmt) -> set[str]:
             return {node.id for node in names_of if isinstance(node.ctx, ast.Store)}
 
 
-def extracted(root: str, folder: Path, wanted: Iterable[tuple[str, str]], named: set[str]) -> Parts | None:
+def extracted(
+    root: str, folder: Path, wanted: Iterable[tuple[str, str]], asked: Container[tuple[str, str]], named: set[str]
+) -> Parts | None:
     """Of the names that a project takes of modules of a package those that can be cut out, with the file that they
-    make; None where none can, or none has to do with torch."""
-    names = [pair for pair in sorted(wanted) if _cut_out(root, folder, [pair], named) is not None]
+    make; None where none can, or none has to do with torch. `asked`: names asked of whole modules, which may be
+    anything: those of modules that import torch."""
+    reader = Extraction(root, folder, set())
+    names = [pair for pair in sorted(wanted) if pair not in asked or reader.imports_torch(pair[0])]
+    names = [pair for pair in names if _cut_out(root, folder, [pair], named) is not None]
     made = _cut_out(root, folder, names, named)
     if made is None or not made.uses_torch:
         return None

@@ -234,7 +234,8 @@ def _borrowed_files(found: Mapping[Path, Found], lowered: set[Path]) -> list[Mem
     own = {path.stem for path in found}
     parts = extracted_parts({path: file for path, file in found.items() if path in lowered})
     for path, file in found.items():
-        file.borrowed |= {f"{module}.{name}": parts[module, name] for module, name in file.foreign & parts.keys()}
+        taken = (file.foreign | file.asked) & parts.keys()
+        file.borrowed |= {f"{module}.{name}": parts[module, name] for module, name in taken}
         file.borrowed = {q: one for q, one in file.borrowed.items() if path in lowered and one.module not in own}
         for one in file.borrowed.values():
             if one.path not in made:
@@ -249,7 +250,8 @@ def _borrowed_files(found: Mapping[Path, Found], lowered: set[Path]) -> list[Mem
 def extracted_parts(found: Mapping[Path, Found]) -> dict[tuple[str, str], Borrowed]:
     """What files take from installed packages that are written with torch, cut out of them: (module, name) -> where it
     is now."""
-    wanted = {pair for file in found.values() if file.torch for pair in file.foreign}
+    asked = {pair for file in found.values() if file.torch for pair in file.asked}
+    wanted = {pair for file in found.values() if file.torch for pair in file.foreign} | asked
     named = {word for file in found.values() for word in re.findall(r"\w+", file.text)}
     own = {file.library.partition(".")[0]: file for file in found.values() if file.library}
     made: dict[tuple[str, str], Borrowed] = {}
@@ -258,7 +260,7 @@ def extracted_parts(found: Mapping[Path, Found]) -> dict[tuple[str, str], Borrow
             (module, name) for module, name in wanted if module.partition(".")[0] == root and not role(f"{root}.{name}")
         }
         folders = [_folder_of(own[root])] if root in own else installed(root)
-        parts = next((p for folder in folders if (p := extracted(root, Path(folder), pairs, named))), None)
+        parts = next((p for folder in folders if (p := extracted(root, Path(folder), pairs, asked, named))), None)
         if parts is not None:
             module = f"{root}_modules"
             path = Path(f"{module}{SUFFIX}")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from migrate.diagnostics import Diagnostic, Fatal
-from migrate.files.borrowed import LAYERS, Borrowed, borrowed_names
+from migrate.files.borrowed import LAYERS, Borrowed, asked_of_modules, borrowed_names
 from migrate.files.imports import (
     SUFFIX,
     Written,
@@ -41,6 +41,7 @@ class Found:
     passed: dict[Written, str] = field(default_factory=dict)  # imports of which nothing is used -> the file
     borrowed: dict[str, Borrowed] = field(default_factory=dict)  # names of installed packages -> where they are now
     foreign: set[tuple[str, str]] = field(default_factory=set)  # names of other packages: the module, the name
+    asked: set[tuple[str, str]] = field(default_factory=set)  # those that it asks modules for, which it imports whole
     names: set[str] = field(default_factory=set)  # Python files that it names in strings
     library: str = ""  # the package that it is part of, where it was named alone and that is an installed library
     torch: bool = False
@@ -139,9 +140,10 @@ def _read(path: Path, scripts: Sequence[Path], added: Sequence[Path], alone: boo
             made.reached[written] = {t: other for t, other in reached(path, written, scripts, added) if other != path}
         made.names = named_files(text)
         made.borrowed = borrowed_names(text)
-        made.foreign = {
-            (w.module, name) for w, ways in made.reached.items() if not ways and not w.dots for name in w.names
-        }
+        elsewhere = [written for written, ways in made.reached.items() if not ways and not written.dots]
+        made.foreign = {(written.module, name) for written in elsewhere for name in written.names}
+        whole = {written.module for written in elsewhere if not written.names}
+        made.asked = {pair for pair in asked_of_modules(text) if pair[0] in whole}
     except (SyntaxError, ValueError, RecursionError):
         pass  # LibCST says where
     return made

@@ -190,7 +190,7 @@ class _Uses(cst.CSTVisitor):
             self.read(node.value)
         else:
             self.names |= set((nodes.dotted(node.value) or "").split("."))
-        if node.attr.value == "__dict__":
+        if node.attr.value == "__dict__" and nodes.code(node.value) != "self":  # whose methods are in its class
             self._looked_up_in(node.value)
         return False
 

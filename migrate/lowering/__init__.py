@@ -4,7 +4,7 @@
 of that.
 """
 
-from migrate.lowering.plainer.copies_by_class import lower_by_class
+from migrate.lowering.plainer.copies_by_class import Taken, lower_by_class, taken_first
 from migrate.lowering.rounds import Input, Lowered
 
-__all__ = ["Input", "Lowered", "lower_by_class"]
+__all__ = ["Input", "Lowered", "Taken", "lower_by_class", "taken_first"]

@@ -11,7 +11,7 @@ import libcst as cst
 from migrate import layouts
 from migrate.diagnostics import Unsupported
 from migrate.known.facts import FunctionFacts, merge
-from migrate.known.kinds import VANISHING, DType, Items, RunningOptions
+from migrate.known.kinds import VANISHING, DType, Items, RunningOptions, Tensor
 from migrate.lowering.expressions.elements import KEY_OF_ITS_OWN, kinds_in
 from migrate.lowering.expressions.packed_elements import refuse_rows
 from migrate.lowering.scope import HOST_CONTEXTS
@@ -61,6 +61,9 @@ class Arguments(StateAccess):
         for name, arg, value in zip(given, args, values, strict=True):
             if name:
                 merge(facts.found_params, name, value.kind)
+                path = nodes.dotted(arg.value)
+                if path is not None and not isinstance(value.kind, Tensor):
+                    facts.given_paths.add((self.scope, path, name))
                 facts.found_given[name] = facts.found_given.get(name, True) and self.gives(arg.value)
 
     def bind_call(

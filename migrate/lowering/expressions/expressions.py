@@ -55,6 +55,7 @@ from migrate.lowering.expressions.elements import (
     named_child,
     part_kind,
 )
+from migrate.lowering.expressions.names_of_numpy import current_name
 from migrate.lowering.expressions.names_of_six import SIX, of_python
 from migrate.lowering.expressions.packed_elements import elements_of
 from migrate.lowering.expressions.typed_tensors import tensor_type
@@ -193,6 +194,9 @@ class Expressions(
         borrowed = borrowed_value(self, node)
         if borrowed is not None:
             return borrowed
+        node = current_name(self, node) or node
+        if isinstance(node, cst.Name):
+            return self.expr(node)
         attribute, own = node.attr.value, self.kind_of(node)
         if isinstance(own, Leaf) and own.place.of_self:
             return Value(self.leaf(own), own)

@@ -9,19 +9,20 @@ import libcst as cst
 
 from migrate.diagnostics import Unsupported
 from migrate.files.borrowed import ANY, Borrowed, looked_up
-from migrate.known.kinds import Function, Kind, Model, ProjectModule, TorchName
+from migrate.known.kinds import Function, Kind, Model, Plain, ProjectModule
 from migrate.known.qualified import FILE, file_of
 from migrate.lowering.scope import Scope
 from migrate.rules.rule import Value
-from migrate.syntax import nodes
+from migrate.syntax import nodes, usage
 from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.walking import every
 
 
 def borrowed_value(scope: Scope, node: Expr) -> Value | None:
     """`models.resnet18`, `models.__dict__[name]` and the like, as the output has them; None for other expressions."""
     if not scope.unit.borrowed:
         return None
-    name = scope.torch_name(node)
+    name = scope.torch_name(node) or _foreign_name(scope, node)
     if name is not None:
         file = scope.unit.borrowed.get(name)
         return file and Value(nodes.expression(f"{file.module}.{file.name}"), _kind(scope, file))
@@ -36,22 +37,38 @@ def borrowed_value(scope: Scope, node: Expr) -> Value | None:
     return Value(nodes.call("getattr", nodes.name(file.module), key), kind)
 
 
+def _foreign_name(scope: Scope, node: Expr) -> str | None:
+    """The name in its package of what a file asks of a module of another package; None for other expressions."""
+    root, dot, rest = (nodes.dotted(node) or "").partition(".")
+    package = scope.unit.imported.get(root) if dot and scope.env.lookup(root) == Plain("module") else None
+    return None if package is None else f"{package}.{rest}"
+
+
 def _made_in(scope: Scope, file: Borrowed) -> set[str]:
     """The classes of the models that the functions of a file make: a name may be that of any of them."""
     inside = [facts for name, facts in scope.script.functions.items() if file_of(name) == file.module + FILE]
     return {facts.result.cls for facts in inside if isinstance(facts.result, Model)}
 
 
-def import_borrowed(scope: Scope, line: cst.SimpleStatementLine, known: Sequence[TorchName]) -> list[Statement]:
-    """The imports of files that stand for parts of the packages that a line makes known."""
+def import_borrowed(scope: Scope, line: cst.SimpleStatementLine, known: Sequence[str]) -> list[Statement]:
+    """The imports of files that stand for parts of the packages that a line makes known, by their names."""
     made: list[Statement] = []
     for qualified, file in sorted(scope.unit.borrowed.items()):
-        reached = any(qualified.startswith(f"{one.name}.") for one in known)
+        reached = any(qualified.startswith(f"{one}.") for one in known)
         if reached and scope.env.lookup(file.module) is None:
             scope.env.kinds[file.module] = ProjectModule(file.module + FILE)
             made.append(nodes.statement(f"import {file.module}"))
             report_borrowed(scope, file, line)
     return made
+
+
+def is_borrowed_whole(scope: Scope, alias: cst.ImportAlias) -> bool:
+    """Whether all that a file asks of a module of another package comes from files beside the script."""
+    module, bound = nodes.code(alias.name), alias.evaluated_alias or ""
+    taken = {name.rpartition(".")[2] for name in scope.unit.borrowed if name.rpartition(".")[0] == module}
+    reads = usage.loads(scope.unit.source.module).count(bound)
+    asked = [one for one in every(scope.unit.source.module, cst.Attribute) if nodes.dotted(one.value) == bound]
+    return bool(bound and taken) and len(asked) == reads and all(one.attr.value in taken for one in asked)
 
 
 def from_borrowed(

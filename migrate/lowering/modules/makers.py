@@ -34,6 +34,7 @@ from migrate.layers.layer import Layer
 from migrate.layers.table import TABLE
 from migrate.lowering.expressions.arguments import argument_names
 from migrate.lowering.expressions.copied_snippets import with_snippets
+from migrate.lowering.models.precision import CASTING
 from migrate.lowering.modules.layers import Layers
 from migrate.lowering.modules.names_of_flax import called_so
 from migrate.lowering.scope import HOST_CONTEXTS
@@ -182,14 +183,15 @@ class MakerValues(Layers):
             value = self.expr(arg.value)
             args.append(arg.with_changes(value=self.field_value(value)))
         half = self.cls in self.script.half
-        if half and any(isinstance(option, TorchName | LayerSubclass) for option in kind.options):
+        of_user = [isinstance(option, ModuleClass) for option in kind.options]
+        if half and (any(self.is_cast(option) for option in kind.options) or len(set(of_user)) > 1):
             raise Unsupported("MIG203", f"{nodes.code(node.func)}: a layer that is given as a value, under autocast")
         own |= self.passed_by_value(kind)
         if own and len({isinstance(option, TorchName | LayerSubclass) for option in kind.options}) > 1:
             raise Unsupported("MIG204", f"initial weights of what {nodes.code(node.func)} makes")
         if trains and (self.cls or self.building):
             own["training"] = self.mode_expression(nodes.code(node.func))
-        if half:
+        if half and all(of_user):
             own["dtype"] = nodes.expression("self.dtype")
         args = nodes.extended(args, own)
         if isinstance(result, Model) and result.place is None and self.context in HOST_CONTEXTS:
@@ -228,6 +230,12 @@ class MakerValues(Layers):
         functions = [option for option in kind.options if isinstance(option, Function)]
         results = [self.script.functions[function.name].result for function in functions]
         return len(functions) < len(kind.options) or any(isinstance(each, Model | Module | Never) for each in results)
+
+    def is_cast(self, option: Kind) -> bool:
+        """Whether an option makes a layer that autocast runs in the lower precision."""
+        layer = self.layer_made(option)[0] if isinstance(option, TorchName | LayerSubclass) else None
+        made = flax_class_of(layer) if layer is not None else None
+        return made is not None and nodes.code(made) in CASTING
 
     def layer_made(self, option: Kind) -> tuple[Layer, str]:
         """The layer that an option makes or inherits from, and the name under which its arguments are kept."""

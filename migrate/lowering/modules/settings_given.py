@@ -11,7 +11,7 @@ from typing import Any
 import libcst as cst
 
 from migrate.known.facts import ClassFacts, FunctionFacts
-from migrate.known.kinds import Kind, Model, Optimizer, Plain
+from migrate.known.kinds import Instance, Kind, Model, Optimizer, Plain
 from migrate.known.script import Script
 from migrate.syntax import nodes, usage
 from migrate.syntax.nodes import Expr
@@ -72,7 +72,7 @@ def _truth(test: Expr, kinds: Mapping[str, Kind]) -> bool | None:
             comparisons=[cst.ComparisonTarget(operator=cst.Is() | cst.IsNot() as operator, comparator=other)],
         ) if nodes.dotted(other) == "None":
             kind = kinds.get(name)
-            absent = True if kind == _NONE else False if isinstance(kind, Model | Optimizer) else None
+            absent = True if kind == _NONE else False if isinstance(kind, Instance | Model | Optimizer) else None
             return absent if absent is None or isinstance(operator, cst.Is) else not absent
     return None
 

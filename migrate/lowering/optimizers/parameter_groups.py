@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from migrate.diagnostics import Unsupported
-from migrate.known.kinds import Items, Leaf, Place
+from migrate.known.kinds import Function, Items, Leaf, Place
 from migrate.known.weight_kinds import Group, Selection
 from migrate.lowering.models.foreign_models import note_trained
 from migrate.lowering.optimizers.labels import FROZEN, labels_of, mask_of
@@ -17,6 +17,7 @@ from migrate.lowering.weights.selections import Selections, leaves_of
 from migrate.manifest import Leaf as WeightLeaf
 from migrate.syntax import nodes
 from migrate.syntax.nodes import Expr
+from migrate.syntax.walking import every
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class ParameterGroups(Selections):
         if groups is None:
             whole = self.selection(node)
             if whole is None:
+                self.note_groups_of_callers(node)
                 note_trained(self, node)
                 raise Unsupported("MIG302", f"{torch}: {nodes.code(node)} is not known to be parameters of models")
             groups = [Group(whole)]
@@ -54,6 +56,16 @@ class ParameterGroups(Selections):
         models = tuple(dict.fromkeys(place for group in groups for place, _ in group.selection.leaves))
         decays = decays or any(key == "weight_decay" for group in groups for key, _ in group.options)
         return self.labelled(torch, models, groups, decays)
+
+    def note_groups_of_callers(self, node: Expr) -> None:
+        """Notes a function that sorts parameters into groups for its callers, `add_weight_decay(model, 0.05)`: it is
+        taken as if its body stood where it is called."""
+        made = self.env.definitions.get(node.value, node) if isinstance(node, cst.Name) else node
+        kind = self.expr(made.func).kind if isinstance(made, cst.Call) and nodes.dotted(made.func) else None
+        facts = self.script.functions.get(kind.name) if isinstance(kind, Function) else None
+        items = every(facts.node.body, cst.DictElement) if facts is not None else ()
+        if facts is not None and any(nodes.is_literal(one.key, "params") for one in items):
+            self.script.going_on.add(facts.qualname)
 
     def labelled(self, torch: str, models: tuple[Place, ...], groups: Sequence[Group], decays: bool) -> Grouped:
         """The groups with a label for each parameter."""

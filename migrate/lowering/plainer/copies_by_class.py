@@ -75,18 +75,35 @@ class _Plan:
         return bool(self.copies or self.loops)
 
 
+@dataclass(frozen=True)
+class Taken:
+    """The files of a project as they are taken to be written: what was lowered of them, if anything, and the names of
+    copies in them -> the names of what those are copies of."""
+
+    inputs: Sequence[Input]
+    lowered: Sequence[Lowered] = ()
+    originals: Mapping[str, str] = field(default_factory=dict)
+
+
+def taken_first(inputs: Sequence[Input]) -> Taken:
+    """The files of a project as they are taken to be written before anything is known of them."""
+    apart = with_optimizers_outside(with_trainers_apart(with_arguments_kept(inputs)))
+    return Taken(with_told_returned(with_constants_of_classes(apart)))
+
+
 def lower_by_class(
-    inputs: Sequence[Input],
+    taken: Taken,
     submodules: Mapping[str, Mapping[str, str]] | None = None,
     broken: dict[str, Diagnostic] | None = None,
     data_parallel: bool = False,
-) -> list[Lowered]:
-    """Lowers the files of a project, as `lower_project` does. `source` of each is what was lowered."""
-    originals: dict[str, str] = {}  # name of a copy -> the name of what it is a copy of
-    apart = with_optimizers_outside(with_trainers_apart(with_arguments_kept(inputs)))
-    current = with_told_returned(with_constants_of_classes(apart))
+) -> Taken:
+    """Lowers the files of a project, as `lower_project` does, taking them otherwise until nothing asks for it.
+    `source` of each is what was lowered."""
+    current, originals = list(taken.inputs), dict(taken.originals)
+    found: dict[str, Diagnostic] = {}
+    lowered: list[Lowered] = []
     for depth in range(_DEEPEST + 1):
-        found: dict[str, Diagnostic] = {}
+        found = {}
         lowered = lower_project(current, submodules, found, data_parallel)
         plan = _plan(current, lowered) if lowered and depth < _DEEPEST and not found else _Plan()
         if not plan:
@@ -102,7 +119,7 @@ def lower_by_class(
     if broken is not None:
         broken |= found
     lowered = with_methods_of_bases(with_reasons(lowered))
-    return _alike_joined(lowered, originals) if originals else lowered
+    return Taken(current, _alike_joined(lowered, originals) if originals else lowered, originals)
 
 
 def _taken_otherwise(inputs: Sequence[Input], lowered: Sequence[Lowered]) -> list[Input] | None:

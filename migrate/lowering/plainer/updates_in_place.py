@@ -25,13 +25,16 @@ from migrate.syntax.walking import every
 
 
 def with_updates_in_place(inputs: Sequence[Input], lowered: Sequence[Lowered]) -> list[Input] | None:
-    """The files of a project with the bodies of such functions where they are called; None where there are none."""
+    """The files of a project with the bodies of such functions where they are called, those of several where they are
+    of different files; None where there are none."""
     script = lowered[0].script
+    made, changed = list(inputs), set[str]()
     for name in sorted(script.going_on):
-        made = in_place_of_calls(inputs, script, script.functions[name])
-        if made is not None:
-            return made
-    return None
+        found = in_place_of_calls(made, script, script.functions[name])
+        touched = {new.scope for new, old in zip(found or [], made, strict=False) if new is not old}
+        if found is not None and not touched & changed:
+            made, changed = found, changed | touched
+    return made if changed else None
 
 
 def in_place_of_calls(inputs: Sequence[Input], script: Script, facts: FunctionFacts) -> list[Input] | None:

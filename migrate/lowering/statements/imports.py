@@ -18,7 +18,7 @@ from migrate.library_modules import MIXIN, REGISTERS, is_torch, role
 from migrate.lowering.expressions.binding import Binding
 from migrate.lowering.expressions.einops_calls import einops_kind
 from migrate.lowering.expressions.elements import kinds_in
-from migrate.lowering.models.borrowed_models import from_borrowed, import_borrowed
+from migrate.lowering.models.borrowed_models import from_borrowed, import_borrowed, is_borrowed_whole
 from migrate.lowering.modules.registered_settings import only_in_module_classes
 from migrate.machine import NO_OPS, REGISTRIES
 from migrate.syntax import nodes
@@ -43,23 +43,28 @@ class Imports(Binding):
     """What import statements make known."""
 
     def small_Import(self, line: cst.SimpleStatementLine, small: cst.Import) -> list[Statement]:
-        known: list[TorchName] = []
+        known: list[str] = []
+        left: list[cst.ImportAlias] = []
         for alias in small.names:
             name = nodes.dotted(alias.name) or ""
             root = name.split(".")[0]
             bound = alias.evaluated_alias
             if root in _TORCH:
-                known.append(TorchName(name if bound else root))
-                self.env.kinds[bound or root] = known[-1]
+                known.append(name if bound else root)
+                self.env.kinds[bound or root] = TorchName(known[-1])
+                left.append(alias)
                 continue
             self.report_unread(line, name)
+            known.append(name)
+            if not is_borrowed_whole(self, alias):
+                left.append(alias)
             if name in _PROGRESS:
                 self.env.kinds[bound or root] = Plain("progress")
                 continue
             self.unit.imported[bound or root] = name if bound else root
             scope = self.unit.links.get(name if bound else root)
             self.env.kinds[bound or root] = Plain("module") if scope is None else ProjectModule(scope)
-        return [line, *import_borrowed(self, line, known)]
+        return [*self.taking(line, small, left), *import_borrowed(self, line, known)]
 
     def small_ImportFrom(self, line: cst.SimpleStatementLine, small: cst.ImportFrom) -> list[Statement]:
         if small.relative and self.unit.library:
@@ -120,14 +125,16 @@ class Imports(Binding):
             name = f"{module}.{alias.evaluated_name}"
             if name in self.unit.borrowed:
                 continue
-            known.append(TorchName(name))
-            self.env.kinds[alias.evaluated_alias or alias.evaluated_name] = known[-1]
+            known.append(name)
+            self.env.kinds[alias.evaluated_alias or alias.evaluated_name] = TorchName(name)
             if name not in NO_OPS | REGISTRIES:
                 kept.append(alias)
         return [*self.taking(line, small, kept), *made, *import_borrowed(self, line, known)]
 
     @staticmethod
-    def taking(line: cst.SimpleStatementLine, small: cst.ImportFrom, kept: list[cst.ImportAlias]) -> list[Statement]:
+    def taking(
+        line: cst.SimpleStatementLine, small: cst.Import | cst.ImportFrom, kept: list[cst.ImportAlias]
+    ) -> list[Statement]:
         """An import of some of the names alone."""
         if isinstance(small.names, cst.ImportStar) or len(kept) == len(small.names):
             return [line]

@@ -49,7 +49,9 @@ def decides_in_calls(script: Script, scope: str, path: str) -> bool:
         for facts in script.functions.values():
             sites = [site for site in facts.found_calls if site.scope == one[0]]
             given = [name for site in sites for name, node in site.bound.items() if nodes.dotted(node) == one[1]]
-            if not given or not facts.traced:
+            given = given if facts.traced else []
+            given += [name for scope, path, name in sorted(facts.given_paths) if (scope, path) == one]
+            if not given:
                 continue
             if decided_by(facts, script) & set(given):
                 return True
