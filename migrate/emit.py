@@ -37,6 +37,7 @@ _STANDARD = {
     "Callable": "from collections.abc import Callable",
     "Mapping": "from collections.abc import Mapping",
     "os": "import os",
+    "pickle": "import pickle",
     "random": "import random",
     "dataclass": "from dataclasses import dataclass",
     "dataclasses": "import dataclasses",

@@ -91,6 +91,7 @@ class Script(ByRound):
     # files, as they are written, that such models go to -> class
     whole_files: dict[str, str] = field(default_factory=dict)
     checkpoints: bool = True  # whether the project saves something with torch, or takes weights from a file
+    pickles: bool = False  # whether it saves objects with that, which its files then hold pickled
     # attributes that the files of the project read, by whatever name of an object; None where that cannot be told
     attributes_read: frozenset[str] | None = None
     goes_through_weights: bool = True  # whether they may read any weight, without its name

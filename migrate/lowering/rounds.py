@@ -25,6 +25,7 @@ from migrate.lowering.lowering import Lowering
 from migrate.lowering.statements import keys
 from migrate.lowering.statements.keys import Body
 from migrate.lowering.unit import Environment, Helper, Unit
+from migrate.lowering.weights.checkpoint_files import save_objects
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.changing import ObjectClasses, attributes_changed, changing
 from migrate.syntax.nodes import Statement
@@ -93,6 +94,7 @@ def lower_project(
     script = Script(parallel=data_parallel)
     script.submodules = {package: dict(names) for package, names in (submodules or {}).items()}
     script.checkpoints = any(_CHECKPOINTS.search(found.source.text) for found in inputs)
+    script.pickles = script.checkpoints and save_objects(found.source.module for found in inputs)
     script.computed_again = frozenset(name for found in inputs for name in found.computed_again)
     for found in inputs:
         script.inherited |= found.inherited

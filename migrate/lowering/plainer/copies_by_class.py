@@ -34,6 +34,7 @@ from migrate.lowering.plainer.methods_of_bases import with_methods_of_bases
 from migrate.lowering.plainer.modules_that_train import with_trainers_apart
 from migrate.lowering.plainer.optimizers_outside import with_optimizers_outside
 from migrate.lowering.plainer.parts_held import with_parts_at_hand
+from migrate.lowering.plainer.saved_by_masters import with_saved_named
 from migrate.lowering.plainer.settings_nobody_gives import with_constants_of_classes
 from migrate.lowering.plainer.steps_that_tell import with_told_returned
 from migrate.lowering.plainer.sums_kept import with_sums_as_lists
@@ -87,7 +88,7 @@ class Taken:
 
 def taken_first(inputs: Sequence[Input]) -> Taken:
     """The files of a project as they are taken to be written before anything is known of them."""
-    apart = with_optimizers_outside(with_trainers_apart(with_arguments_kept(inputs)))
+    apart = with_optimizers_outside(with_trainers_apart(with_arguments_kept(with_saved_named(inputs))))
     return Taken(with_told_returned(with_constants_of_classes(apart)))
 
 

@@ -10,6 +10,7 @@ from migrate.known.kinds import UNKNOWN, Host, Items, Kind, Model, Place, Plain
 from migrate.known.states import BATCH_STATS, PARAMS, State
 from migrate.known.weight_kinds import CHECKPOINT, StateDict
 from migrate.lowering.expressions.elements import DICT, WeightsByName, kinds_in
+from migrate.lowering.weights.checkpoint_files import from_bytes, from_bytes_into, to_bytes
 from migrate.lowering.weights.state_dicts import StateDicts
 from migrate.rules.rule import Value
 from migrate.syntax import nodes
@@ -23,13 +24,15 @@ class Checkpoints(StateDicts):
     """torch.save, torch.load and load_state_dict."""
 
     def torch_save(self, node: cst.Call) -> Value:
-        """The same file, holding Flax's msgpack."""
+        """The same file, holding what Flax makes of the state."""
+        if any(arg.star for arg in node.args) or len(node.args) < 2:
+            raise Unsupported("MIG302", f"{nodes.code(node)}: its arguments cannot be followed")
         what, where = self.expr(node.args[0].value), self.expr(node.args[1].value)
         if isinstance(what.kind, Model):
             self.script.whole_files[nodes.code(node.args[1].value)] = what.kind.cls
         text = "{where}.write" if where.kind == FILE else "Path({where}).write_bytes"
-        made = nodes.expression(text + "(serialization.to_bytes({what}))", where=where.node, what=self.content(what))
-        return Value(made, UNKNOWN)
+        content = to_bytes(self.content(what), self.script.pickles)
+        return Value(nodes.expression(text + "({content})", where=where.node, content=content), UNKNOWN)
 
     def content(self, value: Value) -> Expr:
         """What a file is to hold: of a whole model its weights, since the module is made by the script."""
@@ -85,8 +88,7 @@ class Checkpoints(StateDicts):
                 [arg for arg in node.args if nodes.dotted(arg.keyword or arg.value) != "map_location"]
             )
             return Value(node.with_changes(func=kept(node.func), args=args), Host("data"))
-        made = nodes.call("serialization.msgpack_restore", self.read_file(node.args[0].value))
-        return Value(made, CHECKPOINT)
+        return Value(from_bytes(self.read_file(node.args[0].value), self.script.pickles), CHECKPOINT)
 
     def torch_hub_load_state_dict_from_url(self, node: cst.Call) -> Value:
         """Published weights are torch's files, which torch reads; on the CPU, where arrays can be made of them."""
@@ -158,7 +160,8 @@ class Checkpoints(StateDicts):
         if loading:  # what is read needs no weights to take the place of
             return self.taken(kind, value.node)
         if isinstance(source, cst.Call) and self.torch_name(source.func) == "torch.load":
-            return self.taken(kind, nodes.call("serialization.from_bytes", what, self.read_file(source.args[0].value)))
+            read = self.read_file(source.args[0].value)
+            return self.taken(kind, from_bytes_into(what, read, self.script.pickles))
         return self.taken(kind, nodes.call("serialization.from_state_dict", what, value.node))
 
     def loaded_by_maker(self, node: cst.Call, kind: Model, perhaps: bool) -> list[Statement]:
