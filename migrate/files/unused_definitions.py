@@ -194,30 +194,32 @@ class _Uses(cst.CSTVisitor):
             self._looked_up_in(node.value)
         return False
 
-    def visit_Call(self, node: cst.Call) -> None:
+    def visit_Call(self, node: cst.Call) -> bool:
         called, args = nodes.dotted(node.func), node.args
-        if called == "getattr" and len(args) > 1:
-            told = nodes.literal(args[1].value)
-            if isinstance(told, str):
-                self.names.add(told)
-                self.attributes.add(told)
-            else:
-                self._looked_up_in(args[0].value)
-        elif called in _SCOPES and not args:
-            self.names |= self.imported.names
-            self.anything |= "*" in self.imported.names
+        told = nodes.literal(args[1].value) if called == "getattr" and len(args) > 1 else None
+        if isinstance(told, str):
+            self.names.add(told)
+            self.attributes.add(told)
+        elif (called == "getattr" and len(args) > 1) or (called in _SCOPES and args):
+            if self._looked_up_in(args[0].value):
+                for arg in args[1:]:
+                    self.read(arg)
+                return False
+            self.names |= self.imported.names if called in _SCOPES else set()
         elif called in _SCOPES:
             self.names |= self.imported.names
-            self._looked_up_in(args[0].value)
+            self.anything |= "*" in self.imported.names
+        return True
 
-    def _looked_up_in(self, node: cst.BaseExpression) -> None:
-        """Whatever an object has may be asked of it; of a file that is imported, what it binds."""
+    def _looked_up_in(self, node: cst.BaseExpression) -> bool:
+        """Whatever an object has may be asked of it; of a file that is imported, what it binds. Whether it is one."""
         told = self.of_files.get(self.imported.modules.get(nodes.code(node), ""))
         if told is not None:
             self.names |= told
-            return
+            return True
         self.any_method = True
         self.anything |= nodes.dotted(nodes.root(node)) in self.imported.names
+        return False
 
 
 def _own_names(script: cst.Module, imported: _Imported) -> frozenset[str]:

@@ -99,8 +99,7 @@ class FunctionFacts(ByRound):
     found_params: dict[str, Kind] = field(default_factory=dict)
     given: dict[str, bool] = field(default_factory=dict)  # parameters -> whether no caller keeps what it passes
     found_given: dict[str, bool] = field(default_factory=dict)
-    # of a method of a module: what it is given that has a name, or is an attribute: the scope of the call, the path there
-    # and the parameter
+    # what a method of a module is given that has a path, `args.ratio`: the scope of the call, the path, the parameter
     given_paths: set[tuple[str, str, str]] = field(default_factory=set)
     omitted: set[str] = field(default_factory=set)  # parameters of a method that some call leaves at None
     found_omitted: set[str] = field(default_factory=set)

@@ -412,3 +412,40 @@ for step in range(3):
 def test_a_pair_as_two_arguments(float64: None) -> None:
     theirs, ours = rewritten.both(HEAD + STARRED)
     np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=FLOAT32)
+
+
+KEPT = """
+class Masked(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(3, 2)
+        nn.init.constant_(self.fc.weight, 0.3)
+        nn.init.constant_(self.fc.bias, -0.1)
+
+    def shortened(self, x, ratio):
+        kept = int(x.shape[0] * (1 - ratio))
+        return x[:kept]
+
+    def forward(self, x, ratio=0.5):
+        return self.fc(self.shortened(x, ratio)).pow(2).mean()
+
+
+def train(args):
+    net = Masked()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.05)
+    for step in range(3):
+        loss = net(x, ratio=args.ratio)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+
+
+train(argparse.Namespace(ratio=0.25))
+"""
+
+
+def test_a_number_that_a_model_makes_a_size_of(float64: None) -> None:
+    """It goes through two methods of the model: jit has to know it."""
+    theirs, ours = rewritten.both(HEAD + KEPT)
+    np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=FLOAT32)

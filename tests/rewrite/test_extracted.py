@@ -107,19 +107,72 @@ def test_methods_that_are_named_come_along(package: Path) -> None:
 
 def test_too_much_is_left_where_it_is(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extracted, "MOST_LINES", 20)
-    assert extracted.extracted("blocks", package, [("blocks", "Mlp")], set()) is None
+    assert extracted.extracted("blocks", package, [("blocks", "Mlp")], (), set()) is None
 
 
 def test_two_things_under_one_name_are_left_where_they_are(package: Path) -> None:
     (package / "layers" / "sizes.py").write_text("_FACTOR = 3\n\n\ndef to_pair(x):\n    return (x, _FACTOR)\n")
-    assert extracted.extracted("blocks", package, [("blocks", "Mlp")], set()) is None
+    assert extracted.extracted("blocks", package, [("blocks", "Mlp")], (), set()) is None
 
 
 def test_what_has_nothing_to_do_with_torch_is_left_where_it_is(package: Path) -> None:
-    assert extracted.extracted("blocks", package, [("blocks", "to_pair")], set()) is None
+    assert extracted.extracted("blocks", package, [("blocks", "to_pair")], (), set()) is None
 
 
 def cut_out(package: Path, named: set[str]) -> str:
-    made = extracted.extracted("blocks", package, [("blocks", "Mlp")], named)
+    made = extracted.extracted("blocks", package, [("blocks", "Mlp")], (), named)
     assert made is not None
     return made.text
+
+
+ASKED = """import torch
+from torch import nn
+import blocks.layers.mlp as parts
+import blocks.optim.groups
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.mlp = parts.Mlp(4)
+
+    def forward(self, x):
+        return self.mlp(x)
+
+
+net = Net()
+optimizer = torch.optim.AdamW(blocks.optim.groups.decayed(net, 0.1), lr=0.1)
+loss = net(torch.ones(2, 4)).pow(2).mean()
+optimizer.zero_grad()
+loss.backward()
+optimizer.step()
+"""
+GROUPS = """import torch
+
+
+def decayed(model, rate):
+    decay = [p for p in model.parameters() if p.dim() > 1]
+    rest = [p for p in model.parameters() if p.dim() < 2]
+    return [{"params": decay, "weight_decay": rate}, {"params": rest, "weight_decay": 0.0}]
+"""
+
+
+def test_what_is_asked_of_whole_modules_is_cut_out(package: Path, tmp_path: Path) -> None:
+    for name, text in {"optim/__init__.py": "", "optim/groups.py": GROUPS}.items():
+        (package / name).parent.mkdir(exist_ok=True)
+        (package / name).write_text(text)
+    script = tmp_path / "train.py"
+    script.write_text(ASKED)
+    conversion = convert_project(project.read_project([script]))
+    assert conversion.report.exit_code == 0, conversion.report.as_text()
+    text = next(output.data.decode() for output in conversion.outputs if output.member.place == "train.py")
+    assert "self.mlp = blocks_modules.Mlp(4)\n" in text and "import blocks_modules\n" in text
+    assert "import blocks.layers" not in text and "optax.adamw(" in text and "decayed" not in text
+
+
+def test_modules_that_have_nothing_to_do_with_torch_are_not_searched(package: Path) -> None:
+    pair = ("blocks.layers.sizes", "to_pair")
+    wanted = [("blocks", "Mlp"), pair]
+    for asked, found in (((), {*wanted}), ({pair}, {("blocks", "Mlp")})):
+        parts = extracted.extracted("blocks", package, wanted, asked, set())
+        assert parts is not None and parts.names == found

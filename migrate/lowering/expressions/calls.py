@@ -16,6 +16,7 @@ from migrate.known.kinds import (
 from migrate.known.weight_kinds import StateDict
 from migrate.lowering.expressions.arguments import placed
 from migrate.lowering.expressions.method_calls import MethodCalls
+from migrate.lowering.expressions.names_of_numpy import current_name
 from migrate.lowering.models.borrowed_models import borrowed_value
 from migrate.lowering.modules.constructors import is_extras
 from migrate.lowering.modules.inheritance import FRAMEWORK
@@ -29,7 +30,8 @@ class Calls(MethodCalls):
 
     def expr_Call(self, node: cst.Call) -> Value:
         node = self.without_extras(self.options_written_out(node))
-        func = node.func
+        func = (current_name(self, node.func) if isinstance(node.func, cst.Attribute) else None) or node.func
+        node = node if func is node.func else node.with_changes(func=func)
         self.refuse_changed_input(node)
         asked = self.asked_object(node)
         if asked is not None:

@@ -66,6 +66,7 @@ class ParameterGroups(Selections):
         items = every(facts.node.body, cst.DictElement) if facts is not None else ()
         if facts is not None and any(nodes.is_literal(one.key, "params") for one in items):
             self.script.going_on.add(facts.qualname)
+            self.expr(made)  # a call that is an argument is known from now on
 
     def labelled(self, torch: str, models: tuple[Place, ...], groups: Sequence[Group], decays: bool) -> Grouped:
         """The groups with a label for each parameter."""

@@ -13,7 +13,10 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
+from migrate.diagnostics import Severity
+from migrate.files.source import SourceFile
 from migrate.known.facts import FunctionFacts
+from migrate.known.qualified import file_of
 from migrate.known.script import Script
 from migrate.lowering.plainer.body_at_call import Instead, Site, free_names, given_to, is_plain, lists_parameters
 from migrate.lowering.plainer.copied_input import Edits
@@ -30,12 +33,22 @@ class _Unclear(Exception):
 def with_gradients_read(inputs: Sequence[Input], lowered: Sequence[Lowered]) -> list[Input] | None:
     """The files of a project with what such functions return where they are called; None where there are none."""
     script = lowered[0].script
-    for facts in list(script.functions.values()):
-        if not facts.owner_is_class and "grad" in usage.attributes(facts.node):
+    for file in lowered:
+        wrong = [found.line for found in file.diagnostics if found.severity is Severity.ERROR]
+        for name, facts in list(script.functions.items()):
+            if file_of(name) != file.scope or facts.owner_is_class or not _is_meant(file.source, facts, wrong):
+                continue
             made = _in_place(inputs, script, facts)
             if made is not None:
                 return made
     return None
+
+
+def _is_meant(source: SourceFile, facts: FunctionFacts, wrong: Sequence[int]) -> bool:
+    """Whether a function reads gradients, and could not be converted as it is. `wrong`: the lines of findings."""
+    place = source.positions.get(facts.node)
+    inside = place is not None and any(place.start.line <= line <= place.end.line for line in wrong)
+    return inside and "grad" in usage.attributes(facts.node)
 
 
 def _in_place(inputs: Sequence[Input], script: Script, facts: FunctionFacts) -> list[Input] | None:

@@ -1,4 +1,4 @@
-"""`save_on_master(*args, **kwargs)`, which hands all that it is given to `torch.save`: it takes an object and a file."""
+"""`save_on_master(*args, **kwargs)`, which hands what it is given to `torch.save`: it takes an object and a file."""
 
 from __future__ import annotations
 

@@ -1,0 +1,91 @@
+"""Checkpoints that hold more than arrays: the arguments of a script are pickled with them, as torch does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from migrate.files.source import parse
+from migrate.pipeline import convert
+from tests.conformance import rewritten
+
+SCRIPT = """import argparse
+import torch
+import torch.nn as nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 2)
+        nn.init.constant_(self.fc.weight, 0.1)
+        nn.init.constant_(self.fc.bias, 0.0)
+
+    def forward(self, x):
+        return self.fc(x)
+
+
+def is_main_process():
+    return True
+
+
+def save_on_master(*args, **kwargs):
+    if is_main_process():
+        torch.save(*args, **kwargs)
+
+
+def save(args, model, optimizer, epoch):
+    to_save = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch, "args": args}
+    SAVE
+
+
+def train(args, epochs, resume):
+    model = Net()
+    optimizer = torch.optim.Adam(model.parameters(), lr=args.lr)
+    start, losses = 0, []
+    if resume:
+        checkpoint = torch.load(args.path, weights_only=False)
+        model.load_state_dict(checkpoint["model"])
+        optimizer.load_state_dict(checkpoint["optimizer"])
+        start = checkpoint["epoch"] + 1
+    for epoch in range(start, epochs):
+        x = torch.linspace(-1, 1, 12).reshape(3, 4) * (epoch + 1)
+        loss = ((model(x) - 1) ** 2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    save(args, model, optimizer, epochs - 1)
+    return losses
+
+
+args = argparse.Namespace(lr=0.1, path="PATH")
+whole = train(args, 4, False)
+first = train(args, 2, False)
+then = train(args, 4, True)
+kept = torch.load("PATH", weights_only=False)["args"].lr
+"""
+SAVES = ["torch.save(to_save, args.path)", "save_on_master(to_save, args.path)", "save_on_master(to_save, f=args.path)"]
+
+
+@pytest.mark.parametrize("save", SAVES)
+def test_a_run_goes_on_from_them(save: str, tmp_path: Path) -> None:
+    text = SCRIPT.replace("SAVE", save).replace("PATH", str(tmp_path / "last.pth"))
+    theirs, ours = rewritten.both(text)
+    assert ours["whole"] == pytest.approx(
+        theirs["whole"], rel=1e-4
+    )  # float32: Adam divides by the root of small squares
+    assert ours["first"] + ours["then"] == pytest.approx(ours["whole"], rel=1e-6) and ours["kept"] == 0.1
+
+
+def test_what_holds_arrays_and_numbers_alone_is_msgpack() -> None:
+    text = SCRIPT.replace("SAVE", SAVES[0]).replace(', "args": args}', "}").replace('["args"].lr', "")
+    made = convert(parse("x.py", text)).text
+    assert "serialization.to_bytes(to_save)" in made and "pickle" not in made
+
+
+def test_arguments_that_cannot_be_followed_are_refused() -> None:
+    text = 'import torch\n\n\ndef save(*everything):\n    torch.save(*everything)\n\n\nsave(torch.ones(2), "x.pth")\n'
+    report = convert(parse("x.py", text)).report
+    assert [found.code for found in report.diagnostics] == ["MIG302"]
