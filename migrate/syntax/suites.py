@@ -80,7 +80,7 @@ def kept_lines(original: Statement) -> list[cst.EmptyLine]:
 def sides(branch: cst.If) -> tuple[list[Statement], list[Statement]]:
     """The statements of a branch where its test holds, and where it does not."""
     rest = branch.orelse
-    others = [rest] if isinstance(rest, cst.If) else suite_of(rest.body.body) if rest is not None else []
+    others: list[Statement] = [rest] if isinstance(rest, cst.If) else suite_of(rest.body.body) if rest else []
     return suite_of(branch.body.body), others
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
+from flax import serialization
 
 from migrate.files.source import parse
 from migrate.pipeline import convert
@@ -89,3 +91,10 @@ def test_arguments_that_cannot_be_followed_are_refused() -> None:
     text = 'import torch\n\n\ndef save(*everything):\n    torch.save(*everything)\n\n\nsave(torch.ones(2), "x.pth")\n'
     report = convert(parse("x.py", text)).report
     assert [found.code for found in report.diagnostics] == ["MIG302"]
+
+
+def test_what_was_ported_from_torch_is_read_as_well(tmp_path: Path) -> None:
+    """`migrate port-weights` writes msgpack."""
+    text = SCRIPT.replace("SAVE", SAVES[0]).replace("PATH", str(tmp_path / "last.pth"))
+    read = rewritten.executed(rewritten.clean(text).text)["checkpoint_from_bytes"]
+    assert read(serialization.to_bytes({"model": {"w": np.ones(2)}, "epoch": 3}))["epoch"] == 3

@@ -51,6 +51,8 @@ class Calls(MethodCalls):
         if borrowed is not None:
             return self.value_call(node, borrowed)
         name = self.torch_name(func)
+        if name is not None and name.startswith("torch.__version__."):  # a method of the text
+            return self.value_call(node, self.expr(func))
         if name is not None:
             return self.own_form(name, node) or self.torch_call(name, node)
         by_name = self.maker_by_name(node) or self.of_own_class(node) or self.chosen_optimizer(node)

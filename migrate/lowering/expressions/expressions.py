@@ -194,9 +194,9 @@ class Expressions(
         borrowed = borrowed_value(self, node)
         if borrowed is not None:
             return borrowed
-        node = current_name(self, node) or node
-        if isinstance(node, cst.Name):
-            return self.expr(node)
+        current = current_name(self, node)
+        if current is not None:
+            return self.expr(current)
         attribute, own = node.attr.value, self.kind_of(node)
         if isinstance(own, Leaf) and own.place.of_self:
             return Value(self.leaf(own), own)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,6 +26,7 @@ from migrate.lowering.plainer.asked_by_callers import with_asked_by_callers
 from migrate.lowering.plainer.bases_elsewhere import with_names_of_bases
 from migrate.lowering.plainer.computed_again import with_inputs_kept, with_reasons
 from migrate.lowering.plainer.copied_input import Anew, Placing
+from migrate.lowering.plainer.copies_of_torch import with_functions_of_torch
 from migrate.lowering.plainer.gradients_read import with_gradients_read
 from migrate.lowering.plainer.inherited_methods import with_inherited_methods
 from migrate.lowering.plainer.lists_on_models import with_lists_apart
@@ -88,8 +89,21 @@ class Taken:
 
 def taken_first(inputs: Sequence[Input]) -> Taken:
     """The files of a project as they are taken to be written before anything is known of them."""
-    apart = with_optimizers_outside(with_trainers_apart(with_arguments_kept(with_saved_named(inputs))))
-    return Taken(with_told_returned(with_constants_of_classes(apart)))
+    taken = list(inputs)
+    for step in _FIRST:
+        taken = step(taken)
+    return Taken(taken)
+
+
+_FIRST: tuple[Callable[[Sequence[Input]], list[Input]], ...] = (
+    with_functions_of_torch,
+    with_saved_named,
+    with_arguments_kept,
+    with_trainers_apart,
+    with_optimizers_outside,
+    with_constants_of_classes,
+    with_told_returned,
+)
 
 
 def lower_by_class(

@@ -1,5 +1,6 @@
 """What a checkpoint is as a file: Flax's msgpack, which holds arrays, numbers and texts. A program that saves an object
-along, its arguments or its settings, pickles its checkpoints, as torch does: all of them, since it may read any."""
+along, its arguments or its settings, pickles its checkpoints, as torch does: all of them, since it may read any. It
+reads msgpack as well, which `migrate port-weights` writes."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from migrate.syntax import nodes, usage
 from migrate.syntax.nodes import Expr
 from migrate.syntax.walking import every
 
+PICKLED = "checkpoint_from_bytes"  # the snippet that reads either
 _OF_ARRAYS = frozenset({"shape", "dtype", "device", "ndim", "data", "grad", "T"})
 
 
@@ -23,7 +25,7 @@ def to_bytes(content: Expr, pickled: bool) -> Expr:
 
 def from_bytes(content: Expr, pickled: bool) -> Expr:
     """What the bytes of a file hold: dicts of arrays."""
-    return nodes.call("pickle.loads" if pickled else "serialization.msgpack_restore", content)
+    return nodes.call(PICKLED if pickled else "serialization.msgpack_restore", content)
 
 
 def from_bytes_into(target: Expr, content: Expr, pickled: bool) -> Expr:

@@ -9,8 +9,9 @@ from migrate.kept import kept
 from migrate.known.kinds import UNKNOWN, Host, Items, Kind, Model, Place, Plain
 from migrate.known.states import BATCH_STATS, PARAMS, State
 from migrate.known.weight_kinds import CHECKPOINT, StateDict
+from migrate.lowering.expressions.copied_snippets import with_snippets
 from migrate.lowering.expressions.elements import DICT, WeightsByName, kinds_in
-from migrate.lowering.weights.checkpoint_files import from_bytes, from_bytes_into, to_bytes
+from migrate.lowering.weights.checkpoint_files import PICKLED, from_bytes, from_bytes_into, to_bytes
 from migrate.lowering.weights.state_dicts import StateDicts
 from migrate.rules.rule import Value
 from migrate.syntax import nodes
@@ -88,7 +89,8 @@ class Checkpoints(StateDicts):
                 [arg for arg in node.args if nodes.dotted(arg.keyword or arg.value) != "map_location"]
             )
             return Value(node.with_changes(func=kept(node.func), args=args), Host("data"))
-        return Value(from_bytes(self.read_file(node.args[0].value), self.script.pickles), CHECKPOINT)
+        read = from_bytes(self.read_file(node.args[0].value), self.script.pickles)
+        return Value(with_snippets(self, read, [PICKLED]), CHECKPOINT)
 
     def torch_hub_load_state_dict_from_url(self, node: cst.Call) -> Value:
         """Published weights are torch's files, which torch reads; on the CPU, where arrays can be made of them."""
@@ -161,7 +163,8 @@ class Checkpoints(StateDicts):
             return self.taken(kind, value.node)
         if isinstance(source, cst.Call) and self.torch_name(source.func) == "torch.load":
             read = self.read_file(source.args[0].value)
-            return self.taken(kind, from_bytes_into(what, read, self.script.pickles))
+            made = from_bytes_into(what, read, self.script.pickles)
+            return self.taken(kind, with_snippets(self, made, [PICKLED]))
         return self.taken(kind, nodes.call("serialization.from_state_dict", what, value.node))
 
     def loaded_by_maker(self, node: cst.Call, kind: Model, perhaps: bool) -> list[Statement]:
