@@ -276,3 +276,46 @@ def test_a_loop_that_counts_backwards_tells_its_first_number(start: str, capsys:
     theirs = float(capsys.readouterr().out)
     rewritten.executed(rewritten.clean(source).text)
     assert float(capsys.readouterr().out) == pytest.approx(theirs, rel=1e-6)
+
+
+LOGGED = """import torch
+import torch.nn as nn
+from torch.utils.data import DataLoader, TensorDataset
+
+
+class Logger:
+    def log_every(self, iterable, freq, header=None):
+        for obj in iterable:
+            YIELD
+
+
+def run(model, loader, optimizer):
+    logger = Logger()
+    for step, (x, y) in enumerate(logger.log_every(loader, 2, "train")):
+        loss = nn.functional.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+loader = DataLoader(TensorDataset(torch.randn(16, 4), torch.randn(16, 2)), batch_size=4, shuffle=True)
+model = nn.Linear(4, 2)
+run(model, loader, torch.optim.SGD(model.parameters(), lr=0.1))
+"""
+OF_THE_LOADER = "loader.collate_fn([loader.dataset[0]])"
+
+
+def test_a_generator_that_hands_on_a_loader_draws_no_batch() -> None:
+    made = rewritten.clean(
+        LOGGED.replace("YIELD", "print(header)\n            yield obj\n            print(freq)")
+    ).text
+    assert f"example = {OF_THE_LOADER}\n" in made and "next(" not in made
+
+
+OTHERS = ["yield obj[1], obj[0]", "if freq:\n                yield obj", "yield obj\n            yield obj"]
+
+
+@pytest.mark.parametrize("given", OTHERS)
+def test_one_that_does_more_is_asked_itself(given: str) -> None:
+    made = rewritten.conversion(LOGGED.replace("YIELD", given)).text
+    assert OF_THE_LOADER not in made and 'log_every(loader, 2, "train")' in made.replace("'", '"')

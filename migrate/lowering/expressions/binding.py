@@ -22,6 +22,7 @@ from migrate.known.kinds import (
 )
 from migrate.lowering.expressions.elements import part_kind
 from migrate.lowering.expressions.masked import MaskedSelections
+from migrate.lowering.expressions.passed_on import passed_on
 from migrate.lowering.expressions.scalars import Scalars
 from migrate.lowering.scope import NOWHERE
 from migrate.lowering.statements.other_names import SHARES, VIEWS, may_be_seen, nothing_sees, shown
@@ -222,9 +223,12 @@ class Binding(Scalars, MaskedSelections):
                 self.define_target(element.value, part)
 
     def gone_through(self, source: Expr) -> Expr:
-        """What a loop over `tqdm(x)` goes through."""
-        while isinstance(source, cst.Call) and source.args and self.shows_progress(source.func):
-            source = source.args[0].value
+        """What a loop over `tqdm(x)`, or over a generator that hands on `x`, goes through."""
+        while isinstance(source, cst.Call) and source.args:
+            through = source.args[0].value if self.shows_progress(source.func) else passed_on(self, source)
+            if through is None:
+                break
+            source = through
         return source
 
     def shows_progress(self, func: Expr) -> bool:
