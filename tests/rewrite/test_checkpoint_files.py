@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import libcst as cst
 import numpy as np
 import pytest
 from flax import serialization
 
 from migrate.files.source import parse
+from migrate.lowering.weights.checkpoint_files import save_objects
 from migrate.pipeline import convert
 from tests.conformance import rewritten
 
@@ -85,6 +87,15 @@ def test_what_holds_arrays_and_numbers_alone_is_msgpack() -> None:
     text = SCRIPT.replace("SAVE", SAVES[0]).replace(', "args": args}', "}").replace('["args"].lr', "")
     made = convert(parse("x.py", text)).text
     assert "serialization.to_bytes(to_save)" in made and "pickle" not in made
+
+
+@pytest.mark.parametrize(("saved", "objects"), [("args", True), ("self.args", True), ("rate", False), ("rates", False)])
+def test_an_object_is_what_attributes_are_read_of(saved: str, objects: bool) -> None:
+    text = f"""def save(self, args, rate, rates):
+    rates.append(rate.shape[0] * args.lr * self.args.lr)
+    return {{"model": self.model.state_dict(), "other": {saved}}}
+"""
+    assert save_objects([cst.parse_module(text)]) is objects
 
 
 def test_arguments_that_cannot_be_followed_are_refused() -> None:

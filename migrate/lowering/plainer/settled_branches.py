@@ -9,6 +9,7 @@ import libcst as cst
 
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.walking import every
 
 
 def settled(body: Sequence[Statement], given: Mapping[str, Expr], there: Callable[[Expr], bool]) -> list[Statement]:
@@ -56,7 +57,13 @@ def _truth(test: Expr, given: Mapping[str, Expr], there: Callable[[Expr], bool])
 def without_result(body: Sequence[Statement], result: Expr | None) -> list[Statement]:
     """Statements that do not keep what only the result needs, `norm = clip(...)`: they call it all the same."""
     name = result.value if isinstance(result, cst.Name) else None
-    return list(body) if name is None or name in usage.loads(body) else _not_kept(body, name)
+    if name is None or name in usage.loads(body) or any(_adds_to(name, one) for one in body):
+        return list(body)
+    return _not_kept(body, name)
+
+
+def _adds_to(name: str, statement: Statement) -> bool:
+    return any(nodes.dotted(one.target) == name for one in every(statement, cst.AugAssign))
 
 
 def _not_kept(body: Sequence[Statement], name: str) -> list[Statement]:

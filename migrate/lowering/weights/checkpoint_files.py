@@ -36,20 +36,19 @@ def from_bytes_into(target: Expr, content: Expr, pickled: bool) -> Expr:
 
 
 def save_objects(modules: Iterable[cst.Module]) -> bool:
-    """Whether some file of a project saves an object with the state of a model: a name of which attributes are read."""
-    return any(_objects(module) & {name for made in _checkpoints(module) for name in made} for module in modules)
+    """Whether some file of a project saves an object with the state of a model: what attributes are read of there."""
+    return any(_objects(module) & set(_saved(module)) for module in modules)
 
 
-def _checkpoints(module: cst.Module) -> Iterator[set[str]]:
-    """The names that are values beside a `state_dict()`: in a dict, or put into one."""
-    for made in every(module, cst.Dict):
-        values = [one.value for one in made.elements if isinstance(one, cst.DictElement)]
+def _saved(module: cst.Module) -> Iterator[str]:
+    """The paths that are values beside a `state_dict()` in a dict: `args`, `self.config`."""
+    for made in every(module, (cst.Dict, cst.Call)):
+        if isinstance(made, cst.Dict):
+            values = [one.value for one in made.elements if isinstance(one, cst.DictElement)]
+        else:
+            values = [arg.value for arg in made.args if arg.keyword and nodes.dotted(made.func) == "dict"]
         if any(map(_is_state, values)):
-            yield {one.value for one in values if isinstance(one, cst.Name)}
-    for call in every(module, cst.Call):
-        values = [arg.value for arg in call.args if arg.keyword is not None]
-        if nodes.dotted(call.func) == "dict" and any(map(_is_state, values)):
-            yield {one.value for one in values if isinstance(one, cst.Name)}
+            yield from (path for path in map(nodes.dotted, values) if path is not None)
 
 
 def _is_state(node: cst.CSTNode) -> bool:
@@ -57,11 +56,12 @@ def _is_state(node: cst.CSTNode) -> bool:
 
 
 def _objects(module: cst.Module) -> set[str]:
-    """The names of which attributes are read that no array has, and nothing calls."""
+    """The paths of which attributes are read that no array has, and nothing calls."""
     called = {id(call.func) for call in every(module, cst.Call)}
+    imported = {name for line in every(module, (cst.Import, cst.ImportFrom)) for name in usage.stores(line)}
     found: set[str] = set()
     for one in every(module, cst.Attribute):
-        if isinstance(one.value, cst.Name) and id(one) not in called and one.attr.value not in _OF_ARRAYS:
-            found.add(one.value.value)
-    imported = {name for line in every(module, (cst.Import, cst.ImportFrom)) for name in usage.stores(line)}
-    return found - imported
+        path = nodes.dotted(one.value)
+        if path is not None and id(one) not in called and one.attr.value not in _OF_ARRAYS:
+            found.add(path)
+    return {path for path in found if path.partition(".")[0] not in imported}
