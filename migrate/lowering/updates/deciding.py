@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
 import libcst as cst
@@ -19,16 +19,21 @@ _TESTS = (cst.If, cst.IfExp, cst.While, cst.Assert)
 _BUILTINS = ("min", "max", "int", "float", "round", "bool", "range")  # which take the value of a number
 
 
-def decides(body: Sequence[cst.CSTNode], name: str, arrays: AbstractSet[str] = frozenset()) -> bool:
+def decides(
+    body: Sequence[cst.CSTNode],
+    name: str,
+    arrays: AbstractSet[str] = frozenset(),
+    asked: Callable[[cst.CSTNode], Iterator[cst.CSTNode]] | None = None,
+) -> bool:
     """Whether Python goes by a number in some statements, or by what they make of it: in a test, or in `min(1, n / 9)`.
-    `arrays`: names of what jax computes, whatever it is made of."""
+    `arrays`: names of what jax computes, whatever it is made of; `asked`: the expressions of which the value counts."""
     made = {name}
     while True:
         more = {bound for one in _bindings(body) if made & set(usage.loads(one.value)) for bound in usage.stores(one)}
         if more - arrays <= made:
             break
         made |= more - arrays
-    return bool(made & {loaded for one in body for asked in _asked(one) for loaded in usage.loads(asked)})
+    return bool(made & {loaded for one in body for part in (asked or _asked)(one) for loaded in usage.loads(part)})
 
 
 def decided_by(facts: FunctionFacts, script: Script) -> set[str]:
@@ -50,12 +55,13 @@ def decides_in_calls(script: Script, scope: str, path: str) -> bool:
             sites = [site for site in facts.found_calls if site.scope == one[0]]
             given = [name for site in sites for name, node in site.bound.items() if nodes.dotted(node) == one[1]]
             given = given if facts.traced else []
-            given += [name for scope, path, name in sorted(facts.given_paths) if (scope, path) == one]
-            if not given:
-                continue
-            if decided_by(facts, script) & set(given):
+            if given and decided_by(facts, script) & set(given):
                 return True
-            waiting += [(facts.qualname, param) for param in given]
+            of_module = [name for scope, path, name in sorted(facts.given_paths) if (scope, path) == one]
+            arrays = _arrays(script, facts)
+            if any(decides([facts.node.body], name, arrays, _counted) for name in of_module):
+                return True
+            waiting += [(facts.qualname, param) for param in (*given, *of_module)]
     return False
 
 
@@ -117,6 +123,13 @@ def is_reckoned(node: cst.CSTNode | None) -> bool:
 
 def _takes_numbers(call: cst.Call) -> bool:
     return (nodes.dotted(call.func) or "").partition(".")[0] in (*_BUILTINS, "math")
+
+
+def _counted(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """What Python counts by: what a method of a module is given may as well be an array, which it tests for None."""
+    for call in usage.calls(node):
+        if nodes.dotted(call.func) in ("int", "range", "round"):
+            yield from (arg.value for arg in call.args)
 
 
 def _asked(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
