@@ -449,3 +449,41 @@ def test_a_number_that_a_model_makes_a_size_of(float64: None) -> None:
     """It goes through two methods of the model: jit has to know it."""
     theirs, ours = rewritten.both(HEAD + KEPT)
     np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=FLOAT32)
+
+
+ASKED_FOR_NONE = """
+class Critic(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(3, 2)
+        nn.init.constant_(self.fc.weight, 0.3)
+        nn.init.constant_(self.fc.bias, -0.1)
+
+    def value(self, x, action=None):
+        out = self.fc(x)
+        if action is None:
+            action = out.argmax(1)
+        return torch.gather(out, 1, torch.reshape(action, (-1, 1))).sum()
+
+    def forward(self, x):
+        return self.value(x)
+
+
+def train(data):
+    net = Critic()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.05)
+    for step in range(3):
+        loss = net.value(data.rows)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+
+
+train(argparse.Namespace(rows=x))
+"""
+
+
+def test_an_array_of_an_object_that_a_model_is_given_is_no_setting(float64: None) -> None:
+    theirs, ours = rewritten.both(HEAD + ASKED_FOR_NONE)
+    np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=FLOAT32)
