@@ -60,7 +60,7 @@ def unused_definitions(inputs: Sequence[Input], scripts: Iterable[str]) -> list[
     others = [one for one in inputs if one.scope not in named]
     if not others or any(_BY_NAME.search(one.source.text) for one in inputs):
         return []
-    uses = _Uses(of_files={one.scope: _looked_up(one) for one in inputs})
+    uses = _Uses({one.scope: one for one in inputs})
     for one in inputs:
         uses.imported = _imported(one)
         if one.scope in named:
@@ -94,7 +94,7 @@ def _left(one: Input, uses: _Uses) -> Iterator[Unused]:
 class _Uses(cst.CSTVisitor):
     """The names that what is used reads, as far as they have been followed."""
 
-    of_files: Mapping[str, frozenset[str] | None]  # the names that a file binds, by its scope
+    files: Mapping[str, Input]  # by their scopes
     names: set[str] = field(default_factory=set)  # of what lies at the top of files
     attributes: set[str] = field(default_factory=set)
     waiting: list[tuple[_Definition, _Imported, bool]] = field(default_factory=list)
@@ -213,7 +213,9 @@ class _Uses(cst.CSTVisitor):
 
     def _looked_up_in(self, node: cst.BaseExpression) -> bool:
         """Whatever an object has may be asked of it; of a file that is imported, what it binds. Whether it is one."""
-        told = self.of_files.get(self.imported.modules.get(nodes.code(node), ""))
+        scope = self.imported.modules.get(nodes.code(node))
+        file = None if scope is None else self.files.get(scope)
+        told = None if file is None else _looked_up(file)
         if told is not None:
             self.names |= told
             return True
@@ -273,14 +275,14 @@ class _Imported:
     """The names that a file imports from the project: all of them, "*" for whatever a module has, and the modules."""
 
     names: frozenset[str] = frozenset()
-    modules: Mapping[str, str] = field(
+    modules: Mapping[str, str | None] = field(
         default_factory=dict
-    )  # scopes of their files by the names that are bound; "": of another
+    )  # scopes of their files by the names that are bound; None: of another
 
 
 def _imported(one: Input) -> _Imported:
     links = {link: scope for link, scope in one.links.items() if link}
-    names, modules = set[str](), dict[str, str]()
+    names, modules = set[str](), dict[str, str | None]()
     for node in every(one.source.module, (cst.Import, cst.ImportFrom)):
         module = nodes.dotted(node.module) if isinstance(node, cst.ImportFrom) and node.module else ""
         text = "." * len(node.relative) + (module or "") if isinstance(node, cst.ImportFrom) else ""
@@ -294,7 +296,7 @@ def _imported(one: Input) -> _Imported:
                 bound = nodes.code(alias.asname.name) if alias.asname else name.split(".")[0]
                 names.add(bound)
                 named = bool(alias.asname) or "." not in name  # `import a.b` binds a
-                modules |= {bound: links[whole] if named else ""} if whole in links else {}
+                modules |= {bound: links[whole] if named else None} if whole in links else {}
     return _Imported(frozenset(names), modules)
 
 

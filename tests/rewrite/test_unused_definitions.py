@@ -101,6 +101,12 @@ USES = {
 }
 
 
+def test_a_method_that_is_told_as_the_program_runs_is_used(tmp_path: Path) -> None:
+    conversion = converted(tmp_path, "import sys\nf = getattr(Meter(), sys.argv[1])", "from utils import Meter")
+    assert not {"Meter", "Meter.median"} & set(stubbed(conversion))
+    assert any("MIG301" in found for found in errors(conversion))
+
+
 @pytest.mark.parametrize("kind", USES)
 def test_what_is_used_is_looked_at_all_the_same(kind: str, tmp_path: Path) -> None:
     imported, use = USES[kind]
