@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import ast
 import importlib.util
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from migrate.files.imports import SUFFIX, Written, parsed
 
 PACKAGES = ("torchvision.models",)
+# Packages of which the rewriter knows what their parts mean, or that have nothing to do with torch.
+KNOWN = frozenset({"torch", "torchvision", "torchaudio", "torchtext", "einops", "accelerate", "numpy", "tqdm", "rich"})
 LAYERS = "torchvision.ops."  # modules of a package known otherwise of which its own models are made
+_NOT_SEARCHED = KNOWN | sys.stdlib_module_names
 ANY = "*"  # in the place of a name that is only known as the program runs
 
 
@@ -74,18 +78,25 @@ def looked_up(node: ast.expr) -> tuple[ast.expr, ast.expr] | None:
     return None
 
 
-def asked_of_modules(text: str) -> set[tuple[str, str]]:
-    """What a file asks of modules inside packages that it imports whole, `import timm.layers as layers` and
-    `layers.DropPath`: the module and the name. Raises SyntaxError."""
-    tree = parsed(text)
-    imports = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
-    imports = {name for name in imports if "." in name}
-    if not imports:
+def asked_of_modules(text: str, modules: Iterable[str]) -> set[tuple[str, str]]:
+    """What a file asks of modules inside packages, of those that it imports whole: `layers.DropPath` after
+    `import timm.layers as layers`, as the module and the name. Raises SyntaxError."""
+    inside = {name for name in modules if "." in name and name.partition(".")[0] not in _NOT_SEARCHED}
+    if not inside:
         return set()
-    known = _known_as(tree)
-    asked = {_qualified(node, known) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-    pairs = ((module, name) for module, _, name in (one.rpartition(".") for one in asked))
-    return {(module, name) for module, name in pairs if module in imports}
+    tree = parsed(text)
+    imports = [alias for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
+    known = {alias.asname or alias.name.partition(".")[0]: _bound(alias) for alias in imports if alias.name in inside}
+    attributes = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and _root(node) in known]
+    pairs = {(module, name) for module, _, name in (_qualified(one, known).rpartition(".") for one in attributes)}
+    return {(module, name) for module, name in pairs if module in inside}
+
+
+def _root(node: ast.expr) -> str:
+    """The name that a chain of attributes starts from; "" where it starts from something else."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _known_as(tree: ast.Module) -> dict[str, str]:

@@ -95,11 +95,8 @@ class Extraction:
 
     def imports_torch(self, module: str) -> bool:
         """Whether a module of the package names torch."""
-        try:
-            found = self._module(module)
-        except (SyntaxError, UnicodeDecodeError):
-            return False
-        return found is not None and "import torch" in found.text
+        file, _ = self._file(module)
+        return file is not None and "import torch" in file.read_text(encoding="utf-8", errors="replace")
 
     def _imports(self) -> list[str]:
         """The imports of other packages, one line for all that is taken from a module."""
@@ -195,12 +192,19 @@ class Extraction:
         return self.modules[name]
 
     def _read(self, name: str) -> Module | None:
+        file, is_package = self._file(name)
+        if file is None:
+            return None
+        text = file.read_text(encoding="utf-8")
+        return Module(name, is_package, text, parsed(text))
+
+    def _file(self, name: str) -> tuple[Path | None, bool]:
+        """The file of a module, if it is there, and whether the module is a package."""
         path = self.folder.joinpath(*name.split(".")[1:])
         for file in (path / f"__init__{SUFFIX}", path.with_name(path.name + SUFFIX)):
             if file.is_file():
-                text = file.read_text(encoding="utf-8")
-                return Module(name, file.parent == path, text, parsed(text))
-        return None
+                return file, file.parent == path
+        return None, False
 
 
 def _methods(statement: ast.stmt) -> list[ast.FunctionDef]:
@@ -260,8 +264,9 @@ def extracted(
     """Of the names that a project takes of modules of a package those that can be cut out, with the file that they
     make; None where none can, or none has to do with torch. `asked`: names asked of whole modules, which may be
     anything: those of modules that import torch."""
-    reader = Extraction(root, folder, set())
-    names = [pair for pair in sorted(wanted) if pair not in asked or reader.imports_torch(pair[0])]
+    reader, pairs = Extraction(root, folder, set()), sorted(wanted)
+    of_torch = {module for module in {pair[0] for pair in pairs if pair in asked} if reader.imports_torch(module)}
+    names = [pair for pair in pairs if pair not in asked or pair[0] in of_torch]
     names = [pair for pair in names if _cut_out(root, folder, [pair], named) is not None]
     made = _cut_out(root, folder, names, named)
     if made is None or not made.uses_torch:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from migrate.diagnostics import Diagnostic, Fatal
 from migrate.files import notebook
-from migrate.files.borrowed import Borrowed, installed
+from migrate.files.borrowed import KNOWN, Borrowed, installed
 from migrate.files.extracted import extracted
 from migrate.files.imports import SUFFIX, Written
 from migrate.files.passed_through import PACKAGE
@@ -38,9 +38,6 @@ from migrate.lowering import Input
 from migrate.syntax.memory import seldom_searched
 
 SUFFIXES = (SUFFIX, notebook.SUFFIX)
-
-# Packages of which the rewriter knows what their parts mean, or that have nothing to do with torch.
-KNOWN = frozenset({"torch", "torchvision", "torchaudio", "torchtext", "einops", "accelerate", "numpy", "tqdm", "rich"})
 
 # Folders that hold no code of a project's own.
 LEFT_OUT = frozenset(

@@ -143,7 +143,7 @@ def _read(path: Path, scripts: Sequence[Path], added: Sequence[Path], alone: boo
         elsewhere = [written for written, ways in made.reached.items() if not ways and not written.dots]
         made.foreign = {(written.module, name) for written in elsewhere for name in written.names}
         whole = {written.module for written in elsewhere if not written.names}
-        made.asked = {pair for pair in asked_of_modules(text) if pair[0] in whole}
+        made.asked = asked_of_modules(text, whole)
     except (SyntaxError, ValueError, RecursionError):
         pass  # LibCST says where
     return made

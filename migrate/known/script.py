@@ -10,7 +10,7 @@ from typing import TypeVar
 from migrate.known.by_round import IN_ONE_ROUND, UNTOLD, ByRound
 from migrate.known.constructed import ChoiceNode, ClassNode, LayerNode, ListNode, Node
 from migrate.known.facts import Averaged, ClassFacts, Example, FunctionFacts, KeptSite, ParameterGroup, SteppedUnder
-from migrate.known.kinds import Kind, Model, Optimizer, Place
+from migrate.known.kinds import UNKNOWN, Kind, Model, Optimizer, Place
 from migrate.known.qualified import is_chosen, options
 from migrate.known.states import State
 from migrate.optimizers import OptimizerEntry
@@ -218,6 +218,10 @@ class Script(ByRound):
     def methods(self, cls: str) -> dict[str, FunctionFacts]:
         """The methods that a class writes itself, by their qualified names."""
         return {name: facts for name, facts in self.functions.items() if name.rpartition(".")[0] == cls}
+
+    def kept_in(self, cls: str, attribute: str) -> Kind:
+        """What the methods of a class that is no module have put into an attribute of their object."""
+        return self.attributes.get(cls, {}).get(f"self.{attribute}", UNKNOWN)
 
     def keeps_state(self, cls: str) -> bool:
         """Whether a class of the user's own that is no module has methods that are given more than they ask for."""

@@ -323,11 +323,7 @@ class Scope(Parts):
     def vanishing_of_object(self, node: cst.Attribute) -> Kind:
         """The gradient scaler that an object of the user's keeps, `loss_scaler._scaler`; unknown for the rest."""
         owner = self.kind_of(node.value)
-        kind = (
-            self.script.attributes.get(owner.cls, {}).get(f"self.{node.attr.value}")
-            if isinstance(owner, Instance)
-            else None
-        )
+        kind = self.script.kept_in(owner.cls, node.attr.value) if isinstance(owner, Instance) else UNKNOWN
         return kind if isinstance(kind, Scaler) else UNKNOWN
 
     def torch_name(self, func: Expr) -> str | None:

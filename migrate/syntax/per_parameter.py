@@ -114,8 +114,13 @@ def _is_parameters(node: Expr) -> bool:
     """`model.parameters()`, or a list of them."""
     if isinstance(node, cst.Call) and nodes.dotted(node.func) in ("list", "tuple") and len(node.args) == 1:
         node = node.args[0].value
+    return parameters_of(node) is not None
+
+
+def parameters_of(node: Expr) -> Expr | None:
+    """The model of `model.parameters()`; None for other expressions."""
     func = node.func if isinstance(node, cst.Call) and not node.args else None
-    return isinstance(func, cst.Attribute) and func.attr.value == "parameters"
+    return func.value if isinstance(func, cst.Attribute) and func.attr.value == "parameters" else None
 
 
 def _is_trained(node: Expr) -> bool:

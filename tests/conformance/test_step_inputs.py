@@ -414,76 +414,59 @@ def test_a_pair_as_two_arguments(float64: None) -> None:
     np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=FLOAT32)
 
 
-KEPT = """
-class Masked(nn.Module):
+GIVEN = """
+class Judge(nn.Module):
     def __init__(self):
         super().__init__()
         self.fc = nn.Linear(3, 2)
         nn.init.constant_(self.fc.weight, 0.3)
         nn.init.constant_(self.fc.bias, -0.1)
 
-    def shortened(self, x, ratio):
-        kept = int(x.shape[0] * (1 - ratio))
-        return x[:kept]
-
-    def forward(self, x, ratio=0.5):
-        return self.fc(self.shortened(x, ratio)).pow(2).mean()
+    {methods}
 
 
-def train(args):
-    net = Masked()
+def train(given):
+    net = Judge()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.05)
     for step in range(3):
-        loss = net(x, ratio=args.ratio)
+        loss = {loss}
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
 
 
-train(argparse.Namespace(ratio=0.25))
+train(argparse.Namespace({settings}))
 """
+# the methods of a model, the loss, and the object that the loss has an argument of
+GIVEN_TO_MODELS = {
+    "a number that a size is made of, through two methods: jit has to know it": (
+        """def shortened(self, x, ratio):
+        kept = int(x.shape[0] * (1 - ratio))
+        return x[:kept]
 
-
-def test_a_number_that_a_model_makes_a_size_of(float64: None) -> None:
-    """It goes through two methods of the model: jit has to know it."""
-    theirs, ours = rewritten.both(HEAD + KEPT)
-    np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=FLOAT32)
-
-
-ASKED_FOR_NONE = """
-class Critic(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.fc = nn.Linear(3, 2)
-        nn.init.constant_(self.fc.weight, 0.3)
-        nn.init.constant_(self.fc.bias, -0.1)
-
-    def value(self, x, action=None):
+    def forward(self, x, ratio=0.5):
+        return self.fc(self.shortened(x, ratio)).pow(2).mean()""",
+        "net(x, ratio=given.ratio)",
+        "ratio=0.25",
+    ),
+    "an array, beside a test for None: no setting": (
+        """def value(self, x, action=None):
         out = self.fc(x)
         if action is None:
             action = out.argmax(1)
         return torch.gather(out, 1, torch.reshape(action, (-1, 1))).sum()
 
     def forward(self, x):
-        return self.value(x)
+        return self.value(x)""",
+        "net.value(given.rows)",
+        "rows=x",
+    ),
+}
 
 
-def train(data):
-    net = Critic()
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.05)
-    for step in range(3):
-        loss = net.value(data.rows)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-
-
-train(argparse.Namespace(rows=x))
-"""
-
-
-def test_an_array_of_an_object_that_a_model_is_given_is_no_setting(float64: None) -> None:
-    theirs, ours = rewritten.both(HEAD + ASKED_FOR_NONE)
+@pytest.mark.parametrize("form", GIVEN_TO_MODELS)
+def test_what_a_model_is_given_of_an_object(form: str, float64: None) -> None:
+    methods, loss, settings = GIVEN_TO_MODELS[form]
+    theirs, ours = rewritten.both(HEAD + GIVEN.format(methods=methods, loss=loss, settings=settings))
     np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=FLOAT32)

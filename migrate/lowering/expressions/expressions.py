@@ -286,7 +286,7 @@ class Expressions(
         """The kind of an attribute of some other object (a trainer's `self.model`, for example). Of an object of the
         user's: where its own methods put a tensor there, or another such object."""
         if isinstance(owner, Instance):
-            kind = self.script.attributes.get(owner.cls, {}).get(f"self.{node.attr.value}")
+            kind = self.script.kept_in(owner.cls, node.attr.value)
             if isinstance(kind, Model | Optimizer | Scheduler):
                 return surely_held(self, node)
             return kind if isinstance(kind, Tensor | Instance | Scaler) else UNKNOWN

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate.known.facts import FunctionFacts
-from migrate.known.kinds import Function, Instance
 from migrate.lowering.expressions.arguments import argument_names
+from migrate.lowering.expressions.results_followed import function_called
 from migrate.lowering.scope import Scope
 from migrate.syntax import nodes, suites
 from migrate.syntax.nodes import Expr
@@ -15,23 +14,13 @@ from migrate.syntax.walking import every
 
 def passed_on(scope: Scope, call: cst.Call) -> Expr | None:
     """What a generator that is called gives one by one, as it is; None of other calls."""
-    facts = _called(scope, call)
+    facts = function_called(scope, call)
     taken = None if facts is None else _handed_on(facts.node)
     if facts is None or taken is None or any(arg.star for arg in call.args):
         return None
     names = facts.parameter_names[1:] if facts.owner_is_class else facts.parameter_names
     given = dict(zip(argument_names(call.args, names), (arg.value for arg in call.args), strict=True))
     return given.get(taken)
-
-
-def _called(scope: Scope, call: cst.Call) -> FunctionFacts | None:
-    kind = scope.kind_of(call.func)
-    if isinstance(kind, Function):
-        return scope.script.functions.get(kind.name)
-    if not isinstance(call.func, cst.Attribute):
-        return None
-    owner = scope.kind_of(call.func.value)
-    return scope.script.functions.get(f"{owner.cls}.{call.func.attr.value}") if isinstance(owner, Instance) else None
 
 
 def _handed_on(node: cst.FunctionDef) -> str | None:

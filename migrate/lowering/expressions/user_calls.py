@@ -186,7 +186,7 @@ class UserCalls(TakenByObjects, Arguments, Builders, HostDraws, Binding):
         later = [one for name, one in methods.items() if not self.script.sets_up(name)]
         changing = self.script.attributes_changed.union(*map(changed_of_object, later))
         for attribute in sorted(used_of_object(cls, methods, facts.qualname)):
-            kind = self.script.attributes.get(cls, {}).get(f"self.{attribute}", UNKNOWN)
+            kind = self.script.kept_in(cls, attribute)
             if attribute in changing or isinstance(kind, Optimizer | Scheduler):
                 note_told(self, facts)
                 if type(kind) is Kind or isinstance(kind, Number | Tensor):

@@ -15,6 +15,7 @@ from migrate.known.kinds import Instance, Kind, Model, Optimizer, Plain
 from migrate.known.script import Script
 from migrate.syntax import nodes, usage
 from migrate.syntax.nodes import Expr
+from migrate.syntax.none_tests import asked_for_none
 from migrate.syntax.reckoning import is_reckoned, reckoned
 from migrate.syntax.walking import every
 
@@ -66,15 +67,11 @@ def _truth(test: Expr, kinds: Mapping[str, Kind]) -> bool | None:
         return decides if decides in sides else (None if None in sides else not decides)
     if isinstance(test, cst.Name):
         return False if kinds.get(test.value) == _NONE else None
-    match test:
-        case cst.Comparison(
-            left=cst.Name(value=name),
-            comparisons=[cst.ComparisonTarget(operator=cst.Is() | cst.IsNot() as operator, comparator=other)],
-        ) if nodes.dotted(other) == "None":
-            kind = kinds.get(name)
-            absent = True if kind == _NONE else False if isinstance(kind, Instance | Model | Optimizer) else None
-            return absent if absent is None or isinstance(operator, cst.Is) else not absent
-    return None
+    asked = asked_for_none(test)
+    kind = kinds.get(asked[0]) if asked is not None else None
+    if asked is None or (kind != _NONE and not isinstance(kind, Instance | Model | Optimizer)):
+        return None
+    return (kind == _NONE) == asked[1]
 
 
 _NONE = Plain("None")

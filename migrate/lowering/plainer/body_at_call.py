@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from migrate.lowering.expressions.arguments import argument_names
-from migrate.lowering.plainer.settled_branches import settled, without_result
+from migrate.lowering.plainer.settled_branches import lists_parameters, settled, without_result
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.walking import every
@@ -45,7 +45,7 @@ def at_call(definition: cst.FunctionDef, site: Site, method: bool) -> list[State
     names = _names_for(definition, site, set(given))
     if names is None:
         return None
-    body = settled(body, given, lists_parameters)
+    body = settled(body, given)
     made = _filled(without_result(body, result) if alone else body, given, names)
     if alone:
         return suites.with_comments(made.statements, site.line)
@@ -185,12 +185,6 @@ def _filled(body: Sequence[Statement], given: Mapping[str, Expr], names: Mapping
 def is_plain(node: Expr) -> bool:
     """Whether an expression may stand in several places."""
     return nodes.dotted(node) is not None or nodes.literal(node) is not ...
-
-
-def lists_parameters(node: Expr) -> bool:
-    """`model.parameters()`, which is the same wherever it stands, and gone through once."""
-    asked = node.func if isinstance(node, cst.Call) and not node.args else None
-    return isinstance(asked, cst.Attribute) and asked.attr.value == "parameters" and nodes.dotted(asked) is not None
 
 
 def _times_read(body: Sequence[Statement], name: str) -> int:

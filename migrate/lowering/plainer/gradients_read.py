@@ -18,8 +18,9 @@ from migrate.files.source import SourceFile
 from migrate.known.facts import FunctionFacts
 from migrate.known.qualified import file_of
 from migrate.known.script import Script
-from migrate.lowering.plainer.body_at_call import Instead, Site, free_names, given_to, is_plain, lists_parameters
+from migrate.lowering.plainer.body_at_call import Instead, Site, free_names, given_to, is_plain
 from migrate.lowering.plainer.copied_input import Edits
+from migrate.lowering.plainer.settled_branches import lists_parameters
 from migrate.lowering.plainer.updates_in_place import sites_by_file, with_edits
 from migrate.lowering.rounds import Input, Lowered
 from migrate.syntax import nodes, suites, usage

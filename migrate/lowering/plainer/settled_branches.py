@@ -3,55 +3,50 @@ for a result that the call does not take."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import libcst as cst
 
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.none_tests import asked_for_none
+from migrate.syntax.per_parameter import parameters_of
 from migrate.syntax.walking import every
 
 
-def settled(body: Sequence[Statement], given: Mapping[str, Expr], there: Callable[[Expr], bool]) -> list[Statement]:
-    """Statements with one side of each branch on whether an argument is None, or is true, where the call tells that.
-    `there`: whether an argument is surely something, though it is no literal."""
+def settled(body: Sequence[Statement], given: Mapping[str, Expr]) -> list[Statement]:
+    """Statements with one side of each branch on whether an argument is None, or is true, where the call tells that."""
     fixed = {name: value for name, value in given.items() if name not in usage.stores(body)}
     made: list[Statement] = []
     for statement in body:
         small = suites.alone(statement)
-        truth = None
         if isinstance(statement, cst.If):
-            truth = _truth(statement.test, fixed, there)
-        elif isinstance(small, cst.Assert) and _truth(small.test, fixed, there):
-            continue
-        if truth is not None:
-            assert isinstance(statement, cst.If)
-            made += settled(suites.sides(statement)[0 if truth else 1], fixed, there)
-        elif isinstance(statement, cst.If):
-            made += _branch(statement, *(settled(side, fixed, there) for side in suites.sides(statement)))
-        else:
+            truth = _truth(statement.test, fixed)
+            sides = [settled(side, fixed) for side in suites.sides(statement)]
+            made += _branch(statement, *sides) if truth is None else sides[0 if truth else 1]
+        elif not isinstance(small, cst.Assert) or not _truth(small.test, fixed):
             made.append(statement)
     return made
 
 
-def _truth(test: Expr, given: Mapping[str, Expr], there: Callable[[Expr], bool]) -> bool | None:
+def _truth(test: Expr, given: Mapping[str, Expr]) -> bool | None:
     """The truth of a test of one argument; None where the call does not tell it."""
-    match test:
-        case cst.Comparison(
-            left=cst.Name(value=name),
-            comparisons=[cst.ComparisonTarget(operator=cst.Is() | cst.IsNot() as operator, comparator=other)],
-        ) if nodes.is_literal(other, None) and name in given:
-            value = given[name]
-            if nodes.literal(value) is ... and not there(value):
-                return None
-            return nodes.is_literal(value, None) == isinstance(operator, cst.Is)
-        case cst.UnaryOperation(operator=cst.Not(), expression=inner):
-            inside = _truth(inner, given, there)
-            return None if inside is None else not inside
-        case cst.Name(value=name) if name in given:
-            told = nodes.literal(given[name])
-            return told if isinstance(told, bool) else None
-    return None
+    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+        inside = _truth(test.expression, given)
+        return None if inside is None else not inside
+    asked = asked_for_none(test)
+    value = given.get(asked[0] if asked is not None else nodes.dotted(test) or "")
+    if asked is None:
+        told = nodes.literal(value)
+        return told if isinstance(told, bool) else None
+    known = value is not None and (nodes.literal(value) is not ... or lists_parameters(value))
+    return nodes.is_literal(value, None) == asked[1] if known else None
+
+
+def lists_parameters(node: Expr) -> bool:
+    """`model.parameters()`, which is the same wherever it stands, and gone through once."""
+    model = parameters_of(node)
+    return model is not None and nodes.dotted(model) is not None
 
 
 def without_result(body: Sequence[Statement], result: Expr | None) -> list[Statement]:

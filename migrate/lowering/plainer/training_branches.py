@@ -74,12 +74,8 @@ def _in_both(branch: cst.If, shared: list[Statement], stands_for: Callable[[Stat
         made[:1] = [first.with_changes(leading_lines=[]) for first in made[:1]]
         for each, original in zip(made, originals, strict=True):
             stands_for(each, original)
-    rest: list[Statement] = []
-    if isinstance(branch.orelse, cst.If):
-        rest = [branch.orelse]
-    elif branch.orelse is not None:
-        rest = suites.suite_of(branch.orelse.body.body)
-    body = suites.block_of(branch.body, [*in_body, *suites.suite_of(branch.body.body)])
+    holding, rest = suites.sides(branch)
+    body = suites.block_of(branch.body, [*in_body, *holding])
     orelse = cst.Else(suites.block([*copies, *rest]))
     return branch.with_changes(body=body, orelse=orelse, leading_lines=shared[0].leading_lines)
 

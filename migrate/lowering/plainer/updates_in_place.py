@@ -62,7 +62,7 @@ def with_edits(
     script: Script,
     facts: FunctionFacts,
     sites: Mapping[str, Sequence[Site]],
-    edits: dict[str, Edits],
+    edits: Mapping[str, Edits],
     free: Collection[str],
 ) -> list[Input] | None:
     """The files of a project with something else in the places of all calls of a function, by the scopes of the files,
@@ -76,12 +76,13 @@ def with_edits(
         lines = {scope: _imports(files, script, scope, facts, free) for scope in sites if scope != home.scope}
     except LookupError:
         return None
-    edits.setdefault(home.scope, Edits()).instead[definition] = _left(home.source.module, definition)
+    whole = {scope: one.copy() for scope, one in edits.items()}
+    whole.setdefault(home.scope, Edits()).instead[definition] = _left(home.source.module, definition)
     for one in inputs:
         gone = _without_import(one.source.module, definition.name.value)
         if gone:
-            edits.setdefault(one.scope, Edits()).instead |= gone
-    there = {scope: edited(files[scope].source, made) for scope, made in edits.items()}
+            whole.setdefault(one.scope, Edits()).instead |= gone
+    there = {scope: edited(files[scope].source, made) for scope, made in whole.items()}
     if facts.owner_is_class and sites.keys() == {home.scope}:
         there[home.scope] = opened(there[home.scope], spelled(facts.qualname).rpartition(".")[0])
     changed = {scope: with_imports(files[scope], made, lines.get(scope, []), inputs) for scope, made in there.items()}

@@ -58,7 +58,7 @@ def decides_in_calls(script: Script, scope: str, path: str) -> bool:
             if given and decided_by(facts, script) & set(given):
                 return True
             of_module = [name for scope, path, name in sorted(facts.given_paths) if (scope, path) == one]
-            arrays = _arrays(script, facts)
+            arrays = _arrays(script, facts) if of_module else set()
             if any(decides([facts.node.body], name, arrays, _counted) for name in of_module):
                 return True
             waiting += [(facts.qualname, param) for param in (*given, *of_module)]

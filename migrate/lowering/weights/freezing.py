@@ -35,14 +35,9 @@ class Freezing(SortedNames):
         """One statement of such a loop, for some of the weights."""
         if isinstance(statement, cst.If):
             held = self.those(chosen, statement.test, names)
-            for inner in suites.suite_of(statement.body.body):
-                self.switch(inner, held, names)
-            rest = statement.orelse
-            if rest is not None:
-                others = without(chosen, held)
-                inner = [rest] if isinstance(rest, cst.If) else suites.suite_of(rest.body.body)
-                for other in inner:
-                    self.switch(other, others, names)
+            for some, side in zip((held, without(chosen, held)), suites.sides(statement), strict=True):
+                for inner in side:
+                    self.switch(inner, some, names)
             return
         value = flag_of(statement, names[-1])
         if value is not None:

@@ -80,9 +80,7 @@ class FrozenByConstructor(Freezing):
         for statement in body:
             if isinstance(statement, cst.If):
                 holds = self.test_of_weight(statement.test, bound, frozenset())
-                rest = statement.orelse
-                other = [rest] if isinstance(rest, cst.If) else suites.suite_of(rest.body.body) if rest else []
-                self._switched(leaf, suites.suite_of(statement.body.body) if holds else other, bound, weight)
+                self._switched(leaf, suites.sides(statement)[0 if holds else 1], bound, weight)
                 continue
             value = flag_of(statement, weight)
             for on in self.flags(value) if value is not None else ():
