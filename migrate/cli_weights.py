@@ -90,6 +90,14 @@ def port_weights(
         int | None,
         typer.Option("--optimizer-step", metavar="N", help="How many steps it took, where neither side says."),
     ] = None,
+    as_saved: Annotated[
+        bool,
+        typer.Option(
+            "--as-saved",
+            help="Write the checkpoint that the rewritten script would have saved (.msgpack), and goes on from: "
+            "with its optimizer, its schedulers, its epoch.",
+        ),
+    ] = False,
     shard_size: Annotated[
         str | None, typer.Option("--shard-size", metavar="SIZE", help="Write safetensors of at most 5GB, say, each.")
     ] = None,
@@ -123,7 +131,7 @@ def port_weights(
         fail("name the output with -o FILE (.safetensors, .msgpack, .npz) or -o FOLDER, or ask for --dry-run")
     asked = Asked(
         shard_size, dtype_rule or (), init_map, family, layout, optimizer, optimizer_from, optimizer_key, param_names,
-        optimizer_step,
+        optimizer_step, as_saved,
     )  # fmt: skip
     raise typer.Exit(port(
         checkpoint, manifest, output, asked, model=model, key=key, reverse=reverse, dtype=dtype,

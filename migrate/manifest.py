@@ -7,9 +7,7 @@ wrote comes back to the letter.
 
 from __future__ import annotations
 
-import difflib
 import json
-import math
 import os
 import re
 import tempfile
@@ -17,16 +15,26 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import IO, Any
 
+from migrate import saved_files
 from migrate.layers.moves import Move, Piece, Shape, Stack, cut, from_json, piece_from_json, shape_after, shapes_between
+from migrate.saved_files import SavedFile
+from migrate.strict_json import (
+    ManifestError,
+    as_json,
+    fields_in,
+    flag_in,
+    items_in,
+    no_duplicates,
+    number_in,
+    reject,
+    strings_in,
+    text_in,
+)
 
 FORMAT, VERSION = "migrate-weights", 1
 WILDCARD = re.compile(r"\{(\d+)\}")
-
-
-class ManifestError(ValueError):
-    """A manifest that cannot be used. The message names the place, what is wrong there and what was expected."""
 
 
 @dataclass(frozen=True)
@@ -106,11 +114,13 @@ class ModelWeights:
 
 @dataclass(frozen=True)
 class Manifest:
-    """``source`` is the rewritten file's name, ``target`` the library that the Flax names follow ("linen")."""
+    """``source`` is the rewritten file's name, ``target`` the library that the Flax names follow ("linen"), ``saved``
+    what the files hold that the script saves, for each of their kinds."""
 
     source: str
     target: str
     models: tuple[ModelWeights, ...]
+    saved: tuple[SavedFile, ...] = ()
 
 
 def read(path: str | Path) -> Manifest:
@@ -160,16 +170,22 @@ def _umask() -> int:
 def dumps(manifest: Manifest) -> str:
     """The manifest as text: stable, one leaf on each line, ended by a newline."""
     head = {"format": FORMAT, "version": VERSION, "source": manifest.source, "target": manifest.target}
-    lines = ",\n ".join(f"{_json(key)}: {_json(value)}" for key, value in head.items())
+    lines = ",\n ".join(f"{as_json(key)}: {as_json(value)}" for key, value in head.items())
     models = ",\n".join(_dump_model(model) for model in manifest.models)
-    return "{" + lines + ",\n " + f'"models": [\n{models}\n ]}}\n'
+    saved = ",\n".join(_dump_saved(entries) for entries in manifest.saved)
+    ended = f',\n "saved": [\n{saved}\n ]' if saved else ""
+    return "{" + lines + ",\n " + f'"models": [\n{models}\n ]{ended}}}\n'
+
+
+def _dump_saved(entries: SavedFile) -> str:
+    return "  [" + ",\n   ".join(saved_files.dump(entries)) + "]"
 
 
 def _dump_model(model: ModelWeights) -> str:
-    leaves = [_json(_leaf_json(leaf)) for leaf in model.leaves]
-    unused = [_json({"torch": entry.torch, "reason": entry.reason}) for entry in model.unused]
-    ties = [_json(_tie_json(tie)) for tie in model.ties]
-    parts = [f'"class": {_json(model.name)}', *map(_dump_list, ("leaves", "unused", "ties"), (leaves, unused, ties))]
+    leaves = [as_json(_leaf_json(leaf)) for leaf in model.leaves]
+    unused = [as_json({"torch": entry.torch, "reason": entry.reason}) for entry in model.unused]
+    ties = [as_json(_tie_json(tie)) for tie in model.ties]
+    parts = [f'"class": {as_json(model.name)}', *map(_dump_list, ("leaves", "unused", "ties"), (leaves, unused, ties))]
     return "  {" + ",\n   ".join(parts) + "}"
 
 
@@ -203,10 +219,6 @@ def _leaf_json(leaf: Leaf) -> dict[str, Any]:
     return entry
 
 
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
-
-
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
@@ -216,51 +228,52 @@ def loads(text: str) -> Manifest:
     Raises ManifestError such as ``models[0].leaves[3].moves[0]: unknown move 'permut', …``.
     """
     try:
-        data = json.loads(text, object_pairs_hook=_no_duplicates)
+        data = json.loads(text, object_pairs_hook=no_duplicates)
     except json.JSONDecodeError as error:
         raise ManifestError(f"line {error.lineno}: not JSON: {error.msg}") from None
-    fields = _object(data, "the manifest", required=("format", "version", "models"), optional=("source", "target"))
+    known = ("source", "target", "saved")
+    fields = fields_in(data, "the manifest", required=("format", "version", "models"), optional=known)
     if fields["format"] != FORMAT:
-        _fail("format", f"expected {FORMAT!r}, not {fields['format']!r}: is this a weight manifest?")
+        reject("format", f"expected {FORMAT!r}, not {fields['format']!r}: is this a weight manifest?")
     if type(fields["version"]) is not int or fields["version"] != VERSION:
-        _fail("version", f"this version of the toolkit reads version {VERSION}, not {fields['version']!r}")
-    models = [_model(model, where) for model, where in _items(fields["models"], "models")]
+        reject("version", f"this version of the toolkit reads version {VERSION}, not {fields['version']!r}")
+    models = [_model(model, where) for model, where in items_in(fields["models"], "models")]
     names = [model.name for model in models]
     for i, name in enumerate(names):
         if name in names[:i]:
-            _fail(f"models[{i}].class", f"a second model {name!r}: each class is described once")
-    return Manifest(
-        _text(fields.get("source", ""), "source"), _text(fields.get("target", "linen"), "target"), tuple(models)
-    )
+            reject(f"models[{i}].class", f"a second model {name!r}: each class is described once")
+    saved = [saved_files.load(entries, where) for entries, where in items_in(fields.get("saved", []), "saved")]
+    source, target = text_in(fields.get("source", ""), "source"), text_in(fields.get("target", "linen"), "target")
+    return Manifest(source, target, tuple(models), tuple(saved))
 
 
 def _model(data: object, where: str) -> ModelWeights:
-    fields = _object(data, where, required=("class", "leaves"), optional=("unused", "ties"))
-    leaves = [_leaf(leaf, place) for leaf, place in _items(fields["leaves"], f"{where}.leaves")]
+    fields = fields_in(data, where, required=("class", "leaves"), optional=("unused", "ties"))
+    leaves = [_leaf(leaf, place) for leaf, place in items_in(fields["leaves"], f"{where}.leaves")]
     unused = [
-        Unused(**_strings(entry, place, ("torch", "reason")))
-        for entry, place in _items(fields.get("unused", []), f"{where}.unused")
+        Unused(**strings_in(entry, place, ("torch", "reason")))
+        for entry, place in items_in(fields.get("unused", []), f"{where}.unused")
     ]
-    ties = [_tie(entry, place) for entry, place in _items(fields.get("ties", []), f"{where}.ties")]
+    ties = [_tie(entry, place) for entry, place in items_in(fields.get("ties", []), f"{where}.ties")]
     for i, tie in enumerate(ties):
         _same_wildcards(tie.torch, tie.same_as, f"{where}.ties[{i}]")
-    return ModelWeights(_text(fields["class"], f"{where}.class"), tuple(leaves), tuple(unused), tuple(ties))
+    return ModelWeights(text_in(fields["class"], f"{where}.class"), tuple(leaves), tuple(unused), tuple(ties))
 
 
 def _tie(data: object, where: str) -> Tie:
-    fields = _object(data, where, required=("torch", "same_as"), optional=("optional",))
-    torch, same_as = (_text(fields[name], f"{where}.{name}") for name in ("torch", "same_as"))
-    return Tie(torch, same_as, _flag(fields.get("optional", False), f"{where}.optional"))
+    fields = fields_in(data, where, required=("torch", "same_as"), optional=("optional",))
+    torch, same_as = (text_in(fields[name], f"{where}.{name}") for name in ("torch", "same_as"))
+    return Tie(torch, same_as, flag_in(fields.get("optional", False), f"{where}.optional"))
 
 
 def _leaf(data: object, where: str) -> Leaf:
     known = ("shape", "dtype", "optional", "torch_shape", "take", "put", "scale", "shift", "copy")
-    fields = _object(data, where, required=("flax", "torch", "moves"), optional=known)
-    flax, torch = _text(fields["flax"], f"{where}.flax"), _text(fields["torch"], f"{where}.torch")
+    fields = fields_in(data, where, required=("flax", "torch", "moves"), optional=known)
+    flax, torch = text_in(fields["flax"], f"{where}.flax"), text_in(fields["torch"], f"{where}.torch")
     if len(flax.split("/")) < 2 or "" in flax.split("/"):
-        _fail(f"{where}.flax", f"{flax!r} is not a collection and a path, such as 'params/conv1/kernel'")
+        reject(f"{where}.flax", f"{flax!r} is not a collection and a path, such as 'params/conv1/kernel'")
     take, put = (
-        tuple(_piece(piece, place) for piece, place in _items(fields.get(name, []), f"{where}.{name}"))
+        tuple(_piece(piece, place) for piece, place in items_in(fields.get(name, []), f"{where}.{name}"))
         for name in ("take", "put")
     )
     ends = [f"{{{piece.index}}}" for piece in put if isinstance(piece, Stack)]
@@ -268,27 +281,27 @@ def _leaf(data: object, where: str) -> Leaf:
     leaf = Leaf(
         flax=flax,
         torch=torch,
-        moves=tuple(_move(move, place) for move, place in _items(fields["moves"], f"{where}.moves")),
+        moves=tuple(_move(move, place) for move, place in items_in(fields["moves"], f"{where}.moves")),
         shape=_shape(fields.get("shape"), f"{where}.shape"),
-        dtype=None if fields.get("dtype") is None else _text(fields["dtype"], f"{where}.dtype"),
-        optional=_flag(fields.get("optional", False), f"{where}.optional"),
+        dtype=None if fields.get("dtype") is None else text_in(fields["dtype"], f"{where}.dtype"),
+        optional=flag_in(fields.get("optional", False), f"{where}.optional"),
         torch_shape=_shape(fields.get("torch_shape"), f"{where}.torch_shape"),
         take=take,
         put=put,
-        scale=_number(fields.get("scale", 1.0), f"{where}.scale"),
-        shift=_number(fields.get("shift", 0.0), f"{where}.shift"),
-        copy=_flag(fields.get("copy", False), f"{where}.copy"),
+        scale=number_in(fields.get("scale", 1.0), f"{where}.scale"),
+        shift=number_in(fields.get("shift", 0.0), f"{where}.shift"),
+        copy=flag_in(fields.get("copy", False), f"{where}.copy"),
     )
     if leaf.scale == 0:
-        _fail(f"{where}.scale", "a scale of 0 loses the weight")
+        reject(f"{where}.scale", "a scale of 0 loses the weight")
     if any(piece.to_json()[0] in ("stack", "add") for piece in take):
-        _fail(f"{where}.take", "only a part or a slice can be taken of a torch tensor")
+        reject(f"{where}.take", "only a part or a slice can be taken of a torch tensor")
     try:
         shapes_between(leaf.moves, leaf.taken_shape, leaf.moved_shape)
         if leaf.taken_shape is not None:
             shape_after(leaf.moves, leaf.taken_shape)
     except ValueError as error:
-        _fail(where, f"the moves do not lead to the shape: {error}")
+        reject(where, f"the moves do not lead to the shape: {error}")
     return leaf
 
 
@@ -296,21 +309,21 @@ def _move(data: object, where: str) -> Move:
     try:
         return from_json(data)
     except ValueError as error:
-        _fail(where, str(error))
+        reject(where, str(error))
 
 
 def _piece(data: object, where: str) -> Piece:
     try:
         return piece_from_json(data)
     except ValueError as error:
-        _fail(where, str(error))
+        reject(where, str(error))
 
 
 def _shape(data: object, where: str) -> Shape | None:
     if data is None:
         return None
     if not isinstance(data, list) or not all(n is None or (type(n) is int and n >= 0) for n in data):
-        _fail(where, f"expected a list of lengths such as [3, 3, null, 32], not {_json(data)}")
+        reject(where, f"expected a list of lengths such as [3, 3, null, 32], not {as_json(data)}")
     return tuple(data)
 
 
@@ -318,63 +331,4 @@ def _same_wildcards(torch: str, other: str, where: str) -> None:
     here, there = set(WILDCARD.findall(torch)), set(WILDCARD.findall(other))
     if here != there:
         odd = ", ".join(f"{{{n}}}" for n in sorted(here ^ there))
-        _fail(where, f"{torch!r} and {other!r} must hold the same indices; only one of them has {odd}")
-
-
-def _strings(data: object, where: str, names: tuple[str, ...]) -> dict[str, str]:
-    fields = _object(data, where, required=names)
-    return {name: _text(fields[name], f"{where}.{name}") for name in names}
-
-
-def _text(data: object, where: str) -> str:
-    if not isinstance(data, str):
-        _fail(where, f"expected a text, not {_json(data)}")
-    return data
-
-
-def _flag(data: object, where: str) -> bool:
-    if type(data) is not bool:
-        _fail(where, f"expected true or false, not {_json(data)}")
-    return data
-
-
-def _number(data: object, where: str) -> float:
-    if isinstance(data, bool) or not isinstance(data, int | float) or not math.isfinite(data):
-        _fail(where, f"expected a number, not {_json(data)}")
-    return float(data)
-
-
-def _items(data: object, where: str) -> list[tuple[Any, str]]:
-    if not isinstance(data, list):
-        _fail(where, f"expected a list, not {_json(data)[:60]}")
-    return [(item, f"{where}[{i}]") for i, item in enumerate(data)]
-
-
-def _object(data: object, where: str, *, required: tuple[str, ...], optional: tuple[str, ...] = ()) -> dict[str, Any]:
-    if not isinstance(data, dict):
-        _fail(where, f"expected an object with {', '.join(map(repr, required))}, not {_json(data)[:60]}")
-    known = required + optional
-    for name in data:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            _fail(
-                where,
-                f"unknown entry {name!r}"
-                + (f", did you mean {near[0]!r}?" if near else f", known are {', '.join(map(repr, known))}"),
-            )
-    for name in required:
-        if name not in data:
-            _fail(where, f"{name!r} is missing")
-    return data
-
-
-def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    names = [name for name, _ in pairs]
-    for name in names:
-        if names.count(name) > 1:
-            raise ManifestError(f"the entry {name!r} stands twice in one object")
-    return dict(pairs)
-
-
-def _fail(where: str, what: str) -> NoReturn:
-    raise ManifestError(f"{where}: {what}")
+        reject(where, f"{torch!r} and {other!r} must hold the same indices; only one of them has {odd}")

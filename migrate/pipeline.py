@@ -13,7 +13,8 @@ from migrate.files.project import Member, Project, single
 from migrate.files.source import SourceFile
 from migrate.files.unused_definitions import Stub, stubs, unused_definitions, with_stubs
 from migrate.lowering import Lowered, Taken, lower_by_class, taken_first
-from migrate.manifest import Manifest
+from migrate.manifest import Manifest, ModelWeights
+from migrate.saved_files import SavedFile
 from migrate.syntax.deep import deeply
 from migrate.syntax.memory import seldom_searched
 from migrate.syntax.remembering import forget
@@ -104,14 +105,15 @@ def convert_project(project: Project, data_parallel: bool = False) -> ProjectCon
 
 def _converted(project: Project, data_parallel: bool) -> ProjectConversion:
     outputs: list[Output] = []
-    models = []
+    models, saved = list[ModelWeights](), list[SavedFile]()
     name = project.scripts[0].name if len(project.scripts) == 1 else project.root.name
     for part in project.components():
         made, manifest = convert_part(part, name, data_parallel)
         forget()
         outputs += made
         models += [model for model in manifest.models if model not in models]
-    return ProjectConversion(tuple(outputs), Manifest(name, "linen", tuple(models)))
+        saved += [entries for entries in manifest.saved if entries not in saved]
+    return ProjectConversion(tuple(outputs), Manifest(name, "linen", tuple(models), tuple(saved)))
 
 
 def convert_part(part: Project, name: str, data_parallel: bool = False) -> tuple[list[Output], Manifest]:

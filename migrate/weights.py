@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from migrate import saved_files
 from migrate.diagnostics import Unsupported
 from migrate.known.constructed import BoundWeight, ChoiceNode, ClassNode, LayerNode, ListNode, Node
 from migrate.known.facts import ClassFacts
 from migrate.known.qualified import FILE, file_of, is_chosen, options, spelled, spelled_options
+from migrate.known.saved import SavedEntry
 from migrate.known.script import INLINE, Script, classes_in
 from migrate.layers.moves import Shape
 from migrate.manifest import WILDCARD, Leaf, Manifest, ModelWeights, Tie, Unused
+from migrate.saved_files import Chain, Entry, SavedFile
 
 UNCALLED = "of a module that nothing calls: Flax makes no weights for it"
 _DEEPEST = 3  # how often a class may stand inside itself: weights further down are refused when they are ported
@@ -25,13 +30,40 @@ def manifest_of(script: Script, source: str) -> Manifest:
     placed = [option for cls in script.places.values() for option in options(cls)]
     made = list(dict.fromkeys([*placed, *outermost]))
     models: dict[str, ModelWeights] = {}
+    names: dict[str, str] = {}
     for cls in made:
         model = model_weights(script, cls)
         if models.setdefault(model.name, model) != model:  # two classes of the same name, in two files
             file = file_of(cls).removesuffix(FILE).replace("/", ".")
             model = replace(model, name=f"{file}.{model.name}")
             models[model.name] = model
-    return Manifest(source, "linen", tuple(models.values()))
+        names[cls] = model.name
+    return Manifest(source, "linen", tuple(models.values()), _saved(script, names))
+
+
+def _saved(script: Script, names: Mapping[str, str]) -> tuple[SavedFile, ...]:
+    """What each file holds that the script saves. `names`: class -> what the manifest calls it."""
+    files = (tuple(_saved_entry(script, names, entry, saved) for entry in saved) for saved in script.saved)
+    return tuple(dict.fromkeys(files))
+
+
+def _saved_entry(script: Script, names: Mapping[str, str], entry: SavedEntry, saved: Sequence[SavedEntry]) -> Entry:
+    place = entry.place
+    if place is None:
+        return Entry(entry.key, entry.holds)
+    if entry.holds == saved_files.MODEL:
+        cls = script.places.get(place, "")
+        return Entry(entry.key, entry.holds, names.get(cls, ""), variables=script.has_stats(cls))
+    if entry.holds == saved_files.OPTIMIZER:
+        whose = [one.key for one in saved if (one.place,) == script.optimizers.get(place)]
+        chains = tuple(Chain(one.torch, _in_one_line(one.optax), one.whole) for one in script.chains.get(place, ()))
+        return Entry(entry.key, entry.holds, of=whose[0] if whose else "", chains=chains)
+    whose = [one.key for one in saved if one.place == place and one.holds == saved_files.OPTIMIZER]
+    return Entry(entry.key, entry.holds, of=whose[0] if whose else "")
+
+
+def _in_one_line(expression: str) -> str:
+    return ast.unparse(ast.parse(expression, mode="eval"))
 
 
 def weights_of(script: Script, cls: str) -> list[Leaf]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,15 +40,30 @@ class Asked:
     optimizer_key: str | None = None
     param_names: str | None = None
     optimizer_step: int | None = None
+    as_saved: bool = False
 
     def state(self) -> OptimizerOptions | None:
         """What to do with the optimizer's state, None where nothing was asked."""
         more = {"--optimizer-from": self.optimizer_from, "--optimizer-key": self.optimizer_key,
                 "--param-names": self.param_names, "--optimizer-step": self.optimizer_step}  # fmt: skip
         given = [name for name, value in more.items() if value is not None]
+        if self.as_saved and not self.optimizer and set(given) <= {"--param-names"}:
+            return OptimizerOptions("auto", names=self.param_names) if given else None
         if self.optimizer is None and given:
             fail("WPT009", f"{given[0]} is of use with --optimizer only", "Say --optimizer auto, or which chain.")
         return None if self.optimizer is None else OptimizerOptions(self.optimizer, *more.values())
+
+    def check(self, manifest: Path | None, options: Mapping[str, Any]) -> None:
+        """Raises PortError WPT009 where options contradict one another."""
+        if not self.as_saved:
+            return
+        chosen = {"--model": options["model"], "--key": options["key"], "--reverse": options["reverse"]}
+        chosen |= {"--optimizer": self.optimizer, "--mesh": options["mesh"], "--shard-size": self.shard_size}
+        told = [name for name, value in chosen.items() if value]
+        if told:
+            fail("WPT009", f"--as-saved ports all that a file holds; {told[0]} is of no use with it")
+        if manifest is None:
+            fail("WPT009", "--as-saved needs the manifest that `migrate rewrite` wrote", "Name it by --manifest.")
 
 
 def port(checkpoint: Path, manifest: Path | None, output: Path | None, asked: Asked, **options: Any) -> int:
@@ -59,6 +74,7 @@ def port(checkpoint: Path, manifest: Path | None, output: Path | None, asked: As
                 return _draft(checkpoint, asked.init_map, options["model"], options["key"])
             if manifest is not None and (asked.family or asked.layout):
                 fail("WPT009", "a manifest and a family were named", "Give one of them.")
+            asked.check(manifest, options)
             weights = manifest or family_manifest(
                 checkpoint, asked.family, layout=asked.layout, reverse=options["reverse"], key=options["key"]
             )
@@ -66,7 +82,7 @@ def port(checkpoint: Path, manifest: Path | None, output: Path | None, asked: As
                 report = port_weights(
                     checkpoint, weights, output, shard_size=_bytes(asked.shard_size),
                     dtype_rules=[_rule(rule) for rule in asked.dtype_rules], progress=progress,
-                    optimizer=asked.state(), **options,
+                    optimizer=asked.state(), as_saved=asked.as_saved, **options,
                 )  # fmt: skip
     except PortError as error:
         print(error, file=sys.stderr)

@@ -132,4 +132,12 @@ CODES: dict[str, Code] = {
         "The chain has no place for what torch keeps, or its mathematics differ (amsgrad, NAdam, a momentum under a "
         "schedule): the run would go on as another optimizer. Build the chain that matches, or start its state anew.",
     ),
+    "WPT122": Code(
+        "A checkpoint that is not as the script saves it",
+        '--as-saved makes the file that the rewritten script would have saved: "saved" in the manifest tells which '
+        "entry is a model, which an optimizer, which a number of steps. The torch file has other entries, or the "
+        "manifest does not tell how an optimizer is made. Port the weights alone, and the optimizer's state by "
+        "--optimizer; or correct "
+        "the manifest.",
+    ),
 }

@@ -18,17 +18,20 @@ CHUNK = 2**30  # bytes; flax splits larger arrays
 
 
 def write_msgpack(file: IO[bytes], outputs: Outputs) -> None:
-    """Write the tensors as one tree, in their order."""
+    """Write the tensors as one tree, in their order, and numbers and texts as what they are."""
     tree: dict[str, Any] = {}
-    for name in (*outputs.infos, *outputs.empty):
+    for name in dict.fromkeys((*outputs.infos, *outputs.plain, *outputs.empty)):
         *parents, last = parts_of(name)
         node = tree
         for parent in parents:
             node = node.setdefault(parent, {})
-        node[last] = name if name in outputs.infos else {}
+        node[last] = {} if name in outputs.empty else name
     packer = msgpack.Packer()
 
     def put(node: Any) -> None:
+        if isinstance(node, str) and node in outputs.plain:
+            file.write(packer.pack(outputs.plain[node]))
+            return
         if isinstance(node, str):
             _put_array(file, packer, outputs.infos[node], outputs.stream(node, None))
             return

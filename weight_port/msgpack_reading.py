@@ -21,7 +21,7 @@ from weight_port.room import room_for
 DEPTH = 64  # of maps in maps
 CHUNKED = "__msgpack_chunked_array__"
 _ARRAYS = (1, 3)  # flax's extensions: an array, a numpy scalar
-_PLAIN = {0xC2: False, 0xC3: True}
+_PLAIN = {0xC0: None, 0xC2: False, 0xC3: True}
 _NUMBERS = {0xCA: ">f", 0xCB: ">d"}
 _NUMBERS |= dict(zip(range(0xCC, 0xD4), (">B", ">H", ">I", ">Q", ">b", ">h", ">i", ">q"), strict=True))
 # the codes of what has a length: of one byte (maps and lists have no such), of two, of four
@@ -182,6 +182,8 @@ def _arrays(node: Any, path: str) -> dict[str, Stored | Chunked | _Number]:
         return {path: node}
     if isinstance(node, bool | int | float) and path:
         return {path: _Number(np.asarray(node))}
+    if isinstance(node, str | None) and path:
+        return {}  # a text beside the arrays
     if not isinstance(node, dict):
         raise ValueError(f"{path or 'its top'} is a {type(node).__name__}, not an array")
     if CHUNKED in node:

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from importlib import import_module
+from typing import Any, NoReturn
 
+import numpy as np
+
+from migrate.saved_files import Chain as Written
+from migrate.snippet_files import FOLDER
 from weight_port.errors import fail
 from weight_port.optimizer_state import Group
 
 AUTO = "auto"
+SNIPPETS = tuple(FOLDER.glob("*.py"))
+_UNKNOWN = "unknown"
 _NOT_HYPERPARAMETERS = ("params", "param_names", "initial_lr", "lr")
 
 
@@ -23,11 +31,14 @@ class Chain:
     transformation: Any
 
 
-def chain_of(text: str, groups: Sequence[Group], kinds: Collection[str] = ()) -> Chain:
-    """The chain that ``text`` constructs, or ("auto") that of torch's hyperparameters. Raises PortError.
+def chain_of(text: str | Sequence[Written], groups: Sequence[Group], kinds: Collection[str] = ()) -> Chain:
+    """The chain that ``text`` constructs, or ("auto") that of torch's hyperparameters; of those that a script makes,
+    that of the class that these are of. Raises PortError.
 
     kinds: what torch keeps for a parameter ("exp_avg"), which tells Adamax from others.
     """
+    if not isinstance(text, str):
+        return _of_script(text, groups, kinds)
     if text == AUTO:
         return _rewritten(groups, kinds)
     import jax
@@ -41,6 +52,73 @@ def chain_of(text: str, groups: Sequence[Group], kinds: Collection[str] = ()) ->
     if not isinstance(made, optax.GradientTransformation):
         fail("WPT009", f"{text!r} is a {type(made).__name__}, not an optax transformation",
              "Write it as the script constructs it: optax.adamw(1e-3).")  # fmt: skip
+    return Chain(text, made)
+
+
+class _Number(float):
+    """Stands for a number of a script that is not known here. It decides nothing."""
+
+    def __bool__(self) -> NoReturn:
+        raise ValueError("a value of the script decides what is made")
+
+    __eq__ = __lt__ = __le__ = __gt__ = __ge__ = __hash__ = __bool__  # type: ignore[assignment]
+
+
+def is_unknown(value: np.ndarray) -> bool:
+    """Whether an array of a state was made of such numbers."""
+    return value.dtype.kind == "f" and bool(np.isnan(value).any())
+
+
+class _Known(ast.NodeTransformer):
+    """An expression of a script with `unknown` for all that is made of names which mean nothing here."""
+
+    def __init__(self, known: Collection[str]) -> None:
+        self.known = set(known)
+
+    def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
+        given = {argument.arg for argument in ast.walk(node.args) if isinstance(argument, ast.arg)}
+        return ast.Lambda(node.args, _Known(self.known | given).visit(node.body))
+
+    def _comprehension(self, node: Any) -> ast.AST:
+        names = {name.id for one in node.generators for name in ast.walk(one.target) if isinstance(name, ast.Name)}
+        return super(_Known, _Known(self.known | names)).generic_visit(node)
+
+    visit_DictComp = visit_ListComp = visit_SetComp = visit_GeneratorExp = _comprehension
+
+    def visit(self, node: ast.AST) -> Any:
+        root = node
+        while isinstance(root, ast.Attribute | ast.Subscript | ast.Call):
+            root = root.func if isinstance(root, ast.Call) else root.value
+        if isinstance(root, ast.Name) and root.id not in self.known:
+            return ast.Name(_UNKNOWN, ast.Load())
+        return super().visit(node)
+
+
+def _of_script(chains: Sequence[Written], groups: Sequence[Group], kinds: Collection[str]) -> Chain:
+    """The chain of a rewritten script, with the transformations that it brings along."""
+    if len(chains) > 1:
+        wanted = _class(_hyperparameters(groups)[0], kinds)
+        chains = [chain for chain in chains if chain.torch == wanted]
+    if len(chains) != 1:
+        fail("WPT122", f"{len(chains)} of the optimizers that the script makes may have kept this state",
+             "State the chain by --optimizer.")  # fmt: skip
+    import jax
+    import jax.numpy as jnp
+    import optax
+
+    text = chains[0].optax
+    tree = ast.parse(text, mode="eval")
+    brought = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} & {file.stem for file in SNIPPETS}
+    scope = {"jax": jax, "jnp": jnp, "optax": optax, _UNKNOWN: _Number("nan")}
+    scope |= {name: getattr(import_module(f"migrate.snippets.{name}"), name) for name in brought}
+    known = ast.fix_missing_locations(_Known({*scope, *vars(builtins)}).visit(tree))
+    try:
+        made = eval(compile(known, "<chain>", "eval"), scope)
+    except Exception as error:
+        fail("WPT122", f"{text} cannot be made here: {error}", "State the chain by --optimizer.")
+    if not isinstance(made, optax.GradientTransformation):
+        fail("WPT122", f"{text} is not made of optax and of what a rewritten script brings along",
+             "State the chain by --optimizer.")  # fmt: skip
     return Chain(text, made)
 
 
@@ -81,7 +159,7 @@ def _constructor(groups: Sequence[Group], kinds: Collection[str]) -> str:
     """The call of the torch optimizer's class. Its name is not in a state dict; its hyperparameters tell it."""
     from migrate.optimizers import OPTIMIZERS
 
-    first, *others = ({k: v for k, v in g.settings.items() if k not in _NOT_HYPERPARAMETERS} for g in groups)
+    first, *others = _hyperparameters(groups)
     rates = {float(group.settings["lr"]) for group in groups}
     if any(other != first for other in others) or len(rates) > 1:
         fail("WPT121", f"the {len(groups)} groups of the optimizer have hyperparameters of their own",
@@ -91,6 +169,11 @@ def _constructor(groups: Sequence[Group], kinds: Collection[str]) -> str:
     rate = next((float(g.settings["initial_lr"]) for g in groups if "initial_lr" in g.settings), rates.pop())
     written = ", ".join(f"{name}={value!r}" for name, value in ({"lr": rate} | _plain(first)).items() if name in known)
     return f"{entry.torch}(model.parameters(), {written})"
+
+
+def _hyperparameters(groups: Sequence[Group]) -> list[dict[str, Any]]:
+    """Those of each group, but for its rate."""
+    return [{k: v for k, v in group.settings.items() if k not in _NOT_HYPERPARAMETERS} for group in groups]
 
 
 def _class(settings: Mapping[str, Any], kinds: Collection[str]) -> str:

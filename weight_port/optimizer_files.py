@@ -5,7 +5,7 @@ weights, to leaves ``opt_state/0/mu/...``; and back into a torch file.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 
 from migrate.manifest import Leaf, ModelWeights
+from migrate.saved_files import Chain
 from weight_port.apply import Read, flatten, nest
 from weight_port.checkpoint import Checkpoint, open_checkpoint
 from weight_port.errors import Problem, fail, raise_all
 from weight_port.names import Lookup, Pattern
-from weight_port.optimizer_chains import chain_of
+from weight_port.optimizer_chains import chain_of, is_unknown
 from weight_port.optimizer_state import Names, named, read_optimizer_state
 from weight_port.optimizer_to_optax import fill
 from weight_port.optimizer_to_torch import as_tensors, to_torch
@@ -32,13 +33,14 @@ ALL_PARAMETERS = "model.parameters()"
 class OptimizerOptions:
     """What to do with the optimizer's state.
 
-    chain: how the optax chain is constructed, or "auto" as torch's hyperparameters say. source: the torch checkpoint
+    chain: how the optax chain is constructed, or "auto" as torch's hyperparameters say, or what a rewritten script
+    makes, one or another. source: the torch checkpoint
     with the optimizer, where it is not the one that is ported; on the way back the one whose groups are taken over.
     key: where in it. names: a JSON file of the parameters' names in the order in which torch was given them, or
     "model.parameters()" where it was given all. step: how many steps were taken, where the chain does not count them.
     """
 
-    chain: str
+    chain: str | Sequence[Chain]
     source: Path | None = None
     key: str | None = None
     names: str | None = None
@@ -76,6 +78,10 @@ def port_state(options: OptimizerOptions, weights: Checkpoint, plan: Plan, model
     # only what torch has nothing for is computed: the compiler leaves the rest out
     values = jax.jit(lambda: [_flat(serialization.to_state_dict(initial()))[path] for path in untouched])()
     found |= {path: np.asarray(value) for path, value in zip(untouched, values, strict=True)}
+    unknown = [path for path, value in found.items() if isinstance(value, np.ndarray) and is_unknown(value)]
+    if unknown:
+        fail("WPT122", f"{unknown[0]} of {chain.text} is a number of the script's, which the torch file does not tell",
+             "State the chain by --optimizer.")  # fmt: skip
     steps: list[Step] = []
     sources: dict[str, np.ndarray] = {}
     for path, value in found.items():

@@ -78,7 +78,7 @@ def read_optimizer_state(path: str | Path, key: str | None = None) -> dict[str, 
     key: where it is ("optimizer"), where the file holds several. Raises PortError WPT001 to WPT006.
     """
     path = Path(path)
-    saved, read = _opened(path)
+    saved, read = opened(path)
     found = dict(_optimizers(saved))
     if key is None and len(found) == 1:
         key = next(iter(found))
@@ -103,7 +103,7 @@ def list_optimizers(path: Path) -> dict[str, tuple[dict[str, TensorInfo], tuple[
 
     Raises PortError WPT001 to WPT003.
     """
-    saved, _ = _opened(path)
+    saved, _ = opened(path)
     return {key: (dict(_tensors(state["state"])), tuple(_groups(state))) for key, state in _optimizers(saved)}
 
 
@@ -124,8 +124,8 @@ def _groups(state: Mapping[str, Any]) -> Iterator[str]:
             yield f"group {number}: {count} parameters, {', '.join(f'{name}={plain[name]}' for name in plain)}"
 
 
-def _opened(path: Path) -> tuple[Any, Callable[[str, TensorRef], np.ndarray]]:
-    """What was saved, and a function that reads one of its tensors."""
+def opened(path: Path) -> tuple[Any, Callable[[str, TensorRef], np.ndarray]]:
+    """What was saved, and a function that reads one of its tensors. Raises PortError WPT001 to WPT003."""
     if path.is_dir() and is_dcp(path):
         saved, pieced = read_dcp(path)
         return saved, lambda where, tensor: pieced[tensor.storage.key].read()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, cast
 
@@ -34,6 +34,12 @@ from weight_port.planning import plan_port
 from weight_port.regions import TensorInfo
 
 Made: TypeAlias = Callable[[Step, Read, Any], Any]
+
+
+# What schedules change, as torch calls it.
+_IN_TORCH: dict[str, tuple[Any, ...]] = {
+    "learning_rate": ("lr",), "momentum": ("momentum",), "b1": ("betas", 0), "weight_decay": ("weight_decay",),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -204,18 +210,27 @@ class _Filler:
         return self._step() if self.schedule_step is None else self.schedule_step
 
     def _hyperparameters(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """`inject_hyperparams`: the rate as torch has it now, where it is one."""
-        rates = {float(group.settings["lr"]) for group in self.groups if "lr" in group.settings}
+        """`inject_hyperparams`: the rate as torch has it now, where it is one, and what a schedule changes with it."""
         filled = dict(values)
-        if "learning_rate" in filled and rates:
-            if len(rates) > 1:
-                fail("WPT121", f"the groups have the rates {sorted(rates)}; the chain has one learning_rate")
-            filled["learning_rate"] = self._like(filled["learning_rate"], rates.pop())
+        for name in filled:
+            found = {number for group in self.groups for number in _set_to(group, name)}
+            if len(found) > 1:
+                fail("WPT121", f"the groups have {name}s of {sorted(found)}; the chain has one {name}")
+            if found:
+                filled[name] = self._like(filled[name], found.pop())
         return filled
 
     @staticmethod
     def _like(old: Any, value: float) -> Any:
         return _as(old, np.asarray(value, dtype=getattr(old, "dtype", None)))
+
+
+def _set_to(group: Group, name: str) -> Iterator[float]:
+    """A hyperparameter of optax's, as a group of torch's has it."""
+    key, *index = _IN_TORCH.get(name, ("",))
+    value = group.settings.get(key)
+    if value is not None:
+        yield float(value[index[0]] if index else value)
 
 
 def _as(old: Any, new: np.ndarray) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -20,13 +20,14 @@ class Outputs:
     """``stream(name, window)`` gives flat arrays, each good until the next is asked for; window None: the whole.
 
     ``same_as`` names tensors that are one with another (tied); they stream the same bytes. ``empty``: maps without
-    anything in them, for formats that keep those.
+    anything in them, for formats that keep those. ``plain``: numbers and texts by name, which msgpack keeps as such.
     """
 
     infos: Mapping[str, TensorInfo]
     stream: Stream
     same_as: Mapping[str, str] = field(default_factory=dict)
     empty: tuple[str, ...] = ()
+    plain: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, arrays: Mapping[str, np.ndarray], same_as: Mapping[str, str] | None = None) -> Outputs:

@@ -12,6 +12,7 @@ from migrate.known.constructed import ChoiceNode, ClassNode, LayerNode, ListNode
 from migrate.known.facts import Averaged, ClassFacts, Example, FunctionFacts, KeptSite, ParameterGroup, SteppedUnder
 from migrate.known.kinds import UNKNOWN, Kind, Model, Optimizer, Place
 from migrate.known.qualified import is_chosen, options
+from migrate.known.saved import OptaxChain, SavedEntry
 from migrate.known.states import State
 from migrate.optimizers import OptimizerEntry
 from migrate.syntax.changing import ObjectClasses
@@ -90,6 +91,9 @@ class Script(ByRound):
     saved_whole: dict[str, set[str]] = field(default_factory=dict)  # classes of models saved as they are -> their modes
     # files, as they are written, that such models go to -> class
     whole_files: dict[str, str] = field(default_factory=dict)
+    # what the dicts hold that it saves, in order; optimizer -> what makes it, one or another
+    saved: dict[tuple[SavedEntry, ...], None] = field(default_factory=dict, metadata=IN_ONE_ROUND)
+    chains: dict[Place, dict[OptaxChain, None]] = field(default_factory=dict, metadata=IN_ONE_ROUND)
     checkpoints: bool = True  # whether the project saves something with torch, or takes weights from a file
     pickles: bool = False  # whether it saves objects with that, which its files then hold pickled
     # attributes that the files of the project read, by whatever name of an object; None where that cannot be told

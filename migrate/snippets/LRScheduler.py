@@ -1,3 +1,6 @@
+from flax import serialization
+
+
 class LRScheduler:
     """torch's base class of schedulers: a step asks `get_lr` for the rates of the parameter groups."""
 
@@ -21,6 +24,6 @@ class LRScheduler:
         return {name: value for name, value in self.__dict__.items() if name != "optimizer"}
 
     def load_state_dict(self, state):
-        self.__dict__.update(state)
+        self.__dict__.update(serialization.from_state_dict(self.state_dict(), serialization.to_state_dict(state)))
         for group, rate in zip(self.optimizer.param_groups, self._last_lr):
             group["lr"] = rate

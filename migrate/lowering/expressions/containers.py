@@ -38,6 +38,7 @@ from migrate.lowering.plainer.loops_written_out import LoopsWrittenOut
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.updates.traced_effects import refuse_formatted
 from migrate.lowering.weights.chosen_weights import ChosenWeights
+from migrate.lowering.weights.saved_entries import note_saved_dict
 from migrate.lowering.weights.weight_dicts import dict_of_weights, refuse_key
 from migrate.lowering.weights.weight_trees import each_of_tree
 from migrate.rules.rule import Value
@@ -84,6 +85,7 @@ class Containers(ChosenWeights, ParameterGroups, LoopsWrittenOut, MadeOutside, B
         group = self.written_group(node) if self.context in HOST_CONTEXTS else None
         if group is not None:
             return Value(node, group)
+        note_saved_dict(self, node)
         made, kinds = [], list[Kind]()
         for element in node.elements:
             value = self.usable(self.expr(element.value))

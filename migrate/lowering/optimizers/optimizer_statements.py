@@ -57,12 +57,17 @@ class OptimizerStatements(Closures, StateLoops, FrozenByConstructor, GroupSettin
         refuse_mixed(base.kind)
         if method == "step":
             return self.scheduler_step(node, base)
-        return self.load_scheduler(node, base.kind) if method == "load_state_dict" else None
+        return self.load_scheduler(node, base) if method == "load_state_dict" else None
 
-    def load_scheduler(self, node: cst.Call, kind: Scheduler) -> list[Statement] | None:
-        """`scheduler.load_state_dict(x)`: a schedule's state is how often it was stepped."""
+    def load_scheduler(self, node: cst.Call, base: Value) -> list[Statement] | None:
+        """`scheduler.load_state_dict(x)`: a schedule's state is how often it was stepped, or what an object keeps."""
+        kind = base.kind
+        assert isinstance(kind, Scheduler)
         if kind.own:
             return None
+        if kind.plateau:
+            given = self.node(node.args[0].value)
+            return [nodes.statement("vars({s}).update({x})", s=base.node, x=given)]
         count = State(COUNT, kind.place)
         self.read(count)
         return [nodes.statement("{c} = {x}", c=self.write(count), x=self.node(node.args[0].value))]

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 import libcst as cst
 
 from migrate.diagnostics import Unsupported
-from migrate.known.kinds import UNKNOWN, Items, Kind, Number, Optimizer, Place, Scheduler
+from migrate.known.kinds import UNKNOWN, Items, Kind, Model, Number, Optimizer, Place, Plain, Scheduler
+from migrate.known.saved import OptaxChain
 from migrate.known.states import COUNT, OPT_STATE, State
-from migrate.known.weight_kinds import OwnOptimizer, OwnScheduler, StateDict
+from migrate.known.weight_kinds import LISTING, OwnOptimizer, OwnScheduler, StateDict
 from migrate.layers.moves import Permute
 from migrate.lowering.optimizers.group_arguments import GroupArguments
 from migrate.lowering.optimizers.labels import FROZEN
@@ -45,7 +46,24 @@ class Optimizers(GroupArguments, OwnSchedules):
     def optimizer(self, name: str, node: cst.Call) -> Value:
         """A torch optimizer: its optax form. The place is filled in where it is assigned."""
         made = self.optimizer_made(name, node)
-        return self.with_rates(made.node, [made])
+        return self.noted(name, node, self.with_rates(made.node, [made]))
+
+    def noted(self, name: str, node: cst.Call, made: Value) -> Value:
+        """An optimizer, noted for the files that its state is saved to."""
+        source, _ = _parameters(name, node)
+        found = OptaxChain(name, nodes.code(made.node), self.are_all(source))
+        self.script.chains.setdefault(self.root(self.pending_place), {})[found] = None
+        return made
+
+    def are_all(self, source: Expr) -> bool:
+        """Whether an expression is `model.parameters()`, or a name or a list of that."""
+        if isinstance(source, cst.Name):
+            source = self.env.definitions.get(source.value, source)
+        if isinstance(source, cst.Call) and nodes.dotted(source.func) == "list" and len(source.args) == 1:
+            return self.are_all(source.args[0].value)
+        if not isinstance(source, cst.Call) or source.args or not isinstance(source.func, cst.Attribute):
+            return False
+        return source.func.attr.value in LISTING and isinstance(self.kind_of(source.func.value), Model)
 
     def of_own_class(self, node: cst.Call) -> Value | None:
         """An optimizer of a class of the user's own; None for other calls."""
@@ -59,7 +77,7 @@ class Optimizers(GroupArguments, OwnSchedules):
         made = self.optimizer_of_entry(entry, node)
         if made.changing:
             self.script.injecting[kind.cls] = self.script.injecting.get(kind.cls, frozenset()) | made.changing
-        return self.with_rates(made.node, [made])
+        return self.noted(entry.torch, node, self.with_rates(made.node, [made]))
 
     def with_rates(self, node: Expr, options: Sequence[MadeOptimizer]) -> Value:
         """An optimizer, or one of several `options`, with the hyperparameters that change."""
@@ -241,6 +259,8 @@ class Optimizers(GroupArguments, OwnSchedules):
             return self.last_rates(kind, base.node)
         if isinstance(kind, Optimizer) and method == "state_dict":
             return Value(self.read(State(OPT_STATE, kind.place)), StateDict(kind.place))
+        if isinstance(kind, Scheduler) and kind.plateau and method == "state_dict":
+            return Value(nodes.expression("vars({s}).copy()", s=base.node), Plain("dict"))
         if isinstance(kind, Scheduler) and method == "state_dict":
             return Value(self.read(State(COUNT, kind.place)), StateDict(kind.place))
         raise Unsupported(

@@ -12,6 +12,7 @@ from migrate.known.weight_kinds import CHECKPOINT, StateDict
 from migrate.lowering.expressions.copied_snippets import with_snippets
 from migrate.lowering.expressions.elements import DICT, WeightsByName, kinds_in
 from migrate.lowering.weights.checkpoint_files import PICKLED, from_bytes, from_bytes_into, to_bytes
+from migrate.lowering.weights.saved_entries import note_saved_alone
 from migrate.lowering.weights.state_dicts import StateDicts
 from migrate.rules.rule import Value
 from migrate.syntax import nodes
@@ -31,6 +32,7 @@ class Checkpoints(StateDicts):
         what, where = self.expr(node.args[0].value), self.expr(node.args[1].value)
         if isinstance(what.kind, Model):
             self.script.whole_files[nodes.code(node.args[1].value)] = what.kind.cls
+        note_saved_alone(self, node.args[0].value)
         text = "{where}.write" if where.kind == FILE else "Path({where}).write_bytes"
         content = to_bytes(self.content(what), self.script.pickles)
         return Value(nodes.expression(text + "({content})", where=where.node, content=content), UNKNOWN)

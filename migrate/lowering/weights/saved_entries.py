@@ -1,0 +1,72 @@
+"""What a dict holds that a script saves: noted for the manifest, by which `migrate port-weights --as-saved` makes files
+that the output goes on from."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from migrate import saved_files
+from migrate.known.kinds import Model, Optimizer, Place, Scaler, Scheduler
+from migrate.known.saved import SavedEntry
+from migrate.known.weight_kinds import StateDict
+from migrate.lowering.scope import HOST_CONTEXTS, Scope
+from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr
+
+
+def note_saved_dict(scope: Scope, node: cst.Dict) -> None:
+    """Notes a dict with the state of a model or an optimizer in it, under names that are written out."""
+    if scope.context not in HOST_CONTEXTS:
+        return
+    found: list[SavedEntry] = []
+    for element in node.elements:
+        key = nodes.literal(element.key) if isinstance(element, cst.DictElement) else None
+        if not isinstance(key, str):
+            return
+        found.append(_entry(scope, key, element.value))
+    _note(scope, found)
+
+
+def note_saved_alone(scope: Scope, node: Expr) -> None:
+    """Notes `torch.save(model.state_dict(), path)`."""
+    _note(scope, [_entry(scope, "", node)])
+
+
+def _note(scope: Scope, found: list[SavedEntry]) -> None:
+    if any(entry.holds in (saved_files.MODEL, saved_files.OPTIMIZER) for entry in found):
+        scope.script.saved[tuple(found)] = None
+
+
+def _entry(scope: Scope, key: str, node: Expr) -> SavedEntry:
+    return SavedEntry(key, *_held(scope, node))
+
+
+def _held(scope: Scope, node: Expr) -> tuple[str, Place | None]:
+    """What an entry holds, and whose state that is."""
+    if isinstance(node, cst.IfExp):  # `model.module.state_dict() if parallel else model.state_dict()`
+        either, other = _held(scope, node.body), _held(scope, node.orelse)
+        return either if either == other else (saved_files.VALUE, None)
+    if isinstance(node, cst.Name):
+        kind = scope.kind_of(node)
+        return _of_place(scope, kind.place) if isinstance(kind, StateDict) else (saved_files.VALUE, None)
+    if not isinstance(node, cst.Call) or node.args or not isinstance(node.func, cst.Attribute):
+        return saved_files.VALUE, None
+    if node.func.attr.value != "state_dict":
+        return saved_files.VALUE, None
+    match scope.kind_of(node.func.value):
+        case Model(place=Place() as place):
+            return saved_files.MODEL, scope.root(place)
+        case Optimizer(place=place):
+            return saved_files.OPTIMIZER, scope.root(place)
+        case Scheduler(own=False, plateau=plateau, optimizer=optimizer):
+            return saved_files.PLATEAU if plateau else saved_files.STEPS, scope.root(optimizer)
+        case Scaler():
+            return saved_files.NOTHING, None
+    return saved_files.VALUE, None
+
+
+def _of_place(scope: Scope, place: Place) -> tuple[str, Place | None]:
+    root = scope.root(place)
+    if root in scope.script.optimizers:
+        return saved_files.OPTIMIZER, root
+    return (saved_files.MODEL, root) if root in scope.script.places else (saved_files.VALUE, None)

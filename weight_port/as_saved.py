@@ -1,0 +1,221 @@
+"""A torch checkpoint as the file that the rewritten script would have saved in its place, and goes on from: weights,
+the optimizer's state, schedulers, the epoch. The manifest tells what is what (`migrate.saved_files`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from migrate.manifest import Leaf, Manifest
+from migrate.saved_files import MODEL, NOTHING, OPTIMIZER, PLATEAU, STEPS, Entry, SavedFile
+from weight_port.dtypes import DTYPES
+from weight_port.errors import fail
+from weight_port.names import joined
+from weight_port.optimizer_files import ALL_PARAMETERS, STATE, OptimizerOptions, port_state
+from weight_port.optimizer_state import opened
+from weight_port.pickles import Opaque, TensorRef
+from weight_port.plan import Plan, Source, Step
+from weight_port.planned import Planned, plan_files
+from weight_port.planning import choose_model
+from weight_port.regions import TensorInfo
+
+# What `ReduceLROnPlateau` of a rewritten script keeps, by torch's names. Its rate is that of the optimizer.
+_OF_PLATEAU = {
+    "mode": "mode", "factor": "factor", "patience": "patience", "threshold": "threshold", "cooldown": "cooldown",
+    "threshold_mode": "threshold_mode", "eps": "eps", "best": "best", "num_bad_epochs": "bad_epochs",
+    "cooldown_counter": "waiting",
+}  # fmt: skip
+_NUMBERS = [(name,) for name in ("b1", "i4", "i8", "f4", "f8")]
+
+
+def plan_as_saved(source: Path, manifest: Manifest, *, names: str | None = None, **ways: Any) -> Planned:
+    """Plan the file that a rewritten script would have saved. names: those of the optimizers' parameters, as
+    `OptimizerOptions` has them, where the manifest does not tell them. ways: as for `plan_files`. Raises PortError."""
+    saved, read = opened(source)
+    entries = _entries(manifest.saved, saved, source)
+    models = {
+        entry.key: plan_files(source, choose_model(manifest.models, entry.cls or None), key=entry.key or None, **ways)
+        for entry in entries
+        if entry.holds == MODEL
+    }
+    whole = _Whole(source, {} if entries[0].key == "" else saved, read, models, names)
+    for entry in entries:
+        whole.add(entry)
+    return whole.planned()
+
+
+def _entries(known: Sequence[SavedFile], saved: Any, source: Path) -> SavedFile:
+    """The entries of the file, as the script saves them. Raises PortError WPT122."""
+    if not known:
+        fail("WPT122", "the manifest does not say what the script saves", "Port the weights alone: no --as-saved.")
+    keys = {str(key) for key in saved} if isinstance(saved, Mapping) else set()
+    alone = [entries for entries in known if entries[0].key == ""]
+    fitting = [entries for entries in known if {entry.key for entry in entries} == keys]
+    fitting = fitting or [entries for entries in known if {entry.key for entry in entries} < keys] or alone
+    if not fitting:
+        listed = "; or ".join(", ".join(entry.key for entry in entries) for entries in known)
+        held = ", ".join(sorted(keys)) or "nothing under a name"
+        fail("WPT122", f"{source} holds {held}; the script saves {listed}",
+             "Port the weights alone (no --as-saved), or correct \"saved\" in the manifest.")  # fmt: skip
+    return max(fitting, key=len)
+
+
+@dataclass
+class _Whole:
+    """What the file is to hold, as entry after entry is added. ``models``: by the keys of their entries; ``reads`` and
+    ``releases``: what gives a source tensor, and lets it go."""
+
+    source: Path
+    saved: Any
+    read: Callable[[str, TensorRef], np.ndarray]
+    models: Mapping[str, Planned]
+    names: str | None
+    steps: list[Step] = field(default_factory=list)
+    plain: dict[str, Any] = field(default_factory=dict)
+    empty: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    dropped: list[tuple[str, str]] = field(default_factory=list)
+    reads: dict[str, Callable[[], np.ndarray]] = field(default_factory=dict)
+    releases: dict[str, Callable[[], None]] = field(default_factory=dict)
+
+    def add(self, entry: Entry) -> None:
+        """Adds what one entry becomes. Raises PortError."""
+        path = joined((entry.key,)) if entry.key else ""
+        if entry.holds == MODEL:
+            self.add_model(entry, path)
+        elif entry.holds == OPTIMIZER:
+            self.add_optimizer(entry, path)
+        elif entry.holds == STEPS:
+            self.add_value(path, self.state(entry, "last_epoch")["last_epoch"], entry.key)
+        elif entry.holds == PLATEAU:
+            self.add_plateau(entry, path)
+        elif entry.holds == NOTHING:
+            self.empty.append(path)
+        else:
+            self.add_value(path, self.saved[entry.key], entry.key)
+
+    def add_model(self, entry: Entry, path: str) -> None:
+        """A model's parameters, with its batch statistics where the script saves both."""
+        planned = self.models[entry.key]
+        self.notes += [note for note in planned.notes if not note.startswith("taken from")]
+        self.dropped += planned.plan.dropped
+
+        def target(name: str) -> str:
+            own = name if entry.variables else name.removeprefix("params/")
+            return f"{path}/{own}" if path else own
+
+        self.take(entry.key, planned.plan.steps, target, planned.read, planned.release)
+
+    def add_optimizer(self, entry: Entry, path: str) -> None:
+        """The state of the chain that the script makes."""
+        planned = self.models.get(entry.of)
+        if planned is None or planned.checkpoint is None or not entry.chains:
+            fail("WPT122", f"the manifest does not say which model {entry.key!r} trains, or how it is made in optax",
+                 "Port the weights, and the state by --optimizer.")  # fmt: skip
+        told = ALL_PARAMETERS if all(chain.whole for chain in entry.chains) else None
+        options = OptimizerOptions(entry.chains, self.source, entry.key, self.names or told)
+        ported = port_state(options, planned.checkpoint, planned.plan, planned.model)
+        self.notes += [f"{entry.key}: {note}" for note in ported.notes]
+
+        def target(name: str) -> str:
+            return path + name.removeprefix(STATE)
+
+        self.empty += [target(name) for name in ported.empty]
+        self.take(entry.key, ported.steps, target, ported.sources.__getitem__, lambda name: None)
+
+    def add_plateau(self, entry: Entry, path: str) -> None:
+        """What follows a metric, with the rate of its optimizer."""
+        state = self.state(entry, "min_lrs", *_OF_PLATEAU)
+        optimizer = self.saved.get(entry.of)
+        if not isinstance(optimizer, Mapping):
+            fail("WPT122", f"the file does not hold the optimizer whose rate {entry.key!r} lowers")
+        kept = {"lr": optimizer["param_groups"][0]["lr"], "min_lr": state["min_lrs"][0]}
+        for name, value in {**kept, **{own: state[torch] for torch, own in _OF_PLATEAU.items()}}.items():
+            self.add_value(f"{path}/{name}", value, f"{entry.key}.{name}")
+
+    def state(self, entry: Entry, *wanted: str) -> Mapping[str, Any]:
+        """The state dict of a scheduler. Raises PortError WPT122."""
+        found = self.saved[entry.key]
+        missing = wanted if not isinstance(found, Mapping) else [name for name in wanted if name not in found]
+        if missing:
+            fail("WPT122", f"{entry.key!r} is not the state of such a scheduler: it has no {missing[0]}")
+        return found
+
+    def add_value(self, path: str, value: Any, source: str) -> None:
+        """Numbers, texts and tensors, in dicts and lists, which Flax keeps as dicts by number."""
+        value = _scalar(value)
+        if isinstance(value, TensorRef):
+            self.constant(path, lambda: self.read(source, value), TensorInfo(value.shape, DTYPES[value.dtype]), source)
+        elif isinstance(value, bool | int | float):
+            array = np.asarray(value)
+            self.constant(path, lambda: array, TensorInfo((), array.dtype), source)
+            self.plain[path] = value
+        elif isinstance(value, str | None):
+            self.plain[path] = value
+        elif isinstance(value, Mapping | list | tuple):
+            items = dict(value if isinstance(value, Mapping) else enumerate(value))
+            if not items:
+                self.empty.append(path)
+            for name, child in items.items():
+                self.add_value(f"{path}/{joined((name,))}", child, f"{source}.{name}")
+        else:
+            what = value.origin if isinstance(value, Opaque) else type(value).__name__
+            self.notes.append(f"{source} is left out: it is a {what}")
+
+    def constant(self, path: str, read: Callable[[], np.ndarray], info: TensorInfo, source: str) -> None:
+        """An array, or a number, that is as it is in torch."""
+        self.reads[source] = read
+        self.steps.append(Step(path, (Source(source, (), info.shape),), info, Leaf(path, source)))
+
+    def take(
+        self,
+        key: str,
+        steps: Sequence[Step],
+        target: Callable[[str], str],
+        read: Callable[[str], np.ndarray],
+        release: Callable[[str], None],
+    ) -> None:
+        """Takes steps over, under names of the entry's own."""
+        for step in steps:
+            sources: list[Source] = []
+            for source in step.sources:
+                if source.key is not None:
+                    name = f"{key}: {source.key}"
+                    self.reads[name], self.releases[name] = partial(read, source.key), partial(release, source.key)
+                    source = replace(source, key=name)
+                sources.append(source)
+            leaf = replace(step.leaf, flax=target(step.leaf.flax))
+            self.steps.append(replace(step, target=target(step.target), sources=tuple(sources), leaf=leaf))
+
+    def planned(self) -> Planned:
+        """All of it."""
+        first = next(iter(self.models.values()))
+        classes = ", ".join(dict.fromkeys(planned.plan.model for planned in self.models.values()))
+        return Planned(
+            plan=Plan(classes, tuple(self.steps), tuple(self.dropped)),
+            model=first.model,
+            read=lambda key: self.reads[key](),
+            release=lambda key: self.releases.get(key, lambda: None)(),
+            notes=tuple(self.notes),
+            reverse=False,
+            empty=tuple(self.empty),
+            plain=self.plain,
+        )
+
+
+def _scalar(value: Any) -> Any:
+    """A number of NumPy's, which stands as an inert placeholder in what was read, as one of Python's."""
+    if not isinstance(value, Opaque) or not value.origin.endswith("multiarray.scalar") or len(value.args) != 2:
+        return value
+    dtype, data = value.args
+    if isinstance(data, Opaque) and data.origin == "_codecs.encode" and isinstance(data.args[0], str):
+        data = data.args[0].encode("latin1")
+    if not isinstance(data, bytes) or not isinstance(dtype, Opaque) or dtype.args[:1] not in _NUMBERS:
+        return value
+    numbers = np.frombuffer(data, np.dtype(dtype.args[0]))
+    return numbers.item() if numbers.size == 1 else value
