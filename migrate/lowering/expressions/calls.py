@@ -21,6 +21,7 @@ from migrate.lowering.models.borrowed_models import borrowed_value
 from migrate.lowering.modules.constructors import is_extras
 from migrate.lowering.modules.inheritance import FRAMEWORK
 from migrate.lowering.modules.makers import is_partial
+from migrate.lowering.weights.saved_entries import note_saved_dict
 from migrate.rules.rule import Value
 from migrate.syntax import nodes
 
@@ -29,6 +30,8 @@ class Calls(MethodCalls):
     """Where a call goes."""
 
     def expr_Call(self, node: cst.Call) -> Value:
+        if nodes.dotted(node.func) == "dict":
+            note_saved_dict(self, node)
         node = self.without_extras(self.options_written_out(node))
         func = (current_name(self, node.func) if isinstance(node.func, cst.Attribute) else None) or node.func
         node = node if func is node.func else node.with_changes(func=func)

@@ -50,6 +50,7 @@ from migrate.lowering.updates.gradient_flow import asks_for_gradients, stands_fo
 from migrate.lowering.updates.region_statements import CLIPPING
 from migrate.lowering.weights.any_weight import listed_for_one
 from migrate.lowering.weights.element_data import element_for_data
+from migrate.lowering.weights.lists_in_files import with_lists_from_files
 from migrate.lowering.weights.trusted_classes import lists_trusted
 from migrate.lowering.weights.weight_dicts import model_of_state
 from migrate.machine import SETTINGS, WRAPPERS, splits_batches
@@ -149,6 +150,8 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
         asked = listed_for_one(small.value) is not None
         value = self.asked_weight(small.value) if asked else self.constructed(small.value, targets[0])
         self.receiving = None
+        if len(targets) == 1:
+            value = with_lists_from_files(self, targets[0], small.value, value)
         if isinstance(targets[0], cst.Name):
             value = self.opened_model(targets[0].value, value)
         if self.handed(value.kind) and isinstance(small.value, cst.Call) and len(targets) == 1:

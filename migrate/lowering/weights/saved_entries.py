@@ -3,6 +3,8 @@ that the output goes on from."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import libcst as cst
 
 from migrate import saved_files
@@ -14,22 +16,30 @@ from migrate.syntax import nodes
 from migrate.syntax.nodes import Expr
 
 
-def note_saved_dict(scope: Scope, node: cst.Dict) -> None:
+def note_saved_dict(scope: Scope, node: cst.Dict | cst.Call) -> None:
     """Notes a dict with the state of a model or an optimizer in it, under names that are written out."""
     if scope.context not in HOST_CONTEXTS:
         return
     found: list[SavedEntry] = []
-    for element in node.elements:
-        key = nodes.literal(element.key) if isinstance(element, cst.DictElement) else None
+    for key, value in _items(node):
         if not isinstance(key, str):
             return
-        found.append(_entry(scope, key, element.value))
+        found.append(SavedEntry(key, *_held(scope, value)))
     _note(scope, found)
+
+
+def _items(node: cst.Dict | cst.Call) -> Iterator[tuple[object, Expr]]:
+    """The keys, None where they are not written out, and the values of a dict."""
+    if isinstance(node, cst.Call):
+        yield from ((arg.keyword.value if arg.keyword else None, arg.value) for arg in node.args)
+        return
+    for element in node.elements:
+        yield nodes.literal(element.key) if isinstance(element, cst.DictElement) else None, element.value
 
 
 def note_saved_alone(scope: Scope, node: Expr) -> None:
     """Notes `torch.save(model.state_dict(), path)`."""
-    _note(scope, [_entry(scope, "", node)])
+    _note(scope, [SavedEntry("", *_held(scope, node))])
 
 
 def _note(scope: Scope, found: list[SavedEntry]) -> None:
@@ -37,18 +47,16 @@ def _note(scope: Scope, found: list[SavedEntry]) -> None:
         scope.script.saved[tuple(found)] = None
 
 
-def _entry(scope: Scope, key: str, node: Expr) -> SavedEntry:
-    return SavedEntry(key, *_held(scope, node))
-
-
 def _held(scope: Scope, node: Expr) -> tuple[str, Place | None]:
     """What an entry holds, and whose state that is."""
     if isinstance(node, cst.IfExp):  # `model.module.state_dict() if parallel else model.state_dict()`
         either, other = _held(scope, node.body), _held(scope, node.orelse)
         return either if either == other else (saved_files.VALUE, None)
-    if isinstance(node, cst.Name):
-        kind = scope.kind_of(node)
-        return _of_place(scope, kind.place) if isinstance(kind, StateDict) else (saved_files.VALUE, None)
+    match scope.kind_of(node):
+        case StateDict(place=place):
+            return _of_place(scope, place)
+        case Model(place=Place() as place):  # as a whole: its weights
+            return saved_files.MODEL, scope.root(place)
     if not isinstance(node, cst.Call) or node.args or not isinstance(node.func, cst.Attribute):
         return saved_files.VALUE, None
     if node.func.attr.value != "state_dict":
