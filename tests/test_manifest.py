@@ -13,6 +13,7 @@ from migrate import manifest
 from migrate.layers import moves
 from migrate.layers.moves import Flip, Permute, Reshape
 from migrate.manifest import Leaf, Manifest, ManifestError, ModelWeights, Tie, Unused
+from migrate.saved_files import Chain, Entry
 
 NET = ModelWeights(
     "Net",
@@ -34,7 +35,13 @@ NET = ModelWeights(
     (Unused("bn.num_batches_tracked", "Flax counts no batches"),),
     (Tie("lm_head.weight", "wte.weight"),),
 )
-EXAMPLE = Manifest("train.py", "linen", (NET, ModelWeights("Ünïcode")))
+SAVED = (
+    Entry("epoch", "value"),
+    Entry("model", "model", "Net", variables=True),
+    Entry("optimizer", "optimizer", of="model", chains=(Chain("torch.optim.SGD", "optax.sgd(args.lr)", whole=True),)),
+    Entry("scheduler", "steps", of="optimizer"),
+)
+EXAMPLE = Manifest("train.py", "linen", (NET, ModelWeights("Ünïcode")), (SAVED, (Entry("", "model", "Net"),)))
 
 names = st.text(st.sampled_from('abcé_."\\ '), min_size=1, max_size=6)
 any_move = st.one_of(
@@ -114,6 +121,10 @@ def _broken(change) -> str:
             lambda d: d["models"][0]["leaves"][0]["moves"][0].append("x"),
             "models[0].leaves[0].moves[0]: permute takes whole numbers",
         ),
+        (lambda d: d["saved"][0][1].update(holds="modle"), "saved[0][1].holds: expected one of model, optimizer"),
+        (lambda d: d["saved"][0][2].update(key="epoch"), "saved[0][2].key: a second entry 'epoch'"),
+        (lambda d: d["saved"][0][2]["chains"][0].pop("optax"), "saved[0][2].chains[0]: 'optax' is missing"),
+        (lambda d: d["saved"][0][1].update(variables=1), "saved[0][1].variables: expected true or false, not 1"),
         (
             lambda d: d["models"][0]["leaves"][0].update(moves=[["permute", 0, 0]]),
             "models[0].leaves[0].moves[0]: permute needs each",
