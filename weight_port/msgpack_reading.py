@@ -73,6 +73,8 @@ def read_msgpack(path: Path) -> tuple[dict[str, TensorInfo], Callable[[str], np.
         if reader.at != len(file):
             raise ValueError(f"{len(file) - reader.at} bytes follow its end")
         found = _arrays(tree, "")
+        if tree and not found:
+            raise ValueError("it holds no arrays")
     except (ValueError, TypeError, KeyError, IndexError, struct.error) as error:
         fail("WPT003", f"{path} is damaged, or not a tree of arrays that flax.serialization wrote: {error}")
     return {name: array.info for name, array in found.items()}, lambda name: found[name].read()

@@ -8,17 +8,16 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.resources import files
 from typing import Any, NoReturn
 
 import numpy as np
 
 from migrate.saved_files import Chain as Written
-from migrate.snippet_files import FOLDER
 from weight_port.errors import fail
 from weight_port.optimizer_state import Group
 
 AUTO = "auto"
-SNIPPETS = tuple(FOLDER.glob("*.py"))
 _UNKNOWN = "unknown"
 _NOT_HYPERPARAMETERS = ("params", "param_names", "initial_lr", "lr")
 
@@ -108,7 +107,8 @@ def _of_script(chains: Sequence[Written], groups: Sequence[Group], kinds: Collec
 
     text = chains[0].optax
     tree = ast.parse(text, mode="eval")
-    brought = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} & {file.stem for file in SNIPPETS}
+    snippets = {file.name.removesuffix(".py") for file in files("migrate.snippets").iterdir()}
+    brought = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} & snippets
     scope = {"jax": jax, "jnp": jnp, "optax": optax, _UNKNOWN: _Number("nan")}
     scope |= {name: getattr(import_module(f"migrate.snippets.{name}"), name) for name in brought}
     known = ast.fix_missing_locations(_Known({*scope, *vars(builtins)}).visit(tree))
