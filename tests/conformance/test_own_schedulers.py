@@ -114,3 +114,26 @@ def test_what_does_more_than_set_rates(body: str, said: str) -> None:
     text = f"class Mine(optim.lr_scheduler.LRScheduler):\n    def get_lr(self):\n        return [{body}]\n\n\n"
     made = convert(parse("x.py", f"{HEAD}{text}{ONE}scheduler = Mine(optimizer)\n"))
     assert any(said in each.message for each in made.report.diagnostics), made.report.as_text()
+
+
+KEPT = """import io
+kept = io.BytesIO()
+scheduler = WarmupCosine(optimizer, 3, 8)
+for epoch in range(4):
+    STEP
+torch.save({"scheduler": scheduler.state_dict()}, kept)
+scheduler.step()
+scheduler.step()
+kept.seek(0)
+scheduler.load_state_dict(torch.load(kept)["scheduler"])
+for epoch in range(3):
+    STEP
+"""
+
+
+def test_its_state_comes_back_from_a_file(float64: None) -> None:
+    """With its lists, which Flax keeps as dicts by number."""
+    body = (STEP + RATE).strip("\n").removeprefix("    ")
+    theirs, ours = trained(HEAD + COSINE + "rates = []\n" + ONE + KEPT.replace("STEP", body))
+    np.testing.assert_allclose(ours["rates"], theirs["rates"], rtol=EXACT)
+    np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=EXACT)

@@ -26,6 +26,7 @@ from migrate.known.weight_kinds import Parameters
 from migrate.lowering.expressions.arguments import placed
 from migrate.lowering.expressions.binding import Binding
 from migrate.lowering.expressions.elements import kinds_in, loop_kind, taken_apart
+from migrate.lowering.expressions.open_files import FILE
 from migrate.lowering.expressions.packed_elements import refuse_rows
 from migrate.lowering.expressions.torch_asked import torch_has
 from migrate.lowering.expressions.typed_tensors import tensor_type
@@ -140,7 +141,7 @@ class BuiltinCalls(AttributesByName, AttributesAsked, Distributed, HostDraws, Bi
         if name == "iter":
             return Value(made, first)
         if name == "open":
-            return Value(made, Plain("file"))
+            return Value(made, FILE)
         if name == "next" and isinstance(first, Parameters) and not first.named:
             raise Unsupported("MIG302", "the first of the parameters: their order is not torch's")
         if name == "next" and self.under_jit:

@@ -17,6 +17,7 @@ from migrate.known.weight_kinds import StateDict
 from migrate.lowering.expressions.arguments import placed
 from migrate.lowering.expressions.method_calls import MethodCalls
 from migrate.lowering.expressions.names_of_numpy import current_name
+from migrate.lowering.expressions.open_files import FILE, opens_file
 from migrate.lowering.models.borrowed_models import borrowed_value
 from migrate.lowering.modules.constructors import is_extras
 from migrate.lowering.modules.inheritance import FRAMEWORK
@@ -41,6 +42,8 @@ class Calls(MethodCalls):
             return asked
         if self.is_contextlib(node):
             return self.torch_contextlib_nullcontext(node)
+        if opens_file(self, node):
+            return Value(node.with_changes(args=self.plain_args(node.args)), FILE)
         tree = self.tree_value(node)
         if tree is not None:
             return tree

@@ -9,7 +9,8 @@ import libcst as cst
 from migrate import layouts
 from migrate.apis import is_grad_mode
 from migrate.diagnostics import Unsupported
-from migrate.known.kinds import UNKNOWN, Autocast, Device, Host, Plain, Tensor
+from migrate.known.kinds import UNKNOWN, Autocast, Device, Host, Tensor
+from migrate.lowering.expressions.open_files import FILE
 from migrate.lowering.models.precision import Precision
 from migrate.lowering.models.told_modes import ToldModes
 from migrate.lowering.statements.loops import Loops
@@ -140,7 +141,7 @@ class ControlFlow(ToldModes, Precision, Loops):
             if isinstance(value.kind, Device):
                 continue
             if item.asname is not None:
-                self.bind(item.asname.name, value.kind if value.kind in (Plain("file"), Host("writer")) else UNKNOWN)
+                self.bind(item.asname.name, value.kind if value.kind in (FILE, Host("writer")) else UNKNOWN)
             items.append(item.with_changes(item=layouts.first(value), comma=cst.MaybeSentinel.DEFAULT))
         nothing = self.records_nothing([item.item for item in node.items])
         with self.under(precision), self.recording_nothing(nothing), self.as_often(not items):

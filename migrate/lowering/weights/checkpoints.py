@@ -6,11 +6,12 @@ import libcst as cst
 
 from migrate.diagnostics import Unsupported
 from migrate.kept import kept
-from migrate.known.kinds import UNKNOWN, Host, Items, Kind, Model, Place, Plain
+from migrate.known.kinds import UNKNOWN, Host, Items, Kind, Model, Place
 from migrate.known.states import BATCH_STATS, PARAMS, State
 from migrate.known.weight_kinds import CHECKPOINT, StateDict
 from migrate.lowering.expressions.copied_snippets import with_snippets
 from migrate.lowering.expressions.elements import DICT, WeightsByName, kinds_in
+from migrate.lowering.expressions.open_files import FILE
 from migrate.lowering.weights.checkpoint_files import PICKLED, from_bytes, from_bytes_into, to_bytes
 from migrate.lowering.weights.saved_entries import note_saved_alone
 from migrate.lowering.weights.state_dicts import StateDicts
@@ -18,8 +19,6 @@ from migrate.rules.rule import Value
 from migrate.syntax import nodes
 from migrate.syntax.nodes import Expr, Statement
 from migrate.weights import weights_of
-
-FILE = Plain("file")  # an open one
 
 
 class Checkpoints(StateDicts):
