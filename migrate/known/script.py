@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import TypeVar
 
 from migrate.known.by_round import IN_ONE_ROUND, UNTOLD, ByRound
 from migrate.known.constructed import ChoiceNode, ClassNode, LayerNode, ListNode, Node
 from migrate.known.facts import Averaged, ClassFacts, Example, FunctionFacts, KeptSite, ParameterGroup, SteppedUnder
-from migrate.known.kinds import UNKNOWN, Kind, Model, Optimizer, Place
+from migrate.known.kinds import UNKNOWN, Kind, Model, Optimizer, Place, join
 from migrate.known.qualified import is_chosen, options
 from migrate.known.saved import OptaxChain, SavedEntry
 from migrate.known.states import State
@@ -288,6 +289,26 @@ class Script(ByRound):
     def only_base(self, cls: str) -> bool:
         """Whether a class is inherited from, and no module of it is made."""
         return self.is_base(cls) and self.times_made(cls) == 0
+
+    def heirs(self, cls: str) -> list[ClassFacts]:
+        """The classes that inherit from it, if only through others, of which modules are made; if none are made, those
+        that no other class inherits from."""
+        found = [facts for facts in self.classes.values() if cls in self._line(facts.name)[1:]]
+        return [one for one in found if self.times_made(one.name)] or [one for one in found if not one.inherited]
+
+    def _line(self, cls: str) -> list[str]:
+        """A class, and those that it inherits from."""
+        line = [cls]
+        while line[-1] in self.classes and (bases := self.classes[line[-1]].bases) and bases[0] not in line:
+            line.append(bases[0])
+        return line
+
+    def in_heirs(self, cls: str, attribute: str) -> Kind:
+        """What an attribute is that a class does not set, and all that inherit from it do; UNKNOWN of others."""
+        found = self.heirs(cls)
+        names = {one.renamed.get(attribute, attribute) for one in found}
+        kinds = [one.attributes.get(attribute, UNKNOWN) for one in found]
+        return reduce(join, kinds) if kinds and names == {attribute} and UNKNOWN not in kinds else UNKNOWN
 
     def times_made(self, cls: str) -> int:
         """At how many places modules of a class are made, as models or inside others."""

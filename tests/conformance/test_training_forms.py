@@ -766,7 +766,7 @@ for step in range(4):
 def trained(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """The names that a script leaves behind in torch and, from the same initial weights, in JAX."""
     made = rewritten.clean(text)
-    hooked = text.replace("class Net(nn.Module)", "starts = []\n\n\nclass Net(nn.Module)")
+    hooked = text.replace("class Net(", "starts = []\n\n\nclass Net(")
     hooked = hooked.replace("model = Net()\n", "model = Net()\n" + _remembered("model"))
     hooked = hooked.replace("other = Net()\n", "other = Net()\n" + _remembered("other"))
     theirs = rewritten.executed("import torch\ntorch.manual_seed(5)\n" + hooked)

@@ -44,6 +44,25 @@ def test_what_cannot_be_followed_stays(why: str) -> None:
     assert _taken(text) == text
 
 
+def test_keys_of_which_some_steps_tell_some() -> None:
+    """A class that tells more than its base does: each tells its own, in an order that both keep to."""
+    more = """
+
+class Other(Module):
+    def training_step(self, batch):
+        l = self.loss(batch)
+        self.plot('loss', l, train=True)
+        self.plot('accuracy', l, train=True)
+        return l
+
+
+class Trainer"""
+    told = _taken(TEXT.replace("\n\nclass Trainer", more, 1))
+    assert 'for key in sorted(logged, key=("loss", "accuracy", "error").index):' in told
+    other_way = more.replace("'loss', l", "'first', l").replace("'accuracy', l", "'loss', l")
+    assert 'key=("first", "loss", "error").index' in _taken(TEXT.replace("\n\nclass Trainer", other_way, 1))
+
+
 def test_keys_that_jit_would_sort_are_told_in_their_order() -> None:
     assert 'for key in ("loss", "error"):' in _taken(TEXT)
     assert "for key, value in logged.items():\n                self.plot(key, value, train=True)" in _taken(

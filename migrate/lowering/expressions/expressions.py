@@ -301,6 +301,8 @@ class Expressions(
             facts.own_trains = True
             return Value(IN_TRAINING if any(node is one for one in facts.opened) else node, Number())
         kind = known(facts.seen.get(attribute, facts.attributes.get(attribute)))
+        if facts.inherited and attribute not in facts.seen and attribute not in facts.attributes:
+            kind = self.script.in_heirs(owner.cls, attribute)
         if facts.extends and kind is UNKNOWN:
             layer = facts.extends.rpartition(".")[2]
             raise Unsupported("MIG201", f"self.{attribute} of torch's {layer}, which Flax's has under another name")

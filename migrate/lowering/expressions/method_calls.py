@@ -333,6 +333,8 @@ class MethodCalls(ValueCalls):
             return listed
         if attribute in _MODULE_METHODS:
             raise Unsupported("MIG301", f"nn.Module.{attribute} inside a module")
+        if facts.inherited and self.script.in_heirs(kind.cls, attribute) is not UNKNOWN:
+            return self.value_call(node, self.self_attribute(func, kind, attribute))
         inherited = self.self_attribute(func, kind, attribute).node
         return Value(node.with_changes(func=inherited, args=self.array_args(node.args)), UNKNOWN)
 

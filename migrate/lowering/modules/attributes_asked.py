@@ -31,7 +31,8 @@ class AttributesAsked(LayerTests):
             return None
         value = self.expr(node.args[0].value)
         if isinstance(value.kind, SelfModule) and self.cls:
-            return self._of_object(node, value, self.script.classes[self.cls], name)
+            told = self._told_of_itself(self.script.classes[self.cls], name)
+            return self._of_object(node, value, self.script.classes[self.cls], name, told)
         if isinstance(value.kind, Model) and value.kind.cls in self.script.classes:
             told = self._told(self.script.classes[value.kind.cls], name)
             if told is None:
@@ -39,9 +40,8 @@ class AttributesAsked(LayerTests):
             return Value(nodes.name(str(told)), Number())
         return self._of_part(node, value, name) if isinstance(value.kind, Module) else None
 
-    def _of_object(self, node: cst.Call, value: Value, facts: ClassFacts, name: str) -> Value:
+    def _of_object(self, node: cst.Call, value: Value, facts: ClassFacts, name: str, told: bool | None) -> Value:
         """Of the object itself, or of one of a class of the script's: its attributes have the names that they have."""
-        told = self._told(facts, name)
         if told is not None:
             return Value(nodes.name(str(told)), Number())
         own = cst.SimpleString(f'"{facts.renamed.get(name, name)}"')
@@ -56,7 +56,8 @@ class AttributesAsked(LayerTests):
             made = nodes.expression(f'"{name}" in {held}', x=value.node)
             return Value(nodes.parenthesized(made), Number())
         if isinstance(only, ClassNode):
-            return self._of_object(node, value, self.script.classes[only.cls], name)
+            facts = self.script.classes[only.cls]
+            return self._of_object(node, value, facts, name, self._told(facts, name))
         told = {option: self._has(option, name) for option in options}
         if None in told.values():
             raise Unsupported("MIG304", f"{nodes.code(node)}: an argument decides whether it is there")
@@ -84,6 +85,13 @@ class AttributesAsked(LayerTests):
         if name in known or facts.is_borrowed(name):
             return None
         return None if facts.bases else False
+
+    def _told_of_itself(self, facts: ClassFacts, name: str) -> bool | None:
+        """The same of `self`, which may be of any class that inherits this method."""
+        heirs = self.script.heirs(facts.name)
+        asked = heirs if heirs and self.script.only_base(facts.name) else [facts, *heirs]
+        told = {self._told(one, name) for one in asked}
+        return told.pop() if len(told) == 1 else None
 
 
 OF_EVERY_MODULE = frozenset(

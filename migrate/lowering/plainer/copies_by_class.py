@@ -29,6 +29,7 @@ from migrate.lowering.plainer.copied_input import Anew, Placing
 from migrate.lowering.plainer.copies_of_torch import with_functions_of_torch
 from migrate.lowering.plainer.gradients_read import with_gradients_read
 from migrate.lowering.plainer.inherited_methods import with_inherited_methods
+from migrate.lowering.plainer.last_definitions import with_last_definitions
 from migrate.lowering.plainer.lists_on_models import with_lists_apart
 from migrate.lowering.plainer.loops_over_leaves import with_steps_in_place
 from migrate.lowering.plainer.methods_of_bases import with_methods_of_bases
@@ -96,6 +97,7 @@ def taken_first(inputs: Sequence[Input]) -> Taken:
 
 
 _FIRST: tuple[Callable[[Sequence[Input]], list[Input]], ...] = (
+    with_last_definitions,
     with_functions_of_torch,
     with_saved_named,
     with_arguments_kept,

@@ -41,13 +41,15 @@ class _Trainer:
 @dataclass
 class _Step:
     """A method of modules that tells: its definitions, how it tells (the arguments after key and value), and whether
-    it has a result as well; `keys`, in their order, where jit would sort them."""
+    it has a result as well; `keys`, in their order, where jit would sort them; `some`: of which not all definitions
+    tell all."""
 
     definitions: list[cst.FunctionDef] = field(default_factory=list)
     teller: str = ""
     rest: list[cst.Arg] = field(default_factory=list)
     gives: bool = False
     keys: tuple[str, ...] = ()
+    some: bool = False
 
 
 def with_told_returned(inputs: Sequence[Input]) -> list[Input]:
@@ -223,9 +225,11 @@ class _Telling:
                 made.teller, made.rest = self._teller(call), rest
             orders.add(tuple(str(nodes.literal(call.args[0].value)) for call in told))
         if any(list(keys) != sorted(keys) for keys in orders):
-            if len(orders) > 1:
+            longest_first = sorted(orders, key=lambda keys: (-len(keys), keys))
+            made.keys = tuple(dict.fromkeys(key for keys in longest_first for key in keys))
+            made.some = len(orders) > 1
+            if any([key for key in made.keys if key in keys] != list(keys) for keys in orders):
                 raise _Unclear
-            (made.keys,) = orders
         return made
 
     def _parts(self, method: cst.FunctionDef) -> tuple[list[Statement], list[cst.Call]]:
@@ -287,7 +291,9 @@ class _Telling:
         rest = "".join(f", {nodes.code(arg.with_changes(comma=cst.MaybeSentinel.DEFAULT))}" for arg in step.rest)
         head, item = f"{key}, {value} in {logged}.items()", value
         if step.keys:
-            head, item = f"{key} in ({', '.join(map(_quoted, step.keys))})", f"{logged}[{key}]"
+            order = f"({', '.join(map(_quoted, step.keys))})"
+            head = f"{key} in sorted({logged}, key={order}.index)" if step.some else f"{key} in {order}"
+            item = f"{logged}[{key}]"
         loop = nodes.statements(f"for {head}:\n    self.{step.teller}({key}, {item}{rest})\n")
         return [suites.commented(first, line), *loop]
 

@@ -215,6 +215,8 @@ class Statements(
         if isinstance(value.kind, Tensor) and self.under_jit:
             self.unit.report(Unsupported("MIG512", nodes.code(small.test)), line)
             return []
+        if nodes.is_literal(value.node, True) and not nodes.is_literal(small.test, True):
+            return []  # told by the classes of the program
         made = small.with_changes(test=layouts.first(value), msg=small.msg and self.node(small.msg))
         return suites.rebuilt(line, small, made)
 

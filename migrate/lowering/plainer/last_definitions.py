@@ -1,0 +1,38 @@
+"""Methods that a class defines twice: the last definition is the one that counts, as where a book builds its classes up
+from page to page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import libcst as cst
+
+from migrate.lowering.plainer.copied_input import Edits, edited
+from migrate.lowering.rounds import Input
+from migrate.syntax import usage
+from migrate.syntax.walking import every
+
+
+def with_last_definitions(inputs: Sequence[Input]) -> list[Input]:
+    """The files of a project without the methods that others of their name take the place of."""
+    made: list[Input] = []
+    for one in inputs:
+        gone = [method for cls in every(one.source.module, cst.ClassDef) for method in _overwritten(cls)]
+        edits = Edits(instead={method: [] for method in gone})
+        made.append(replace(one, source=edited(one.source, edits)) if gone else one)
+    return made
+
+
+def _overwritten(cls: cst.ClassDef) -> Iterator[cst.FunctionDef]:
+    """The methods that the body of a class defines again, without a decorator, and reads nowhere itself."""
+    last: dict[str, cst.FunctionDef] = {}
+    read = {name for line in cls.body.body if not isinstance(line, cst.FunctionDef) for name in usage.loads(line)}
+    for line in cls.body.body:
+        if not isinstance(line, cst.FunctionDef):
+            continue
+        read |= {name for decorator in line.decorators for name in usage.loads(decorator)}
+        name = line.name.value
+        if name in last and name not in read and not line.decorators and not last[name].decorators:
+            yield last[name]
+        last[name] = line
