@@ -53,7 +53,7 @@ def _saved_entry(script: Script, names: Mapping[str, str], entry: SavedEntry, sa
         return Entry(entry.key, entry.holds)
     if entry.holds == saved_files.MODEL:
         cls = script.places.get(place, "")
-        return Entry(entry.key, entry.holds, names.get(cls, ""), variables=script.has_stats(cls))
+        return Entry(entry.key, entry.holds, names.get(cls, ""), variables=bool(cls) and script.has_stats(cls))
     if entry.holds == saved_files.OPTIMIZER:
         whose = [one.key for one in saved if (one.place,) == script.optimizers.get(place)]
         chains = tuple(Chain(one.torch, _in_one_line(one.optax), one.whole) for one in script.chains.get(place, ()))

@@ -33,19 +33,24 @@ _OF_PLATEAU = {
 _NUMBERS = [(name,) for name in ("b1", "i4", "i8", "f4", "f8")]
 
 
-def plan_as_saved(source: Path, manifest: Manifest, *, names: str | None = None, **ways: Any) -> Planned:
-    """Plan the file that a rewritten script would have saved. names: those of the optimizers' parameters, as
-    `OptimizerOptions` has them, where the manifest does not tell them. ways: as for `plan_files`. Raises PortError."""
+def plan_as_saved(
+    source: Path, manifest: Manifest, *, model: str | None = None, names: str | None = None, **ways: Any
+) -> Planned:
+    """Plan the file that a rewritten script would have saved. model: the class of models of which the manifest does not
+    tell it. names: those of the optimizers' parameters, as `OptimizerOptions` has them, likewise. ways: as for
+    `plan_files`. Raises PortError."""
     saved, read = opened(source)
     entries = _entries(manifest.saved, saved, source)
     models = {
-        entry.key: plan_files(source, choose_model(manifest.models, entry.cls or None), key=entry.key or None, **ways)
+        entry.key: plan_files(source, choose_model(manifest.models, entry.cls or model), key=entry.key or None, **ways)
         for entry in entries
         if entry.holds == MODEL
     }
     whole = _Whole(source, {} if entries[0].key == "" else saved, read, models, names)
     for entry in entries:
         whole.add(entry)
+    known = {entry.key for entry in entries}
+    whole.notes += [f"{key} is left out: the script does not save it" for key in whole.saved if key not in known]
     return whole.planned()
 
 
@@ -131,10 +136,10 @@ class _Whole:
     def add_plateau(self, entry: Entry, path: str) -> None:
         """What follows a metric, with the rate of its optimizer."""
         state = self.state(entry, "min_lrs", *_OF_PLATEAU)
-        optimizer = self.saved.get(entry.of)
-        if not isinstance(optimizer, Mapping):
+        try:
+            kept = {"lr": self.saved[entry.of]["param_groups"][0]["lr"], "min_lr": state["min_lrs"][0]}
+        except (LookupError, TypeError):
             fail("WPT122", f"the file does not hold the optimizer whose rate {entry.key!r} lowers")
-        kept = {"lr": optimizer["param_groups"][0]["lr"], "min_lr": state["min_lrs"][0]}
         for name, value in {**kept, **{own: state[torch] for torch, own in _OF_PLATEAU.items()}}.items():
             self.add_value(f"{path}/{name}", value, f"{entry.key}.{name}")
 

@@ -57,7 +57,7 @@ class Asked:
         """Raises PortError WPT009 where options contradict one another."""
         if not self.as_saved:
             return
-        chosen = {"--model": options["model"], "--key": options["key"], "--reverse": options["reverse"]}
+        chosen = {"--key": options["key"], "--reverse": options["reverse"]}
         chosen |= {"--optimizer": self.optimizer, "--mesh": options["mesh"], "--shard-size": self.shard_size}
         told = [name for name, value in chosen.items() if value]
         if told:

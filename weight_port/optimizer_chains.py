@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import builtins
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,17 @@ from weight_port.optimizer_state import Group
 
 AUTO = "auto"
 _UNKNOWN = "unknown"
+# What a chain of a manifest may use. Nothing in it reads, writes or imports.
+_HARMLESS = {
+    one.__name__: one
+    for one in (abs, all, any, bool, dict, float, int, isinstance, len, list, max, min, round, set, str, sum, tuple)
+}
+_OF_OPTAX = ("optax", "optax.contrib", "optax.schedules", "optax.transforms", "optax.tree_utils")
+_OF_JAX = {"jax.tree", "jax.tree_util", "jax.numpy", "jax.Array", "jnp.float32", "jnp.bfloat16", "jnp.asarray"} | {
+    f"{module}.{name}"
+    for module in ("jax.tree", "jax.tree_util")
+    for name in ("map", "map_with_path", "leaves", "keystr", "tree_map", "tree_map_with_path")
+}
 _NOT_HYPERPARAMETERS = ("params", "param_names", "initial_lr", "lr")
 
 
@@ -57,10 +67,11 @@ def chain_of(text: str | Sequence[Written], groups: Sequence[Group], kinds: Coll
 class _Number(float):
     """Stands for a number of a script that is not known here. It decides nothing."""
 
-    def __bool__(self) -> NoReturn:
+    def undecided(self, *_: object) -> NoReturn:
         raise ValueError("a value of the script decides what is made")
 
-    __eq__ = __lt__ = __le__ = __gt__ = __ge__ = __hash__ = __bool__  # type: ignore[assignment]
+    __bool__ = __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = undecided  # type: ignore[assignment]
+    __hash__ = float.__hash__
 
 
 def is_unknown(value: np.ndarray) -> bool:
@@ -90,7 +101,20 @@ class _Known(ast.NodeTransformer):
             root = root.func if isinstance(root, ast.Call) else root.value
         if isinstance(root, ast.Name) and root.id not in self.known:
             return ast.Name(_UNKNOWN, ast.Load())
+        if isinstance(node, ast.Attribute) and not _is_harmless(node, root):
+            raise ValueError(f"{ast.unparse(node)} is no part of a chain")
         return super().visit(node)
+
+
+def _is_harmless(node: ast.Attribute, root: ast.AST) -> bool:
+    """Whether a manifest, which may come from anybody, may name an attribute: what optax makes chains of, maps over
+    trees, and what is asked of values, such as `path[-1].key`."""
+    if node.attr.startswith("_"):
+        return False
+    if not isinstance(root, ast.Name) or root.id not in ("jax", "jnp", "optax"):
+        return True
+    path = ast.unparse(node)
+    return path in _OF_JAX or (root.id == "optax" and path.rpartition(".")[0] in _OF_OPTAX)
 
 
 def _of_script(chains: Sequence[Written], groups: Sequence[Group], kinds: Collection[str]) -> Chain:
@@ -109,10 +133,10 @@ def _of_script(chains: Sequence[Written], groups: Sequence[Group], kinds: Collec
     tree = ast.parse(text, mode="eval")
     snippets = {file.name.removesuffix(".py") for file in files("migrate.snippets").iterdir()}
     brought = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} & snippets
-    scope = {"jax": jax, "jnp": jnp, "optax": optax, _UNKNOWN: _Number("nan")}
+    scope = {"jax": jax, "jnp": jnp, "optax": optax, _UNKNOWN: _Number("nan"), "__builtins__": _HARMLESS}
     scope |= {name: getattr(import_module(f"migrate.snippets.{name}"), name) for name in brought}
-    known = ast.fix_missing_locations(_Known({*scope, *vars(builtins)}).visit(tree))
     try:
+        known = ast.fix_missing_locations(_Known({*scope, *_HARMLESS}).visit(tree))
         made = eval(compile(known, "<chain>", "eval"), scope)
     except Exception as error:
         fail("WPT122", f"{text} cannot be made here: {error}", "State the chain by --optimizer.")

@@ -229,8 +229,10 @@ def _set_to(group: Group, name: str) -> Iterator[float]:
     """A hyperparameter of optax's, as a group of torch's has it."""
     key, *index = _IN_TORCH.get(name, ("",))
     value = group.settings.get(key)
-    if value is not None:
-        yield float(value[index[0]] if index else value)
+    if index and isinstance(value, list | tuple) and len(value) > index[0]:
+        value = value[index[0]]
+    if isinstance(value, int | float):
+        yield float(value)
 
 
 def _as(old: Any, new: np.ndarray) -> Any:

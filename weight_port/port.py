@@ -89,7 +89,7 @@ def port_weights(
         "dtype": rule, "allow_unused": allow_unused, "allow_missing": allow_missing, "allow_expanded": allow_expanded,
     }  # fmt: skip
     if as_saved:
-        planned = plan_as_saved(source, weights, names=optimizer.names if optimizer else None, **allowed)
+        planned = plan_as_saved(source, weights, model=model, names=optimizer.names if optimizer else None, **allowed)
     else:
         chosen = choose_model(weights.models, model)
         planned = plan_files(source, chosen, key=key, reverse=reverse, optimizer=optimizer, **allowed)

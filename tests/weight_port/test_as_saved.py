@@ -311,7 +311,7 @@ def saved_by_torch(path: Path, **more: Any) -> Path:
 def test_what_is_no_number_and_no_text_is_left_out_and_told(tmp_path: Path) -> None:
     values = {"args": Arguments(), "seen": {"acc": [0.5, np.float32(0.25)], "none": None, "empty": []}, "big": 2**40}
     entries = (MODEL, STATE, *(Entry(name, "value") for name in values))
-    path = saved_by_torch(tmp_path / "a.pt", **values)
+    path = saved_by_torch(tmp_path / "a.pt", **values, more=1)
     report = port_weights(path, Manifest("a.py", "linen", (CRITIC,), (entries,)), tmp_path / "a.msgpack", as_saved=True)
     assert any("args is left out: it is a" in note and "Arguments" in note for note in report.notes)
     tree = restored(tmp_path / "a.msgpack")
@@ -319,6 +319,7 @@ def test_what_is_no_number_and_no_text_is_left_out_and_told(tmp_path: Path) -> N
     assert type(tree["seen"]["acc"]["0"]) is float
     assert tree["big"] == 2**40
     assert tree["model"].keys() == {"w"}
+    assert "more" not in tree and "more is left out: the script does not save it" in report.notes
     assert list(open_checkpoint(path, key="model")) == ["w"]
 
 
@@ -337,6 +338,11 @@ REFUSED = {
     "a value of the script decides": ((MODEL, made_by("optax.adam(args.lr) if args.adam else optax.sgd(1.0)")),),
     "is not made of optax": ((MODEL, made_by("build(model)")),),
     "is a number of the script's": ((MODEL, made_by("optax.inject_hyperparams(optax.adam)(0.1, eps=args.eps)")),),
+    "a value of the script decides what": ((MODEL, made_by("optax.adam(1.0 if args.kind == 1 else 2.0)")),),
+    "jnp.save is no part of a chain": ((MODEL, made_by("optax.adam(jnp.save('/tmp/x', 1))")),),
+    "is no part of a chain": ((MODEL, made_by("optax.sgd.__globals__['os'].remove('x')")),),
+    "optax.base.jax.numpy.save is no part of a chain": ((MODEL, made_by("optax.base.jax.numpy.save('/tmp/x', 1)")),),
+    "open('x') is not made": ((MODEL, made_by("open('x')")),),
     "2 of the optimizers": ((MODEL, made_by("optax.adam(1.0)", "optax.adam(2.0)")),),
 }
 
