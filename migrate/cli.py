@@ -132,6 +132,8 @@ def rewrite(
     if settings.format == "text":
         where = f"; written to {folder}" if folder is not None else ""
         typer.echo(rewriting.summary(made, report, stages) + where, err=True)
+        if made.usable and not check and not diff and (hint := rewriting.hint(made)):
+            typer.echo(hint, err=True)
     raise typer.Exit(int(made.exit_code(report)))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -21,6 +22,7 @@ from migrate.reporting.formats import NOT_VERIFIED, STAGES
 from migrate.reporting.verdicts import VerdictError, stages_of
 
 STDIN = "-"
+_READING = re.compile(r"\b(msgpack_restore|from_bytes|checkpoint_from_bytes)\(")  # as outputs read checkpoints
 
 
 class UsageError(Exception):
@@ -199,6 +201,15 @@ def summary(made: Rewritten, report: Report, stages: Mapping[str, str] = STAGES)
     changed = sum(output.changed for output in made.conversion.outputs)
     files = [output.member.place for output in made.conversion.outputs]
     return f"{report.summary(files)}; {changed} rewritten; {verdict}"
+
+
+def hint(made: Rewritten) -> str:
+    """What is worth knowing of a script that reads checkpoints: how it goes on from those that torch has saved. "" for
+    others."""
+    reads = any(_READING.search(output.text or "") for output in made.conversion.outputs)
+    if not reads or not made.conversion.manifest.saved:
+        return ""
+    return "torch's checkpoints: `migrate port-weights FILE --manifest weights.json --as-saved -o FILE.msgpack`"
 
 
 def fatal_only(error: Fatal) -> Report:

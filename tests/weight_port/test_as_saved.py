@@ -373,3 +373,12 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     assert ported("x.msgpack", *told, "--optimizer", "auto") == (2, Containing("--optimizer is of no use"))
     assert ported("x.msgpack") == (2, Containing("needs the manifest"))
     assert ported("x.safetensors", *told) == (2, Containing("as msgpack"))
+
+
+def test_the_rewriter_tells_how_a_script_goes_on(tmp_path: Path) -> None:
+    def said(text: str) -> str:
+        (tmp_path / "train.py").write_text(HEAD + text + TAIL)
+        return CliRunner().invoke(app, ["rewrite", str(tmp_path / "train.py"), "-o", str(tmp_path / "out")]).output
+
+    assert "--as-saved" in said(TRAINER)
+    assert "--as-saved" not in said(ALONE.replace("critic.load_state_dict(torch.load(resume))", "pass"))
