@@ -14,7 +14,7 @@ import numpy as np
 from migrate.manifest import Leaf, Manifest
 from migrate.saved_files import MODEL, NOTHING, OPTIMIZER, PLATEAU, STEPS, Entry, SavedFile
 from weight_port.dtypes import DTYPES
-from weight_port.errors import fail
+from weight_port.errors import PortError, fail
 from weight_port.names import joined
 from weight_port.optimizer_files import ALL_PARAMETERS, STATE, OptimizerOptions, port_state
 from weight_port.optimizer_state import opened
@@ -40,34 +40,45 @@ def plan_as_saved(
     tell it. names: those of the optimizers' parameters, as `OptimizerOptions` has them, likewise. ways: as for
     `plan_files`. Raises PortError."""
     saved, read = opened(source)
-    entries = _entries(manifest.saved, saved, source)
-    models = {
-        entry.key: plan_files(source, choose_model(manifest.models, entry.cls or model), key=entry.key or None, **ways)
-        for entry in entries
-        if entry.holds == MODEL
-    }
-    whole = _Whole(source, {} if entries[0].key == "" else saved, read, models, names)
-    for entry in entries:
-        whole.add(entry)
-    known = {entry.key for entry in entries}
-    whole.notes += [f"{key} is left out: the script does not save it" for key in whole.saved if key not in known]
-    return whole.planned()
+    planned: list[Planned] = []
+    errors: list[PortError] = []
+
+    def model_of(entry: Entry) -> Planned:
+        weights = choose_model(manifest.models, entry.cls or model)
+        return plan_files(source, weights, key=entry.key or None, **ways)
+
+    for entries in _fitting(manifest.saved, saved, source, model):
+        try:
+            models = {entry.key: model_of(entry) for entry in entries if entry.holds == MODEL}
+            alone = entries[0].key == ""
+            planned.append(_Whole(source, {} if alone else saved, read, models, names).of(entries))
+        except PortError as error:
+            errors.append(error)
+    if not planned:
+        raise errors[0]
+    if len(planned) > 1:
+        fail("WPT122", f"{source} may be any of {len(planned)} files that the script saves",
+             "Choose the class of its model by --model.")  # fmt: skip
+    return planned[0]
 
 
-def _entries(known: Sequence[SavedFile], saved: Any, source: Path) -> SavedFile:
-    """The entries of the file, as the script saves them. Raises PortError WPT122."""
+def _fitting(known: Sequence[SavedFile], saved: Any, source: Path, model: str | None) -> list[SavedFile]:
+    """What the script saves that the file may be: what has its entries, else some of them, else a state dict alone.
+    Raises PortError WPT122 where there is nothing."""
     if not known:
         fail("WPT122", "the manifest does not say what the script saves", "Port the weights alone: no --as-saved.")
     keys = {str(key) for key in saved} if isinstance(saved, Mapping) else set()
-    alone = [entries for entries in known if entries[0].key == ""]
-    fitting = [entries for entries in known if {entry.key for entry in entries} == keys]
-    fitting = fitting or [entries for entries in known if {entry.key for entry in entries} < keys] or alone
-    if not fitting:
+    named = [(entries, {entry.key for entry in entries}) for entries in known]
+    found = [entries for entries, own in named if own == keys]
+    some = [entries for entries, own in named if own < keys]
+    found = found or ([max(some, key=len)] if some else [])
+    found = found or [entries for entries in known if entries[0].key == "" and model in (None, entries[0].cls)]
+    if not found:
         listed = "; or ".join(", ".join(entry.key for entry in entries) for entries in known)
         held = ", ".join(sorted(keys)) or "nothing under a name"
         fail("WPT122", f"{source} holds {held}; the script saves {listed}",
              "Port the weights alone (no --as-saved), or correct \"saved\" in the manifest.")  # fmt: skip
-    return max(fitting, key=len)
+    return found
 
 
 @dataclass
@@ -88,6 +99,14 @@ class _Whole:
     reads: dict[str, Callable[[], np.ndarray]] = field(default_factory=dict)
     releases: dict[str, Callable[[], None]] = field(default_factory=dict)
 
+    def of(self, entries: SavedFile) -> Planned:
+        """The plan of these entries. Raises PortError."""
+        for entry in entries:
+            self.add(entry)
+        known = {entry.key for entry in entries}
+        self.notes += [f"{key} is left out: the script does not save it" for key in self.saved if key not in known]
+        return self.planned()
+
     def add(self, entry: Entry) -> None:
         """Adds what one entry becomes. Raises PortError."""
         path = joined((entry.key,)) if entry.key else ""
@@ -107,7 +126,7 @@ class _Whole:
     def add_model(self, entry: Entry, path: str) -> None:
         """A model's parameters, with its batch statistics where the script saves both."""
         planned = self.models[entry.key]
-        self.notes += [note for note in planned.notes if not note.startswith("taken from")]
+        self.notes += [note for note in planned.notes if not (path and note.startswith("taken from"))]
         self.dropped += planned.plan.dropped
 
         def target(name: str) -> str:

@@ -375,6 +375,24 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     assert ported("x.safetensors", *told) == (2, Containing("as msgpack"))
 
 
+def test_files_of_one_model_each(tmp_path: Path) -> None:
+    """The one that a file fits is taken; where several do, it is asked for."""
+    other = ModelWeights("Other", (Leaf("params/v", "v", (), (2,)),))
+    like = ModelWeights("Like", (Leaf("params/w", "w", (), (2,)),))
+    saved = tuple((Entry("", "model", cls),) for cls in ("Other", "Critic", "Like"))
+    torch.save({"w": torch.ones(2)}, tmp_path / "w.pt")
+    manifest = Manifest("a.py", "linen", (other, CRITIC), saved[:2])
+    assert port_weights(tmp_path / "w.pt", manifest, tmp_path / "w.msgpack", as_saved=True).model == "Critic"
+    manifest = Manifest("a.py", "linen", (other, CRITIC, like), saved)
+    with pytest.raises(PortError, match="may be any of 2 files"):
+        port_weights(tmp_path / "w.pt", manifest, tmp_path / "w.msgpack", as_saved=True)
+    report = port_weights(tmp_path / "w.pt", manifest, tmp_path / "w.msgpack", as_saved=True, model="Like")
+    assert report.model == "Like"
+    torch.save({"u": torch.ones(2)}, tmp_path / "u.pt")
+    with pytest.raises(PortError, match="WPT101"):
+        port_weights(tmp_path / "u.pt", manifest, tmp_path / "u.msgpack", as_saved=True)
+
+
 def test_the_rewriter_tells_how_a_script_goes_on(tmp_path: Path) -> None:
     def said(text: str) -> str:
         (tmp_path / "train.py").write_text(HEAD + text + TAIL)
