@@ -15,7 +15,8 @@ from migrate.strict_json import as_json, fields_in, flag_in, items_in, reject, t
 MODEL, OPTIMIZER = "model", "optimizer"
 STEPS, PLATEAU = "steps", "plateau"  # a scheduler: how often it was stepped, or what ReduceLROnPlateau keeps
 VALUE, NOTHING = "value", "nothing"
-HOLDS = (MODEL, OPTIMIZER, STEPS, PLATEAU, VALUE, NOTHING)
+UNKNOWN = "unknown"  # a state of something, which cannot be told
+HOLDS = (MODEL, OPTIMIZER, STEPS, PLATEAU, VALUE, NOTHING, UNKNOWN)
 
 
 @dataclass(frozen=True)

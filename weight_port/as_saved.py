@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from migrate.manifest import Leaf, Manifest
-from migrate.saved_files import MODEL, NOTHING, OPTIMIZER, PLATEAU, STEPS, Entry, SavedFile
+from migrate.saved_files import MODEL, NOTHING, OPTIMIZER, PLATEAU, STEPS, UNKNOWN, Entry, SavedFile
 from weight_port.dtypes import DTYPES
 from weight_port.errors import PortError, fail
 from weight_port.names import joined
@@ -118,6 +118,9 @@ class _Whole:
             self.add_value(path, self.state(entry, "last_epoch")["last_epoch"], entry.key)
         elif entry.holds == PLATEAU:
             self.add_plateau(entry, path)
+        elif entry.holds == UNKNOWN:
+            fail("WPT122", f"the manifest does not say what {entry.key!r} is the state of",
+                 'Say so in "saved" of the manifest.')  # fmt: skip
         elif entry.holds == NOTHING:
             self.empty.append(path)
         else:

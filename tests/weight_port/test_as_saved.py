@@ -333,6 +333,7 @@ REFUSED = {
     "holds model, optimizer; the script saves model, optimizer, n": ((MODEL, STATE, Entry("n", "value")),),
     "which model 'optimizer' trains": ((MODEL, Entry("optimizer", "optimizer", of="net", chains=(ADAM,))),),
     "how it is made in optax": ((MODEL, Entry("optimizer", "optimizer", of="model")),),
+    "what 'optimizer' is the state of": ((MODEL, Entry("optimizer", "unknown")),),
     "it has no last_epoch": ((MODEL, Entry("optimizer", "steps")),),
     "it has no min_lrs": ((MODEL, Entry("optimizer", "plateau", of="model")),),
     "a value of the script decides": ((MODEL, made_by("optax.adam(args.lr) if args.adam else optax.sgd(1.0)")),),

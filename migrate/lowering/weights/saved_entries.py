@@ -57,20 +57,31 @@ def _held(scope: Scope, node: Expr) -> tuple[str, Place | None]:
             return _of_place(scope, place)
         case Model(place=Place() as place):  # as a whole: its weights
             return saved_files.MODEL, scope.root(place)
-    if not isinstance(node, cst.Call) or node.args or not isinstance(node.func, cst.Attribute):
+    if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
         return saved_files.VALUE, None
-    if node.func.attr.value != "state_dict":
+    if not node.func.attr.value.endswith("state_dict"):
         return saved_files.VALUE, None
-    match scope.kind_of(node.func.value):
+    return _state_of(scope, node, node.func)
+
+
+def _state_of(scope: Scope, node: cst.Call, func: cst.Attribute) -> tuple[str, Place | None]:
+    """What `x.state_dict()` is; of accelerate's `accelerator.get_state_dict(x)` likewise."""
+    whose = node.args[0].value if node.args and func.attr.value == "get_state_dict" else func.value
+    kind = scope.kind_of(whose)
+    if isinstance(whose, cst.Attribute) and whose.attr.value == "module" and not isinstance(kind, Model):
+        kind = scope.kind_of(whose.value)  # of DataParallel
+    match kind:
         case Model(place=Place() as place):
             return saved_files.MODEL, scope.root(place)
         case Optimizer(place=place):
             return saved_files.OPTIMIZER, scope.root(place)
-        case Scheduler(own=False, plateau=plateau, optimizer=optimizer):
+        case Scheduler(own=True):
+            return saved_files.VALUE, None
+        case Scheduler(plateau=plateau, optimizer=optimizer):
             return saved_files.PLATEAU if plateau else saved_files.STEPS, scope.root(optimizer)
         case Scaler():
             return saved_files.NOTHING, None
-    return saved_files.VALUE, None
+    return saved_files.UNKNOWN, None
 
 
 def _of_place(scope: Scope, place: Place) -> tuple[str, Place | None]:
