@@ -105,7 +105,7 @@ DECORATORS = (
     "torch.compile",
     "torch.fx.wrap",
     "torch.compiler.disable",
-    *(f"torch.jit.{name}" for name in ("script", "script_if_tracing", "ignore", "unused", "export")),
+    *(f"torch.jit.{name}" for name in ("script", "script_method", "script_if_tracing", "ignore", "unused", "export")),
 )
 
 # Calls that give a device.

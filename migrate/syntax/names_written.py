@@ -9,6 +9,7 @@ import libcst as cst
 
 from migrate.syntax import nodes
 from migrate.syntax.nodes import Expr
+from migrate.syntax.walking import every
 
 _PARTS = (ast.Expression, ast.Constant, ast.Tuple, ast.expr_context)
 _TERMS = (*_PARTS, ast.BinOp, ast.Add, ast.Sub, ast.Mod, ast.Call, ast.Attribute, ast.Name)
@@ -22,6 +23,8 @@ def pattern(name: Expr) -> str | None:
 
 def numbered(name: Expr) -> str | None:
     """A name that is put together of texts and numbers, with {} for each of those; None for any other."""
+    if any(one.attr.value == "__name__" for one in every(name, cst.Attribute)):
+        return None  # of a class, which is no number
     if isinstance(name, cst.FormattedString):
         parts = [part.value if isinstance(part, cst.FormattedStringText) else "{}" for part in name.parts]
         found = "".join(parts)

@@ -354,7 +354,17 @@ class Classes(
             (facts.emptied.add if emptied else facts.emptied.discard)(name)
         node = node.with_changes(params=with_draws(node.params, function.draws))
         made = self.rewritten(node, body, defaults=inner)
+        made = _with_self(made) if name in facts.built else made
         return made.with_changes(name=cst.Name("__call__")) if name == "forward" else made
+
+
+def _with_self(method: cst.FunctionDef) -> cst.FunctionDef:
+    """A static method that makes modules, which need to know the mode of the one that they are made in."""
+    static = [one for one in method.decorators if nodes.dotted(one.decorator) == "staticmethod"]
+    if not static or "self" not in usage.loads(method.body):
+        return method
+    own = method.params.with_changes(params=[cst.Param(cst.Name("self")), *method.params.params])
+    return method.with_changes(decorators=[one for one in method.decorators if one not in static], params=own)
 
 
 def _parameter_kind(function: FunctionFacts, parameter: cst.Param, method: str) -> Kind:

@@ -37,6 +37,7 @@ from migrate.lowering.plainer.modules_that_train import with_trainers_apart
 from migrate.lowering.plainer.optimizers_outside import with_optimizers_outside
 from migrate.lowering.plainer.parts_held import with_parts_at_hand
 from migrate.lowering.plainer.saved_by_masters import with_saved_named
+from migrate.lowering.plainer.script_modules import with_plain_modules
 from migrate.lowering.plainer.settings_nobody_gives import with_constants_of_classes
 from migrate.lowering.plainer.steps_that_tell import with_told_returned
 from migrate.lowering.plainer.sums_kept import with_sums_as_lists
@@ -97,6 +98,7 @@ def taken_first(inputs: Sequence[Input]) -> Taken:
 
 
 _FIRST: tuple[Callable[[Sequence[Input]], list[Input]], ...] = (
+    with_plain_modules,
     with_last_definitions,
     with_functions_of_torch,
     with_saved_named,
