@@ -75,6 +75,8 @@ def _chain_json(chain: Chain) -> dict[str, Any]:
 def load(data: object, where: str) -> SavedFile:
     """The entries of one file. Raises ManifestError."""
     entries = tuple(_entry(entry, place) for entry, place in items_in(data, where))
+    if not entries:
+        reject(where, "a file without entries")
     _each_once([entry.key for entry in entries], where)
     return entries
 

@@ -122,6 +122,7 @@ def _broken(change) -> str:
             "models[0].leaves[0].moves[0]: permute takes whole numbers",
         ),
         (lambda d: d["saved"][0][1].update(holds="modle"), "saved[0][1].holds: expected one of model, optimizer"),
+        (lambda d: d["saved"].append([]), "saved[2]: a file without entries"),
         (lambda d: d["saved"][0][2].update(key="epoch"), "saved[0][2].key: a second entry 'epoch'"),
         (lambda d: d["saved"][0][2]["chains"][0].pop("optax"), "saved[0][2].chains[0]: 'optax' is missing"),
         (lambda d: d["saved"][0][1].update(variables=1), "saved[0][1].variables: expected true or false, not 1"),

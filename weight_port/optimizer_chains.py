@@ -130,7 +130,10 @@ def _of_script(chains: Sequence[Written], groups: Sequence[Group], kinds: Collec
     import optax
 
     text = chains[0].optax
-    tree = ast.parse(text, mode="eval")
+    try:
+        tree = ast.parse(text, mode="eval")
+    except SyntaxError as error:
+        fail("WPT122", f"{text} is no expression: {error.msg}", "State the chain by --optimizer.")
     snippets = {file.name.removesuffix(".py") for file in files("migrate.snippets").iterdir()}
     brought = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} & snippets
     scope = {"jax": jax, "jnp": jnp, "optax": optax, _UNKNOWN: _Number("nan"), "__builtins__": _HARMLESS}

@@ -34,10 +34,10 @@ class OptimizerOptions:
     """What to do with the optimizer's state.
 
     chain: how the optax chain is constructed, or "auto" as torch's hyperparameters say, or what a rewritten script
-    makes, one or another. source: the torch checkpoint
-    with the optimizer, where it is not the one that is ported; on the way back the one whose groups are taken over.
-    key: where in it. names: a JSON file of the parameters' names in the order in which torch was given them, or
-    "model.parameters()" where it was given all. step: how many steps were taken, where the chain does not count them.
+    makes, one or another. source: the torch checkpoint with the optimizer, where it is not the one that is ported; on
+    the way back the one whose groups are taken over. key: where in it. names: a JSON file of the parameters' names in
+    the order in which torch was given them, or "model.parameters()" where it was given all. step: how many steps were
+    taken, where the chain does not count them.
     """
 
     chain: str | Sequence[Chain]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import libcst as cst
 
@@ -22,6 +22,7 @@ from migrate.known.kinds import (
 from migrate.known.script import Script
 from migrate.known.states import STATE_WORDS
 from migrate.lowering.lowering import Lowering
+from migrate.lowering.plainer.copied_input import Edits, edited
 from migrate.lowering.statements import keys
 from migrate.lowering.statements.keys import Body
 from migrate.lowering.unit import Environment, Helper, Unit
@@ -80,6 +81,10 @@ class Input:
     inherited: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     inheriting: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     reaching: frozenset[str] = frozenset()
+
+    def edited(self, edits: Edits) -> Input:
+        """The same with some edits of its source; itself where there are none."""
+        return replace(self, source=edited(self.source, edits)) if edits else self
 
 
 def lower_project(

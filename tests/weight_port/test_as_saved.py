@@ -337,6 +337,7 @@ REFUSED = {
     "it has no last_epoch": ((MODEL, Entry("optimizer", "steps")),),
     "it has no min_lrs": ((MODEL, Entry("optimizer", "plateau", of="model")),),
     "a value of the script decides": ((MODEL, made_by("optax.adam(args.lr) if args.adam else optax.sgd(1.0)")),),
+    "is no expression": ((MODEL, made_by("optax.adam(")),),
     "is not made of optax": ((MODEL, made_by("build(model)")),),
     "is a number of the script's": ((MODEL, made_by("optax.inject_hyperparams(optax.adam)(0.1, eps=args.eps)")),),
     "a value of the script decides what": ((MODEL, made_by("optax.adam(1.0 if args.kind == 1 else 2.0)")),),

@@ -64,6 +64,9 @@ class Edits:
     names: dict[str, str] = field(default_factory=dict)
     parts: dict[cst.CSTNode, cst.CSTNode] = field(default_factory=dict)
 
+    def __bool__(self) -> bool:
+        return any((self.instead, self.ahead, self.behind, self.names, self.parts))
+
     @property
     def functions(self) -> list[cst.FunctionDef]:
         """The functions among what goes before and behind others."""

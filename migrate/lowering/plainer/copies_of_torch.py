@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import libcst as cst
 
-from migrate.lowering.plainer.copied_input import Edits, edited
+from migrate.lowering.plainer.copied_input import Edits
 from migrate.lowering.rounds import Input
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Statement
@@ -30,7 +29,7 @@ def with_functions_of_torch(inputs: Sequence[Input]) -> list[Input]:
     made: list[Input] = []
     for one in inputs:
         instead = _instead(one.source.module) if _HELPER in one.source.text else {}
-        made.append(replace(one, source=edited(one.source, Edits(instead))) if instead else one)
+        made.append(one.edited(Edits(instead)))
     return made
 
 

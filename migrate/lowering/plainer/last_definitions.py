@@ -4,11 +4,10 @@ from page to page."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import libcst as cst
 
-from migrate.lowering.plainer.copied_input import Edits, edited
+from migrate.lowering.plainer.copied_input import Edits
 from migrate.lowering.rounds import Input
 from migrate.syntax import usage
 from migrate.syntax.walking import every
@@ -19,8 +18,7 @@ def with_last_definitions(inputs: Sequence[Input]) -> list[Input]:
     made: list[Input] = []
     for one in inputs:
         gone = [method for cls in every(one.source.module, cst.ClassDef) for method in _overwritten(cls)]
-        edits = Edits(instead={method: [] for method in gone})
-        made.append(replace(one, source=edited(one.source, edits)) if gone else one)
+        made.append(one.edited(Edits(instead={method: [] for method in gone})))
     return made
 
 

@@ -7,14 +7,13 @@ as if it were written with a variable of the file where the model is made.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import libcst as cst
 
 from migrate.known.kinds import Place
 from migrate.known.qualified import file_of, spelled
 from migrate.known.script import Script
-from migrate.lowering.plainer.copied_input import Edits, edited
+from migrate.lowering.plainer.copied_input import Edits
 from migrate.lowering.plainer.kept_mentions import Mention, mentions
 from migrate.lowering.rounds import Input, Lowered
 from migrate.syntax import nodes, suites, usage
@@ -30,7 +29,7 @@ def with_lists_apart(inputs: Sequence[Input], lowered: Sequence[Lowered]) -> lis
         for place, cls in lowered[0].script.places.items():
             if place.scope == one.scope and file_of(cls) == one.scope:
                 _take_out(edits, one.source.module, place, spelled(cls), lowered[0].script, inputs)
-        made.append(replace(one, source=edited(one.source, edits)) if edits.names else one)
+        made.append(one.edited(edits) if edits.names else one)
     return made if any(new is not old for new, old in zip(made, inputs, strict=True)) else None
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import libcst as cst
 
-from migrate.lowering.plainer.copied_input import Edits, edited
+from migrate.lowering.plainer.copied_input import Edits
 from migrate.lowering.rounds import Input
 from migrate.syntax import nodes, usage
 from migrate.syntax.walking import every
@@ -20,7 +19,7 @@ def with_saved_named(inputs: Sequence[Input]) -> list[Input]:
     made: list[Input] = []
     for one in inputs:
         parts = {node: new for function in every(one.source.module, cst.FunctionDef) for node, new in _named(function)}
-        made.append(replace(one, source=edited(one.source, Edits(parts=parts))) if parts else one)
+        made.append(one.edited(Edits(parts=parts)))
     return made
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import libcst as cst
 
-from migrate.lowering.plainer.copied_input import Edits, edited
+from migrate.lowering.plainer.copied_input import Edits
 from migrate.lowering.rounds import Input
 from migrate.syntax import nodes
 from migrate.syntax.walking import every
@@ -23,5 +22,5 @@ def with_plain_modules(inputs: Sequence[Input]) -> list[Input]:
         parts: dict[cst.CSTNode, cst.CSTNode] = {
             base: nodes.expression("torch.nn.Module") for base in bases if nodes.dotted(base) == _OLD
         }
-        made.append(replace(one, source=edited(one.source, Edits(parts=parts))) if parts else one)
+        made.append(one.edited(Edits(parts=parts)))
     return made

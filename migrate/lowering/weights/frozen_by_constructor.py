@@ -9,6 +9,7 @@ import libcst as cst
 
 from migrate.diagnostics import Unsupported
 from migrate.known.kinds import Module, SelfModule
+from migrate.known.weight_kinds import LISTING
 from migrate.lowering.modules.attributes import grows_later
 from migrate.lowering.weights.freezing import Freezing, flag_of, switches
 from migrate.lowering.weights.selections import names_of_pair
@@ -16,8 +17,6 @@ from migrate.manifest import Leaf
 from migrate.syntax import nodes, suites
 from migrate.syntax.nodes import Expr, Statement
 from migrate.weights import weights_of
-
-_LISTINGS = ("parameters", "named_parameters")
 
 
 class FrozenByConstructor(Freezing):
@@ -28,7 +27,7 @@ class FrozenByConstructor(Freezing):
         func = node.iter.func if isinstance(node.iter, cst.Call) and not node.iter.args else None
         names = names_of_pair(node.target)
         body = suites.suite_of(node.body.body)
-        if self.context != "setup" or not isinstance(func, cst.Attribute) or func.attr.value not in _LISTINGS:
+        if self.context != "setup" or not isinstance(func, cst.Attribute) or func.attr.value not in LISTING:
             return None
         plain = names is not None and len(names) == 1 + (func.attr.value == "named_parameters")
         if names is None or not plain or "requires_grad" not in nodes.code(node.body) or node.orelse is not None:
