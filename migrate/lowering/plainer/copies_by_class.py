@@ -35,6 +35,8 @@ from migrate.lowering.plainer.loops_over_leaves import with_steps_in_place
 from migrate.lowering.plainer.methods_of_bases import with_methods_of_bases
 from migrate.lowering.plainer.modules_that_train import with_trainers_apart
 from migrate.lowering.plainer.optimizers_outside import with_optimizers_outside
+from migrate.lowering.plainer.names_first import with_names_first
+from migrate.lowering.plainer.own_module import with_own_names
 from migrate.lowering.plainer.parts_held import with_parts_at_hand
 from migrate.lowering.plainer.saved_by_masters import with_saved_named
 from migrate.lowering.plainer.script_modules import with_plain_modules
@@ -98,6 +100,8 @@ def taken_first(inputs: Sequence[Input]) -> Taken:
 
 
 _FIRST: tuple[Callable[[Sequence[Input]], list[Input]], ...] = (
+    with_own_names,
+    with_names_first,
     with_plain_modules,
     with_last_definitions,
     with_functions_of_torch,

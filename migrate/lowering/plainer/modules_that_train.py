@@ -15,10 +15,11 @@ from typing import TypeVar
 import libcst as cst
 from libcst.metadata import CodeRange
 
+from migrate.known.qualified import inside
 from migrate.lowering.plainer.copied_input import Edits, Exchanging, edited
 from migrate.lowering.plainer.object_sites import Site, bare, made_by, means, nodes_outside, sites_of
 from migrate.lowering.plainer.optimizers_outside import is_loss, is_optimizer, makes_part, settings_of
-from migrate.lowering.plainer.project_classes import ProjectClass, classes_of, is_module
+from migrate.lowering.plainer.project_classes import ProjectClass, classes_of, is_alone, is_module
 from migrate.lowering.rounds import Input
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
@@ -82,11 +83,17 @@ def with_trainers_apart(inputs: Sequence[Input]) -> list[Input]:
 def _split(cls: ProjectClass, classes: Mapping[str, ProjectClass], inputs: Sequence[Input]) -> _Split:
     """How a class is taken apart. Raises _Unclear where it does not train itself, or cannot be."""
     init = cls.methods.get("__init__")
-    name = cls.node.name.value
-    own = set(cls.bases) & classes.keys() or any(name in one.bases for one in classes.values())
+    name, qualified = cls.name, inside(cls.file.scope, cls.name)
+    own = set(cls.bases) & classes.keys() or any(qualified in one.bases for one in classes.values())
     alone = len(cls.bases) == 1 and not own and not cls.node.decorators
     plain = all(isinstance(one, cst.FunctionDef) or suites.is_docstring(one) for one in cls.node.body.body)
-    if init is None or not alone or not plain or not any(map(_trains, cls.methods.values())):
+    if (
+        init is None
+        or not alone
+        or not plain
+        or not is_alone(cls, classes)
+        or not any(map(_trains, cls.methods.values()))
+    ):
         raise _Unclear
     if init.params.star_kwarg is not None or isinstance(init.params.star_arg, cst.Param):
         raise _Unclear

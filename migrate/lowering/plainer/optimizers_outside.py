@@ -15,7 +15,7 @@ import libcst as cst
 from migrate.lowering.expressions.arguments import argument_names
 from migrate.lowering.plainer.copied_input import Edits, edited
 from migrate.lowering.plainer.object_sites import Site, attributes_outside, made_by, means, sites_of
-from migrate.lowering.plainer.project_classes import ProjectClass, classes_of, is_module
+from migrate.lowering.plainer.project_classes import ProjectClass, classes_of, is_alone, is_module
 from migrate.lowering.rounds import Input
 from migrate.optimizers import LOSSES, OPTIMIZERS
 from migrate.syntax import nodes, suites, usage
@@ -70,6 +70,8 @@ def _beside(cls: ProjectClass, classes: Mapping[str, ProjectClass]) -> _Beside |
     that the optimizer does not train since they are made after it."""
     init = cls.methods.get("__init__")
     if init is None or init.params.star_kwarg is not None or isinstance(init.params.star_arg, cst.Param):
+        return None
+    if not is_alone(cls, classes):
         return None
     body = suites.suite_of(init.body.body)
     parameters = {one.name.value for one in every(init.params, cst.Param)} - set(usage.stores(body))
@@ -127,8 +129,8 @@ def makes_part(line: Statement, classes: Mapping[str, ProjectClass]) -> bool:
     """Whether a line of a constructor may make a layer, or a parameter."""
     made = [nodes.dotted(call.func) or "" for call in usage.calls(line)]
     torchs = [name.rpartition(".")[2] for name in made if "nn." in name and ".init." not in name]
-    own = [name for name in made if name in classes and is_module(name, classes)]
-    return bool(own) or any(name not in _LOSSES for name in torchs)
+    own = {cls.name for name, cls in classes.items() if is_module(name, classes)}
+    return bool(own.intersection(made)) or any(name not in _LOSSES for name in torchs)
 
 
 def is_loss(value: Expr) -> bool:

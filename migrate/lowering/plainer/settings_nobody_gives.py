@@ -86,12 +86,12 @@ def _kept(init: cst.FunctionDef) -> dict[str, Expr]:
 
 def _given(name: str, heirs: set[str], classes: Mapping[str, ProjectClass], inputs: Sequence[Input]) -> bool:
     """Whether a constructor may be given arguments, by classes that inherit it or by whoever makes an object."""
-    makes = {name}  # the classes whose objects are made by it
+    makes = {classes[name].name}  # the classes whose objects are made by it
     for heir in heirs:
         after = next(one for one in _line(heir, classes)[1:] if one == name or "__init__" in classes[one].methods)
         init = classes[heir].methods.get("__init__")
         if after == name and init is None:
-            makes.add(heir)
+            makes.add(classes[heir].name)
         for call in usage.calls(init.body) if after == name and init is not None else ():
             given = [arg for arg in call.args if nodes.dotted(arg.value) != "self"]
             if nodes.code(call.func).endswith(".__init__") and given:
@@ -100,11 +100,17 @@ def _given(name: str, heirs: set[str], classes: Mapping[str, ProjectClass], inpu
 
 
 def _mentions(module: cst.Module, names: set[str]) -> bool:
-    """Whether a file names a class but to inherit from it, or to decorate."""
+    """Whether a file names a class but to inherit from it, to decorate, or to call its constructor with the object
+    alone: `Base.__init__(self)`."""
     aside: set[int] = set()
-    for node in every(module, (cst.ClassDef, cst.Decorator, cst.Attribute)):
+    for node in every(module, (cst.ClassDef, cst.Decorator, cst.Attribute, cst.Call)):
         if isinstance(node, cst.ClassDef):
             aside |= {id(node.name), *(id(part) for arg in node.bases for part in every(arg, cst.Name))}
+        elif isinstance(node, cst.Call):
+            bare = nodes.code(node.func).endswith(".__init__") and [nodes.code(arg.value) for arg in node.args] == [
+                "self"
+            ]
+            aside |= {id(part) for part in every(node.func, cst.Name)} if bare else set()
         elif isinstance(node, cst.Decorator) or nodes.dotted(node) in ("nn.Module", "torch.nn.Module"):
             aside |= {id(part) for part in every(node, cst.Name)}
     return any(node.value in names and id(node) not in aside for node in every(module, cst.Name))

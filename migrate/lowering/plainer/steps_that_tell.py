@@ -15,7 +15,7 @@ from typing import Any
 import libcst as cst
 
 from migrate.lowering.plainer.copied_input import Edits, Exchanging, edited
-from migrate.lowering.plainer.project_classes import ProjectClass, classes_of, is_module
+from migrate.lowering.plainer.project_classes import ProjectClass, classes_of, is_alone, is_module
 from migrate.lowering.rounds import Input
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
@@ -94,7 +94,7 @@ class _Telling:
         self, inputs: Sequence[Input], classes: Mapping[str, ProjectClass], modules: set[str], trainer: _Trainer
     ) -> None:
         self.inputs, self.trainer = inputs, trainer
-        self.hosts = {name for name in classes if name not in modules}
+        self.hosts = {cls.name for name, cls in classes.items() if name not in modules and is_alone(cls, classes)}
         self.modules = [classes[name] for name in classes if name in modules]
         self.tellers = self._tellers()
         self.made: dict[str, cst.SimpleStatementLine] = {}  # objects that only tellers use -> where they are made
