@@ -34,8 +34,8 @@ from migrate.lowering.plainer.lists_on_models import with_lists_apart
 from migrate.lowering.plainer.loops_over_leaves import with_steps_in_place
 from migrate.lowering.plainer.methods_of_bases import with_methods_of_bases
 from migrate.lowering.plainer.modules_that_train import with_trainers_apart
-from migrate.lowering.plainer.optimizers_outside import with_optimizers_outside
 from migrate.lowering.plainer.names_first import with_names_first
+from migrate.lowering.plainer.optimizers_outside import with_optimizers_outside
 from migrate.lowering.plainer.own_module import with_own_names
 from migrate.lowering.plainer.parts_held import with_parts_at_hand
 from migrate.lowering.plainer.saved_by_masters import with_saved_named

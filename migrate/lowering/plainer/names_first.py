@@ -1,12 +1,13 @@
 """Second names of torch's functions that a file gives at its end, below the functions that read them: `ones = torch.ones`.
 
-Functions read such a name when they are called, so that its place does not matter; but what it stands for is known only
-from there on. The file is taken as if the names were given above the functions.
+Functions read such a name when they are called, so that its place does not matter; but what it stands for is known
+from there on only. The file is taken as if the names were given above the functions.
 """
 
 from __future__ import annotations
 
 import builtins
+from collections import Counter
 from collections.abc import Sequence
 
 import libcst as cst
@@ -14,6 +15,7 @@ import libcst as cst
 from migrate.lowering.plainer.copied_input import Edits
 from migrate.lowering.rounds import Input
 from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Statement
 
 
 def with_names_first(inputs: Sequence[Input]) -> list[Input]:
@@ -23,41 +25,34 @@ def with_names_first(inputs: Sequence[Input]) -> list[Input]:
 
 def _moved(module: cst.Module) -> Edits:
     edits = Edits()
-    first = next((line for line in module.body if isinstance(line, cst.FunctionDef | cst.ClassDef)), None)
-    if first is None:
-        return edits
     body = suites.suite_of(module.body)
-    above = body.index(first)
-    bound_once = [name for name in usage.stores(body) if usage.stores(body).count(name) == 1]
-    imported = {name for line in body[:above] if suites.is_import(line) for name in usage.stores(line)}
-    read_inside = {name for line in body for name in (usage.loads(line) if _is_definition(line) else ())}
-    ahead = []
+    above = next((at for at, line in enumerate(body) if isinstance(line, cst.FunctionDef | cst.ClassDef)), len(body))
+    torchs = {name for line in body[:above] if _imports_torch(line) for name in usage.stores(line)}
+    if not torchs:
+        return edits
+    times = Counter(usage.stores(body))
+    read: set[str] = set()  # by the definitions so far
     for line in body[above:]:
-        name, roots = _named(line)
-        if name not in bound_once or name not in read_inside or hasattr(builtins, name) or not roots <= imported:
-            continue
-        ahead.append(line.with_changes(leading_lines=[]))
-        edits.instead[line] = []
-    if ahead:
-        edits.ahead[first] = ahead
+        name, reached_by = _named(line)
+        if name in read and times[name] == 1 and not hasattr(builtins, name) and reached_by <= torchs:
+            edits.ahead.setdefault(body[above], []).append(line.with_changes(leading_lines=[]))
+            edits.instead[line] = []
+        if isinstance(line, cst.FunctionDef | cst.ClassDef):
+            read.update(usage.loads(line))
     return edits
 
 
-def _is_definition(line: cst.CSTNode) -> bool:
-    return isinstance(line, cst.FunctionDef | cst.ClassDef)
+def _imports_torch(line: Statement) -> bool:
+    return suites.is_import(line) and nodes.code(line).split()[1].partition(".")[0] == "torch"
 
 
-def _named(line: cst.CSTNode) -> tuple[str, set[str]]:
-    """The name in `ones = torch.ones`, or of a lambda that calls a method of its argument, and the names that what it
-    stands for is reached by."""
+def _named(line: Statement) -> tuple[str, set[str]]:
+    """The name in `ones = torch.ones` or `size = lambda x: x.numel()`, and the names that what it stands for reads."""
     small = suites.alone(line)
-    if not isinstance(small, cst.Assign) or len(small.targets) != 1:
+    target = small.targets[0].target if isinstance(small, cst.Assign) and len(small.targets) == 1 else None
+    if not isinstance(small, cst.Assign) or not isinstance(target, cst.Name):
         return "", set()
-    name, value = small.targets[0].target, small.value
-    if not isinstance(name, cst.Name):
-        return "", set()
-    if isinstance(value, cst.Attribute) and nodes.dotted(value):
-        return name.value, set(usage.loads(value))
-    if isinstance(value, cst.Lambda):
-        return name.value, set(usage.loads(value))
-    return "", set()
+    named = isinstance(small.value, cst.Lambda) or (
+        isinstance(small.value, cst.Attribute) and nodes.dotted(small.value)
+    )
+    return (target.value, set(usage.loads(small.value))) if named else ("", set())
