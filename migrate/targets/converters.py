@@ -177,18 +177,20 @@ def _fan_in_transposed(call: Call, name: str, count: int) -> Expr:
 
 def _pad_pairs(call: Call, name: str, count: int) -> Expr:
     """Pairs from the last axis backwards, around channel-last data."""
-    sizes = _numbers(call, name, 2 * count)
-    if min(sizes) < 0:
+    sizes = _for_each_axis(call, name, 2 * count)
+    if any(isinstance(one, int) and one < 0 for one in map(nodes.literal, sizes)):
         raise Unsupported("MIG203", f"{call.api}: {name}={nodes.code(call.node(name))} cuts, where jnp.pad only adds")
-    pairs = [tuple(sizes[i : i + 2]) for i in range(0, 2 * count, 2)]
-    return nodes.expression(str(((0, 0), *reversed(pairs), (0, 0))))
+    none = nodes.expression("0")
+    pairs = [(none, none), *reversed([(sizes[i], sizes[i + 1]) for i in range(0, 2 * count, 2)]), (none, none)]
+    return _in_pairs(pairs)
 
 
 def _pad_triples(call: Call, name: str, count: int) -> Expr:
     """The same for `jax.lax.pad`, where negative numbers cut; the third ones would pad between elements."""
-    sizes = _numbers(call, name, 2 * count)
-    triples = [(*sizes[i : i + 2], 0) for i in range(0, 2 * count, 2)]
-    return nodes.expression(str(((0, 0, 0), *reversed(triples), (0, 0, 0))))
+    sizes, none = _for_each_axis(call, name, 2 * count), nodes.expression("0")
+    triples = [(sizes[i], sizes[i + 1], none) for i in range(0, 2 * count, 2)]
+    around = (none, none, none)
+    return nodes.tuple_of([nodes.tuple_of(one) for one in (around, *reversed(triples), around)])
 
 
 def _epsilon(call: Call, name: str, count: int) -> Expr:

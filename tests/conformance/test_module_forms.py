@@ -53,6 +53,30 @@ MASKED = """class M(nn.Module):
         products = x @ x.T
         return products[self.mask].reshape(len(x), -1).logsumexp(1) + products[self.lower].mean()
 """
+PADDED_BY_COUNTS = """class Block(nn.Module):
+    def __init__(self, shape, width=2):
+        super().__init__()
+        channels = shape[0]
+        self.net = nn.Sequential(
+            nn.ReflectionPad2d(channels),
+            nn.Conv2d(channels, 4, 3),
+            nn.ReplicationPad2d((width, 1, 0, width)),
+            nn.ZeroPad2d((-width, channels, width, -1)),
+            nn.Conv2d(4, channels, 3),
+        )
+
+    def forward(self, x):
+        return self.net(x)
+
+
+class M(nn.Module):
+    def __init__(self, shape=(2, 5, 6)):
+        super().__init__()
+        self.block = Block(shape)
+
+    def forward(self, x):
+        return self.block(x)
+"""
 GIVEN_BY_LAMBDA = """class Mlp(nn.Module):
     def __init__(self, width, act_layer=nn.ReLU):
         super().__init__()
@@ -408,6 +432,7 @@ class M(nn.Module):
 """
 FORMS = {
     "an activation that a lambda makes": (GIVEN_BY_LAMBDA, Sample("M()", (3, 4))),
+    "padding by a number that has a name": (PADDED_BY_COUNTS, Sample("M()", (3, 2, 5, 6))),
     "masks that a constructor makes": (MASKED, Sample("M()", (3, 4))),
     "modules without weights that a forward pass makes": (MADE_IN_PASSING, Sample("M()", (3, 4))),
     "modules in several places": (IN_SEVERAL_PLACES, Sample("M()", (3, 4))),

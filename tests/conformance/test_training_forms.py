@@ -498,6 +498,8 @@ averaged = copy.deepcopy(model).eval().requires_grad_(False)
     + "    average.update(averaged, model)\n    losses.append(averaged(x).sum().item())\n",
     "a gradient penalty": PENALTY,
     "a gradient penalty of a model with buffers": PENALTY,
+    "a penalty on what has another value later": PENALTY
+    + "    with torch.no_grad():\n        out = model(x + 1)\n    losses.append(out.sum().item())\n",
     "a penalty by a function": """def penalty(net, real, fake):
     mixed = (0.4 * real + 0.6 * fake).requires_grad_(True)
     weights = torch.linspace(0.5, 1.5, 16).reshape(8, 2)

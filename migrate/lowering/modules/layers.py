@@ -30,6 +30,7 @@ from migrate.lowering.expressions.packed_elements import of_each_row
 from migrate.lowering.initial.filled_last import is_filled_later
 from migrate.lowering.initial.initializing_functions import completed, outputs_first
 from migrate.lowering.models.precision import CASTING
+from migrate.lowering.modules.counts import with_counts
 from migrate.lowering.modules.layer_weights import smallest_input
 from migrate.lowering.modules.user_modules import UserModules
 from migrate.rules.rule import Call, Parameter, Value
@@ -68,6 +69,7 @@ class Layers(UserModules):
         path, self.making = self.making, "" if layer.wraps else self.making
         call = self.bind_call(name, linen.layer_signature(layer), node.args)
         self.making = path
+        call = with_counts(call, self.blocks[0].statements)
         self.refuse_perhaps_none(layer, call)
         for parameter, value in call.bound.items():
             self.note_type(value.node, linen.ARGUMENT_TYPES.get(parameter, ""))

@@ -1,4 +1,4 @@
-"""Second names of torch's functions that a file gives below the functions that read them: `ones = torch.ones` at its end.
+"""Second names of torch's functions that a file gives below the functions that read them, `ones = torch.ones` maybe.
 
 Functions read such a name when they are called, so that its place does not matter; but what it stands for is known
 from there on only. The file is taken as if the names were given above the functions.

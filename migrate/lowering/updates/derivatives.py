@@ -15,7 +15,7 @@ from migrate.lowering.expressions.held_values import HeldValues
 from migrate.lowering.weights.values_per_parameter import ValuesPerParameter
 from migrate.rules.rule import Value
 from migrate.syntax import nodes, usage
-from migrate.syntax.nodes import Expr
+from migrate.syntax.nodes import Expr, Statement
 
 _PARAMETERS = ("outputs", "inputs", "grad_outputs", "retain_graph", "create_graph", "only_inputs")
 _ONES = ("torch.ones", "torch.ones_like")
@@ -153,15 +153,23 @@ class Derivatives(ValuesPerParameter, Arguments, HeldValues):
         statements = list(where.body)
         return sum(1 for found in usage.stores(statements) if found == name)
 
+    def run_before(self) -> list[Statement]:
+        """The statements of the block at hand that come before this one, with those of a loss function around it."""
+        block = self.blocks[-1].statements[: self.blocks[-1].index]
+        if self.region is None:
+            return block
+        return [*self.region.done, *block] if len(self.blocks) > self.region.depth else [*block, *self.region.done]
+
     def last_bound(self, name: str) -> int | None:
-        """Which statement of the block at hand has bound a name last, in any case; None where another one may have."""
-        earlier = self.blocks[-1].statements[: self.blocks[-1].index]
+        """Which statement before the one at hand has bound a name last, in any case; None where another one may
+        have."""
+        earlier = self.run_before()
         found = [number for number, statement in enumerate(earlier) if name in usage.stores(statement)]
         return found[-1] if found and isinstance(earlier[found[-1]], cst.SimpleStatementLine) else None
 
     def bound_after(self, name: str, others: Iterable[str]) -> bool:
-        """Whether the block at hand has bound all the others since something last bound a name."""
-        earlier = self.blocks[-1].statements[: self.blocks[-1].index]
+        """Whether statements before the one at hand have bound all the others since one last bound a name."""
+        earlier = self.run_before()
         last = max((number for number, statement in enumerate(earlier) if name in usage.stores(statement)), default=-1)
         bound = [self.last_bound(other) for other in others if self.times_bound(other)]
         return all(number is not None and number > last for number in bound)

@@ -98,8 +98,9 @@ class LossFunctions(Models):
         """The statements and the loss, lowered in this scope of the region."""
         made: list[Statement] = []
         assert self.region is not None
-        outside = self.precision
+        outside, self.region.depth = self.precision, len(self.blocks)
         for number, statement in enumerate(part.body):
+            self.region.done = part.body[:number]
             self.region.replaying = any(statement is replayed for replayed in part.replayed)
             self.before = []
             self.precision = self.unit.precisions.get(statement, outside)

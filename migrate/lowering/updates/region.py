@@ -111,6 +111,8 @@ class Tracing:
     first_key: int = 0
     replaying: bool = False  # what is lowered has been computed before: it must change no state, and draw nothing
     inside: frozenset[str] = frozenset()  # names that the loss functions of the step have bound by now
+    done: list[Statement] = field(default_factory=list)  # statements of the loss function that come before this one
+    depth: int = 0  # how many blocks are around its statements
     constants: set[str] = field(default_factory=set)  # names that jit must know: those that a precision is written with
     variables: set[str] = field(default_factory=set)  # the script's own that it reads, under their names
     draws: list[Draw] = field(default_factory=list)  # what the host draws before the step
