@@ -64,12 +64,17 @@ def rewritten(made: str = "", method: str = "", after: str = "") -> Conversion:
         'def named_parameters(self):\n        return [(n, p) for n, p in super().named_parameters() if "fc" in n]',
         "def zero_grad(self, set_to_none=True):\n        pass",
         "def load_state_dict(self, weights):\n        return super().load_state_dict(weights, strict=False)",
-        "def _load_from_state_dict(self, weights, prefix, *args):\n        weights.pop(prefix)",
     ],
 )
 def test_methods_that_torch_calls_itself(method: str) -> None:
     (found,) = rewritten(method=method).report.diagnostics
     assert found.code == "MIG201" and "is its own" in found.message
+
+
+def test_what_changes_older_checkpoints_is_told() -> None:
+    made = rewritten(method="def _load_from_state_dict(self, weights, prefix, *args):\n        weights.pop(prefix)")
+    assert [found.code for found in made.report.diagnostics] == ["MIG515"]
+    assert "_load_from_state_dict" not in made.text
 
 
 @pytest.mark.parametrize(

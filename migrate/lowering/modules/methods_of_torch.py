@@ -18,8 +18,8 @@ _OF_WEIGHTS = {
     **dict.fromkeys(("parameters", "named_parameters", "requires_grad_"), _TRAINED),
     "zero_grad": "JAX keeps no gradients from step to step",
     **dict.fromkeys(("state_dict", "load_state_dict"), _LOADED),
-    **dict.fromkeys(("_load_from_state_dict", "_save_to_state_dict"), _LOADED),
 }
+_CHANGING = ("_load_from_state_dict", "_save_to_state_dict")
 
 HOLDINGS = ("_modules", "_parameters", "_buffers", "__dict__")  # what a module of torch keeps its parts and settings in
 
@@ -36,6 +36,9 @@ class MethodsOfTorch(Scope):
         """What stands for such a method; None for other methods. A `train()`, which says what keeps another mode than
         the whole, goes where no layer cares."""
         name = node.name.value
+        if name in _CHANGING:
+            self.unit.report(Unsupported("MIG515", f"{spelled(facts.name)}.{name}()"), node)
+            return []
         if name in MODES and not self.script.trains(facts.name):
             return []
         why = MODE_IS_A_FIELD if name in MODES else _OF_WEIGHTS.get(name)
