@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import jax
 import numpy as np
+import pytest
 import torch
 
 from tests.conformance import rewritten
@@ -48,6 +49,45 @@ def test_they_start_as_in_torch() -> None:
             np.testing.assert_array_equal(found[path], values, path)
         else:
             assert kolmogorov_smirnov(np.asarray(found[path]), values) <= SAME_DISTRIBUTION, path
+
+
+SCALED = """import torch
+from torch import nn
+
+
+class M(nn.Module):
+    def __init__(self, width=60, gain=0.25):
+        super().__init__()
+        self.fc = nn.Linear(40, width)
+        self.conv = nn.Conv1d(width, 50, 3)
+        self.head = nn.Linear(width, 30)
+        nn.init.xavier_uniform_(self.fc.weight)
+        self.fc.weight.data.mul_(gain)
+        self.fc.bias.data.mul_(0)
+        self.conv.weight.data.div_(3)
+        self.head.weight.data.mul_(0.1)
+        self.head.weight.data.mul_(gain + 1)
+
+    def forward(self, x):
+        x = self.fc(x)
+        return self.head(x), self.conv(x.transpose(1, 2))
+"""
+
+
+def test_weights_that_are_scaled() -> None:
+    made = rewritten.clean(SCALED)
+    torch.manual_seed(0)
+    theirs = rewritten.executed(SCALED)["M"]()
+    ours = leaves(rewritten.executed(made.text)["M"]().init(jax.random.key(1), np.zeros((2, 4, 40), np.float32)))
+    for path, values in leaves(port_state_dict(numpy_state(theirs), rewritten.model_weights(made))).items():
+        assert np.ptp(values) == 0 or kolmogorov_smirnov(np.asarray(ours[path]), values) <= SAME_DISTRIBUTION, path
+        np.testing.assert_allclose(np.abs(ours[path]).max(), np.abs(values).max(), rtol=0.1, err_msg=path)
+
+
+@pytest.mark.parametrize("line", ["self.fc.weight.data.mul_(torch.ones(60, 40))", "self.fc.weight.mul_(0.1)"])
+def test_what_scales_in_another_way_is_refused(line: str) -> None:
+    text = SCALED.replace("self.fc.weight.data.mul_(gain)", line)
+    assert rewritten.conversion(text).report.diagnostics
 
 
 def test_a_mean_that_is_told_later_is_refused() -> None:

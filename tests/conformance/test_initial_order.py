@@ -52,6 +52,8 @@ IN_BLOCK = {
     "applies": "self.apply(self.fill)",
     "asks and applies": "nn.init.zeros_(self.fc.weight); self.apply(self.fill)",
     "applies and asks": "self.apply(self.fill); nn.init.zeros_(self.fc.weight)",
+    "asks and scales": "nn.init.ones_(self.fc.weight); self.fc.weight.data.mul_(0.7); self.fc.weight.data.div_(2)",
+    "applies and scales": "self.apply(self.fill); self.fc.weight.data.mul_(3)",
 }
 IN_NET = {
     "applies": "self.apply(self.fill)",
@@ -63,6 +65,8 @@ IN_NET = {
     "asks and walks in a branch": "self.own()\n        if filled:\n            self.walk()",
     "walks and applies": "self.walk(); self.apply(self.fill)",
     "applies and walks": "self.apply(self.fill); self.walk()",
+    "walks and scales": "self.walk(); self.head.weight.data.mul_(0.5); self.head.bias.data.mul_(0.0)",
+    "scales and walks": "self.head.weight.data.mul_(n); self.head.bias.data.mul_(2.0); self.walk()",
 }
 
 

@@ -15,7 +15,7 @@ from migrate import layouts
 from migrate.diagnostics import Unsupported
 from migrate.known.constructed import ClassNode, LayerNode, ListNode
 from migrate.known.facts import ClassFacts
-from migrate.known.kinds import UNKNOWN, Module, SelfModule, Tensor, Tied
+from migrate.known.kinds import UNKNOWN, Module, Number, SelfModule, Tensor, Tied
 from migrate.known.weight_kinds import LISTING
 from migrate.layers.layer import asked_name
 from migrate.layers.table import TABLE
@@ -25,10 +25,12 @@ from migrate.lowering.initial.initializing_functions import (
     FILLING,
     IN_ANY_CLASS,
     IN_PLACE,
+    SCALING,
     fills,
     initializer_of,
     of_matrix,
     outputs_first,
+    scaled_so_far,
     without_data,
 )
 from migrate.lowering.modules.constructors import set_before
@@ -50,14 +52,28 @@ class InitialWeights(TestsOfParts, HandedDown):
         name = self.torch_name(node.func) or ""
         if name.startswith("torch.nn.init.") and node.args:
             return self.ask(name.rpartition(".")[2], node, node.args[0].value)
-        if not isinstance(node.func, cst.Attribute) or node.func.attr.value not in (*IN_PLACE, "copy_"):
+        if not isinstance(node.func, cst.Attribute) or node.func.attr.value not in (*IN_PLACE, *SCALING, "copy_"):
             return None
         method, target = node.func.attr.value, node.func.value
         if not isinstance(target, cst.Attribute):
             return None
         if method == "copy_":
             return self.copied(node, without_data(target))
+        if method in SCALING:
+            return self.scale(method, node, target) if target.attr.value == "data" else None
         return self.ask(FILLING.get(method, method), node, target)
+
+    def scale(self, method: str, call: cst.Call, target: cst.Attribute) -> list[Statement] | None:
+        """`self.head.weight.data.mul_(0.1)`: the initialiser that the weight has so far, times a number; None for other
+        values."""
+        by = self.expr(self.with_lengths(call.args[0].value)) if len(call.args) == 1 else None
+        if by is None or not isinstance(by.kind, Number) or (nodes.dotted(target.value) or "").count(".") < 2:
+            return None
+        way, path = self.weight_path(target.value)
+        if self.is_computed(way, path) or self.conditions or way.through:
+            raise Unsupported("MIG204", f"`{nodes.code(call)}`")
+        self.note_asked(way, path, self.in_terms_of_fields(scaled_so_far(method, by.node), call, path), call, "")
+        return []
 
     def ask(self, name: str, call: cst.Call, target: Expr) -> list[Statement]:
         """Notes the initialiser of a weight under its path."""

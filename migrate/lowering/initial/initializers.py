@@ -18,10 +18,12 @@ from migrate.layers.layer import any_copy
 from migrate.layers.table import TABLE
 from migrate.lowering.initial.filled_last import counts_after, filled_by, moment_of
 from migrate.lowering.initial.initializing_functions import (
+    completed,
     fills_weight,
     initializers_in,
     initializers_of,
     outputs_first,
+    scales,
 )
 from migrate.lowering.initial.told_layers import ToldLayers
 from migrate.syntax import nodes, suites
@@ -150,8 +152,11 @@ class Initializers(ToldLayers):
             raise Unsupported("MIG204", f"`{nodes.code(node)}`: the layer of this weight is not made at one place")
         now, before = moment_of(self), facts.found_asked_at.get(path)
         if before is not None and counts_after(self.script, before, now):
+            if scales(facts.found_asked[path]):
+                raise Unsupported("MIG204", f"`{nodes.code(node)}` fills what is scaled later, in another method")
             return
         made = outputs_first(made) if facts.askable[path] else made
+        made = completed(made, facts.found_asked[path]) if path in facts.found_asked else made
         if switch:
             made = _where(_asking(facts, switch), made, facts.found_asked.get(path))
         facts.found_asked[path], facts.found_asked_at[path] = made, now

@@ -386,8 +386,31 @@ def without_data(node: Expr) -> Expr:
     return node.value if isinstance(node, cst.Attribute) and node.attr.value == "data" else node
 
 
+def scaled_so_far(method: str, number: Expr) -> Expr:
+    """What `mul_` or `div_` makes of the initial values that a weight has so far; see `completed`."""
+    if nodes.literal(number) == 0 and method == "mul_":
+        return nodes.expression("nn.initializers.zeros")
+    text = "{n} * {x}(*args)" if method == "mul_" else "{x}(*args) / {n}"
+    return nodes.expression(f"lambda *args: {text}", n=nodes.parenthesized(number), x=nodes.name(_SO_FAR))
+
+
+def scales(made: Expr) -> bool:
+    """Whether an initialiser scales what another one gives."""
+    return isinstance(made, cst.Lambda) and isinstance(made.params.star_arg, cst.Param)
+
+
+SCALING = ("mul_", "div_")
+_SO_FAR = "__so_far__"  # stands for the initialiser that a weight has by then
+
+
 def completed(asked: Expr, otherwise: Expr | str) -> Expr:
-    """An initialiser that is asked for only where a field says so, with what it is otherwise."""
+    """An initialiser that is asked for only where a field says so, with what it is otherwise, or one that scales what
+    it is otherwise."""
+    if isinstance(asked, cst.Lambda) and _SO_FAR in usage.loads(asked):
+        if not otherwise:
+            raise Unsupported("MIG204", "initial weights are scaled, and what they are is not known")
+        known = nodes.expression(otherwise) if isinstance(otherwise, str) else otherwise
+        return nodes.substituted(asked, {_SO_FAR: nodes.parenthesized(known)})
     if not isinstance(asked, cst.IfExp):
         return asked
     if isinstance(asked.orelse, cst.IfExp):
