@@ -322,8 +322,8 @@ CODES: dict[str, Code] = _codes(
         "checkpoints are not changed as they are loaded or saved",
         "load checkpoints of the present version of the model; save older ones anew in torch first",
         "A class has its own `_load_from_state_dict`, which torch calls as a state dict is loaded, mostly to give the "
-        "weights of an older version their present names. Weights are loaded here under those names: of a checkpoint in "
-        "another form, the ones that are missing are told.",
+        "weights of an older version their present names. Weights are loaded here under those names: of a checkpoint "
+        "in another form, the ones that are missing are told.",
         Severity.NOTE,
     ),
     Code(

@@ -65,6 +65,9 @@ IN_NET = {
     "asks and walks in a branch": "self.own()\n        if filled:\n            self.walk()",
     "walks and applies": "self.walk(); self.apply(self.fill)",
     "applies and walks": "self.apply(self.fill); self.walk()",
+    "applies to a part": "self.head.apply(self.fill)",
+    "applies to parts and asks": "self.block.apply(self.fill); self.head.apply(self.fill); self.own()",
+    "asks and applies to parts": "self.own(); self.block.apply(self.fill); self.head.apply(self.fill)",
     "walks and scales": "self.walk(); self.head.weight.data.mul_(0.5); self.head.bias.data.mul_(0.0)",
     "scales and walks": "self.head.weight.data.mul_(n); self.head.bias.data.mul_(2.0); self.walk()",
 }
@@ -93,6 +96,47 @@ def test_the_last_counts(in_block: str, in_net: str) -> None:
     expected = rewritten.executed(source)["y"].detach().numpy()
     found = np.asarray(rewritten.executed(rewritten.clean(source).text)["y"])
     np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+ROW = """import torch
+import torch.nn as nn
+
+
+def fill(m):
+    if isinstance(m, nn.Linear):
+        nn.init.constant_(m.weight, 0.3)
+        m.bias.data.fill_(0.1)
+
+
+class Net(nn.Module):
+    def __init__(self, depth=2):
+        super().__init__()
+        self.rest = nn.Sequential(nn.Linear(4, 4), nn.Tanh())
+        self.row = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Sequential(nn.Linear(4, 2)))
+        self.named = nn.ModuleDict({"a": nn.Linear(2, 2)})
+        nn.init.ones_(self.rest[0].weight)
+        nn.init.zeros_(self.rest[0].bias)
+        self.row.apply(fill)
+        self.named.apply(fill)
+
+    def forward(self, x):
+        return self.named["a"](self.row(self.rest(x)))
+
+
+net = Net()
+y = net(torch.ones(2, 4))
+"""
+
+
+def test_the_layers_of_a_part() -> None:
+    found = np.asarray(rewritten.executed(rewritten.clean(ROW).text)["y"])
+    np.testing.assert_allclose(found, rewritten.executed(ROW)["y"].detach().numpy(), rtol=1e-6)
+
+
+def test_layers_of_a_part_that_may_be_any_number_are_refused() -> None:
+    text = ROW.replace("nn.Sequential(nn.Linear(4, 2))", "*[nn.Linear(4, 4) for _ in range(depth)], nn.Linear(4, 2)")
+    found = rewritten.conversion(text).report.diagnostics
+    assert [one.code for one in found] == ["MIG204"], found
 
 
 def test_models_of_one_class_that_start_otherwise_are_refused() -> None:

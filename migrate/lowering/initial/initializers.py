@@ -12,10 +12,12 @@ from migrate.known.facts import ClassFacts
 from migrate.known.kinds import (
     Function,
 )
-from migrate.known.qualified import spelled
+from migrate.known.qualified import inside, spelled
 from migrate.known.script import classes_in, layers_in
 from migrate.layers.layer import any_copy
 from migrate.layers.table import TABLE
+from migrate.lowering.expressions.elements import only_option
+from migrate.lowering.initial.applied_to_parts import fill_part
 from migrate.lowering.initial.filled_last import counts_after, filled_by, moment_of
 from migrate.lowering.initial.initializing_functions import (
     completed,
@@ -36,17 +38,28 @@ class Initializers(ToldLayers):
     def applied_initializer(self, facts: ClassFacts, function: Expr, switch: str) -> None:
         """`self.apply(init)`: every layer of the tree takes the initialisers that `init` gives its kind. `switch`: the
         field that says whether it is called."""
+        node, name = self.initialising(facts, function)
+        self.initialize_tree(facts, node, "" if facts.method(node.name.value) is node else name, switch=switch)
+
+    def applied_to_part(self, facts: ClassFacts, attribute: str, function: Expr, switch: str) -> None:
+        """`self.head.apply(init)`: the same of a part."""
+        node, name = self.initialising(facts, function)
+        option = only_option(facts.seen[attribute])
+        if option is None:
+            raise Unsupported("MIG204", f"self.{attribute}.apply({node.name.value})")
+        fill_part(self, facts, option, f"self.{attribute}", node, name, switch)
+
+    def initialising(self, facts: ClassFacts, function: Expr) -> tuple[cst.FunctionDef, str]:
+        """A function that is given to `apply`, and its name."""
         path = nodes.dotted(function) or ""
-        found = path.removeprefix("self.")
-        own = facts.method(found)
+        own = facts.method(path.removeprefix("self."))
         named = self.kind_of(function)
         if path.startswith("self.") and own is not None:
-            self.initialize_tree(facts, own, switch=switch)
-        elif isinstance(named, Function) and named.name in self.script.functions:
+            return own, inside(facts.name, own.name.value)
+        if isinstance(named, Function) and named.name in self.script.functions:
             self.script.initialisers.add(named.name)
-            self.initialize_tree(facts, self.script.functions[named.name].node, named.name, switch=switch)
-        else:
-            raise Unsupported("MIG204", f"apply({path})")
+            return self.script.functions[named.name].node, named.name
+        raise Unsupported("MIG204", f"apply({path})")
 
     def initialize_tree(
         self,

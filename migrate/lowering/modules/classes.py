@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -396,13 +397,17 @@ def _says_nothing(body: Sequence[Statement]) -> bool:
     return all(suites.is_docstring(statement) for statement in body)
 
 
+_APPLIES = re.compile(r"self\.(\w+\.)?apply")
+
+
 def _initializer_methods(methods: dict[str, cst.FunctionDef]) -> set[str]:
-    """Methods that are given to `self.apply`, which only initialise weights: they become initialisers and go."""
+    """Methods that are given to `self.apply`, or to that of a part, which only initialise weights: they become
+    initialisers and go."""
     applied = [
         nodes.dotted(call.args[0].value)
         for method in methods.values()
         for call in usage.calls(method)
-        if nodes.dotted(call.func) == "self.apply" and call.args
+        if _APPLIES.fullmatch(nodes.dotted(call.func) or "") and call.args
     ]
     return {name for name in methods if f"self.{name}" in applied}
 

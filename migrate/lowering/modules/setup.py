@@ -24,6 +24,7 @@ from migrate.known.kinds import (
 )
 from migrate.known.qualified import spelled
 from migrate.known.script import Script
+from migrate.lowering.initial.applied_to_parts import part_applied
 from migrate.lowering.initial.filled_last import moment_of
 from migrate.lowering.modules.attributes import Attributes
 from migrate.lowering.modules.attributes_by_name import AttributesByName
@@ -169,6 +170,10 @@ class Setup(DrawnOnce, AttributesByName, Attributes, MakerValues):
             return None
         if path == "self.apply":
             self.applied_initializer(facts, node.args[0].value, self.deciding_field())
+            return []
+        part = part_applied(facts, node)
+        if part:
+            self.applied_to_part(facts, part, node.args[0].value, self.deciding_field())
             return []
         method = path.removeprefix("self.") if path.startswith("self.") else ""
         if method in ("cuda", "cpu") or (method == "to" and self.only_devices(node)):
