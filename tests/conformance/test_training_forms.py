@@ -498,6 +498,21 @@ averaged = copy.deepcopy(model).eval().requires_grad_(False)
     + "    average.update(averaged, model)\n    losses.append(averaged(x).sum().item())\n",
     "a gradient penalty": PENALTY,
     "a gradient penalty of a model with buffers": PENALTY,
+    "several models in turn, beside lists of their own": """other = Net()
+models = [model, other]
+first = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.8)
+second = torch.optim.Adam(other.parameters(), lr=0.01)
+optimizers = [first, second]
+histories = [[], []]
+for step in range(10):
+    for net, opt, history, weight in zip(models, optimizers, histories, (1.0, 0.5)):
+        loss = weight * criterion(net(x), y)
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+        history.append(loss.item())
+losses += histories[0] + histories[1]
+""",
     "a penalty on what has another value later": PENALTY
     + "    with torch.no_grad():\n        out = model(x + 1)\n    losses.append(out.sum().item())\n",
     "a penalty by a function": """def penalty(net, real, fake):

@@ -176,6 +176,8 @@ class LoopsWrittenOut(ReturnedEntries):
             given = range(*(int(str(number)) for number in numbers))
             return [nodes.expression(str(number)) for number in given] if len(given) <= _MOST else None
         each = [self.known_items(arg) for arg in args]
+        if name == "zip" and any(items for items in each):
+            each = [self.by_place(arg) if items is None else items for arg, items in zip(args, each, strict=True)]
         if name not in ("enumerate", "zip", "list", "tuple", "reversed") or None in each or not each:
             return None
         known = [items for items in each if items is not None]
@@ -186,6 +188,21 @@ class LoopsWrittenOut(ReturnedEntries):
         if name == "zip":
             return [nodes.tuple_of(list(items)) for items in zip(*known, strict=False)]
         return known[0] if name in ("list", "tuple") and len(args) == 1 else None
+
+    def by_place(self, node: Expr) -> list[Expr] | None:
+        """`losses[0]`, `losses[1]` of a list of plain values, or of lists to fill, that is written out under a name and
+        stays as long as it is; None of any other."""
+        if not isinstance(node, cst.Name):
+            return None
+        module, name = self.unit.source.module, node.value
+        lines = [suites.alone(each) for block in self.blocks for each in block.statements if name in usage.stores(each)]
+        small = next((each for each in lines if isinstance(each, cst.Assign)), None)
+        made = small.value if small is not None and isinstance(small.targets[0].target, cst.Name) else None
+        if not isinstance(made, cst.List | cst.Tuple) or not all(map(_is_plain, made.elements)):
+            return None
+        if usage.stores(module).count(name) > 1 or name in usage.changed_by_methods(module) or _cut(module, name):
+            return None
+        return [nodes.expression(f"{name}[{at}]") for at in range(len(made.elements))]
 
     def known_number(self, node: Expr) -> Expr:
         """`len(nets)`, a name that is bound once, to a number, and what is reckoned from those, as that number."""
@@ -213,6 +230,17 @@ def written_entries(node: cst.Dict) -> list[tuple[Expr, Expr]] | None:
     """The entries of a dict that is written out."""
     pairs = [(e.key, e.value) for e in node.elements if isinstance(e, cst.DictElement)]
     return pairs if len(pairs) == len(node.elements) else None
+
+
+def _is_plain(element: cst.BaseElement) -> bool:
+    """Whether an element of a display is a constant, or a list or a dict that is empty by now."""
+    return isinstance(element, cst.Element) and nodes.literal(element.value) is not ...
+
+
+def _cut(module: cst.Module, name: str) -> bool:
+    """Whether some statement takes elements out of a list under a name, or puts others in the place of a slice."""
+    targets = [each.target for each in every(module, (cst.Del, cst.AssignTarget))]
+    return any(isinstance(each, cst.Subscript) and nodes.dotted(each.value) == name for each in targets)
 
 
 def _tests(statement: Statement) -> set[str]:
