@@ -27,6 +27,7 @@ from migrate.lowering.plainer.bases_elsewhere import with_names_of_bases
 from migrate.lowering.plainer.computed_again import with_inputs_kept, with_reasons
 from migrate.lowering.plainer.copied_input import Anew, Placing
 from migrate.lowering.plainer.copies_of_torch import with_functions_of_torch
+from migrate.lowering.plainer.factory_arguments import with_plain_factories
 from migrate.lowering.plainer.gradients_read import with_gradients_read
 from migrate.lowering.plainer.inherited_methods import with_inherited_methods
 from migrate.lowering.plainer.last_definitions import with_last_definitions
@@ -106,6 +107,7 @@ _FIRST: tuple[Callable[[Sequence[Input]], list[Input]], ...] = (
     with_last_definitions,
     with_functions_of_torch,
     with_saved_named,
+    with_plain_factories,
     with_arguments_kept,
     with_trainers_apart,
     with_optimizers_outside,
