@@ -141,6 +141,7 @@ class Script(ByRound):
     inheriting: dict[str, tuple[str, ...]] = field(default_factory=dict)
     # module classes that must be written out -> their bases, which are in other files; those that have the names for it
     bases_elsewhere: dict[str, str] = field(default_factory=dict)
+    changing_methods: frozenset[str] = frozenset()  # of modules, which nothing calls
     reaching: frozenset[str] = frozenset()
     # methods that stand in such a class -> the class that they are from, and their name there
     inherited: dict[str, tuple[str, str]] = field(default_factory=dict)

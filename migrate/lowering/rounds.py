@@ -22,6 +22,7 @@ from migrate.known.kinds import (
 from migrate.known.script import Script
 from migrate.known.states import STATE_WORDS
 from migrate.lowering.lowering import Lowering
+from migrate.lowering.modules.changing_methods import methods_that_change
 from migrate.lowering.plainer.copied_input import Edits, edited
 from migrate.lowering.statements import keys
 from migrate.lowering.statements.keys import Body
@@ -108,6 +109,7 @@ def lower_project(
     script.attributes_read = usage.attributes_read(found.source.text for found in inputs)
     script.goes_through_weights = usage.goes_through_weights(found.source.text for found in inputs)
     script.attributes_changed = attributes_changed(found.source.module for found in inputs)
+    script.changing_methods = methods_that_change([found.source.module for found in inputs])
     script.own_classes = ObjectClasses([found.source.module for found in inputs], script.attributes_changed)
     units = [Unit(i.source, script, i.scope, i.links, i.unread, i.library, i.passed, i.borrowed) for i in inputs]
     by_scope = {unit.scope: unit for unit in units}

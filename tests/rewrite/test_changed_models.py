@@ -71,6 +71,28 @@ def test_methods_that_torch_calls_itself(method: str) -> None:
     assert found.code == "MIG201" and "is its own" in found.message
 
 
+RESET = """def reset(self, width):
+        self.fc = nn.Linear(width, 2)
+        self.width = width
+
+    @torch.jit.ignore
+    def prune(self):
+        self.seq = nn.Identity()
+        self.reset(4)"""
+
+
+def test_methods_that_change_a_module_and_that_nothing_calls() -> None:
+    made = rewritten(method=RESET)
+    assert [found.code for found in made.report.diagnostics] == ["MIG516", "MIG516"]
+    assert made.text.count('raise NotImplementedError("MIG516') == 2 and "torch.jit" not in made.text
+
+
+@pytest.mark.parametrize("after", ["model.prune()", 'getattr(model, "reset")(3)', "change = Net.reset"])
+def test_methods_that_change_a_module_and_that_something_may_call(after: str) -> None:
+    codes = {found.code for found in rewritten(method=RESET, after=after).report.diagnostics}
+    assert codes - {"MIG516"}
+
+
 def test_what_changes_older_checkpoints_is_told() -> None:
     made = rewritten(method="def _load_from_state_dict(self, weights, prefix, *args):\n        weights.pop(prefix)")
     assert [found.code for found in made.report.diagnostics] == ["MIG515"]

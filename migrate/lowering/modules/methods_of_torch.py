@@ -8,6 +8,7 @@ from migrate.diagnostics import Unsupported
 from migrate.known.facts import ClassFacts
 from migrate.known.qualified import spelled
 from migrate.known.states import MODE_IS_A_FIELD, MODES
+from migrate.lowering.modules.changing_methods import CODE
 from migrate.lowering.scope import Scope
 from migrate.syntax import nodes, suites
 from migrate.syntax.nodes import Expr, Statement
@@ -39,12 +40,18 @@ class MethodsOfTorch(Scope):
         if name in _CHANGING:
             self.unit.report(Unsupported("MIG515", f"{spelled(facts.name)}.{name}()"), node)
             return []
+        if name in self.script.changing_methods:
+            return self.refused_method(node, Unsupported(CODE, f"{spelled(facts.name)}.{name}()"))
         if name in MODES and not self.script.trains(facts.name):
             return []
         why = MODE_IS_A_FIELD if name in MODES else _OF_WEIGHTS.get(name)
         if why is None:
             return None
-        told = Unsupported("MIG201", f"{spelled(facts.name)}.{name}() is its own: {why}")
+        return self.refused_method(node, Unsupported("MIG201", f"{spelled(facts.name)}.{name}() is its own: {why}"))
+
+    def refused_method(self, node: cst.FunctionDef, told: Unsupported) -> list[Statement]:
+        """A method that says why it is not converted."""
         self.unit.report(told, node)
         refused = suites.refusal(told.code, told.message, suites.suite_of(node.body.body))
-        return [node.with_changes(body=suites.block_of(node.body, [refused]))]
+        decorators = [one for one in node.decorators if not nodes.code(one.decorator).startswith("torch.")]
+        return [node.with_changes(decorators=decorators, body=suites.block_of(node.body, [refused]))]

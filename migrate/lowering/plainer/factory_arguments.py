@@ -7,6 +7,7 @@ such arguments; whoever gives one to the output is told that there is none.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -20,21 +21,28 @@ from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.walking import every
 
 _FACTORY = ("device", "dtype")
+_Definition = (cst.FunctionDef, cst.ClassDef)
 
 
 def with_plain_factories(inputs: Sequence[Input]) -> list[Input]:
     """The files of a project without such arguments."""
     made = [_Factory(function, name) for one in inputs for function, name in _makers(one.source.module)]
-    factories = {one.name: one for one in made if "dtype" in one.handed}
+    factories = [one for one in made if "dtype" in one.handed]
+    named: dict[str, list[_Factory]] = {}
+    for one in factories:
+        named.setdefault(one.name, []).append(one)
     calls = [call for one in inputs for call in every(one.source.module, cst.Call)] if factories else []
-    if not factories or any(_may_give(call, factories) for call in calls):
+    if not factories or any(_may_give(call, named) for call in calls):
         return list(inputs)
-    return [_without(one, list(factories.values())) for one in inputs]
+    times = Counter(node.name.value for one in inputs for node in every(one.source.module, _Definition))
+    whole = {name: set.intersection(*(one.handed for one in group)) for name, group in named.items()}
+    taken = {name: handed for name, handed in whole.items() if times[name] == len(named[name])}
+    return [_without(one, factories, taken) for one in inputs]
 
 
-def _without(one: Input, factories: Sequence[_Factory]) -> Input:
+def _without(one: Input, factories: Sequence[_Factory], taken: Mapping[str, set[str]]) -> Input:
     source = one.source
-    made = _Plain(factories, dict(source.positions))
+    made = _Plain(factories, taken, dict(source.positions))
     module = source.module.visit(made)
     return replace(one, source=replace(source, module=module, positions=made.positions, edited=True))
 
@@ -62,6 +70,12 @@ class _Factory:
                 break
             self.handed -= left
 
+    @property
+    def places(self) -> int:
+        """How many arguments come before the first of them."""
+        names = [one.name.value for one in self.function.params.params if one.name.value != "self"]
+        return min((names.index(name) for name in self.handed if name in names), default=len(names))
+
     def _reads(self, name: str) -> bool:
         """Whether a parameter is read but to be handed on under its own name."""
         aside = {id(part) for line in self.dicts.values() for part in every(line, cst.Name)}
@@ -82,6 +96,8 @@ def _makers(module: cst.Module) -> Iterator[tuple[cst.FunctionDef, str]]:
             for method in node.body.body if node.bases else ():
                 if isinstance(method, cst.FunctionDef) and method.name.value == "__init__":
                     yield method, node.name.value
+                elif isinstance(method, cst.FunctionDef) and any(map(_is_torchs, every(method.body, cst.Call))):
+                    yield method, method.name.value
 
 
 def _is_torchs(call: cst.Call) -> bool:
@@ -116,26 +132,28 @@ def _only_spread(function: cst.FunctionDef, name: str, line: Statement) -> bool:
     return all(id(one) in spread for one in named)
 
 
-def _may_give(call: cst.Call, factories: Mapping[str, _Factory]) -> bool:
+def _may_give(call: cst.Call, factories: Mapping[str, Sequence[_Factory]]) -> bool:
     """Whether a call of one of them gives it a type: another one than the caller's own, which is None."""
-    factory = factories.get((nodes.dotted(call.func) or "").rpartition(".")[2])
+    group = factories.get((nodes.dotted(call.func) or "").rpartition(".")[2], ())
     given = [arg.value for arg in call.args if arg.keyword is not None and arg.keyword.value == "dtype"]
     told = any(nodes.code(one) not in ("dtype", "None") for one in given)
-    if factory is None:
+    if not group:
         return told and nodes.code(call.func).endswith("__init__")
-    places = [one.name.value for one in factory.function.params.params if one.name.value != "self"]
-    first = min((places.index(name) for name in factory.handed if name in places), default=len(places))
     plain = [arg for arg in call.args if arg.keyword is None and arg.star != "**"]
-    return told or len(plain) > first or any(arg.star == "*" for arg in plain)
+    return told or any(len(plain) > one.places for one in group) or any(arg.star == "*" for arg in plain)
 
 
 class _Plain(Placing):
-    """Leaves such parameters and arguments out."""
+    """Leaves such parameters and arguments out. `taken`: those that every definition of a name has."""
 
-    def __init__(self, factories: Sequence[_Factory], positions: dict[cst.CSTNode, CodeRange]) -> None:
+    def __init__(
+        self,
+        factories: Sequence[_Factory],
+        taken: Mapping[str, set[str]],
+        positions: dict[cst.CSTNode, CodeRange],
+    ) -> None:
         super().__init__(positions)
-        self.factories = {one.function: one for one in factories}
-        self.handed = {one.name: one.handed for one in factories}
+        self.factories, self.taken = {one.function: one for one in factories}, taken
         self.lines = {line for one in factories for line in one.dicts.values()}
         self.inside: list[_Factory] = []
 
@@ -160,7 +178,7 @@ class _Plain(Placing):
         return cst.RemoveFromParent() if original_node in self.lines else updated_node
 
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
-        called = self.handed.get((nodes.dotted(original_node.func) or "").rpartition(".")[2], set())
+        called = self.taken.get((nodes.dotted(original_node.func) or "").rpartition(".")[2], set())
         gone = [arg for arg in original_node.args if self._goes(arg, called)]
         if not gone:
             return updated_node
