@@ -18,8 +18,6 @@ class Patches(nn.Module):
     patch: int
     channels: int
     width: int
-    device: Any = None
-    dtype: Any = None
 
     def setup(self):
         self.count = 16 // self.patch**2
@@ -84,8 +82,6 @@ class Mixer(nn.Module):
     wide: bool = False
     norm_layer: Any = None
     drop: float = 0.0
-    device: Any = None
-    dtype: Any = None
     training: bool = False
 
     def setup(self):
@@ -95,11 +91,7 @@ class Mixer(nn.Module):
         width = width or 1
         made = partial(make_conv2d, kernel_size=1) if self.wide else make_linear
         self.fc1 = made(width, hidden)
-        self.norm = (
-            self.norm_layer(hidden, device=self.device, dtype=self.dtype)
-            if self.norm_layer is not None
-            else (lambda x: x)
-        )
+        self.norm = self.norm_layer(hidden) if self.norm_layer is not None else (lambda x: x)
         self.gate = nn.Dense(hidden, use_bias=False, **torch_init(fan_in=hidden)) if self.gated else None
         self.fc2 = nn.Dense(width, **torch_init(fan_in=hidden))
         self.drop_layer = nn.Dropout(self.drop, deterministic=not self.training)
