@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 # Bases that are torch's own module class, with ways to load and save, or with less memory for the backward pass.
-_MODULES = frozenset({("diffusers", "ModelMixin"), ("transformers", "GradientCheckpointingLayer")})
+_MODULES = frozenset(
+    {("diffusers", "ModelMixin"), ("transformers", "GradientCheckpointingLayer"), ("transformers", "PreTrainedModel")}
+)
 
 # Bases beside the module class, which load, save and publish, or switch what a user may ask for.
 _MIXINS = frozenset(

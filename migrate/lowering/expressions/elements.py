@@ -60,6 +60,8 @@ def dict_kind(values: Sequence[Kind]) -> Kind:
         return Items(None, making, DICT)
     if len(values) == 1 and isinstance(values[0], Module):
         return Items(None, values[0], DICT)
+    if values and all(isinstance(kind, Module) and _only_computes(kind) for kind in values):
+        return Items(None, making, DICT)  # `{"relu": nn.ReLU(), "gelu": nn.GELU()}`
     arrays = [kind for kind in values if isinstance(kind, Tensor)]
     if not arrays or len(arrays) < len(values):
         return Plain("dict")
@@ -254,6 +256,11 @@ def module_at(script: Script, cls: str, path: Sequence[str]) -> Kind:
 def has_key(kind: Module, key: str) -> bool:
     """Whether it is a dict of modules with such a key, which torch also has as an attribute."""
     return all(isinstance(one, ListNode) and one.infix == "_" and key in one.keys for one in kind.options)
+
+
+def _only_computes(kind: Module) -> bool:
+    """Whether a module has no weights, and is a layer of torch's whatever is chosen."""
+    return all(isinstance(one, LayerNode) and not one.weights for one in kind.options)
 
 
 def item_kind(kind: Kind, node: cst.Subscript, indices: list[Value | None]) -> Kind:

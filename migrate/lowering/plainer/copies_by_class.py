@@ -45,6 +45,7 @@ from migrate.lowering.plainer.settings_nobody_gives import with_constants_of_cla
 from migrate.lowering.plainer.steps_that_tell import with_told_returned
 from migrate.lowering.plainer.sums_kept import with_sums_as_lists
 from migrate.lowering.plainer.told_by_callers import with_told_by_callers
+from migrate.lowering.plainer.transformers_models import with_plain_transformers
 from migrate.lowering.plainer.updates_in_place import with_updates_in_place
 from migrate.lowering.rounds import Input, Lowered, lower_project
 from migrate.syntax import nodes, suites, usage
@@ -103,6 +104,7 @@ def taken_first(inputs: Sequence[Input]) -> Taken:
 _FIRST: tuple[Callable[[Sequence[Input]], list[Input]], ...] = (
     with_own_names,
     with_names_first,
+    with_plain_transformers,
     with_plain_modules,
     with_last_definitions,
     with_functions_of_torch,

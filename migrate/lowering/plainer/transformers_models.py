@@ -1,0 +1,305 @@
+"""Models of transformers: what the library puts around a model's own code, taken off.
+
+`PreTrainedModel` keeps the settings, loads and saves; decorators record what layers give and document the arguments;
+a registry chooses how attention is computed, of which the file's own function is one; another has the activations by
+their names; masks are made for the chosen attention; results are dicts that are tuples and objects as well. The files
+are taken as if they did without: the constructor keeps the settings, attention is computed by the function that stands
+in the file, where what makes a mask or an activation stands, too, and results are dicts. Weights start as the layers'
+own do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import libcst as cst
+from libcst.metadata import CodeRange
+
+from migrate.lowering.plainer.copied_input import Placing
+from migrate.lowering.rounds import Input
+from migrate.syntax import nodes, suites
+from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.walking import every
+
+_BASE = "PreTrainedModel"
+_REGISTRY = "ALL_ATTENTION_FUNCTIONS"
+_DECORATORS = frozenset(
+    {"auto_docstring", "can_return_tuple", "merge_with_config_defaults", "capture_outputs", "check_model_inputs"}
+    | {"add_start_docstrings", "add_start_docstrings_to_model_forward", "replace_return_docstrings"}
+    | {"use_kernel_forward_from_hub", "use_kernelized_func", "use_kernel_func_from_hub"}
+)
+# Of a class of models: what only the library reads.
+_SETTINGS = re.compile(
+    r"_\w+|config|config_class|base_model_prefix|main_input_name|input_modalities|is_parallelizable"
+    r"|supports_\w+|accepts_loss_kwargs"
+)
+# Entries of results; those that the library records by itself, where it is asked to.
+_RECORDED = frozenset({"hidden_states", "attentions", "cross_attentions", "past_key_values"})
+_ENTRIES = _RECORDED | {"last_hidden_state", "pooler_output", "logits", "loss"}
+_LOSSES = {"ForImageClassification": "classification_loss", "ForSequenceClassification": "classification_loss"}
+_DEFINED = {
+    "classification_loss": '''
+def classification_loss(labels, logits, config, pooled_logits=None):
+    """The loss that transformers takes for classes, by `config.problem_type` and the number of labels."""
+    logits = logits if pooled_logits is None else pooled_logits
+    if config.problem_type == "regression" or (config.problem_type is None and config.num_labels == 1):
+        return nn.functional.mse_loss(logits.squeeze(), labels.squeeze())
+    if config.problem_type == "multi_label_classification" or labels.dtype.is_floating_point:
+        return nn.functional.binary_cross_entropy_with_logits(logits, labels)
+    return nn.functional.cross_entropy(logits.view(-1, config.num_labels), labels.view(-1))
+''',
+    "ACT2FN": """
+ACT2FN = {
+    "gelu": nn.GELU(),
+    "gelu_fast": nn.GELU(approximate="tanh"),
+    "gelu_new": nn.GELU(approximate="tanh"),
+    "gelu_pytorch_tanh": nn.GELU(approximate="tanh"),
+    "hardswish": nn.Hardswish(),
+    "leaky_relu": nn.LeakyReLU(),
+    "linear": nn.Identity(),
+    "mish": nn.Mish(),
+    "relu": nn.ReLU(),
+    "relu6": nn.ReLU6(),
+    "sigmoid": nn.Sigmoid(),
+    "silu": nn.SiLU(),
+    "swish": nn.SiLU(),
+    "tanh": nn.Tanh(),
+}
+""",
+    "create_bidirectional_mask": '''
+def create_bidirectional_mask(config, inputs_embeds, attention_mask=None):
+    """What is added to the products of queries and keys: little where a key is padding, nothing elsewhere."""
+    if attention_mask is None:
+        return None
+    keys = attention_mask[:, None, None, :] != 0
+    return torch.where(keys, 0.0, torch.finfo(torch.float32).min)
+''',
+}
+
+
+def with_plain_transformers(inputs: Sequence[Input]) -> list[Input]:
+    """The files of a project with such models as plain modules."""
+    return [_plain(one) if _BASE in one.source.text or _REGISTRY in one.source.text else one for one in inputs]
+
+
+def _plain(one: Input) -> Input:
+    source = one.source
+    made = _Plain(source.module, dict(source.positions))
+    module = source.module.visit(made)
+    module = module.visit(_Imports(_read(module) | made.defined, _read(source.module), made.positions))
+    body = list(module.body)
+    at = max((number for number, line in enumerate(body) if suites.is_import(line)), default=-1) + 1
+    defined = [line for name in sorted(made.defined) for line in _definition(name)]
+    module = module.with_changes(body=[*body[:at], *defined, *body[at:]])
+    return replace(one, source=replace(source, module=module, positions=made.positions, edited=True))
+
+
+@cache
+def _definition(name: str) -> list[Statement]:
+    first, *rest = cst.parse_module(_DEFINED[name].lstrip()).body
+    blank = cst.EmptyLine(indent=False)
+    return [first.with_changes(leading_lines=[blank] * (2 if isinstance(first, cst.FunctionDef) else 1)), *rest]
+
+
+class _Plain(Placing):
+    """Takes it off."""
+
+    def __init__(self, module: cst.Module, positions: dict[cst.CSTNode, CodeRange]) -> None:
+        super().__init__(positions)
+        self.models = _models(module)
+        self.defined: set[str] = set()
+        self.attention: dict[str, Expr] = {}  # names of what computes attention -> the function of the file
+        self.inside: list[str] = []
+        self.results = _results(module)  # classes of the library's for what a forward pass gives
+        self.given: dict[str, str] = {}  # names that hold one -> its class
+
+    def visit_ClassDef(self, node: cst.ClassDef) -> None:
+        self.inside.append(node.name.value)
+
+    def leave_ClassDef(self, original_node: cst.ClassDef, updated_node: cst.ClassDef) -> cst.ClassDef:
+        made = updated_node.with_changes(decorators=_left(updated_node.decorators))
+        if self.inside.pop() not in self.models:
+            return made
+        bases = [arg for arg in made.bases if nodes.dotted(arg.value) != "GenerationMixin"]
+        bases[-1] = bases[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+        body = [one for one in suites.suite_of(made.body.body) if not _is_of_library(one)]
+        return made.with_changes(bases=bases, body=suites.block_of(made.body, body or [nodes.statement("pass")]))
+
+    def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
+        self.attention = {}
+        self.given = {target: annotation for target, annotation in _annotated(node) if annotation in self.results}
+
+    def leave_FunctionDef(self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef) -> cst.FunctionDef:
+        returns = updated_node.returns
+        if returns is not None and self.results & set(re.findall(r"\w+", nodes.code(returns.annotation))):
+            updated_node = updated_node.with_changes(returns=None)
+        return updated_node.with_changes(decorators=_left(updated_node.decorators))
+
+    def leave_AnnAssign(self, original_node: cst.AnnAssign, updated_node: cst.AnnAssign) -> cst.AnnAssign | cst.Assign:
+        if nodes.code(original_node.annotation.annotation) not in self.results or updated_node.value is None:
+            return updated_node
+        return cst.Assign([nodes.target(updated_node.target)], updated_node.value)
+
+    def visit_ImportFrom(self, node: cst.ImportFrom) -> None:
+        if _is_transformers(node) and not isinstance(node.names, cst.ImportStar):
+            self.defined |= {alias.evaluated_name for alias in node.names} & _DEFINED.keys()
+
+    def leave_SimpleStatementLine(
+        self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
+    ) -> Any:
+        small = suites.alone(updated_node)
+        chosen = _chosen(small)
+        if chosen is not None:
+            name, function = chosen
+            if function is not None:
+                self.attention[name] = function
+                return cst.RemoveFromParent()
+        text = nodes.code(small) if small is not None else ""
+        if self.inside and self.inside[-1] in self.models and text == "self.post_init()":
+            return cst.RemoveFromParent()
+        if self.inside and self.inside[-1] in self.models and re.match(r"super\(.*\)\.__init__\(config\b.*\)$", text):
+            kept = nodes.statement("self.config = config")
+            bare = nodes.statement("super().__init__()").with_changes(leading_lines=updated_node.leading_lines)
+            for one in (bare, kept):
+                self.place_of(one, original_node)
+            return cst.FlattenSentinel([bare, kept])
+        if self.inside and self.inside[-1] in self.models and text == "self.config = config":
+            return cst.RemoveFromParent()
+        return updated_node
+
+    def place_of(self, made: Statement, original: Statement) -> None:
+        """What is made stands where that did."""
+        if original in self.positions:
+            for one in every(made, cst.CSTNode):
+                self.positions.setdefault(one, self.positions[original])
+
+    def leave_If(self, original_node: cst.If, updated_node: cst.If) -> Any:
+        body = suites.suite_of(original_node.body.body)
+        chosen = _chosen(suites.alone(body[0])) if len(body) == 1 else None
+        return cst.RemoveFromParent() if chosen is not None and original_node.orelse is None else updated_node
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> Expr:
+        name = nodes.dotted(original_node.func) or ""
+        if name in self.results and original_node.args and all(arg.keyword is not None for arg in original_node.args):
+            given = {arg.keyword.value: arg.value for arg in updated_node.args if arg.keyword is not None}
+            return nodes.dict_of([(key, value) for key, value in given.items() if not self.is_recorded(key, value)])
+        if name == "self.loss_function" and self.inside:
+            loss = next((made for suffix, made in _LOSSES.items() if self.inside[-1].endswith(suffix)), "")
+            self.defined |= {loss} - {""}
+            return updated_node.with_changes(func=nodes.name(loss)) if loss else updated_node
+        function = self.attention.get(name)
+        return updated_node if function is None else updated_node.with_changes(func=function)
+
+    @staticmethod
+    def is_recorded(key: str, value: Expr) -> bool:
+        """Whether an entry of a result is what the library records of a part: `hidden_states=outputs.hidden_states`."""
+        plain = value.slice[0].slice if isinstance(value, cst.Subscript) else None
+        asked = nodes.literal(plain.value) if isinstance(plain, cst.Index) else None
+        attribute = value.attr.value if isinstance(value, cst.Attribute) else asked
+        return key in _RECORDED and attribute == key
+
+    def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> Expr:
+        name = original_node.value.value if isinstance(original_node.value, cst.Name) else ""
+        if name not in self.given or original_node.attr.value not in _ENTRIES:
+            return updated_node
+        return nodes.expression(f'{name}["{original_node.attr.value}"]')
+
+    def leave_Subscript(self, original_node: cst.Subscript, updated_node: cst.Subscript) -> Expr:
+        name = original_node.value.value if isinstance(original_node.value, cst.Name) else ""
+        first = self.given.get(name, "").startswith("BaseModelOutput") and nodes.code(original_node) == f"{name}[0]"
+        return nodes.expression(f'{name}["last_hidden_state"]') if first else updated_node
+
+
+class _Imports(Placing):
+    """Leaves out what is imported of the library and read no more, or stands in the file now."""
+
+    def __init__(self, read: set[str], before: set[str], positions: dict[cst.CSTNode, CodeRange]) -> None:
+        super().__init__(positions)
+        self.gone = before - read
+
+    def leave_ImportFrom(self, original_node: cst.ImportFrom, updated_node: cst.ImportFrom) -> Any:
+        if isinstance(updated_node.names, cst.ImportStar) or not _is_transformers(original_node):
+            return updated_node
+        gone = [a for a in updated_node.names if a.evaluated_name in _DEFINED or a.evaluated_name in self.gone]
+        kept = [alias for alias in updated_node.names if alias not in gone]
+        if not gone or not kept:
+            return updated_node if kept else cst.RemoveFromParent()
+        kept[-1] = kept[-1].with_changes(comma=updated_node.names[-1].comma)
+        return updated_node.with_changes(names=kept)
+
+
+def _read(module: cst.Module) -> set[str]:
+    """The names that a file reads, but for those that its imports bind."""
+    return {one.value for one in every(module, cst.Name, closed=cst.ImportFrom)}
+
+
+def _models(module: cst.Module) -> set[str]:
+    """The classes of a file that inherit from the library's class of models."""
+    found = {_BASE}
+    for node in module.body:
+        if isinstance(node, cst.ClassDef) and any(nodes.dotted(arg.value) in found for arg in node.bases):
+            found.add(node.name.value)
+    return found - {_BASE}
+
+
+def _results(module: cst.Module) -> set[str]:
+    """The classes of results that a file imports."""
+    lines = [one for one in every(module, cst.ImportFrom) if one.module is not None and _is_transformers(one)]
+    outputs = [one for one in lines if one.module is not None and nodes.code(one.module).endswith("modeling_outputs")]
+    return {a.evaluated_name for one in outputs if not isinstance(one.names, cst.ImportStar) for a in one.names}
+
+
+def _annotated(function: cst.FunctionDef) -> Iterator[tuple[str, str]]:
+    """The names of a function that are said to be of a class."""
+    for one in every(function.body, cst.AnnAssign):
+        if isinstance(one.target, cst.Name):
+            yield one.target.value, nodes.code(one.annotation.annotation)
+
+
+def _left(decorators: Sequence[cst.Decorator]) -> list[cst.Decorator]:
+    def name(one: cst.Decorator) -> str:
+        node = one.decorator.func if isinstance(one.decorator, cst.Call) else one.decorator
+        return nodes.dotted(node) or ""
+
+    return [one for one in decorators if name(one) not in _DECORATORS]
+
+
+def _is_of_library(statement: Statement) -> bool:
+    """Whether a statement of a class of models is a setting that the library reads, or how it starts weights."""
+    if isinstance(statement, cst.FunctionDef):
+        return statement.name.value == "_init_weights"
+    small = suites.alone(statement)
+    target = None
+    if isinstance(small, cst.Assign) and len(small.targets) == 1:
+        target = small.targets[0].target
+    elif isinstance(small, cst.AnnAssign):
+        target = small.target
+    return isinstance(target, cst.Name) and bool(_SETTINGS.fullmatch(target.value))
+
+
+def _is_transformers(node: cst.ImportFrom) -> bool:
+    return len(node.relative) > 1 or (node.module is not None and nodes.code(node.module).startswith("transformers"))
+
+
+def _chosen(small: cst.BaseSmallStatement | None) -> tuple[str, Expr | None] | None:
+    """The name that is given a function of the registry of attentions, and the function of the file beside it, if it
+    is named there; None for other statements."""
+    value = small.value if isinstance(small, cst.Assign | cst.AnnAssign) else None
+    target = small.target if isinstance(small, cst.AnnAssign) else None
+    if isinstance(small, cst.Assign) and len(small.targets) == 1:
+        target = small.targets[0].target
+    if value is None or not isinstance(target, cst.Name):
+        return None
+    if (
+        isinstance(value, cst.Call)
+        and nodes.dotted(value.func) == f"{_REGISTRY}.get_interface"
+        and len(value.args) == 2
+    ):
+        return target.value, value.args[1].value
+    if isinstance(value, cst.Subscript) and nodes.dotted(value.value) == _REGISTRY:
+        return target.value, None
+    return None
