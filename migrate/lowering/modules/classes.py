@@ -81,6 +81,7 @@ class Classes(
             node, bases = self.in_a_row(node), [FRAMEWORK]
         base = self.module_base(node)
         if base is not None or FRAMEWORK in bases:
+            self.refuse_foreign_forward(node, base)
             return [self.module_class(node, base)]
         if bases and bases[0] == AUTOGRAD_FUNCTION:
             return [self.custom_gradient(node)]
@@ -116,6 +117,14 @@ class Classes(
         other = _FOREIGN if _FOREIGN in kinds or Plain(MIXIN) in kinds else Plain("class")
         self.env.kinds[node.name.value] = HostClass(name) if ours else other
         return [self.host_class(node)]
+
+    def refuse_foreign_forward(self, node: cst.ClassDef, base: ClassFacts | None) -> None:
+        """Declines a class whose forward pass is that of a base from another package, which is not seen."""
+        foreign = [arg for arg in node.bases if self.kind_of(arg.value) == Plain("imported")]
+        own = any(isinstance(one, cst.FunctionDef) and one.name.value == "forward" for one in node.body.body)
+        if foreign and not own and (base is None or f"{base.name}.forward" not in self.script.functions):
+            told = nodes.code(foreign[0].value)
+            raise Unsupported("MIG201", f"{node.name.value} inherits from {told}: what that adds is not known")
 
     def tensor_fields(self, name: str, node: cst.ClassDef) -> bool:
         """Notes the tensors among the fields of a `NamedTuple` or of a dataclass without a base; returns whether there
@@ -253,6 +262,7 @@ class Classes(
                 else:
                     start = len(self.unit.diagnostics)
                     made = self.method(facts, statement)
+                    made = self.unless_changing(facts, statement, made, self.unit.diagnostics[start:])
                     self.note_untraced(facts, statement, methods, self.unit.diagnostics[start:])
                     body += [] if statement.name.value in facts.emptied else [made]
             else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate.diagnostics import Unsupported
+from migrate.diagnostics import Diagnostic, Severity, Unsupported
 from migrate.known.facts import ClassFacts
 from migrate.known.qualified import spelled
 from migrate.known.states import MODE_IS_A_FIELD, MODES
@@ -40,14 +40,25 @@ class MethodsOfTorch(Scope):
         if name in _CHANGING:
             self.unit.report(Unsupported("MIG515", f"{spelled(facts.name)}.{name}()"), node)
             return []
-        if name in self.script.changing_methods:
-            return self.refused_method(node, Unsupported(CODE, f"{spelled(facts.name)}.{name}()"))
         if name in MODES and not self.script.trains(facts.name):
             return []
         why = MODE_IS_A_FIELD if name in MODES else _OF_WEIGHTS.get(name)
         if why is None:
             return None
         return self.refused_method(node, Unsupported("MIG201", f"{spelled(facts.name)}.{name}() is its own: {why}"))
+
+    def unless_changing(
+        self, facts: ClassFacts, node: cst.FunctionDef, made: Statement, found: list[Diagnostic]
+    ) -> Statement:
+        """A method as it is made, with what was found in it; one note where it could not be converted since it changes
+        the module, and nothing calls it."""
+        if node.name.value not in self.script.changing_methods or not any(
+            one.severity is Severity.ERROR for one in found
+        ):
+            return made
+        del self.unit.diagnostics[-len(found) :]
+        (refused,) = self.refused_method(node, Unsupported(CODE, f"{spelled(facts.name)}.{node.name.value}()"))
+        return refused
 
     def refused_method(self, node: cst.FunctionDef, told: Unsupported) -> list[Statement]:
         """A method that says why it is not converted."""

@@ -20,6 +20,8 @@ import libcst as cst
 from libcst.metadata import CodeRange
 
 from migrate.lowering.plainer.copied_input import Placing
+from migrate.lowering.plainer.transformers_functions import FUNCTIONS, GENERIC
+from migrate.lowering.plainer.without_cache import WithoutCache
 from migrate.lowering.rounds import Input
 from migrate.syntax import nodes, suites
 from migrate.syntax.nodes import Expr, Statement
@@ -30,54 +32,25 @@ _REGISTRY = "ALL_ATTENTION_FUNCTIONS"
 _DECORATORS = frozenset(
     {"auto_docstring", "can_return_tuple", "merge_with_config_defaults", "capture_outputs", "check_model_inputs"}
     | {"add_start_docstrings", "add_start_docstrings_to_model_forward", "replace_return_docstrings"}
-    | {"use_kernel_forward_from_hub", "use_kernelized_func", "use_kernel_func_from_hub"}
+    | {"use_kernel_forward_from_hub", "use_kernelized_func", "use_kernel_func_from_hub", "dynamic_rope_update"}
 )
 # Of a class of models: what only the library reads.
 _SETTINGS = re.compile(
     r"_\w+|config|config_class|base_model_prefix|main_input_name|input_modalities|is_parallelizable"
     r"|supports_\w+|accepts_loss_kwargs"
 )
+_METHODS = frozenset(
+    {"_init_weights", "prepare_inputs_for_generation", "_reorder_cache", "_prune_heads"}
+    | {f"{verb}_{what}_embeddings" for verb in ("get", "set") for what in ("input", "output")}
+    | {f"{verb}_{what}" for verb in ("get", "set") for what in ("encoder", "decoder")}
+)
 # Entries of results; those that the library records by itself, where it is asked to.
 _RECORDED = frozenset({"hidden_states", "attentions", "cross_attentions", "past_key_values"})
 _ENTRIES = _RECORDED | {"last_hidden_state", "pooler_output", "logits", "loss"}
-_LOSSES = {"ForImageClassification": "classification_loss", "ForSequenceClassification": "classification_loss"}
-_DEFINED = {
-    "classification_loss": '''
-def classification_loss(labels, logits, config, pooled_logits=None):
-    """The loss that transformers takes for classes, by `config.problem_type` and the number of labels."""
-    logits = logits if pooled_logits is None else pooled_logits
-    if config.problem_type == "regression" or (config.problem_type is None and config.num_labels == 1):
-        return nn.functional.mse_loss(logits.squeeze(), labels.squeeze())
-    if config.problem_type == "multi_label_classification" or labels.dtype.is_floating_point:
-        return nn.functional.binary_cross_entropy_with_logits(logits, labels)
-    return nn.functional.cross_entropy(logits.view(-1, config.num_labels), labels.view(-1))
-''',
-    "ACT2FN": """
-ACT2FN = {
-    "gelu": nn.GELU(),
-    "gelu_fast": nn.GELU(approximate="tanh"),
-    "gelu_new": nn.GELU(approximate="tanh"),
-    "gelu_pytorch_tanh": nn.GELU(approximate="tanh"),
-    "hardswish": nn.Hardswish(),
-    "leaky_relu": nn.LeakyReLU(),
-    "linear": nn.Identity(),
-    "mish": nn.Mish(),
-    "relu": nn.ReLU(),
-    "relu6": nn.ReLU6(),
-    "sigmoid": nn.Sigmoid(),
-    "silu": nn.SiLU(),
-    "swish": nn.SiLU(),
-    "tanh": nn.Tanh(),
-}
-""",
-    "create_bidirectional_mask": '''
-def create_bidirectional_mask(config, inputs_embeds, attention_mask=None):
-    """What is added to the products of queries and keys: little where a key is padding, nothing elsewhere."""
-    if attention_mask is None:
-        return None
-    keys = attention_mask[:, None, None, :] != 0
-    return torch.where(keys, 0.0, torch.finfo(torch.float32).min)
-''',
+_LOSSES = {
+    "ForImageClassification": "classification_loss",
+    "ForSequenceClassification": "classification_loss",
+    "ForCausalLM": "causal_lm_loss",
 }
 
 
@@ -88,8 +61,10 @@ def with_plain_transformers(inputs: Sequence[Input]) -> list[Input]:
 
 def _plain(one: Input) -> Input:
     source = one.source
-    made = _Plain(source.module, dict(source.positions))
-    module = source.module.visit(made)
+    uncached = WithoutCache(_models(source.module), dict(source.positions))
+    first = source.module.visit(uncached)
+    made = _Plain(first, uncached.positions)
+    module = first.visit(made)
     module = module.visit(_Imports(_read(module) | made.defined, _read(source.module), made.positions))
     body = list(module.body)
     at = max((number for number, line in enumerate(body) if suites.is_import(line)), default=-1) + 1
@@ -100,9 +75,12 @@ def _plain(one: Input) -> Input:
 
 @cache
 def _definition(name: str) -> list[Statement]:
-    first, *rest = cst.parse_module(_DEFINED[name].lstrip()).body
+    first, *rest = cst.parse_module(FUNCTIONS[name].lstrip()).body
     blank = cst.EmptyLine(indent=False)
     return [first.with_changes(leading_lines=[blank] * (2 if isinstance(first, cst.FunctionDef) else 1)), *rest]
+
+
+_ACTIVATION = re.compile(r"self\.\w+ = ACT2FN\[[\w.]+\]")
 
 
 class _Plain(Placing):
@@ -114,20 +92,47 @@ class _Plain(Placing):
         self.defined: set[str] = set()
         self.attention: dict[str, Expr] = {}  # names of what computes attention -> the function of the file
         self.inside: list[str] = []
+        names = {one.name.value for one in module.body if isinstance(one, cst.ClassDef)}
+        self.whole = any(name.endswith("Model") and not name.endswith("PreTrainedModel") for name in names)
+        self.ties: list[dict[str, str] | None] = []
         self.results = _results(module)  # classes of the library's for what a forward pass gives
         self.given: dict[str, str] = {}  # names that hold one -> its class
 
     def visit_ClassDef(self, node: cst.ClassDef) -> None:
         self.inside.append(node.name.value)
+        self.ties.append(_ties(node))
 
     def leave_ClassDef(self, original_node: cst.ClassDef, updated_node: cst.ClassDef) -> cst.ClassDef:
         made = updated_node.with_changes(decorators=_left(updated_node.decorators))
+        self.ties.pop()
         if self.inside.pop() not in self.models:
             return made
+        generic = next((name for arg in made.bases if (name := nodes.dotted(arg.value) or "") in GENERIC), "")
+        if generic and self.whole:
+            return self.written_out(made, generic)
         bases = [arg for arg in made.bases if nodes.dotted(arg.value) != "GenerationMixin"]
         bases[-1] = bases[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
         body = [one for one in suites.suite_of(made.body.body) if not _is_of_library(one)]
         return made.with_changes(bases=bases, body=suites.block_of(made.body, body or [nodes.statement("pass")]))
+
+    def written_out(self, cls: cst.ClassDef, generic: str) -> cst.ClassDef:
+        """A class that the library has one of for all models, with what that one does."""
+        named = [
+            s.value
+            for s in map(suites.alone, cls.body.body)
+            if isinstance(s, cst.Assign) and "base_model_prefix" in nodes.code(s)
+        ]
+        attribute = str(nodes.literal(named[0])) if named else "model"
+        text = (
+            GENERIC[generic]
+            .replace("BASE", cls.name.value.partition("For")[0] + "Model")
+            .replace("ATTRIBUTE", attribute)
+        )
+        self.defined |= {name for name in FUNCTIONS if f"{name}(" in text}
+        body = cst.ensure_type(cst.parse_statement(f"class C:\n{text}"), cst.ClassDef).body
+        bases = [arg for arg in cls.bases if nodes.dotted(arg.value) != generic]
+        bases[-1] = bases[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+        return cls.with_changes(bases=bases, body=body)
 
     def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
         self.attention = {}
@@ -146,7 +151,9 @@ class _Plain(Placing):
 
     def visit_ImportFrom(self, node: cst.ImportFrom) -> None:
         if _is_transformers(node) and not isinstance(node.names, cst.ImportStar):
-            self.defined |= {alias.evaluated_name for alias in node.names} & _DEFINED.keys()
+            self.defined |= {alias.evaluated_name for alias in node.names} & FUNCTIONS.keys()
+            if "create_sliding_window_causal_mask" in self.defined:
+                self.defined.add("create_causal_mask")
 
     def leave_SimpleStatementLine(
         self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
@@ -159,8 +166,10 @@ class _Plain(Placing):
                 self.attention[name] = function
                 return cst.RemoveFromParent()
         text = nodes.code(small) if small is not None else ""
-        if self.inside and self.inside[-1] in self.models and text == "self.post_init()":
+        if re.match(r"rope_init_fn\b.* = self\.compute_default_rope_parameters$", text):
             return cst.RemoveFromParent()
+        if self.inside and self.inside[-1] in self.models and text == "self.post_init()":
+            return self.tied(original_node)
         if self.inside and self.inside[-1] in self.models and re.match(r"super\(.*\)\.__init__\(config\b.*\)$", text):
             kept = nodes.statement("self.config = config")
             bare = nodes.statement("super().__init__()").with_changes(leading_lines=updated_node.leading_lines)
@@ -171,6 +180,19 @@ class _Plain(Placing):
             return cst.RemoveFromParent()
         return updated_node
 
+    def tied(self, original: cst.SimpleStatementLine) -> Any:
+        """What stands for `self.post_init()`: an error where the settings say that weights are shared."""
+        ties = self.ties[-1]
+        if ties is None:
+            return original
+        if not ties:
+            return cst.RemoveFromParent()
+        told = ", ".join(f"{one} is {other}" for one, other in ties.items())
+        text = f'if config.tie_word_embeddings:\n    raise ValueError("tie_word_embeddings is not converted: {told}")'
+        (made,) = nodes.statements(text)
+        self.place_of(made, original)
+        return made
+
     def place_of(self, made: Statement, original: Statement) -> None:
         """What is made stands where that did."""
         if original in self.positions:
@@ -179,8 +201,24 @@ class _Plain(Placing):
 
     def leave_If(self, original_node: cst.If, updated_node: cst.If) -> Any:
         body = suites.suite_of(original_node.body.body)
-        chosen = _chosen(suites.alone(body[0])) if len(body) == 1 else None
-        return cst.RemoveFromParent() if chosen is not None and original_node.orelse is None else updated_node
+        only = suites.alone(body[0]) if len(body) == 1 else None
+        text = nodes.code(only) if only is not None else ""
+        if _chosen(only) is not None and original_node.orelse is None:
+            return cst.RemoveFromParent()
+        if text.startswith("rope_init_fn = ROPE_INIT_FUNCTIONS["):
+            told = nodes.statement('raise ValueError(f"rope_type={self.rope_type} is not converted")')
+            self.place_of(told, body[0])
+            return updated_node.with_changes(body=suites.block_of(updated_node.body, [told]))
+        if nodes.code(original_node.test).startswith("isinstance(") and re.fullmatch(_ACTIVATION, text):
+            return cst.FlattenSentinel(suites.suite_of(updated_node.body.body))
+        written = nodes.code(original_node)
+        if nodes.code(original_node.test) == "labels is not None" and "config.problem_type" in written:
+            self.defined.add("classification_loss")
+            given = "pooled_logits" if "pooled_logits" in written else "logits"
+            loss = nodes.statement(f"loss = classification_loss(labels, {given}, self.config)")
+            self.place_of(loss, original_node)
+            return updated_node.with_changes(body=suites.block_of(updated_node.body, [loss]))
+        return updated_node
 
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> Expr:
         name = nodes.dotted(original_node.func) or ""
@@ -191,6 +229,8 @@ class _Plain(Placing):
             loss = next((made for suffix, made in _LOSSES.items() if self.inside[-1].endswith(suffix)), "")
             self.defined |= {loss} - {""}
             return updated_node.with_changes(func=nodes.name(loss)) if loss else updated_node
+        if name == "rope_init_fn":
+            return updated_node.with_changes(func=nodes.expression("self.compute_default_rope_parameters"))
         function = self.attention.get(name)
         return updated_node if function is None else updated_node.with_changes(func=function)
 
@@ -200,7 +240,7 @@ class _Plain(Placing):
         plain = value.slice[0].slice if isinstance(value, cst.Subscript) else None
         asked = nodes.literal(plain.value) if isinstance(plain, cst.Index) else None
         attribute = value.attr.value if isinstance(value, cst.Attribute) else asked
-        return key in _RECORDED and attribute == key
+        return key == "past_key_values" or (key in _RECORDED and attribute == key)
 
     def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> Expr:
         name = original_node.value.value if isinstance(original_node.value, cst.Name) else ""
@@ -224,7 +264,7 @@ class _Imports(Placing):
     def leave_ImportFrom(self, original_node: cst.ImportFrom, updated_node: cst.ImportFrom) -> Any:
         if isinstance(updated_node.names, cst.ImportStar) or not _is_transformers(original_node):
             return updated_node
-        gone = [a for a in updated_node.names if a.evaluated_name in _DEFINED or a.evaluated_name in self.gone]
+        gone = [a for a in updated_node.names if a.evaluated_name in FUNCTIONS or a.evaluated_name in self.gone]
         kept = [alias for alias in updated_node.names if alias not in gone]
         if not gone or not kept:
             return updated_node if kept else cst.RemoveFromParent()
@@ -260,6 +300,20 @@ def _annotated(function: cst.FunctionDef) -> Iterator[tuple[str, str]]:
             yield one.target.value, nodes.code(one.annotation.annotation)
 
 
+def _ties(cls: cst.ClassDef) -> dict[str, str] | None:
+    """The weights of a class of models that are others': path -> path. None where they are told in another way."""
+    for line in cls.body.body:
+        small = suites.alone(line)
+        if isinstance(small, cst.Assign) and nodes.code(small.targets[0].target) == "_tied_weights_keys":
+            told = nodes.literal(small.value)
+            return told if isinstance(told, dict) and all(map(_is_path, (*told, *told.values()))) else None
+    return {}
+
+
+def _is_path(path: object) -> bool:
+    return isinstance(path, str) and re.fullmatch(r"[\w.]+", path) is not None
+
+
 def _left(decorators: Sequence[cst.Decorator]) -> list[cst.Decorator]:
     def name(one: cst.Decorator) -> str:
         node = one.decorator.func if isinstance(one.decorator, cst.Call) else one.decorator
@@ -269,9 +323,9 @@ def _left(decorators: Sequence[cst.Decorator]) -> list[cst.Decorator]:
 
 
 def _is_of_library(statement: Statement) -> bool:
-    """Whether a statement of a class of models is a setting that the library reads, or how it starts weights."""
+    """Whether a statement of a class of models is a setting that the library reads, or a method that it calls."""
     if isinstance(statement, cst.FunctionDef):
-        return statement.name.value == "_init_weights"
+        return statement.name.value in _METHODS
     small = suites.alone(statement)
     target = None
     if isinstance(small, cst.Assign) and len(small.targets) == 1:
