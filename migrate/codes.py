@@ -336,6 +336,18 @@ CODES: dict[str, Code] = _codes(
         Severity.NOTE,
     ),
     Code(
+        "MIG517",
+        "what transformers adds to its models is left out",
+        "port a checkpoint, or fill the weights; ask for no cache and no recorded states",
+        "A class inherits from `PreTrainedModel`. Its forward pass is converted with what that takes of the library: "
+        "masks, activations, losses, and attention by the file's own function, whichever `_attn_implementation` says. "
+        "Results are dicts. Left out are loading and saving, generation and its cache of keys and values, recorded "
+        "states and attentions, and the library's initial weights: layers start as torch's do. Shared embeddings "
+        "(`tie_word_embeddings`) and rotary embeddings of another type than the default raise an error as the model is "
+        "made.",
+        Severity.NOTE,
+    ),
+    Code(
         "MIG900",
         "internal error",
         "please report it with the file",

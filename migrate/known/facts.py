@@ -137,6 +137,10 @@ class FunctionFacts(ByRound):
     found_initializers: dict[str, dict[str, dict[str, cst.BaseExpression]]] = field(default_factory=dict)
     needs_key: bool = False
     found_needs_key: bool = False
+    draws_anyway: bool = False  # whether it draws whatever the modes of the modules are that it is given
+    found_draws_anyway: bool = False
+    draws_in: set[str] = field(default_factory=set)  # parameters in whose train mode it draws, which are modules
+    found_draws_in: set[str] = field(default_factory=set)
     draws: list[Draw] = field(default_factory=list)  # as the round before found them
     found_draws: list[Draw] = field(default_factory=list)
     uses: set[Place] = field(default_factory=set)  # of a method: models of its object, as the round before found them

@@ -315,7 +315,7 @@ class UserCalls(TakenByObjects, Arguments, Builders, HostDraws, Binding):
             if state.place in absent:
                 state_of[self.state_name(state)] = nodes.name("None")
                 continue
-            value = self.fresh_key() if state.what == KEY else self.read(outer)
+            value = self.key_for(facts, given) if state.what == KEY else self.read(outer)
             self.script.passed_on.add(outer)
             if state in facts.writes and state.what != KEY:
                 self.write(outer)

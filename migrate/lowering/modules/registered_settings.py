@@ -28,6 +28,8 @@ class RegisteredSettings(Scope):
         """Notes a base of another package's; returns whether one of them goes."""
         origins = [self.unit.imported.get(nodes.dotted(arg.value) or "", "") for arg in node.bases]
         facts.borrows = next((origin.rpartition(".")[2] for origin in origins if role(origin)), facts.borrows)
+        if facts.borrows == "PreTrainedModel" and any(map(role, origins)):
+            self.unit.report(Unsupported("MIG517", node.name.value), node)
         return any(self.kind_of(arg.value) == Plain(MIXIN) for arg in node.bases)
 
     def with_settings(self, facts: ClassFacts, node: cst.ClassDef) -> cst.ClassDef:

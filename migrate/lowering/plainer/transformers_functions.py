@@ -6,13 +6,21 @@ from __future__ import annotations
 
 FUNCTIONS = {
     "causal_lm_loss": '''
-def causal_lm_loss(logits, labels, vocab_size):
+def causal_lm_loss(logits: torch.Tensor, labels: torch.Tensor, vocab_size: int):
     """The cross entropy of each next token; labels of -100 do not count."""
     labels = nn.functional.pad(labels, (0, 1), value=-100)[..., 1:]
-    return nn.functional.cross_entropy(logits.view(-1, vocab_size), labels.reshape(-1), ignore_index=-100)
+    return nn.functional.cross_entropy(
+        torch.reshape(logits, (-1, vocab_size)), torch.reshape(labels, (-1,)), ignore_index=-100
+    )
 ''',
     "create_causal_mask": '''
-def create_causal_mask(config, inputs_embeds, attention_mask=None, position_ids=None, window=None):
+def create_causal_mask(
+    config,
+    inputs_embeds: torch.Tensor,
+    attention_mask: torch.Tensor | None = None,
+    position_ids: torch.Tensor | None = None,
+    window: int | None = None,
+):
     """What is added to the products of queries and keys: little where a key comes later than the query, by a window
     earlier, is padding or of another sequence of a packed row; nothing elsewhere."""
     at = torch.arange(inputs_embeds.shape[1])
@@ -23,29 +31,34 @@ def create_causal_mask(config, inputs_embeds, attention_mask=None, position_ids=
         seen = seen & (attention_mask[:, None, None, :] != 0)
     elif position_ids is not None:
         restarts = position_ids[:, 1:] != position_ids[:, :-1] + 1
-        sequence = nn.functional.pad(restarts.long().cumsum(-1), (1, 0))
+        sequence = nn.functional.pad(torch.cumsum(restarts, dim=-1), (1, 0))
         seen = seen & (sequence[:, None, :, None] == sequence[:, None, None, :])
     return torch.where(seen, 0.0, torch.finfo(torch.float32).min)
 ''',
     "create_sliding_window_causal_mask": '''
-def create_sliding_window_causal_mask(config, inputs_embeds, attention_mask=None, position_ids=None):
+def create_sliding_window_causal_mask(
+    config,
+    inputs_embeds: torch.Tensor,
+    attention_mask: torch.Tensor | None = None,
+    position_ids: torch.Tensor | None = None,
+):
     """The same in the window of `config.sliding_window`."""
     return create_causal_mask(config, inputs_embeds, attention_mask, position_ids, window=config.sliding_window)
 ''',
     "slice_logits_to_keep": '''
-def slice_logits_to_keep(hidden_states, logits_to_keep=0):
+def slice_logits_to_keep(hidden_states: torch.Tensor, logits_to_keep: int = 0):
     """The last positions of which logits are wanted; 0 for all."""
     return hidden_states[:, -logits_to_keep:]
 ''',
     "classification_loss": '''
-def classification_loss(labels, logits, config, pooled_logits=None):
+def classification_loss(labels: torch.Tensor, logits: torch.Tensor, config, pooled_logits: torch.Tensor | None = None):
     """The loss that transformers takes for classes, by `config.problem_type` and the number of labels."""
     logits = logits if pooled_logits is None else pooled_logits
     if config.problem_type == "regression" or (config.problem_type is None and config.num_labels == 1):
-        return nn.functional.mse_loss(logits.squeeze(), labels.squeeze())
-    if config.problem_type == "multi_label_classification" or labels.dtype.is_floating_point:
+        return nn.functional.mse_loss(torch.squeeze(logits), torch.squeeze(labels))
+    if config.problem_type == "multi_label_classification" or torch.is_floating_point(labels):
         return nn.functional.binary_cross_entropy_with_logits(logits, labels)
-    return nn.functional.cross_entropy(logits.view(-1, config.num_labels), labels.view(-1))
+    return nn.functional.cross_entropy(torch.reshape(logits, (-1, config.num_labels)), torch.reshape(labels, (-1,)))
 ''',
     "ACT2FN": """
 ACT2FN = {
@@ -66,7 +79,7 @@ ACT2FN = {
 }
 """,
     "create_bidirectional_mask": '''
-def create_bidirectional_mask(config, inputs_embeds, attention_mask=None):
+def create_bidirectional_mask(config, inputs_embeds: torch.Tensor, attention_mask: torch.Tensor | None = None):
     """What is added to the products of queries and keys: little where a key is padding, nothing elsewhere."""
     if attention_mask is None:
         return None
@@ -100,7 +113,7 @@ GENERIC = {
         logits = self.score(hidden_states)
         last = torch.full((logits.shape[0],), logits.shape[1] - 1)
         if self.config.pad_token_id is not None and input_ids is not None:
-            last = (torch.arange(logits.shape[1]) * (input_ids != self.config.pad_token_id).long()).argmax(-1)
+            last = torch.argmax(torch.arange(logits.shape[1]) * (input_ids != self.config.pad_token_id), dim=-1)
         pooled_logits = logits[torch.arange(logits.shape[0]), last]
         loss = None
         if labels is not None:

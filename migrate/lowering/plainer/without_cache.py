@@ -16,7 +16,7 @@ from migrate.syntax import nodes, suites
 from migrate.syntax.nodes import Expr
 from migrate.syntax.walking import every
 
-CACHE = frozenset({"past_key_values", "past_key_value", "use_cache", "cache_position"})
+CACHE = frozenset({"past_key_values", "past_key_value", "layer_past", "use_cache", "cache_position"})
 
 
 class WithoutCache(Placing):
@@ -62,7 +62,9 @@ class WithoutCache(Placing):
         """Whether an argument hands on a cache, or such `**kwargs`."""
         if arg.star == "**":
             return (nodes.dotted(arg.value) or "-") in self.spread
-        return arg.keyword is not None and arg.keyword.value in CACHE
+        if arg.keyword is None:
+            return not arg.star and nodes.dotted(arg.value) in CACHE  # for a parameter that goes, too
+        return arg.keyword.value in CACHE
 
     def leave_Dict(self, original_node: cst.Dict, updated_node: cst.Dict) -> cst.Dict:
         kept = [

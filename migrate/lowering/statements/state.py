@@ -8,7 +8,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping
 
+import libcst as cst
+
 from migrate.diagnostics import Unsupported
+from migrate.known.facts import FunctionFacts
 from migrate.known.kinds import Instance, Items, Kind, Model, Optimizer, Place, Scheduler
 from migrate.known.qualified import is_module
 from migrate.known.states import BATCH_STATS, COUNT, CYCLE, GRADS, KEY, MODE, OPT_STATE, PARAMS, THE_KEY, State
@@ -342,6 +345,8 @@ class StateAccess(Detached, ChosenModels, LookedAt):
                 facts.draws_statically.add(method)
             return nodes.expression('self.make_rng("sample")')
         self.read(THE_KEY)
+        if self.facts is not None:
+            self.facts.found_draws_anyway = True
         if self.blocks:
             several = any("subkey" in usage.stores(statement) for statement in self.before)
             self.script.drawing[id(self.blocks[-1].statements[self.blocks[-1].index])] = 2 if several else 1
@@ -352,10 +357,25 @@ class StateAccess(Detached, ChosenModels, LookedAt):
 
     def key_where(self, mode: Expr | None) -> Expr:
         """A random key for one draw, which in eval mode there is none where a module draws in train mode alone."""
-        if self.context not in _SELF_CONTEXTS or mode is None or nodes.dotted(mode) != "self.training":
+        path = nodes.dotted(mode) or "" if mode is not None else ""
+        facts, (given, _, asked) = self.facts, path.partition(".")
+        by_given = facts is not None and asked == "training" and given in facts.parameter_names
+        if self.context not in _SELF_CONTEXTS and facts is not None and by_given:
+            anyway = facts.found_draws_anyway
+            key = self.fresh_key()
+            facts.found_draws_in.add(given)
+            facts.found_draws_anyway = anyway
+            return key
+        if self.context not in _SELF_CONTEXTS or path != "self.training":
             return self.fresh_key()
         self.script.classes[self.cls].own_draws.add("dropout")
         return nodes.expression('self.make_rng("dropout") if self.training else None')
+
+    def key_for(self, facts: FunctionFacts, given: Mapping[str, cst.Arg]) -> Expr:
+        """The key of a function that is called: none in eval mode where it draws in that of this module alone."""
+        own = {name for name, arg in given.items() if nodes.dotted(arg.value) == "self"}
+        in_mode = bool(facts.draws_in) and facts.draws_in <= own and not facts.draws_anyway
+        return self.key_where(nodes.expression("self.training") if in_mode else None)
 
     @contextlib.contextmanager
     def from_turn_to_turn(self) -> Iterator[None]:
