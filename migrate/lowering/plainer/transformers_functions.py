@@ -5,6 +5,22 @@ classes that are alike for all models. In torch, and lowered with the rest.
 from __future__ import annotations
 
 FUNCTIONS = {
+    "Conv1D": '''
+class Conv1D(nn.Module):
+    """A dense layer whose weight has the inputs first."""
+
+    def __init__(self, nf, nx):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(nx, nf) * 0.02)
+        self.bias = nn.Parameter(torch.zeros(nf))
+
+    def forward(self, x):
+        return torch.matmul(x, self.weight) + self.bias
+''',
+    "gelu": """
+def gelu(x: torch.Tensor):
+    return nn.functional.gelu(x)
+""",
     "causal_lm_loss": '''
 def causal_lm_loss(logits: torch.Tensor, labels: torch.Tensor, vocab_size: int):
     """The cross entropy of each next token; labels of -100 do not count."""

@@ -11,7 +11,7 @@ own do.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -51,6 +51,7 @@ _LOSSES = {
     "ForImageClassification": "classification_loss",
     "ForSequenceClassification": "classification_loss",
     "ForCausalLM": "causal_lm_loss",
+    "LMHeadModel": "causal_lm_loss",
 }
 
 
@@ -95,8 +96,10 @@ class _Plain(Placing):
         names = {one.name.value for one in module.body if isinstance(one, cst.ClassDef)}
         self.whole = any(name.endswith("Model") and not name.endswith("PreTrainedModel") for name in names)
         self.ties: list[dict[str, str] | None] = []
+        self.embeddings = _embeddings(module)  # classes that inherit from torch's -> whether they have a padding row
         self.results = _results(module)  # classes of the library's for what a forward pass gives
-        self.given: dict[str, str] = {}  # names that hold one -> its class
+        self.given: dict[str, list[str]] = {}  # names that hold one -> its entries, as far as the file tells them
+        self.parts = _parts(module, self.results)  # class -> attribute -> the entries of what that part gives
 
     def visit_ClassDef(self, node: cst.ClassDef) -> None:
         self.inside.append(node.name.value)
@@ -105,6 +108,9 @@ class _Plain(Placing):
     def leave_ClassDef(self, original_node: cst.ClassDef, updated_node: cst.ClassDef) -> cst.ClassDef:
         made = updated_node.with_changes(decorators=_left(updated_node.decorators))
         self.ties.pop()
+        if original_node.name.value in self.embeddings:
+            self.inside.pop()
+            return made.with_changes(bases=[cst.Arg(nodes.expression("nn.Module"))])
         if self.inside.pop() not in self.models:
             return made
         generic = next((name for arg in made.bases if (name := nodes.dotted(arg.value) or "") in GENERIC), "")
@@ -136,7 +142,8 @@ class _Plain(Placing):
 
     def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
         self.attention = {}
-        self.given = {target: annotation for target, annotation in _annotated(node) if annotation in self.results}
+        parts = self.parts.get(self.inside[-1], {}) if self.inside else {}
+        self.given = dict(_given(node, self.results, parts))
 
     def leave_FunctionDef(self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef) -> cst.FunctionDef:
         returns = updated_node.returns
@@ -166,7 +173,11 @@ class _Plain(Placing):
                 self.attention[name] = function
                 return cst.RemoveFromParent()
         text = nodes.code(small) if small is not None else ""
+        if self.inside and self.inside[-1] in self.embeddings and text.startswith("super().__init__("):
+            return self.own_table(original_node, small)
         if re.match(r"rope_init_fn\b.* = self\.compute_default_rope_parameters$", text):
+            return cst.RemoveFromParent()
+        if self.inside and self.inside[-1] in self.models and text.startswith("self.warn_if_padding_"):
             return cst.RemoveFromParent()
         if self.inside and self.inside[-1] in self.models and text == "self.post_init()":
             return self.tied(original_node)
@@ -179,6 +190,19 @@ class _Plain(Placing):
         if self.inside and self.inside[-1] in self.models and text == "self.config = config":
             return cst.RemoveFromParent()
         return updated_node
+
+    def own_table(self, original: cst.SimpleStatementLine, small: cst.BaseSmallStatement | None) -> Any:
+        """What stands for the constructor of `nn.Embedding` in a class that inherits from it: the table itself."""
+        call = small.value if isinstance(small, cst.Expr) else None
+        given = [arg.value for arg in call.args] if isinstance(call, cst.Call) else []
+        made = [
+            nodes.statement("super().__init__()"),
+            nodes.statement("self.weight = nn.Parameter(torch.randn({n}, {width}))", n=given[0], width=given[1]),
+        ]
+        made += [nodes.statement("self.padding_idx = {p}", p=given[2])] if len(given) > 2 else []
+        for one in made:
+            self.place_of(one, original)
+        return cst.FlattenSentinel(made)
 
     def tied(self, original: cst.SimpleStatementLine) -> Any:
         """What stands for `self.post_init()`: an error where the settings say that weights are shared."""
@@ -229,6 +253,16 @@ class _Plain(Placing):
             loss = next((made for suffix, made in _LOSSES.items() if self.inside[-1].endswith(suffix)), "")
             self.defined |= {loss} - {""}
             return updated_node.with_changes(func=nodes.name(loss)) if loss else updated_node
+        if name == "apply_chunking_to_forward" and len(original_node.args) > 3:
+            return cst.Call(updated_node.args[0].value, updated_node.args[3:])  # the same, computed at once
+        if name == "get_activation" and len(original_node.args) == 1:
+            self.defined.add("ACT2FN")
+            return nodes.expression("ACT2FN[{x}]", x=updated_node.args[0].value)
+        looks_up = nodes.code(original_node.func) == "super().forward" and self.inside
+        if looks_up and self.inside[-1] in self.embeddings:
+            padding = [cst.Arg(nodes.expression("self.padding_idx"))] if self.embeddings[self.inside[-1]] else []
+            weight = cst.Arg(nodes.expression("self.weight"))
+            return cst.Call(nodes.expression("nn.functional.embedding"), [*updated_node.args, weight, *padding])
         if name == "rope_init_fn":
             return updated_node.with_changes(func=nodes.expression("self.compute_default_rope_parameters"))
         function = self.attention.get(name)
@@ -250,8 +284,12 @@ class _Plain(Placing):
 
     def leave_Subscript(self, original_node: cst.Subscript, updated_node: cst.Subscript) -> Expr:
         name = original_node.value.value if isinstance(original_node.value, cst.Name) else ""
-        first = self.given.get(name, "").startswith("BaseModelOutput") and nodes.code(original_node) == f"{name}[0]"
-        return nodes.expression(f'{name}["last_hidden_state"]') if first else updated_node
+        index = original_node.slice[0].slice if len(original_node.slice) == 1 else None
+        number = nodes.literal(index.value) if isinstance(index, cst.Index) else None
+        entries = self.given.get(name, [])
+        if not isinstance(number, int) or not 0 <= number < len(entries):
+            return updated_node
+        return nodes.expression(f'{name}["{entries[number]}"]')
 
 
 class _Imports(Placing):
@@ -293,11 +331,51 @@ def _results(module: cst.Module) -> set[str]:
     return {a.evaluated_name for one in outputs if not isinstance(one.names, cst.ImportStar) for a in one.names}
 
 
-def _annotated(function: cst.FunctionDef) -> Iterator[tuple[str, str]]:
-    """The names of a function that are said to be of a class."""
-    for one in every(function.body, cst.AnnAssign):
-        if isinstance(one.target, cst.Name):
-            yield one.target.value, nodes.code(one.annotation.annotation)
+def _embeddings(module: cst.Module) -> dict[str, bool]:
+    """The classes of a file that inherit from `nn.Embedding` and give its constructor what it takes by places, with
+    whether that is a padding row as well."""
+    found: dict[str, bool] = {}
+    for node in module.body:
+        if isinstance(node, cst.ClassDef) and [nodes.dotted(arg.value) for arg in node.bases] == ["nn.Embedding"]:
+            inits = [c for c in every(node, cst.Call) if nodes.code(c.func) == "super().__init__"]
+            if len(inits) == 1 and len(inits[0].args) in (2, 3) and all(a.keyword is None for a in inits[0].args):
+                found[node.name.value] = len(inits[0].args) == 3
+    return found
+
+
+def _parts(module: cst.Module, results: set[str]) -> dict[str, dict[str, list[str]]]:
+    """Of each class of a file, its parts that give results, with the entries of these in their order."""
+    classes = {one.name.value: one for one in module.body if isinstance(one, cst.ClassDef)}
+    entries: dict[str, list[str]] = {}
+    for name, node in classes.items():
+        for method in node.body.body:
+            if isinstance(method, cst.FunctionDef) and method.name.value == "forward":
+                made = [c for c in every(method.body, cst.Call) if nodes.dotted(c.func) in results]
+                keys = [arg.keyword.value for arg in made[-1].args if arg.keyword is not None] if made else []
+                entries[name] = [key for key in keys if key not in _RECORDED]
+    found: dict[str, dict[str, list[str]]] = {}
+    for name, node in classes.items():
+        for one in every(node, cst.Assign):
+            path = (nodes.dotted(one.targets[0].target) or "").split(".")
+            made_by = nodes.dotted(one.value.func) if isinstance(one.value, cst.Call) else ""
+            if len(path) == 2 and path[0] == "self" and entries.get(made_by or ""):
+                found.setdefault(name, {})[path[1]] = entries[made_by or ""]
+    return found
+
+
+def _given(
+    function: cst.FunctionDef, results: set[str], parts: Mapping[str, list[str]]
+) -> Iterator[tuple[str, list[str]]]:
+    """The names of a function that hold results, by their annotations or as what a part gives, and the entries."""
+    for one in every(function.body, (cst.AnnAssign, cst.Assign)):
+        target = one.target if isinstance(one, cst.AnnAssign) else one.targets[0].target
+        path = (nodes.dotted(one.value.func) or "").split(".") if isinstance(one.value, cst.Call) else []
+        entries = parts.get(path[1], []) if len(path) == 2 and path[0] == "self" else []
+        told = nodes.code(one.annotation.annotation) if isinstance(one, cst.AnnAssign) else ""
+        if told in results and not entries:
+            entries = ["last_hidden_state"] if told.startswith("BaseModelOutput") else []
+        if isinstance(target, cst.Name) and (entries or told in results):
+            yield target.value, entries
 
 
 def _ties(cls: cst.ClassDef) -> dict[str, str] | None:

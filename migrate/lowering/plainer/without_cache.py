@@ -63,8 +63,10 @@ class WithoutCache(Placing):
         if arg.star == "**":
             return (nodes.dotted(arg.value) or "-") in self.spread
         if arg.keyword is None:
-            return not arg.star and nodes.dotted(arg.value) in CACHE  # for a parameter that goes, too
-        return arg.keyword.value in CACHE
+            value = arg.value.body if isinstance(arg.value, cst.IfExp) else arg.value
+            return not arg.star and nodes.dotted(value) in CACHE  # for a parameter that goes, too
+        asks = arg.keyword.value == "return_dict" and nodes.is_literal(arg.value, True)  # which all models do now
+        return asks or arg.keyword.value in CACHE
 
     def leave_Dict(self, original_node: cst.Dict, updated_node: cst.Dict) -> cst.Dict:
         kept = [
