@@ -4,6 +4,7 @@ part of the library that their files name."""
 from __future__ import annotations
 
 import sys
+import textwrap
 import types
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -17,8 +18,11 @@ import pytest
 import torch
 from torch import nn
 
+from migrate.files.source import parse
 from migrate.lowering.plainer.transformers_functions import FUNCTIONS
+from migrate.lowering.plainer.transformers_models import with_plain_transformers
 from migrate.lowering.plainer.without_cache import WithoutCache
+from migrate.lowering.rounds import Input
 from tests.conformance import rewritten
 from tests.conformance.run_layer import numpy_state
 from weight_port import port_state_dict
@@ -337,4 +341,34 @@ def test_the_functions_are_the_librarys() -> None:
     ],
 )
 def test_what_goes_by_a_cache(text: str, left: str) -> None:
-    assert cst.parse_module(text).visit(WithoutCache(frozenset(), {})).code.strip() == left
+    inside = "def forward():\n" + textwrap.indent(text, "    ")
+    made = cst.parse_module(inside).visit(WithoutCache(frozenset(), {})).code
+    assert textwrap.dedent(made.partition("\n")[2]).strip() == left
+    assert cst.parse_module(text).visit(WithoutCache(frozenset(), {})).code == text  # of a script
+
+
+@pytest.mark.parametrize(
+    ("read", "code"),
+    [
+        ("outputs.hidden_states", "MIG304"),
+        ("outputs[2]", "MIG304"),
+        ("outputs[1:]", "MIG304"),
+        ("outputs[0]", ""),
+        ("outputs[:1][0]", ""),
+        ('outputs["loss"]', ""),
+    ],
+)
+def test_results_that_only_the_library_has(read: str, code: str) -> None:
+    text = MODEL.replace("self.lm_head(outputs.last_hidden_state)", f"self.lm_head({read})")
+    codes = {found.code for found in rewritten.conversion(text).report.diagnostics}
+    assert codes - {"MIG517"} == ({code} if code else set())
+
+
+def test_files_that_have_no_such_model_are_left() -> None:
+    text = "from ..layers import ACT2FN\nfrom transformers import PreTrainedModel\n\n\ndef f(model: PreTrainedModel):\n"
+    text += "    return model(use_cache=True, act=ACT2FN)\n"
+    source = Input(parse("x.py", text))
+    assert with_plain_transformers([source]) == [source]
+    own = text.replace("def f", "class Net(PreTrainedModel):\n    pass\n\n\ndef f")
+    (made,) = with_plain_transformers([Input(parse("x.py", own))])
+    assert "from ..layers import ACT2FN\n" in made.source.module.code

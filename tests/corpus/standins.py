@@ -108,6 +108,9 @@ class Bar:
 
     write = staticmethod(print)
 
+    @staticmethod
+    def set_lock(_: Any) -> None: ...
+
     def __init__(self, iterable: Any = None, *_: Any, **__: Any) -> None:
         self.iterable, self.n = iterable, 0
 

@@ -34,6 +34,7 @@ _DECORATORS = frozenset(
     | {"add_start_docstrings", "add_start_docstrings_to_model_forward", "replace_return_docstrings"}
     | {"use_kernel_forward_from_hub", "use_kernelized_func", "use_kernel_func_from_hub", "dynamic_rope_update"}
 )
+_ROTARY = "dynamic_rope_update"
 # Of a class of models: what only the library reads.
 _SETTINGS = re.compile(
     r"_\w+|config|config_class|base_model_prefix|main_input_name|input_modalities|is_parallelizable"
@@ -47,6 +48,7 @@ _METHODS = frozenset(
 # Entries of results; those that the library records by itself, where it is asked to.
 _RECORDED = frozenset({"hidden_states", "attentions", "cross_attentions", "past_key_values"})
 _ENTRIES = _RECORDED | {"last_hidden_state", "pooler_output", "logits", "loss"}
+_NOT_RECORDED = "torch.not_recorded_of_transformers"  # what is found under this name has no counterpart
 _LOSSES = {
     "ForImageClassification": "classification_loss",
     "ForSequenceClassification": "classification_loss",
@@ -57,16 +59,16 @@ _LOSSES = {
 
 def with_plain_transformers(inputs: Sequence[Input]) -> list[Input]:
     """The files of a project with such models as plain modules."""
-    return [_plain(one) if _BASE in one.source.text or _REGISTRY in one.source.text else one for one in inputs]
+    return [_plain(one) if _models(one.source.module) or _REGISTRY in one.source.text else one for one in inputs]
 
 
 def _plain(one: Input) -> Input:
-    source = one.source
+    source, within = one.source, one.library.partition(".")[0] == "transformers"
     uncached = WithoutCache(_models(source.module), dict(source.positions))
     first = source.module.visit(uncached)
-    made = _Plain(first, uncached.positions)
+    made = _Plain(first, within, uncached.positions)
     module = first.visit(made)
-    module = module.visit(_Imports(_read(module) | made.defined, _read(source.module), made.positions))
+    module = module.visit(_Imports(_read(module) | made.defined, _read(source.module), within, made.positions))
     body = list(module.body)
     at = max((number for number, line in enumerate(body) if suites.is_import(line)), default=-1) + 1
     defined = [line for name in sorted(made.defined) for line in _definition(name)]
@@ -85,19 +87,21 @@ _ACTIVATION = re.compile(r"self\.\w+ = ACT2FN\[[\w.]+\]")
 
 
 class _Plain(Placing):
-    """Takes it off."""
+    """Takes it off. `within`: the file is one of the library's own."""
 
-    def __init__(self, module: cst.Module, positions: dict[cst.CSTNode, CodeRange]) -> None:
+    def __init__(self, module: cst.Module, within: bool, positions: dict[cst.CSTNode, CodeRange]) -> None:
         super().__init__(positions)
+        self.within = within
         self.models = _models(module)
         self.defined: set[str] = set()
         self.attention: dict[str, Expr] = {}  # names of what computes attention -> the function of the file
         self.inside: list[str] = []
         names = {one.name.value for one in module.body if isinstance(one, cst.ClassDef)}
+        self.rotary = "rope_init_fn = ROPE_INIT_FUNCTIONS[self.rope_type]" in module.code
         self.whole = any(name.endswith("Model") and not name.endswith("PreTrainedModel") for name in names)
         self.ties: list[dict[str, str] | None] = []
         self.embeddings = _embeddings(module)  # classes that inherit from torch's -> whether they have a padding row
-        self.results = _results(module)  # classes of the library's for what a forward pass gives
+        self.results = _results(module, within)  # classes of the library's for what a forward pass gives
         self.given: dict[str, list[str]] = {}  # names that hold one -> its entries, as far as the file tells them
         self.parts = _parts(module, self.results)  # class -> attribute -> the entries of what that part gives
 
@@ -149,7 +153,10 @@ class _Plain(Placing):
         returns = updated_node.returns
         if returns is not None and self.results & set(re.findall(r"\w+", nodes.code(returns.annotation))):
             updated_node = updated_node.with_changes(returns=None)
-        return updated_node.with_changes(decorators=_left(updated_node.decorators))
+        left = _left(updated_node.decorators)
+        if not self.rotary:  # its other types are not refused
+            left = [one for one in updated_node.decorators if one in left or nodes.dotted(one.decorator) == _ROTARY]
+        return updated_node.with_changes(decorators=left)
 
     def leave_AnnAssign(self, original_node: cst.AnnAssign, updated_node: cst.AnnAssign) -> cst.AnnAssign | cst.Assign:
         if nodes.code(original_node.annotation.annotation) not in self.results or updated_node.value is None:
@@ -157,7 +164,7 @@ class _Plain(Placing):
         return cst.Assign([nodes.target(updated_node.target)], updated_node.value)
 
     def visit_ImportFrom(self, node: cst.ImportFrom) -> None:
-        if _is_transformers(node) and not isinstance(node.names, cst.ImportStar):
+        if _is_transformers(node, self.within) and not isinstance(node.names, cst.ImportStar):
             self.defined |= {alias.evaluated_name for alias in node.names} & FUNCTIONS.keys()
             if "create_sliding_window_causal_mask" in self.defined:
                 self.defined.add("create_causal_mask")
@@ -271,15 +278,15 @@ class _Plain(Placing):
     @staticmethod
     def is_recorded(key: str, value: Expr) -> bool:
         """Whether an entry of a result is what the library records of a part: `hidden_states=outputs.hidden_states`."""
-        plain = value.slice[0].slice if isinstance(value, cst.Subscript) else None
-        asked = nodes.literal(plain.value) if isinstance(plain, cst.Index) else None
-        attribute = value.attr.value if isinstance(value, cst.Attribute) else asked
-        return key == "past_key_values" or (key in _RECORDED and attribute == key)
+        of_part = isinstance(value, cst.Attribute) and value.attr.value == key
+        return key == "past_key_values" or (key in _RECORDED and of_part)
 
     def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> Expr:
         name = original_node.value.value if isinstance(original_node.value, cst.Name) else ""
         if name not in self.given or original_node.attr.value not in _ENTRIES:
             return updated_node
+        if original_node.attr.value in _RECORDED and original_node.attr.value not in self.given[name]:
+            return nodes.expression(f"{_NOT_RECORDED}.{original_node.attr.value}")
         return nodes.expression(f'{name}["{original_node.attr.value}"]')
 
     def leave_Subscript(self, original_node: cst.Subscript, updated_node: cst.Subscript) -> Expr:
@@ -287,20 +294,25 @@ class _Plain(Placing):
         index = original_node.slice[0].slice if len(original_node.slice) == 1 else None
         number = nodes.literal(index.value) if isinstance(index, cst.Index) else None
         entries = self.given.get(name, [])
-        if not isinstance(number, int) or not 0 <= number < len(entries):
+        if name not in self.given or isinstance(number, str):
             return updated_node
+        until = nodes.literal(index.upper) if isinstance(index, cst.Slice) and index.lower is None else None
+        if isinstance(until, int) and 0 < until <= len(entries):
+            return nodes.tuple_of([nodes.expression(f'{name}["{entry}"]') for entry in entries[:until]])
+        if not isinstance(number, int) or not 0 <= number < len(entries):
+            return nodes.expression(f"{_NOT_RECORDED}.element")
         return nodes.expression(f'{name}["{entries[number]}"]')
 
 
 class _Imports(Placing):
     """Leaves out what is imported of the library and read no more, or stands in the file now."""
 
-    def __init__(self, read: set[str], before: set[str], positions: dict[cst.CSTNode, CodeRange]) -> None:
+    def __init__(self, read: set[str], before: set[str], within: bool, positions: dict[cst.CSTNode, CodeRange]) -> None:
         super().__init__(positions)
-        self.gone = before - read
+        self.gone, self.within = before - read, within
 
     def leave_ImportFrom(self, original_node: cst.ImportFrom, updated_node: cst.ImportFrom) -> Any:
-        if isinstance(updated_node.names, cst.ImportStar) or not _is_transformers(original_node):
+        if isinstance(updated_node.names, cst.ImportStar) or not _is_transformers(original_node, self.within):
             return updated_node
         gone = [a for a in updated_node.names if a.evaluated_name in FUNCTIONS or a.evaluated_name in self.gone]
         kept = [alias for alias in updated_node.names if alias not in gone]
@@ -324,11 +336,15 @@ def _models(module: cst.Module) -> set[str]:
     return found - {_BASE}
 
 
-def _results(module: cst.Module) -> set[str]:
-    """The classes of results that a file imports."""
-    lines = [one for one in every(module, cst.ImportFrom) if one.module is not None and _is_transformers(one)]
+def _results(module: cst.Module, within: bool) -> set[str]:
+    """The classes of results that a file imports, or has itself."""
+    lines = [one for one in every(module, cst.ImportFrom) if one.module is not None and _is_transformers(one, within)]
     outputs = [one for one in lines if one.module is not None and nodes.code(one.module).endswith("modeling_outputs")]
-    return {a.evaluated_name for one in outputs if not isinstance(one.names, cst.ImportStar) for a in one.names}
+    found = {a.evaluated_name for one in outputs if not isinstance(one.names, cst.ImportStar) for a in one.names}
+    classes = [one for one in module.body if isinstance(one, cst.ClassDef)]
+    return found | {
+        one.name.value for one in classes if "ModelOutput" in map(nodes.dotted, (a.value for a in one.bases))
+    }
 
 
 def _embeddings(module: cst.Module) -> dict[str, bool]:
@@ -413,8 +429,10 @@ def _is_of_library(statement: Statement) -> bool:
     return isinstance(target, cst.Name) and bool(_SETTINGS.fullmatch(target.value))
 
 
-def _is_transformers(node: cst.ImportFrom) -> bool:
-    return len(node.relative) > 1 or (node.module is not None and nodes.code(node.module).startswith("transformers"))
+def _is_transformers(node: cst.ImportFrom, within: bool) -> bool:
+    """Whether an import takes from the library, in a file of which relative ones do."""
+    named = node.module is not None and nodes.code(node.module).partition(".")[0] == "transformers"
+    return within if node.relative else named
 
 
 def _chosen(small: cst.BaseSmallStatement | None) -> tuple[str, Expr | None] | None:

@@ -52,6 +52,8 @@ class WithoutCache(Placing):
         return updated_node.with_changes(params=made)
 
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
+        if not self.spread:  # of a script that trains or generates
+            return updated_node
         kept = [arg for arg in updated_node.args if not self.is_handed_on(arg)]
         if kept and len(kept) < len(updated_node.args):
             last = updated_node.args[-1]
@@ -72,12 +74,16 @@ class WithoutCache(Placing):
         kept = [
             e for e in updated_node.elements if not (isinstance(e, cst.DictElement) and nodes.literal(e.key) in CACHE)
         ]
-        return updated_node.with_changes(elements=kept) if len(kept) < len(updated_node.elements) else updated_node
+        return (
+            updated_node.with_changes(elements=kept)
+            if self.spread and len(kept) < len(updated_node.elements)
+            else updated_node
+        )
 
     # -- what goes by it ----------------------------------------------------------------------------------------------
 
     def leave_If(self, original_node: cst.If, updated_node: cst.If) -> Any:
-        holds = _holds(original_node.test)
+        holds = _holds(original_node.test) if self.spread else None
         if holds is None:
             return updated_node
         if holds:
@@ -89,7 +95,7 @@ class WithoutCache(Placing):
         return cst.FlattenSentinel(suites.suite_of(updated_node.orelse.body.body))
 
     def leave_IfExp(self, original_node: cst.IfExp, updated_node: cst.IfExp) -> Expr:
-        holds = _holds(original_node.test)
+        holds = _holds(original_node.test) if self.spread else None
         return updated_node if holds is None else updated_node.body if holds else updated_node.orelse
 
     def leave_SimpleStatementLine(
@@ -101,7 +107,11 @@ class WithoutCache(Placing):
             targets = [one.target for one in small.targets]
         elif isinstance(small, cst.AnnAssign):
             targets = [small.target]
-        named = bool(targets) and all(isinstance(one, cst.Name) and one.value in CACHE for one in targets)
+        named = (
+            bool(targets)
+            and bool(self.spread)
+            and all(isinstance(one, cst.Name) and one.value in CACHE for one in targets)
+        )
         return cst.RemoveFromParent() if named else updated_node
 
 
