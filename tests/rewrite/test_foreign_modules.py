@@ -75,7 +75,7 @@ class Net(nn.Module):
 @pytest.mark.parametrize(
     "base",
     [
-        "from transformers import PreTrainedModel as Base",
+        "from fairseq.models import BaseFairseqModel as Base",
         "from torchvision.models import ResNet as Base",
         "import pytorch_lightning as pl\nBase = pl.LightningModule",
     ],
@@ -198,3 +198,11 @@ def test_classes_that_are_given_parameters(imported: str, made: str, codes: list
     made_there = f"{imported}\nnet = nn.Linear(2, 3)\nkept = {made}\nprint(net(torch.ones(4, 2)))\n"
     source = f"import torch\nfrom torch import nn\n{made_there}"
     assert [found.code for found in convert(parse("x.py", source)).report.diagnostics] == codes
+
+
+def test_a_base_that_may_bring_the_forward_pass() -> None:
+    """Of the standard library none does, nor one that stands behind the module class."""
+    head = "from abc import ABC\nfrom torch import nn\nfrom elsewhere import Mixin\n\n\nclass Net({}):\n    def encode(self, x):\n        return x.relu()\n"
+    for bases, codes in (("ABC, nn.Module", []), ("nn.Module, Mixin", []), ("Mixin, nn.Module", ["MIG201"])):
+        found = convert(parse("x.py", head.format(bases))).report.diagnostics
+        assert [one.code for one in found if one.code != "MIG101"] == codes, bases

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -119,8 +120,15 @@ class Classes(
         return [self.host_class(node)]
 
     def refuse_foreign_forward(self, node: cst.ClassDef, base: ClassFacts | None) -> None:
-        """Declines a class whose forward pass is that of a base from another package, which is not seen."""
-        foreign = [arg for arg in node.bases if self.kind_of(arg.value) == Plain("imported")]
+        """Declines a class whose forward pass may be that of a base from another package, which stands before the
+        module class and is not seen."""
+        foreign: list[cst.Arg] = []
+        for arg in node.bases:
+            if self.torch_name(arg.value) == FRAMEWORK or isinstance(self.kind_of(arg.value), ModuleClass):
+                break
+            origin = self.unit.imported.get(nodes.dotted(arg.value) or "", "")
+            known = origin.partition(".")[0] in sys.stdlib_module_names
+            foreign += [arg] if self.kind_of(arg.value) == Plain("imported") and not known else []
         own = any(isinstance(one, cst.FunctionDef) and one.name.value == "forward" for one in node.body.body)
         if foreign and not own and (base is None or f"{base.name}.forward" not in self.script.functions):
             told = nodes.code(foreign[0].value)
