@@ -123,6 +123,8 @@ class _Plain(Placing):
         bases = [arg for arg in made.bases if nodes.dotted(arg.value) != "GenerationMixin"]
         bases[-1] = bases[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
         body = [one for one in suites.suite_of(made.body.body) if not _is_of_library(one)]
+        if body and body[0] is not made.body.body[0]:
+            body[0] = body[0].with_changes(leading_lines=suites.comments(body[0]))
         return made.with_changes(bases=bases, body=suites.block_of(made.body, body or [nodes.statement("pass")]))
 
     def written_out(self, cls: cst.ClassDef, generic: str) -> cst.ClassDef:
