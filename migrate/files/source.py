@@ -9,7 +9,7 @@ import re
 import tokenize
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import libcst as cst
@@ -38,6 +38,10 @@ class SourceFile:
         """Line and column (from 1) of a node of the input; (0, 0) for a node that a pass made."""
         found = _first(node, self.positions)
         return (found.start.line, found.start.column + 1) if found else (0, 0)
+
+    def with_module(self, module: cst.Module, positions: dict[cst.CSTNode, CodeRange]) -> SourceFile:
+        """The file with other code than its text has."""
+        return replace(self, module=module, positions=positions, edited=True)
 
     def line(self, number: int) -> str:
         """The text of a line (from 1), "" where there is none."""

@@ -18,6 +18,7 @@ Expr = cst.BaseExpression
 Statement = cst.SimpleStatementLine | cst.BaseCompoundStatement
 AnyNode = TypeVar("AnyNode", bound=cst.CSTNode)
 Result = TypeVar("Result")
+_Given = TypeVar("_Given", cst.Param, cst.Arg)
 
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _PREFIX = "__filled_"
@@ -128,8 +129,15 @@ def extended(args: Sequence[cst.Arg], keywords: Mapping[str, Expr]) -> list[cst.
     last = args[-1]
     between = args[-2].comma if len(args) > 1 else cst.MaybeSentinel.DEFAULT
     inner = [last.with_changes(whitespace_after_arg=cst.SimpleWhitespace("")), *added[:-1]]
-    end = added[-1].with_changes(comma=last.comma, whitespace_after_arg=last.whitespace_after_arg)
-    return [*args[:-1], *(arg.with_changes(comma=between) for arg in inner), end]
+    return [*args[:-1], *(arg.with_changes(comma=between) for arg in inner), *ending_as(added[-1:], last)]
+
+
+def ending_as(given: Sequence[_Given], last: _Given) -> list[_Given]:
+    """Parameters or arguments that end as another does: with its comma, and the space behind it."""
+    if not given or given[-1] is last:
+        return list(given)
+    space = "whitespace_after_arg" if isinstance(last, cst.Arg) else "whitespace_after_param"
+    return [*given[:-1], given[-1].with_changes(comma=last.comma, **{space: getattr(last, space)})]
 
 
 def call(function: Expr | str, *nodes: Expr, **keywords: Expr) -> cst.Call:

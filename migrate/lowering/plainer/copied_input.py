@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import libcst as cst
@@ -28,6 +28,12 @@ class Placing(cst.CSTTransformer):
             self.positions[made] = self.positions[original_node]
         return made
 
+    def place(self, made: cst.CSTNode, original: cst.CSTNode) -> None:
+        """What has no place of its own stands where another node does."""
+        if original in self.positions:
+            for one in every(made, cst.CSTNode):
+                self.positions.setdefault(one, self.positions[original])
+
 
 class Anew(Placing):
     """Makes the names anew as well: the text of the name that a call calls tells it from others of the input."""
@@ -47,9 +53,8 @@ class Exchanging(Placing):
         if original_node not in self.instead:
             return super().on_leave(original_node, updated_node)
         made = self.instead[original_node]
-        if isinstance(made, cst.CSTNode) and original_node in self.positions:
-            for one in every(made, cst.CSTNode):
-                self.positions.setdefault(one, self.positions[original_node])
+        if isinstance(made, cst.CSTNode):
+            self.place(made, original_node)
         return made
 
 
@@ -85,7 +90,7 @@ class Edits:
 def edited(source: SourceFile, edits: Edits) -> SourceFile:
     """A file with some edits."""
     made = _Editing(edits, dict(source.positions))
-    return replace(source, module=source.module.visit(made), positions=made.positions, edited=True)
+    return source.with_module(source.module.visit(made), made.positions)
 
 
 class _Editing(Placing):
@@ -102,9 +107,7 @@ class _Editing(Placing):
     def on_leave(self, original_node: Any, updated_node: Any) -> Any:
         if original_node in self.edits.parts:
             exchanged = self.edits.parts[original_node]
-            if original_node in self.positions:
-                for one in every(exchanged, cst.CSTNode):
-                    self.positions.setdefault(one, self.positions[original_node])
+            self.place(exchanged, original_node)
             return exchanged
         made = super().on_leave(original_node, updated_node)
         groups: list[Mapping[Statement, list[Statement]]] = [self.edits.ahead, self.edits.instead, self.edits.behind]
@@ -118,9 +121,3 @@ class _Editing(Placing):
         for one in whole:
             self.place(one, original_node)
         return cst.FlattenSentinel(whole) if whole else cst.RemoveFromParent()
-
-    def place(self, made: Statement, original: Statement) -> None:
-        """What has no place of its own stands where another statement does."""
-        if original in self.positions:
-            for one in every(made, cst.CSTNode):
-                self.positions.setdefault(one, self.positions[original])

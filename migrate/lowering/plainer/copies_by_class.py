@@ -293,7 +293,7 @@ def _named_for(definition: _Definition, classes: Iterable[str]) -> str:
 def _with_copies(source: SourceFile, scope: str, plan: _Plan, script: Script) -> SourceFile:
     """A file with the copies behind what they are copies of, called by their names."""
     made = _Copying(scope, plan, script, dict(source.positions))
-    return replace(source, module=source.module.visit(made), positions=made.positions, edited=True)
+    return source.with_module(source.module.visit(made), made.positions)
 
 
 class _Copying(Placing):

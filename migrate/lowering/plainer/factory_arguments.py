@@ -43,8 +43,7 @@ def with_plain_factories(inputs: Sequence[Input]) -> list[Input]:
 def _without(one: Input, factories: Sequence[_Factory], taken: Mapping[str, set[str]]) -> Input:
     source = one.source
     made = _Plain(factories, taken, dict(source.positions))
-    module = source.module.visit(made)
-    return replace(one, source=replace(source, module=module, positions=made.positions, edited=True))
+    return replace(one, source=source.with_module(source.module.visit(made), made.positions))
 
 
 @dataclass
@@ -183,11 +182,7 @@ class _Plain(Placing):
         if not gone:
             return updated_node
         kept = [new for old, new in zip(original_node.args, updated_node.args, strict=True) if old not in gone]
-        if kept:
-            kept[-1] = kept[-1].with_changes(
-                comma=updated_node.args[-1].comma, whitespace_after_arg=updated_node.args[-1].whitespace_after_arg
-            )
-        return updated_node.with_changes(args=kept)
+        return updated_node.with_changes(args=nodes.ending_as(kept, updated_node.args[-1]))
 
     def _goes(self, arg: cst.Arg, called: set[str]) -> bool:
         """Whether an argument is given to a parameter that goes, or hands on one, or all."""
@@ -199,7 +194,4 @@ class _Plain(Placing):
 
 def _left(params: Sequence[cst.Param], handed: set[str]) -> list[cst.Param]:
     kept = [one for one in params if one.name.value not in handed]
-    if kept and kept[-1] is not params[-1]:
-        last = params[-1]
-        kept[-1] = kept[-1].with_changes(comma=last.comma, whitespace_after_param=last.whitespace_after_param)
-    return kept
+    return nodes.ending_as(kept, params[-1]) if kept else kept

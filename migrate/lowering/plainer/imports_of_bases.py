@@ -90,4 +90,4 @@ def with_imports(
     at = next(others, len(body))
     module = source.module.with_changes(body=[*body[:at], *lines, *body[at:]])
     links = {text: scope for each in inputs for text, scope in each.links.items() if not text.startswith(".")}
-    return replace(one, source=replace(source, module=module, edited=True), links={**links, **one.links})
+    return replace(one, source=source.with_module(module, source.positions), links={**links, **one.links})

@@ -7,7 +7,7 @@ A class is left with nothing but its constructor where its method stands in the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import libcst as cst
@@ -61,7 +61,7 @@ def opened(source: SourceFile, cls: str) -> SourceFile:
         return source
     positions = dict(source.positions)
     module = nodes.visited(source.module, Exchanging(instead, positions))
-    return replace(source, module=module, positions=positions, edited=True)
+    return source.with_module(module, positions)
 
 
 def _holder(module: cst.Module, cls: str) -> _Holder:

@@ -350,9 +350,7 @@ class _Written(Placing):
         made = self.instead.get(id(original_node))
         if made is None:
             return super().on_leave(original_node, updated_node)
-        if original_node in self.positions:
-            for one in every(made, cst.CSTNode):
-                self.positions.setdefault(one, self.positions[original_node])
+        self.place(made, original_node)
         return made
 
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:

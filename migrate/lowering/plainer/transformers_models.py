@@ -64,16 +64,17 @@ def with_plain_transformers(inputs: Sequence[Input]) -> list[Input]:
 
 def _plain(one: Input) -> Input:
     source, within = one.source, one.library.partition(".")[0] == "transformers"
-    uncached = WithoutCache(_models(source.module), dict(source.positions))
+    models = _models(source.module)
+    uncached = WithoutCache(models, dict(source.positions))
     first = source.module.visit(uncached)
-    made = _Plain(first, within, uncached.positions)
+    made = _Plain(first, models, within, uncached.positions)
     module = first.visit(made)
     module = module.visit(_Imports(_read(module) | made.defined, _read(source.module), within, made.positions))
     body = list(module.body)
     at = max((number for number, line in enumerate(body) if suites.is_import(line)), default=-1) + 1
     defined = [line for name in sorted(made.defined) for line in _definition(name)]
     module = module.with_changes(body=[*body[:at], *defined, *body[at:]])
-    return replace(one, source=replace(source, module=module, positions=made.positions, edited=True))
+    return replace(one, source=source.with_module(module, made.positions))
 
 
 @cache
@@ -89,10 +90,12 @@ _ACTIVATION = re.compile(r"self\.\w+ = ACT2FN\[[\w.]+\]")
 class _Plain(Placing):
     """Takes it off. `within`: the file is one of the library's own."""
 
-    def __init__(self, module: cst.Module, within: bool, positions: dict[cst.CSTNode, CodeRange]) -> None:
+    def __init__(
+        self, module: cst.Module, models: set[str], within: bool, positions: dict[cst.CSTNode, CodeRange]
+    ) -> None:
         super().__init__(positions)
         self.within = within
-        self.models = _models(module)
+        self.models = models
         self.defined: set[str] = set()
         self.attention: dict[str, Expr] = {}  # names of what computes attention -> the function of the file
         self.inside: list[str] = []
@@ -194,7 +197,7 @@ class _Plain(Placing):
             kept = nodes.statement("self.config = config")
             bare = nodes.statement("super().__init__()").with_changes(leading_lines=updated_node.leading_lines)
             for one in (bare, kept):
-                self.place_of(one, original_node)
+                self.place(one, original_node)
             return cst.FlattenSentinel([bare, kept])
         if self.inside and self.inside[-1] in self.models and text == "self.config = config":
             return cst.RemoveFromParent()
@@ -210,7 +213,7 @@ class _Plain(Placing):
         ]
         made += [nodes.statement("self.padding_idx = {p}", p=given[2])] if len(given) > 2 else []
         for one in made:
-            self.place_of(one, original)
+            self.place(one, original)
         return cst.FlattenSentinel(made)
 
     def tied(self, original: cst.SimpleStatementLine) -> Any:
@@ -223,14 +226,8 @@ class _Plain(Placing):
         told = ", ".join(f"{one} is {other}" for one, other in ties.items())
         text = f'if config.tie_word_embeddings:\n    raise ValueError("tie_word_embeddings is not converted: {told}")'
         (made,) = nodes.statements(text)
-        self.place_of(made, original)
+        self.place(made, original)
         return made
-
-    def place_of(self, made: Statement, original: Statement) -> None:
-        """What is made stands where that did."""
-        if original in self.positions:
-            for one in every(made, cst.CSTNode):
-                self.positions.setdefault(one, self.positions[original])
 
     def leave_If(self, original_node: cst.If, updated_node: cst.If) -> Any:
         body = suites.suite_of(original_node.body.body)
@@ -240,7 +237,7 @@ class _Plain(Placing):
             return cst.RemoveFromParent()
         if text.startswith("rope_init_fn = ROPE_INIT_FUNCTIONS["):
             told = nodes.statement('raise ValueError(f"rope_type={self.rope_type} is not converted")')
-            self.place_of(told, body[0])
+            self.place(told, body[0])
             return updated_node.with_changes(body=suites.block_of(updated_node.body, [told]))
         if nodes.code(original_node.test).startswith("isinstance(") and re.fullmatch(_ACTIVATION, text):
             return cst.FlattenSentinel(suites.suite_of(updated_node.body.body))
@@ -249,7 +246,7 @@ class _Plain(Placing):
             self.defined.add("classification_loss")
             given = "pooled_logits" if "pooled_logits" in written else "logits"
             loss = nodes.statement(f"loss = classification_loss(labels, {given}, self.config)")
-            self.place_of(loss, original_node)
+            self.place(loss, original_node)
             return updated_node.with_changes(body=suites.block_of(updated_node.body, [loss]))
         return updated_node
 

@@ -46,8 +46,7 @@ class WithoutCache(Placing):
         gone = bool(named) and bool(self.inside) and self.inside[-1] in self.models
         kept = [one for one in params.params if one.name.value not in CACHE]
         last = params.star_kwarg if gone else params.params[-1] if len(kept) < len(params.params) else None
-        if kept and last is not None:
-            kept[-1] = kept[-1].with_changes(comma=last.comma, whitespace_after_param=last.whitespace_after_param)
+        kept = kept if last is None else nodes.ending_as(kept, last)
         made = params.with_changes(params=kept, star_kwarg=None if gone else params.star_kwarg)
         return updated_node.with_changes(params=made)
 
@@ -55,10 +54,7 @@ class WithoutCache(Placing):
         if not self.spread:  # of a script that trains or generates
             return updated_node
         kept = [arg for arg in updated_node.args if not self.is_handed_on(arg)]
-        if kept and len(kept) < len(updated_node.args):
-            last = updated_node.args[-1]
-            kept[-1] = kept[-1].with_changes(comma=last.comma, whitespace_after_arg=last.whitespace_after_arg)
-        return updated_node.with_changes(args=kept)
+        return updated_node.with_changes(args=nodes.ending_as(kept, updated_node.args[-1]) if kept else kept)
 
     def is_handed_on(self, arg: cst.Arg) -> bool:
         """Whether an argument hands on a cache, or such `**kwargs`."""

@@ -320,10 +320,10 @@ class StateAccess(Detached, ChosenModels, LookedAt):
         """Whether this scope makes the key itself instead of being given one."""
         return self.facts.local_key if self.facts is not None else self.unit.scope in self.script.module_keys
 
-    def fresh_key(self) -> Expr:
+    def fresh_key(self, anyway: bool = True) -> Expr:
         """A random key for one draw. On the host it is split off before the statement, all of a statement's in one
         split; a Flax module makes it; a loss function takes it from the keys of its step; a list comprehension has
-        its own for each turn."""
+        its own for each turn. `anyway`: whatever the mode of the modules that the function is given."""
         if self.turn_keys is not None:
             number = len(self.turn_keys) + 1
             self.turn_keys.append(nodes.name(self.unit.own(f"subkey{number}" if number > 1 else "subkey")))
@@ -345,7 +345,7 @@ class StateAccess(Detached, ChosenModels, LookedAt):
                 facts.draws_statically.add(method)
             return nodes.expression('self.make_rng("sample")')
         self.read(THE_KEY)
-        if self.facts is not None:
+        if self.facts is not None and anyway:
             self.facts.found_draws_anyway = True
         if self.blocks:
             several = any("subkey" in usage.stores(statement) for statement in self.before)
@@ -361,10 +361,8 @@ class StateAccess(Detached, ChosenModels, LookedAt):
         facts, (given, _, asked) = self.facts, path.partition(".")
         by_given = facts is not None and asked == "training" and given in facts.parameter_names
         if self.context not in _SELF_CONTEXTS and facts is not None and by_given:
-            anyway = facts.found_draws_anyway
-            key = self.fresh_key()
+            key = self.fresh_key(anyway=False)
             facts.found_draws_in.add(given)
-            facts.found_draws_anyway = anyway
             return key
         if self.context not in _SELF_CONTEXTS or path != "self.training":
             return self.fresh_key()
