@@ -1,7 +1,8 @@
 """Replaces the random draws of torch by the stand-in. Used by both sides: a rewritten script may keep a torch loader.
 
 Initial weights stay torch's own random numbers, or every layer of one shape would start out the same. So a draw made
-while a module is being constructed is left alone, and so is an in-place fill of a parameter.
+while a module is being constructed is left alone, and so is an in-place fill of a parameter, but for the first one that
+a place in the script fills: a rewritten script may draw that anew, after it was given torch's weights.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from parity import dropout_torch, standin
 from parity.child import patch
 
 _parameters: weakref.WeakSet[Tensor] = weakref.WeakSet()
+_filled: dict[tuple[str, int, int], int] = {}  # a place in a script, its caller -> the weight's memory filled first
 _TRUNCATED = "_no_grad_trunc_normal_"  # what `nn.init.trunc_normal_` calls
 
 
@@ -78,6 +80,16 @@ def _is_weight(tensor: Tensor) -> bool:
     return storage != 0 and any(p.untyped_storage().data_ptr() == storage for p in list(_parameters))
 
 
+def _filled_by_name(weight: Tensor) -> bool:
+    """Whether the place in the script that fills a weight has filled no other one: `model.head.weight.data.normal_()`,
+    and not a function that goes through all layers."""
+    where = next((f for f in _frames() if not f.f_globals.get("__name__", "").startswith(("torch.", "parity."))), None)
+    if where is None:
+        return False
+    memory, caller = weight.untyped_storage().data_ptr(), where.f_back.f_lasti if where.f_back is not None else -1
+    return _filled.setdefault((where.f_code.co_filename, where.f_lasti, caller), memory) == memory
+
+
 def _keeps_its_numbers() -> bool:
     """Called by `nn.init.trunc_normal_`, which draws until all values are within its bounds, and the stand-in never
     gives others; or by the loader, whose sampler seeds a generator by filling an empty tensor."""
@@ -102,7 +114,8 @@ def _unless_constructing(original: Callable[..., Any], draw: Callable[..., Any])
 def _unless_weights(original: Callable[..., Any], fill: Callable[..., np.ndarray]) -> Callable[..., Any]:
     @functools.wraps(original)
     def patched(self: Tensor, *args: Any, generator: Any = None, **kwargs: Any) -> Tensor:
-        if _keeps_its_numbers() or _is_weight(self) or _in_constructor():
+        weight = _is_weight(self) and not _filled_by_name(self)
+        if _keeps_its_numbers() or weight or _in_constructor():
             return original(self, *args, generator=generator, **kwargs)
         with torch.no_grad():
             return self.copy_(torch.from_numpy(np.ascontiguousarray(fill(self, *args, **kwargs))))

@@ -57,6 +57,7 @@ class Script(ByRound):
     distributed: bool = False  # it was written for several processes
     copies: set[Place] = field(default_factory=set)  # those among them that start as copies of others
     initialized: set[Place] = field(default_factory=set)  # models that the script gives initial weights once made
+    filled_by_hand: set[Place] = field(default_factory=set)  # models of which it fills a weight where it stands
     host_functions: set[str] = field(default_factory=set)  # functions that data loading calls: they stay torch
     holding_tensors: set[str] = field(default_factory=set)  # classes of plain objects that are given tensors
     host_classes: set[str] = field(default_factory=set)  # likewise classes of what it is given

@@ -75,6 +75,14 @@ class Parts:
         """`nn.init.zeros_(model.head.bias)` of one weight of the class, by its name in torch."""
         raise NotImplementedError
 
+    def layer_fills(self, node: cst.Call, place: Place, leaf: Leaf) -> bool:
+        """Whether a call that fills a weight of a model is an initialiser of its layer; raises Unsupported."""
+        raise NotImplementedError
+
+    def initializer_told(self, call: cst.Call, target: Expr) -> Expr:
+        """The initialiser that a call which fills a weight is in Flax."""
+        raise NotImplementedError
+
     def copied_weight(self, base: Value) -> Value:
         """`weight.clone()`: a step gives the memory of the weights away, so that what is kept of them is a copy."""
         raise NotImplementedError

@@ -169,7 +169,6 @@ AGAIN = """for fold in range(2):
 """
 REFUSED = {
     "in a loop, where it was made before": "for fold in range(2):\n    net.apply(every)",
-    "one in a loop": "for fold in range(2):\n    init.zeros_(net.fc.bias)",
     "in terms of itself": "net.fc.weight.data *= 0.5",
     "in terms of itself, by a method": "net.fc.weight.data.mul_(0.5)",
     "one layer of several": "init.orthogonal_(net.rnn.weight_hh_l0)",
@@ -193,11 +192,9 @@ IN_FUNCTIONS = {  # whether it surely runs once, whatever is in it
     "def fill(m):\n    nn.init.zeros_(m.fc.weight)\n\n\nfill(net)": True,
     "def fill(m):\n    m.apply(init_linear)\n\n\nfill(net)": True,
     "def fill(m):\n    m.apply(init_linear)\n\n\ndef main():\n    fill(net)\n\n\nmain()": True,
-    "def fill(m):\n    nn.init.zeros_(m.fc.weight)\n\n\nif rows.sum() > 0:\n    fill(net)": False,
     "def fill(m):\n    m.apply(init_linear)\n\n\nif rows.sum() > 0:\n    fill(net)": False,
     "def fill(m):\n    m.apply(init_linear)\n\n\nfor fold in range(2):\n    fill(net)": False,
     "def fill(m):\n    m.apply(init_linear)\n\n\ndef main(on):\n    if on:\n        fill(net)\n\n\nmain(False)": False,
-    "def fill(m, std):\n    nn.init.normal_(m.fc.weight, std=std)\n\n\nfill(net, 0.1)": False,
     "class Trainer:\n    def __init__(self, net):\n        self.net = net\n\n    def reset(self):\n"
     "        self.net.apply(init_linear)\n\n\ntrainer = Trainer(net)": False,
 }

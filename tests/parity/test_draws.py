@@ -24,6 +24,10 @@ key = jax.random.key(0)
 ones = torch.ones(6, 4, 5, 3)
 flax_ones = jnp.ones((6, 5, 3, 4))
 
+def filled(layer):
+    return nn.init.normal_(layer.weight)
+
+
 def channel_last_dropout(rate, axes=()):
     layer = fnn.Dropout(rate, broadcast_dims=axes, deterministic=False)
     return layer.apply({}, flax_ones, rngs={"dropout": key}).transpose(0, 3, 1, 2)
@@ -133,6 +137,11 @@ OWN = {
     "nn.init of a weight": (
         "not torch.equal(*[nn.init.normal_(layer.weight) for layer in (nn.Linear(9, 9), nn.Linear(9, 9))])"
     ),
+    "but for the first that a place fills": (
+        "torch.equal(*[layer.weight.data.normal_() for layer in (nn.Linear(9, 9), nn.Linear(9, 9))][:1],"
+        " torch.empty(9, 9).normal_())"
+    ),
+    "a place for each that calls": "torch.equal(filled(nn.Linear(9, 9)), filled(nn.Linear(9, 9)))",
     "truncated draws, until all are within the bounds": (
         "not torch.equal(*[nn.init.trunc_normal_(torch.empty(9), a=-0.5, b=0.5) for _ in range(2)])"
     ),

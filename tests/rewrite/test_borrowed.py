@@ -55,6 +55,12 @@ for step in range(3):
 """
 ASKED = {
     "models.small()": ("from torchvision import models", "import torchvision_nets", "torchvision_nets.small()"),
+    "models.small().cuda()": ("from torchvision import models", "import torchvision_nets", "torchvision_nets.small()"),
+    "models.small(classes=3).to(x.device)": (
+        "from torchvision import models",
+        "import torchvision_nets",
+        "torchvision_nets.small(classes=3)",
+    ),
     "torchvision.models.large(classes=2)": ("import torchvision", "import torchvision_nets", "torchvision_nets.large("),
     "tiny()": ("from torchvision.models import small as tiny", "from torchvision_nets import small as tiny", "tiny()"),
     "models.__dict__[args.net_name]()": (

@@ -13,12 +13,13 @@ import libcst as cst
 
 from migrate.diagnostics import Unsupported
 from migrate.known.facts import ClassFacts, FunctionFacts
-from migrate.known.kinds import UNKNOWN, Function, Model, SelfModule
+from migrate.known.kinds import UNKNOWN, Function, Model, Place, SelfModule
 from migrate.known.qualified import options
 from migrate.known.script import followed
 from migrate.known.weight_kinds import LISTING
 from migrate.lowering.initial.filled_layers import FilledLayers
-from migrate.lowering.scope import HOST_CONTEXTS
+from migrate.lowering.initial.initializing_functions import FILLING, initializer_of
+from migrate.manifest import Leaf
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.walking import every
@@ -49,13 +50,9 @@ class HostInitializers(FilledLayers):
         inner.cls, inner.conditions = cls, []
         return inner
 
-    def filled_weight(self, node: cst.Call, target: Expr) -> bool:
+    def layer_fills(self, node: cst.Call, place: Place, leaf: Leaf) -> bool:
         """`nn.init.normal_(model.head.weight)`, `model.head.bias.data.zero_()`: the layer has that initialiser. Whether
-        a call is one of those."""
-        found = self.leaf_of(target) if self.context in HOST_CONTEXTS else None
-        if found is None:
-            return False
-        place, leaf = found
+        the class of the model is known. Raises Unsupported where its other models would have it as well."""
         cls = self.script.places.get(self.root(place), "")
         owner = self.script.classes.get(cls)
         if owner is None:
@@ -63,6 +60,11 @@ class HostInitializers(FilledLayers):
         self.initialized(Model(cls, place), owner, node, place.name)
         self.of_class(cls).one_filled(leaf.torch, node)
         return True
+
+    def initializer_told(self, call: cst.Call, target: Expr) -> Expr:
+        """The initialiser that a call which fills a weight is in Flax."""
+        name = (self.torch_name(call.func) or nodes.code(call.func)).rpartition(".")[2]
+        return initializer_of(self, FILLING.get(name, name), call, target)
 
     def initialising_modules(self, node: cst.For) -> list[Statement] | None:
         """`for m in model.modules(): if isinstance(m, nn.Conv2d): ...` in the script, or a loop over parameters that
@@ -106,6 +108,8 @@ class HostInitializers(FilledLayers):
         """Notes which model has the initialisers of its class."""
         assert kind.place is not None
         root = self.filled_model = self.root(kind.place)
+        if kind.place in self.script.perhaps_loaded:
+            raise Unsupported("MIG204", f"`{nodes.code(node)}` fills weights that {name} may have from a file")
         again = self.loops > 0 and not any(root.name in usage.stores(block.statements) for block in self.blocks[1:])
         if again or (self.scope, root) in self.script.updated:
             raise Unsupported("MIG204", f"`{nodes.code(node)}` fills weights that were made before, and maybe trained")
@@ -120,10 +124,12 @@ class HostInitializers(FilledLayers):
             raise Unsupported("MIG204", f"`{nodes.code(node)}` depends on `{nodes.code(tests[-1])}`")
         self.script.initialized |= self.roots(kind.place)
         inside = {facts.name for facts in self.classes_inside(owner)}
+        makers = set(self.script.made_as.values())  # the models that callers make in their places are among the others
+        known = (self.script.initialized - self.script.filled_by_hand) | self.script.copies
         for place, cls in sorted(self.script.places.items()):
-            made = followed(self.script.made_as, place)
-            known = made in self.script.initialized or place in self.script.copies or place in self.script.parameters_of
-            if known or self.loads_weights(place.name) or self.script.still_open():
+            same = place in makers or place in self.script.parameters_of
+            filled = known & {place, followed(self.script.made_as, place)}
+            if same or filled or self.loads_weights(place.name) or self.script.still_open():
                 continue
             held = (self.classes_inside(self.script.classes[option]) for option in options(cls))
             if inside & {facts.name for classes in held for facts in classes}:

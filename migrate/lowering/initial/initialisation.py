@@ -17,11 +17,11 @@ from migrate.lowering.initial.method_examples import MethodExamples
 from migrate.lowering.initial.method_features import MethodFeatures
 from migrate.lowering.initial.taken_examples import TakenExamples
 from migrate.lowering.models.objects_at_hand import asks_object
-from migrate.lowering.modules.inline_models import unchained
 from migrate.lowering.optimizers.schedules import rate_of_own
 from migrate.lowering.statements.state import Awaited
 from migrate.rules.rule import Value
 from migrate.syntax import nodes, suites, usage
+from migrate.syntax.chains import unchained
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.walking import every
 from migrate.weights import surely_keeps_statistics, weights_of

@@ -21,6 +21,7 @@ from migrate.lowering.models.object_history import bound_to
 from migrate.lowering.scope import HOST_CONTEXTS, Scope
 from migrate.rules.rule import Value
 from migrate.syntax import nodes, suites, usage
+from migrate.syntax.chains import unchained
 from migrate.syntax.nodes import Expr, Statement
 
 
@@ -41,7 +42,7 @@ def refuse_foreign_model(scope: Scope, targets: Sequence[Expr], value: Expr) -> 
     if (
         isinstance(value, cst.Call)
         and any(is_trained_foreign(scope, target) for target in targets)
-        and borrowed_value(scope, value.func) is None
+        and not (isinstance(made := unchained(value), cst.Call) and borrowed_value(scope, made.func) is not None)
         and _is_made_elsewhere(scope, value)
     ):
         text = f"`{nodes.code(value)}` makes a model of another package, which is trained here"

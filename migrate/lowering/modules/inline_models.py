@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 
 import libcst as cst
@@ -28,17 +27,10 @@ from migrate.lowering.modules.setup import Setup, own_fields
 from migrate.lowering.scope import HOST_CONTEXTS, NOWHERE
 from migrate.rules.rule import Value
 from migrate.syntax import nodes, usage
+from migrate.syntax.chains import unchained
 from migrate.syntax.nodes import Expr, Statement
 
 _IN_ANY_SCOPE = {"nn", "jnp", "jax", "torch_init"}
-CHAINED = ("to", "cuda", "cpu", "float", "double", "train", "eval", "requires_grad_")
-
-
-def unchained(node: Expr, methods: Sequence[str] = CHAINED) -> Expr:
-    """`Net(4)` of `Net(4).to(device).eval()`: without calls of some methods."""
-    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in methods:
-        node = node.func.value
-    return node
 
 
 class InlineModels(Setup, Binding):

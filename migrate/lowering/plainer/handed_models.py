@@ -19,11 +19,11 @@ from migrate.known.kinds import Model, Module, ModuleClass
 from migrate.known.qualified import spelled
 from migrate.lowering.expressions.arguments import argument_names
 from migrate.lowering.modules.given_parts import GivenParts
-from migrate.lowering.modules.inline_models import unchained
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.statements.blocks import Block
 from migrate.rules.rule import Value
 from migrate.syntax import nodes, suites, usage
+from migrate.syntax.chains import unchained
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.walking import every
 

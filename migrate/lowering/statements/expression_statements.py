@@ -20,7 +20,7 @@ from migrate.layers.table import TABLE
 from migrate.lowering.expressions.calls import Calls
 from migrate.lowering.expressions.elements import KEY_OF_ITS_OWN
 from migrate.lowering.expressions.torch_calls import in_place_rule
-from migrate.lowering.initial.initializing_functions import IN_PLACE, initializer_of, outputs_first
+from migrate.lowering.initial.initializing_functions import initializer_of, outputs_first
 from migrate.lowering.models.averaging import Averaging
 from migrate.lowering.models.members import refuse_changing
 from migrate.lowering.modules.setup import Setup
@@ -90,8 +90,6 @@ class ExpressionStatements(Averaging, Setup, Calls, Checkpoints, Leaves, Optimiz
         by_name = self.copied_by_name(line, node) or self.entry_changed(node)
         if by_name is not None:
             return by_name
-        if func.attr.value in IN_PLACE and self.filled_weight(node, func.value):
-            return []
         variable = self.variable_of(node)
         if variable is not None:
             given = self.changed_variable(node)
@@ -149,8 +147,6 @@ class ExpressionStatements(Averaging, Setup, Calls, Checkpoints, Leaves, Optimiz
     def filled_tensor(self, line: cst.SimpleStatementLine, node: cst.Call, name: str) -> list[Statement]:
         """`nn.init.xavier_uniform_(w)` of a tensor that has a name: torch's order of axes, outputs first."""
         target = node.args[0].value if node.args else None
-        if target is not None and self.filled_weight(node, target):
-            return []
         if not isinstance(target, cst.Name) or not isinstance(self.kind_of(target), Tensor):
             raise Unsupported("MIG204", f"{nodes.code(node)} outside a function given to apply")
         initializer = outputs_first(initializer_of(self, name, node, target))

@@ -34,14 +34,14 @@ from migrate.lowering.statements.scanned_loops import without_new_lists
 from migrate.lowering.updates.gathering import MicroBatchLoops
 from migrate.lowering.updates.merging import merged_outputs
 from migrate.lowering.updates.region import MicroBatches, Region
-from migrate.lowering.weights.set_weights import SetWeights
+from migrate.lowering.weights.filled_weights import FilledWeights
 from migrate.lowering.weights.weights_not_asked_for import never_asked
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
 
 
 class Statements(
-    SetWeights,
+    FilledWeights,
     Failing,
     ExpressionStatements,
     Classes,
@@ -194,7 +194,9 @@ class Statements(
         failing = self.failing(line)
         if failing is not None:
             return failing
-        given = self.weight_statement(line, small)
+        given = self.weight_filled(line, small)
+        if given is None:
+            given = self.weight_statement(line, small)
         if given is not None:
             return given
         parts = self.with_input_bound(small)

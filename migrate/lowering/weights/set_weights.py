@@ -84,10 +84,10 @@ class SetWeights(WeightValues):
         del self.env.kinds[name]
         return self.with_leaf(line, place, leaf, nodes.substituted(layouts.first(made), {name: before.node}))
 
-    def weight_before(self, place: Place, leaf: Leaf) -> Value | None:
-        """A weight as it is; a model that was fresh stays so."""
+    def weight_before(self, place: Place, leaf: Leaf, moved: bool = False) -> Value | None:
+        """A weight as it is, as `weight_at` has it; a model that was fresh stays so."""
         fresh = place in self.untouched
-        before = self.weight_at(place, leaf)
+        before = self.weight_at(place, leaf, moved)
         self.untouched |= {place} if fresh else set()
         return before
 
@@ -136,9 +136,12 @@ class SetWeights(WeightValues):
         return array if made.kind.dtype == "float" else nodes.expression("{x}.astype(jnp.float32)", x=array)
 
     def with_leaf(self, line: cst.SimpleStatementLine, place: Place, leaf: Leaf, values: Expr) -> list[Statement]:
+        """The statement that gives a weight values in torch's order of axes."""
+        return self.set_moved(line, place, leaf, _of_its_own(in_order_of_flax(values, leaf.moves)))
+
+    def set_moved(self, line: cst.SimpleStatementLine, place: Place, leaf: Leaf, moved: Expr) -> list[Statement]:
         """The statement that puts a weight among the others: into the dict, where nobody else has that yet."""
         keys, fresh = leaf.flax.split("/")[1:], place in self.untouched and not self.loops
-        moved = _of_its_own(in_order_of_flax(values, leaf.moves))
         params = self.read(State(PARAMS, place))
         if fresh:
             self.untouched.add(place)
