@@ -20,6 +20,7 @@ from migrate.syntax import nodes, usage
 from migrate.syntax.folding import folded
 from migrate.syntax.line_breaks import parenthesised
 from migrate.syntax.nodes import Statement
+from migrate.syntax.nonlocals import with_names_outside
 from migrate.syntax.suites import is_import
 from migrate.syntax.walking import every
 
@@ -70,7 +71,7 @@ def emit(source: SourceFile, lowered: Lowered) -> str:
         return source.text
     body = _with_helpers(lowered.body, lowered.helpers)
     taken = {name: full for name, full in imported_from(source.module.body, _REPLACED).items() if name in THIRD_PARTY}
-    body = [in_full(statement, taken) for statement in body]
+    body = with_names_outside(in_full(statement, taken) for statement in body)
     body, draws = with_named_draws(body)
     files = {**lowered.snippets, **{name: name for name in draws}}
     body, snippets = _with_snippets(body, files)

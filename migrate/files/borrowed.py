@@ -14,11 +14,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from migrate.files.imports import SUFFIX, Written, parsed
+from migrate.files.imports import KNOWN, SUFFIX, Written, parsed
 
 PACKAGES = ("torchvision.models",)
-# Packages of which the rewriter knows what their parts mean, or that have nothing to do with torch.
-KNOWN = frozenset({"torch", "torchvision", "torchaudio", "torchtext", "einops", "accelerate", "numpy", "tqdm", "rich"})
 LAYERS = "torchvision.ops."  # modules of a package known otherwise of which its own models are made
 _NOT_SEARCHED = KNOWN | sys.stdlib_module_names
 ANY = "*"  # in the place of a name that is only known as the program runs

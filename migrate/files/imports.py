@@ -15,6 +15,8 @@ from migrate.files.search_paths import added_folders
 _MARKERS = (".git", ".hg", "pyproject.toml", "setup.py", "setup.cfg")  # of the top folder of a project
 _ABOVE = 2  # how many folders above a file are searched where nothing marks the top of its project
 SUFFIX = ".py"
+# Packages of which the rewriter knows what their parts mean, or that have nothing to do with torch.
+KNOWN = frozenset({"torch", "torchvision", "torchaudio", "torchtext", "einops", "accelerate", "numpy", "tqdm", "rich"})
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,9 @@ def _folders(file: Path, scripts: Iterable[Path], added: Iterable[Path], first: 
     beside = [script.parent for script in scripts]
     root = package_root(file)
     found = [*beside, *added, root]
-    if first not in sys.stdlib_module_names:
+    if (
+        first not in sys.stdlib_module_names | KNOWN
+    ):  # an example in the repository of such a package uses it as others do
         found += [file.parent, root / "src", *_above(root)]
     return list(dict.fromkeys(found))
 

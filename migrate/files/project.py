@@ -18,9 +18,9 @@ from pathlib import Path
 
 from migrate.diagnostics import Diagnostic, Fatal
 from migrate.files import notebook
-from migrate.files.borrowed import KNOWN, Borrowed, installed
+from migrate.files.borrowed import Borrowed, installed
 from migrate.files.extracted import extracted
-from migrate.files.imports import SUFFIX, Written
+from migrate.files.imports import KNOWN, SUFFIX, Written
 from migrate.files.passed_through import PACKAGE
 from migrate.files.reached_files import (
     Found,

@@ -128,6 +128,73 @@ def test_a_field_says_whether_a_weight_is_tied(shared: bool) -> None:
         np.testing.assert_allclose(leaves({"params": found})[name], value, rtol=1e-4, atol=1e-7)
 
 
+ELSEWHERE = """import torch
+import torch.nn as nn
+from torch.nn import functional as F
+
+
+class Encoder(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.table = nn.Embedding(300, width)
+
+    def forward(self, x):
+        return F.relu(self.table(x))
+
+
+class Inner(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.encoder = Encoder(width)
+
+    def forward(self, x):
+        return self.encoder(x)
+
+
+class M(nn.Module):
+    def __init__(self, settings):
+        super().__init__()
+        self.inner = Inner(settings["width"])
+        self.head = nn.Linear(40, 300)
+        {flag}self.head.weight = self.inner.encoder.table.weight
+
+    def forward(self, x):
+        return self.head(self.inner(x))
+"""
+
+
+@pytest.mark.parametrize(("flag", "shared"), [("", True), ("if settings['shared']: ", True)])
+def test_a_dense_layer_with_the_table_of_a_part(flag: str, shared: bool) -> None:
+    text = ELSEWHERE.format(flag=flag.replace("settings['shared']", "settings.shared"))
+    text = text.replace('settings["width"]', "settings.width")
+    settings = SimpleNamespace(width=40, shared=shared)
+    made = rewritten.clean(text)
+    theirs, ours = rewritten.executed(text)["M"](settings), rewritten.executed(made.text)["M"](settings)
+    weights, tokens = rewritten.model_weights(made, "M"), torch.arange(12)
+    variables = port_state_dict(numpy_state(theirs), weights)
+    assert leaves(ours.init(jax.random.key(0), tokens.numpy())).keys() == leaves(variables).keys()
+    np.testing.assert_allclose(ours.apply(variables, tokens.numpy()), theirs(tokens).detach(), rtol=1e-5, atol=1e-6)
+    found = jax.grad(lambda params: ours.apply({"params": params}, tokens.numpy()).std())(variables["params"])
+    theirs(tokens).std(correction=0).backward()
+    gradients = {name: parameter.grad.numpy() for name, parameter in theirs.named_parameters()}
+    for name, value in leaves(port_state_dict(gradients, weights)).items():
+        np.testing.assert_allclose(leaves({"params": found})[name], value, rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    "tie",
+    [
+        "self.inner.encoder.table.weight = self.head.weight",  # which then starts as a dense layer does
+        "self.other = nn.Embedding(300, 40); self.other.weight = self.inner.encoder.table.weight",
+        "if settings.shared and settings.width: self.head.weight = self.inner.encoder.table.weight",
+    ],
+)
+def test_other_ties_with_a_part_are_refused(tie: str) -> None:
+    text = ELSEWHERE.format(flag="").replace('settings["width"]', "settings.width")
+    made = rewritten.conversion(text.replace("self.head.weight = self.inner.encoder.table.weight", tie))
+    assert {found.code for found in made.report.diagnostics} >= {"MIG204"}, made.report.as_text()
+
+
 NOT_CALLED = TIED.replace("300, bias=False", "300").replace(
     "return self.head(self.table(x))",
     "for layer in (self.table, self.head):\n            x = layer(x)\n        return x + self.head.bias",

@@ -24,7 +24,7 @@ from migrate.lowering.plainer.transformers_models import with_plain_transformers
 from migrate.lowering.plainer.without_cache import WithoutCache
 from migrate.lowering.rounds import Input
 from tests.conformance import rewritten
-from tests.conformance.run_layer import numpy_state
+from tests.conformance.run_layer import leaves, numpy_state
 from weight_port import port_state_dict
 
 MODEL = """import torch
@@ -298,11 +298,38 @@ def test_what_the_output_says() -> None:
     assert 'return {"loss": loss, "logits": logits}' in made.text
 
 
-@pytest.mark.parametrize("setting", [{"tie_word_embeddings": True}, {"rope_type": "yarn"}])
-def test_settings_that_are_not_converted_raise(setting: dict[str, Any], library: None) -> None:
-    ours = rewritten.executed(rewritten.clean(MODEL).text)["SmallForCausalLM"](config(**setting))
+UNLIKE = MODEL.replace('{"lm_head.weight": "model.embed', '{"model.other.weight": "model.embed')
+
+
+@pytest.mark.parametrize(("text", "setting"), [(UNLIKE, {"tie_word_embeddings": True}), (MODEL, {"rope_type": "yarn"})])
+def test_settings_that_are_not_converted_raise(text: str, setting: dict[str, Any], library: None) -> None:
+    ours = rewritten.executed(rewritten.clean(text).text)["SmallForCausalLM"](config(**setting))
     with pytest.raises(ValueError, match="not converted"):
         ours.init(jax.random.key(0), IDS)
+
+
+def test_a_head_with_the_weight_of_an_embedding(library: None, float64: None) -> None:
+    """The library ties them after the model is made; what it saves has one of the two."""
+    made = rewritten.clean(MODEL)
+    assert "self.model.embed_tokens.attend if self.config.tie_word_embeddings else self.lm_head" in made.text
+    torch.manual_seed(0)
+    settings = config(tie_word_embeddings=True)
+    text = MODEL.replace("GenericForSequenceClassification, Small", "Small")
+    model = rewritten.executed(text)["SmallForCausalLM"](settings).double()
+    model.lm_head.weight = model.model.embed_tokens.weight
+    saved = {name: leaf for name, leaf in numpy_state(model).items() if name != "lm_head.weight"}
+    variables = jax.tree.map(jnp.asarray, port_state_dict(saved, rewritten.model_weights(made, "SmallForCausalLM")))
+    ours = rewritten.executed(made.text)["SmallForCausalLM"](settings)
+    assert leaves(ours.init(jax.random.key(0), IDS)).keys() == leaves(variables).keys()
+    inputs = {"input_ids": IDS, **GIVEN["labels"]}
+    wanted = model(**{name: torch.tensor(value) for name, value in inputs.items()})
+    np.testing.assert_allclose(
+        ours.apply(variables, **inputs)["logits"], wanted["logits"].detach().numpy(), rtol=1e-6, atol=1e-6
+    )
+    wanted["loss"].backward()
+    slope = jax.grad(lambda tree: ours.apply(tree, **inputs)["loss"])(variables)["params"]
+    table = model.model.embed_tokens.weight.grad.numpy()
+    np.testing.assert_allclose(slope["model"]["embed_tokens"]["embedding"], table, rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize("labels", [None, np.array([1, 3])])

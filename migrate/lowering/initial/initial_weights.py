@@ -380,6 +380,13 @@ class InitialWeights(TestsOfParts, HandedDown):
         name = (nodes.dotted(test) or "").removeprefix("self.") if test is not None else ""
         return name if name in self.script.classes[self.cls].fields else ""
 
+    def setting_behind(self, tests: Sequence[Expr]) -> str:
+        """The same, or the path of what a field holds: "config.tie_word_embeddings"."""
+        test = self.in_own_terms(tests[0]) if len(tests) == 1 else None
+        path = (nodes.dotted(test) or "").removeprefix("self.") if test is not None else ""
+        facts = self.script.classes[self.cls]
+        return path if path.partition(".")[0] in set(facts.fields) - facts.rebinds else ""
+
 
 def _asked_alone(kind: Module, weight: str) -> str:
     """The name by which initial values of a weight are asked for: that of all layers and directions of a recurrent

@@ -58,7 +58,7 @@ class Attributes(NamedWeights, ParameterLists, ModuleLists, LayerWeights, Shared
         path = nodes.dotted(target) or ""
         if self.context == "setup" and path.endswith(".weight") and path.startswith("self.") and path.count(".") > 1:
             started = self.starts_as_parameter(target, value)
-            return self.tie(path, target, value, self.field_behind(self.conditions)) if started is None else started
+            return self.tie(path, target, value, self.setting_behind(self.conditions)) if started is None else started
         freezes = path.startswith("self.") and path.endswith(".weight.requires_grad") and nodes.is_literal(value, False)
         if self.context == "setup" and freezes:
             return self.leave_still(cst.ensure_type(target.value, cst.Attribute))

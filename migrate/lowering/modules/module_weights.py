@@ -9,7 +9,7 @@ import libcst as cst
 
 from migrate import layouts
 from migrate.diagnostics import Unsupported
-from migrate.known.constructed import BoundWeight, LayerNode, ListNode
+from migrate.known.constructed import BoundWeight, ClassNode, LayerNode, ListNode, Node
 from migrate.known.facts import ClassFacts
 from migrate.known.kinds import Items, Module, Tensor, Tied
 from migrate.lowering.expressions.arguments import Arguments, argument_names
@@ -208,12 +208,14 @@ class ModuleWeights(Arguments, ChangedBuffers):
             raise Unsupported("MIG204", f"{refused}: only a Linear with an Embedding or a Linear is tied")
         if dense.path not in facts.children:
             raise Unsupported("MIG204", f"{refused}: the Linear is inside another module")
-        plain = all(one is not None and "." not in one.path for one in (dense, embedding))
+        plain = embedding is not None and "." not in dense.path
         if self.conditions and not (told and plain and dense is both[0]):
             raise Unsupported("MIG204", f"{refused} depends on `{nodes.code(self.conditions[-1])}`")
         source = embedding or others[0]
         assert source is not None
         if embedding is not None and embedding is both[0]:
+            if source.cls:
+                raise Unsupported("MIG204", f"{refused}: the Embedding is inside another module")
             self.start_as_dense(facts, embedding.path, dense.path, refused)
         facts.ties[f"{dense.path}.weight"] = f"{source.path}.weight"
         if told:
@@ -275,25 +277,38 @@ class ModuleWeights(Arguments, ChangedBuffers):
             facts.found_asked[path] = nodes.expression(_OF_DENSE)
 
     def tied_layer(self, weight: Expr) -> _Layer | None:
-        """The layer of `self.x.weight`, or of `self.parts.x.weight` with a ModuleDict; None where it is none."""
+        """The layer of `self.x.weight`, of `self.parts.x.weight` with a ModuleDict, or of `self.part.x.weight` with a
+        module of another class; None where it is none."""
         path = (nodes.dotted(weight) or "").split(".")
         if not isinstance(weight, cst.Attribute) or path[0] != "self" or path[-1] != "weight" or len(path) < 3:
             return None
-        child = self.script.classes[self.cls].children.get(path[1])
-        for key in path[2:-1]:
-            if not isinstance(child, ListNode) or child.dynamic or key not in child.keys or child.infix != "_":
+        cls, written, rows = self.cls, "self", False
+        child: Node | None = ClassNode(cls)
+        for key in path[1:-1]:
+            if isinstance(child, ClassNode) and child.cls in self.script.classes:
+                cls = child.cls
+                facts = self.script.classes[cls]
+                written, child = f"{written}.{facts.renamed.get(key, key)}", facts.children.get(key)
+            elif isinstance(child, ListNode) and not child.dynamic and key in child.keys and child.infix == "_":
+                rows, child = True, child.children[child.keys.index(key)]
+            else:
                 return None
-            child = child.children[child.keys.index(key)]
-        return _Layer(".".join(path[1:-1]), self.node(weight.value), child) if isinstance(child, LayerNode) else None
+        elsewhere = cls if cls != self.cls else ""
+        if not isinstance(child, LayerNode) or (rows and elsewhere):
+            return None
+        node = nodes.expression(written) if elsewhere else self.node(weight.value)
+        return _Layer(".".join(path[1:-1]), node, child, elsewhere)
 
 
 @dataclass(frozen=True)
 class _Layer:
-    """A layer whose weight is tied: its path in torch, and as it is written in the output."""
+    """A layer whose weight is tied: its path in torch, and as it is written in the output. `cls`: the other class that
+    makes it; "" of a layer of the class at hand."""
 
     path: str
     node: Expr
     layer: LayerNode
+    cls: str
 
 
 def without_bias(made: cst.Call) -> cst.Call:

@@ -11,7 +11,7 @@ from migrate.rules.rule import Value
 from migrate.syntax import nodes
 
 # Arguments of Accelerator(...) that change what is computed, with the values that do not.
-_CHANGING = {"mixed_precision": ("no", None), "gradient_accumulation_steps": (1,), "cpu": (True, False)}
+_CHANGING = {"mixed_precision": ("no", None), "gradient_accumulation_steps": (1,)}
 
 # What an Accelerator is asked: the answer, and its kind.
 _ATTRIBUTES = {

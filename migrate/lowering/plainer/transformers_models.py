@@ -103,6 +103,7 @@ class _Plain(Placing):
         self.rotary = "rope_init_fn = ROPE_INIT_FUNCTIONS[self.rope_type]" in module.code
         self.whole = any(name.endswith("Model") and not name.endswith("PreTrainedModel") for name in names)
         self.ties: list[dict[str, str] | None] = []
+        self.changing: list[bool] = []  # whether the classes around change their settings
         self.embeddings = _embeddings(module)  # classes that inherit from torch's -> whether they have a padding row
         self.results = _results(module, within)  # classes of the library's for what a forward pass gives
         self.given: dict[str, list[str]] = {}  # names that hold one -> its entries, as far as the file tells them
@@ -111,10 +112,13 @@ class _Plain(Placing):
     def visit_ClassDef(self, node: cst.ClassDef) -> None:
         self.inside.append(node.name.value)
         self.ties.append(_ties(node))
+        targets = (one.target for one in every(node.body, cst.AssignTarget))
+        self.changing.append(any((nodes.dotted(one) or "").startswith("config.") for one in targets))
 
     def leave_ClassDef(self, original_node: cst.ClassDef, updated_node: cst.ClassDef) -> cst.ClassDef:
         made = updated_node.with_changes(decorators=_left(updated_node.decorators))
         self.ties.pop()
+        self.changing.pop()
         if original_node.name.value in self.embeddings:
             self.inside.pop()
             return made.with_changes(bases=[cst.Arg(nodes.expression("nn.Module"))])
@@ -217,15 +221,18 @@ class _Plain(Placing):
         return cst.FlattenSentinel(made)
 
     def tied(self, original: cst.SimpleStatementLine) -> Any:
-        """What stands for `self.post_init()`: an error where the settings say that weights are shared."""
+        """What stands for `self.post_init()`, where the settings say that weights are shared: the head takes that of an
+        embedding; of others there is an error."""
         ties = self.ties[-1]
         if ties is None:
             return original
         if not ties:
             return cst.RemoveFromParent()
         told = ", ".join(f"{one} is {other}" for one, other in ties.items())
-        text = f'if config.tie_word_embeddings:\n    raise ValueError("tie_word_embeddings is not converted: {told}")'
-        (made,) = nodes.statements(text)
+        lines = [f'raise ValueError("tie_word_embeddings is not converted: {told}")']
+        if not self.embeddings and not self.changing[-1] and all(_is_of_head(*pair) for pair in ties.items()):
+            lines = [f"self.{one} = self.{other}" for one, other in ties.items()]
+        (made,) = nodes.statements("\n    ".join(["if config.tie_word_embeddings:", *lines]))
         self.place(made, original)
         return made
 
@@ -401,6 +408,11 @@ def _ties(cls: cst.ClassDef) -> dict[str, str] | None:
             told = nodes.literal(small.value)
             return told if isinstance(told, dict) and all(map(_is_path, (*told, *told.values()))) else None
     return {}
+
+
+def _is_of_head(one: str, other: str) -> bool:
+    """Whether a tie gives a layer of the model itself the weight of another layer."""
+    return one.count(".") == 1 and one.endswith(".weight") and other.endswith(".weight")
 
 
 def _is_path(path: object) -> bool:
