@@ -154,7 +154,7 @@ class Inner(nn.Module):
 class M(nn.Module):
     def __init__(self, settings):
         super().__init__()
-        self.inner = Inner(settings["width"])
+        self.inner = Inner(settings.width)
         self.head = nn.Linear(40, 300)
         {flag}self.head.weight = self.inner.encoder.table.weight
 
@@ -163,10 +163,26 @@ class M(nn.Module):
 """
 
 
-@pytest.mark.parametrize(("flag", "shared"), [("", True), ("if settings['shared']: ", True)])
-def test_a_dense_layer_with_the_table_of_a_part(flag: str, shared: bool) -> None:
-    text = ELSEWHERE.format(flag=flag.replace("settings['shared']", "settings.shared"))
-    text = text.replace('settings["width"]', "settings.width")
+OWN_TABLE = """class Table(nn.Module):
+    def __init__(self, number, width):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(number, width))
+
+    def forward(self, x):
+        return F.embedding(x, self.weight) * 3.0
+
+
+class Encoder"""
+
+
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize(
+    ("flag", "shared"), [("", True), ("if settings.shared: ", True), ("if settings.shared: ", False)]
+)
+def test_a_dense_layer_with_the_table_of_a_part(flag: str, shared: bool, own: bool) -> None:
+    text = ELSEWHERE.format(flag=flag)
+    if own:
+        text = text.replace("class Encoder", OWN_TABLE).replace("nn.Embedding(", "Table(")
     settings = SimpleNamespace(width=40, shared=shared)
     made = rewritten.clean(text)
     theirs, ours = rewritten.executed(text)["M"](settings), rewritten.executed(made.text)["M"](settings)
@@ -190,7 +206,7 @@ def test_a_dense_layer_with_the_table_of_a_part(flag: str, shared: bool) -> None
     ],
 )
 def test_other_ties_with_a_part_are_refused(tie: str) -> None:
-    text = ELSEWHERE.format(flag="").replace('settings["width"]', "settings.width")
+    text = ELSEWHERE.format(flag="")
     made = rewritten.conversion(text.replace("self.head.weight = self.inner.encoder.table.weight", tie))
     assert {found.code for found in made.report.diagnostics} >= {"MIG204"}, made.report.as_text()
 

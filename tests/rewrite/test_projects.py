@@ -440,3 +440,12 @@ def test_a_local_name_that_hides_what_a_base_reads_is_refused(tmp_path: Path) ->
     hiding = BUILT.replace("def __init__(self, n, hidden):", "def __init__(self, n, hidden, scaled=1):")
     made = converted(write(tmp_path, {"parts.py": PARTS, "main.py": hiding}), "main.py")
     assert "MIG201" in [found.code for found in made.report.diagnostics]
+
+
+def test_the_examples_of_a_known_package_use_it_as_others_do(tmp_path: Path) -> None:
+    """Its own files, beside them in its repository, are no part of their project."""
+    example = "from accelerate import Accelerator\n" + MODEL + USE.replace("NET", "Accelerator().prepare(Net)")
+    files = {"setup.py": "", "src/accelerate/__init__.py": "import torch\n\nAccelerator = torch.compile\n"}
+    write(tmp_path, {**files, "examples/first.py": example})
+    project = read_project([tmp_path / "examples/first.py"])
+    assert [member.place for member in project.members] == ["first.py"]

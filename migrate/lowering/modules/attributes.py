@@ -19,9 +19,9 @@ from migrate.lowering.modules.default_parts import may_be_made, weighted, with_c
 from migrate.lowering.modules.given_parts import own_given
 from migrate.lowering.modules.layer_weights import LayerWeights
 from migrate.lowering.modules.module_lists import ModuleLists, bare_lambda, list_in_lines, taking_last
-from migrate.lowering.modules.module_weights import without_bias
 from migrate.lowering.modules.parameter_lists import PARAMETERS, ParameterLists
 from migrate.lowering.modules.shared_modules import SharedModules
+from migrate.lowering.modules.ties import without_bias
 from migrate.lowering.plainer.new_parts import field_of
 from migrate.rules.rule import Value
 from migrate.syntax import nodes, suites, usage

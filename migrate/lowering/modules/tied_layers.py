@@ -17,7 +17,10 @@ class TiedLayers(Scope):
 
     def through_tied(self, kind: Tied, x: Expr) -> Expr:
         """The output of a tied layer."""
-        if kind.told:
+        if kind.told and not kind.embedding:
+            text = f"({{x}} @ {kind.source}.T if self.{kind.told} else {kind.written}({{x}}))"
+            made = nodes.expression(text, x=x)
+        elif kind.told:
             made = nodes.expression(f"({kind.embedding}.attend if self.{kind.told} else {kind.written})({{x}})", x=x)
         elif kind.embedding:
             made = nodes.call(f"{kind.embedding}.attend", x)

@@ -230,7 +230,7 @@ class _Plain(Placing):
             return cst.RemoveFromParent()
         told = ", ".join(f"{one} is {other}" for one, other in ties.items())
         lines = [f'raise ValueError("tie_word_embeddings is not converted: {told}")']
-        if not self.embeddings and not self.changing[-1] and all(_is_of_head(*pair) for pair in ties.items()):
+        if not self.changing[-1] and all(_is_of_head(*pair) for pair in ties.items()):
             lines = [f"self.{one} = self.{other}" for one, other in ties.items()]
         (made,) = nodes.statements("\n    ".join(["if config.tie_word_embeddings:", *lines]))
         self.place(made, original)
