@@ -342,9 +342,9 @@ CODES: dict[str, Code] = _codes(
         "A class inherits from `PreTrainedModel`. Its forward pass is converted with what that takes of the library: "
         "masks, activations, losses, and attention by the file's own function, whichever `_attn_implementation` says. "
         "Results are dicts. Left out are loading and saving, generation and its cache of keys and values, recorded "
-        "states and attentions, and the library's initial weights: layers start as torch's do. A head takes the weight of "
-        "the embedding where `tie_word_embeddings` says so; other ties, and rotary embeddings of another type than the "
-        "default, raise an error as the model is made.",
+        "states and attentions, and the library's initial weights: layers start as torch's do. A head takes the weight "
+        "of the embedding where `tie_word_embeddings` says so; other ties, and rotary embeddings of another type than "
+        "the default, raise an error as the model is made.",
         Severity.NOTE,
     ),
     Code(

@@ -99,11 +99,12 @@ SHAPE = "shape"  # the type of shapes of tensors, which become tuples
 @dataclass(frozen=True)
 class Items(Kind):
     """A list or tuple, or what can be iterated once (type ITERATOR): `items` where each element is known, else one
-    `element` for all."""
+    `element` for all. `first`: those that a tuple of unknown length surely begins with."""
 
     items: tuple[Kind, ...] | None = None
     element: Kind = UNKNOWN
     type: str = "list"
+    first: tuple[Kind, ...] = field(default=(), kw_only=True)
 
     def joined(self) -> Kind:
         """One kind for whatever element is taken; Never of an empty list."""
@@ -492,7 +493,8 @@ def join(a: Kind, b: Kind) -> Kind:
     if isinstance(a, Items) and isinstance(b, Items):
         if a.items is not None and b.items is not None and len(a.items) == len(b.items):
             return Items(tuple(map(join, a.items, b.items)), type=a.type)
-        return Items(None, join(a.joined(), b.joined()), a.type)
+        first = zip(a.items or a.first, b.items or b.first, strict=False) if a.type == b.type == "tuple" else ()
+        return Items(None, join(a.joined(), b.joined()), a.type, first=tuple(join(one, other) for one, other in first))
     if isinstance(a, Module) and isinstance(b, Module):
         options = a.options + tuple(option for option in b.options if option not in a.options)
         return Module(options)

@@ -20,7 +20,7 @@ from migrate.known.kinds import (
     Scheduler,
     Tensor,
 )
-from migrate.lowering.expressions.elements import part_kind
+from migrate.lowering.expressions.elements import part_kinds
 from migrate.lowering.expressions.masked import MaskedSelections
 from migrate.lowering.expressions.passed_on import passed_on
 from migrate.lowering.expressions.scalars import Scalars
@@ -79,9 +79,9 @@ class Binding(Scalars, MaskedSelections):
             if layout == "last" and isinstance(kind, Tensor):
                 self.env.last[target.value] = kind.rank
         elif isinstance(target, cst.Tuple | cst.List):
-            count = len(target.elements)
-            for number, element in enumerate(target.elements):
-                self.bind(element.value, part_kind(kind, number, count))
+            kinds = part_kinds(kind, [isinstance(element, cst.StarredElement) for element in target.elements])
+            for element, part in zip(target.elements, kinds, strict=True):
+                self.bind(element.value, part)
         elif isinstance(target, cst.Attribute) and nodes.dotted(target.value) == "self":
             self.env.kinds[f"self.{target.attr.value}"] = kind
             merge(self.bound_attributes, f"self.{target.attr.value}", kind)

@@ -114,7 +114,7 @@ def part_kind(kind: Kind, number: int, count: int) -> Kind:
     if isinstance(kind, Items):
         if kind.items is not None and len(kind.items) == count:
             return kind.items[number]
-        return kind.joined()
+        return kind.first[number] if number < len(kind.first) else kind.joined()
     if isinstance(kind, Module):
         return named_child(kind, number)
     if isinstance(kind, Host):
@@ -123,6 +123,24 @@ def part_kind(kind: Kind, number: int, count: int) -> Kind:
     if isinstance(kind, Tensor):
         return replace(kind, rank=kind.rank - 1 if kind.rank > 0 else -1)
     return UNKNOWN
+
+
+def part_kinds(kind: Kind, stars: Sequence[bool]) -> list[Kind]:
+    """The kinds of what a value is unpacked into, `x, *rest = value`: a starred name has a list."""
+    if True not in stars:
+        return [part_kind(kind, number, len(stars)) for number in range(len(stars))]
+    star, after = stars.index(True), len(stars) - stars.index(True) - 1
+    items = kind.items if isinstance(kind, Items) else None
+    if items is None or len(items) < len(stars) - 1:
+        found = [part_kind(kind, number, -1) for number in range(star)]
+        other = without_first(kind)
+        return [*found, Items(None, part_kind(other, star, -1)), *[part_kind(other, star, -1)] * after]
+    return [*items[:star], Items(items[star : len(items) - after]), *items[len(items) - after :]]
+
+
+def without_first(kind: Kind) -> Kind:
+    """A tuple of which it is not known what it begins with."""
+    return replace(kind, first=()) if isinstance(kind, Items) else kind
 
 
 def _refuse_packed(kind: Kind) -> None:
@@ -275,6 +293,8 @@ def item_kind(kind: Kind, node: cst.Subscript, indices: list[Value | None]) -> K
         number = nodes.literal(node.slice[0].slice.value) if isinstance(node.slice[0].slice, cst.Index) else ...
         if isinstance(number, int) and kind.items is not None and -len(kind.items) <= number < len(kind.items):
             return kind.items[number]
+        if isinstance(number, int) and 0 <= number < len(kind.first):
+            return kind.first[number]
         return Items(None, kind.joined(), kind.type) if number is ... and indices[0] is None else kind.joined()
     if isinstance(kind, Module):
         index = node.slice[0].slice

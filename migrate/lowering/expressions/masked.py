@@ -71,9 +71,12 @@ class MaskedSelections(Scope):
 
     def of_selection(self, node: cst.Call) -> Value | None:
         """A sum, a mean or a loss of what a mask selects: `x[mask].mean()`; None of other calls."""
-        if not self.under_jit or next(every(node, cst.Subscript), None) is None:
+        if not self.under_jit:
             return None
         name = self.torch_name(node.func) or ""
+        reduced = self.reduced_masked_select(node, name)
+        if reduced is not None or next(every(node, cst.Subscript), None) is None:
+            return reduced
         if name in _OF_LABELS:
             return self.of_selected_labels(node)
         if name in _OF_ELEMENTS:
@@ -91,6 +94,33 @@ class MaskedSelections(Scope):
         if name.startswith("torch.") and len(node.args) == 1 and not node.args[0].star:
             return self.reduced_selection(node.args[0].value, [node.args[0].value], name.removeprefix("torch."))
         return None
+
+    def reduced_masked_select(self, node: cst.Call, name: str) -> Value | None:
+        """`x.masked_select(mask).sum()`, and its mean where the mask surely has as many axes; None of other calls."""
+        called = [node.func.value] if isinstance(node.func, cst.Attribute) and not name else []
+        given = [*called, *(arg.value for arg in node.args)]
+        reduction = nodes.code(node.func).rpartition(".")[2]
+        selected = given[0] if len(given) == 1 and reduction in _REDUCTIONS else None
+        if not isinstance(selected, cst.Call) or any(arg.keyword or arg.star for arg in selected.args):
+            return None
+        parts = [arg.value for arg in selected.args]
+        if self.torch_name(selected.func) != "torch.masked_select":
+            method = selected.func
+            if not isinstance(method, cst.Attribute) or method.attr.value != "masked_select":
+                return None
+            parts = [method.value, *parts]
+        if len(parts) != 2 or not isinstance(self.asked(parts[0]).kind, Tensor):
+            return None
+        whole, mask = self.array(parts[0]), self.array(parts[1])
+        x, where, zero = layouts.first(whole), layouts.first(mask), cst.Integer("0")
+        dtype = "float" if reduction == "mean" else whole.kind.dtype if isinstance(whole.kind, Tensor) else ""
+        if layouts.rank(whole) == layouts.rank(mask) > 0:
+            made = nodes.call(cst.Attribute(nodes.parenthesized(x), cst.Name(reduction)), where=where)
+        elif reduction == "sum":
+            made = nodes.expression("jnp.where({where}, {x}, {zero}).sum()", where=where, x=x, zero=zero)
+        else:
+            return None
+        return Value(made, Tensor("int" if dtype == "bool" else dtype, 0))
 
     def reduced_selection(self, each: Expr, operands: Sequence[Expr], reduction: str) -> Value | None:
         """A reduction of an elementwise expression of `operands`, which are selections; None where they are not."""

@@ -34,6 +34,7 @@ from migrate.lowering.expressions.chosen_options import by_chosen_option
 from migrate.lowering.expressions.copied_snippets import with_snippets
 from migrate.lowering.expressions.elements import kinds_in
 from migrate.lowering.expressions.made_outside import COPIES, MadeOutside
+from migrate.lowering.expressions.numbers_told import number_told
 from migrate.lowering.expressions.typed_tensors import TypedTensors, tensor_type
 from migrate.lowering.host.data_loading import DataLoading
 from migrate.lowering.host.distributed import Distributed
@@ -288,8 +289,8 @@ class TorchCalls(
                 "MIG302", "Tensor.register_hook: a gradient is changed on its way by jax.custom_vjp alone"
             )
         if method in ("item", "tolist", "numpy") and self.under_jit:
-            if method == "item" and isinstance(base.kind, Tensor) and base.kind.dtype == "float":
-                return Value(nodes.call("jax.lax.stop_gradient", layouts.first(base)), Tensor("float", 0))
+            if method == "item":
+                return number_told(self, node, base)
             if method == "numpy" and isinstance(base.kind, Tensor):  # torch has it of what has no gradient alone
                 return base
             raise Unsupported("MIG307", f".{method}() of a tensor whose values jit does not know")

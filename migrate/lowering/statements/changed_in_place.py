@@ -252,9 +252,9 @@ class ChangedInPlace(Leaves, OptimizerStatements, ChangedBuffers, NamedRows):
                 made = nodes.expression(f"{{a}} {symbol} {{b}}", a=left, b=layouts.first(value))
                 return suites.assigned(line, small.target, made)
             if tensor and self.changed_leaf(small.target) is None:
-                self.env.kinds[name] = (
-                    join(target.kind, value.kind) if isinstance(target.kind, Number | Tensor) else target.kind
-                )
+                stays = type(value.kind) is Kind and isinstance(target.kind, Tensor)  # whatever it is changed by
+                joins = isinstance(target.kind, Number | Tensor) and not stays
+                self.env.kinds[name] = join(target.kind, value.kind) if joins else target.kind
             elif isinstance(target.kind, Items) and isinstance(value.kind, Items):
                 empty = target.kind.items == ()
                 element = value.kind.joined() if empty else join(target.kind.joined(), value.kind.joined())
