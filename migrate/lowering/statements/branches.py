@@ -11,7 +11,7 @@ from dataclasses import replace
 import libcst as cst
 
 from migrate import layouts
-from migrate.known.kinds import Device, Kind, Model, Number, Plain, Tensor, is_batch, join
+from migrate.known.kinds import Device, Host, Kind, Model, Number, Plain, Tensor, is_batch, join
 from migrate.known.qualified import options
 from migrate.lowering.expressions.binding import Binding
 from migrate.lowering.expressions.torch_asked import torch_has
@@ -55,7 +55,12 @@ class Branches(Binding):
 
     def ended(self, body: Sequence[Statement], end: Environment, other: Environment) -> list[Statement]:
         """One of several ways to the same place: names whose channels are last at its end, and not on the other way, go
-        back to torch's order, if they mean something on the other way or are read later."""
+        back to torch's order, if they mean something on the other way or are read later; batches enter JAX."""
+        made, entered = self.moved_back(body, end, other), self.entered(end, other)
+        return _joined(made, entered[0]) if made and len(entered) == 1 else [*made, *entered]
+
+    def moved_back(self, body: Sequence[Statement], end: Environment, other: Environment) -> list[Statement]:
+        """The same without the batches."""
         made = list(body)
         for name, rank in list(end.last.items()):
             if other.last.get(name) == rank:
@@ -71,13 +76,13 @@ class Branches(Binding):
                 else:
                     moved = layouts.first(Value(nodes.name(name), Tensor(rank=rank), "last"))
                     made.append(nodes.statement(f"{name} = {{x}}", x=moved))
-        return [*made, *self.entered(end, other)]
+        return made
 
     def entered(self, end: Environment, other: Environment) -> list[Statement]:
         """Batches that are torch's at the end of one way and arrays on the other enter JAX on both."""
         made: list[Statement] = []
         for name, kind in end.kinds.items():
-            if is_batch(kind) and isinstance(other.kinds.get(name), Tensor) and name.isidentifier():
+            if _of_torch(kind) and isinstance(other.kinds.get(name), Tensor) and name.isidentifier():
                 value = self.as_array(Value(nodes.name(name), kind))
                 end.kinds[name] = value.kind
                 made.append(nodes.statement(f"{name} = {{x}}", x=value.node))
@@ -314,3 +319,19 @@ def _returns(statement: Statement) -> bool:
 def _value(lowered: Sequence[Statement]) -> Expr | None:
     small = lowered[0].body[0] if isinstance(lowered[0], cst.SimpleStatementLine) else None
     return small.value if isinstance(small, cst.Return) else None
+
+
+def _joined(made: Sequence[Statement], then: Statement) -> list[Statement]:
+    """Statements and one after them: `z = jnp.asarray(y.clone())` of `z = y.clone()` and `z = jnp.asarray(z)`."""
+    line, one, other = made[-1], suites.alone(made[-1]), suites.alone(then)
+    if isinstance(line, cst.SimpleStatementLine) and isinstance(one, cst.Assign) and isinstance(other, cst.Assign):
+        name = nodes.code(other.targets[0].target)
+        if [nodes.code(each.target) for each in one.targets] == [name]:
+            value = nodes.substituted(other.value, {name: one.value})
+            return [*made[:-1], line.with_changes(body=[one.with_changes(value=value)])]
+    return [*made, then]
+
+
+def _of_torch(kind: Kind) -> bool:
+    """Whether a value is a batch, or a tensor, of torch's data loading."""
+    return is_batch(kind) or (isinstance(kind, Host) and kind.what == "tensor")

@@ -157,9 +157,11 @@ class ControlFlow(ToldModes, Precision, Loops):
             return suites.with_comments(self.suite(node.body.body), node)
         start = self.env.copy()
         body = self.suite(node.body.body)
-        if self.ended([], self.env.copy(), start):
+        if self.moved_back([], self.env.copy(), start):
             self.env.replace(start)
             raise Unsupported("MIG301", "a layer in a try block, whose result may or may not be there")
+        if not suites.exits(body):
+            body = [*body, *self.entered(self.env, start)]
         done = self.env.copy()
         self.env.join(start)
         broken_off = self.env.copy()

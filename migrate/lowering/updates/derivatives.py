@@ -127,6 +127,8 @@ class Derivatives(ValuesPerParameter, Arguments, HeldValues):
             through |= steps.keys()
             made = nodes.substituted(made, {name: nodes.parenthesized(value) for name, value in steps.items()})
         if not set(usage.loads(made)) & set(inputs):
+            if self.facts is not None and set(usage.loads(output)) & set(self.facts.parameter_names):
+                self.script.going_on.add(self.facts.qualname)  # its callers have computed it
             raise Unsupported("MIG301", f"torch.autograd.grad of {nodes.code(output)}, whose computation is not known")
         for name in inputs:
             if self.times_bound(name) > 1 and not self.bound_after(name, through - {*inputs}):
