@@ -21,7 +21,7 @@ from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr
 
 _CONVOLUTIONS = {f"torch.nn.Conv{rank}d": rank for rank in (1, 2, 3)}
-_DENSE = ("torch.nn.Linear", "torch.nn.LayerNorm", "torch.nn.RMSNorm")
+_DENSE = ("torch.nn.Linear", "torch.nn.LayerNorm", "torch.nn.RMSNorm", "torch.nn.PReLU")
 # Layers that tell what a model takes: the axes beside the channels or features, and the argument that says how many.
 _FIRST = {
     **{name: (rank, "in_channels") for name, rank in _CONVOLUTIONS.items()},

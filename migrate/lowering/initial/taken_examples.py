@@ -16,6 +16,7 @@ from migrate.syntax import nodes, usage
 from migrate.syntax.nodes import Expr
 from migrate.syntax.walking import every
 
+_NEXT = ("next", "get_next")  # how methods are called that give one batch after another
 _MOVING = ("reset", "step")  # methods of environments: what they give differs from call to call
 
 
@@ -24,7 +25,7 @@ class TakenExamples(Scope):
 
     def afresh(self, node: Expr) -> Expr:
         """An example with iterators made anew where it is known how: `next(batches)` is the first element of what
-        `batches` goes through."""
+        `batches` goes through; and without what gradients are asked of."""
         return nodes.visited(node, _Afresh(self))
 
     def stands_for_now(self, name: str) -> Expr | None:
@@ -40,6 +41,8 @@ class TakenExamples(Scope):
         """The object that evaluating an example would change; None where it leaves all as it is."""
         for call in (call for argument in example for call in usage.calls(argument)):
             receiver = call.func.value if isinstance(call.func, cst.Attribute) else None
+            if self.takes_next(call):
+                return nodes.code(call.func)
             if nodes.dotted(call.func) == "next" and call.args and not isinstance(call.args[0].value, cst.Call):
                 return nodes.code(call.args[0].value)
             if receiver is None or isinstance(receiver, cst.Call):
@@ -49,6 +52,18 @@ class TakenExamples(Scope):
             if facts is not None and _changes_itself(facts.node):
                 return nodes.code(receiver)
         return None
+
+    def takes_next(self, call: cst.Call, seen: frozenset[str] = frozenset()) -> bool:
+        """Whether a call takes the next batch of an object of unknown kind, `mnist.train.next_batch(32)`, or calls a
+        function of the script's that does."""
+        func, kind = call.func, self.kind_of(call.func)
+        if isinstance(kind, Function) and kind.name not in seen:
+            facts = self.script.functions.get(kind.name)
+            inner = self.in_file_of(kind.name)
+            calls = usage.calls(facts.node.body) if facts is not None else []
+            return any(inner.takes_next(one, seen | {kind.name}) for one in calls)
+        named = isinstance(func, cst.Attribute) and func.attr.value.startswith(_NEXT)
+        return named and isinstance(func, cst.Attribute) and type(self.kind_of(func.value)) is Kind
 
     def not_to_be_taken(self, place: Place, example: Sequence[Expr]) -> Unsupported | None:
         """Why an example cannot be evaluated where a model is made; None where it can."""
@@ -128,6 +143,9 @@ class _Afresh(cst.CSTTransformer):
         self.scope = scope
 
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> Expr:
+        func = updated_node.func
+        if isinstance(func, cst.Attribute) and func.attr.value == "requires_grad_":
+            return func.value  # an example needs no gradient
         if nodes.dotted(updated_node.func) != "next" or len(updated_node.args) != 1:
             return updated_node
         given = updated_node.args[0].value
