@@ -66,6 +66,13 @@ losses = Solver(batches_of(10), batches_of(12), CHOICE).train()
 """
 
 
+def test_a_variable_of_a_method_is_no_function_of_its_name() -> None:
+    """Of which an example for the constructor would have been taken."""
+    text = TRAINER.replace("EXCEPTION", "StopIteration").replace("CHOICE", '"first"').replace("batches_of", "loader")
+    theirs, ours = rewritten.both(text)
+    np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=1e-5)
+
+
 @pytest.mark.parametrize("choice", ["first", "second"])
 @pytest.mark.parametrize("caught", ["StopIteration", ""])
 def test_a_loader_that_starts_again(choice: str, caught: str) -> None:

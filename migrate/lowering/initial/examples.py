@@ -62,6 +62,8 @@ class Examples(StateAccess, HostDraws, Binding):
             seen = here or scope == self.unit.scope  # names of the module are seen from everywhere
             arguments = [self.expanded(argument, definitions, seen, early) for argument in arguments]
             facts = self.script.functions.get(scope)
+            if facts is not None and not here:
+                arguments = [self.without_locals(argument, facts) for argument in arguments]
             if here or facts is None or not facts.calls:
                 break
             call = next((site for site in facts.calls if self.leads_here(site.scope)), facts.calls[0])
@@ -74,6 +76,12 @@ class Examples(StateAccess, HostDraws, Binding):
             arguments = [_projected(nodes.substituted(argument, given)) for argument in arguments]
             scope, definitions = call.scope, call.definitions
         return [_projected(nodes.substituted(argument, held)) for argument in arguments] if held else arguments
+
+    def without_locals(self, argument: Expr, facts: FunctionFacts) -> Expr:
+        """An argument in which a variable of a function is none of this scope that has the same name."""
+        own = set(usage.stores(facts.node.body)) - set(facts.parameter_names)
+        hidden = [name for name in usage.loads(argument) if name in own and self.env.lookup(name) is not None]
+        return nodes.substituted(argument, {name: nodes.name(f"{name}_of_{facts.node.name.value}") for name in hidden})
 
     def without_object(self, argument: Expr, method: str, following: frozenset[str], held: dict[str, Expr]) -> Expr:
         """What a method gives a model, with names in the place of attributes of its object: `held` takes what these are
