@@ -30,6 +30,7 @@ from migrate.lowering.expressions.copied_snippets import with_snippets
 from migrate.lowering.expressions.elements import repeated
 from migrate.lowering.expressions.packed_elements import refuse_rows
 from migrate.lowering.expressions.scalars import is_indexed_by_numbers
+from migrate.lowering.expressions.small_addends import kept_apart
 from migrate.lowering.expressions.typed_tensors import TENSOR_TYPES, tensor_type
 from migrate.lowering.modules.given_lists import GivenLists
 from migrate.lowering.modules.settings_given import never_taken
@@ -70,6 +71,8 @@ class Operators(GivenLists, Branches):
         if together is not None:
             whole = _arithmetic(node.operator, left.kind, right.kind)
             return Value(together, whole if isinstance(whole, Items) else Items())
+        if isinstance(node.operator, cst.Add | cst.Subtract):
+            left, right = kept_apart(self, node.left, node.right, left), kept_apart(self, node.right, node.left, right)
         left, right = layouts.agree([left, right])
         layout = "last" if "last" in (left.layout, right.layout) else "first"
         made: Expr = node.with_changes(left=_operand(node.left, left.node), right=_operand(node.right, right.node))
