@@ -24,6 +24,7 @@ class Gradients:
         states = list(dict.fromkeys(state for traced in losses for state in traced.trained))
         self.stepped = [state for state in states if scope.root(state.place) in stepped]
         self.waiting = [State(GRADS, state.place) for state in states if state not in self.stepped]
+        scope.script.summed |= {scope.root(state.place) for state in self.waiting}
         alone = len(states) == 1 and "grads" not in scope.unit.taken and bool(self.stepped)
         alone = alone and scope.root(states[0].place) not in scope.script.leaves
         self.names = {state: "grads" if alone else scope.state_name(State(GRADS, state.place)) for state in states}
