@@ -104,9 +104,7 @@ def _folders(file: Path, scripts: Iterable[Path], added: Iterable[Path], first: 
     beside = [script.parent for script in scripts]
     root = package_root(file)
     found = [*beside, *added, root]
-    if (
-        first not in sys.stdlib_module_names | KNOWN
-    ):  # an example in the repository of such a package uses it as others do
+    if first not in sys.stdlib_module_names | KNOWN:  # examples of such a package use it as others do
         found += [file.parent, root / "src", *_above(root)]
     return list(dict.fromkeys(found))
 

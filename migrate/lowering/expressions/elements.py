@@ -133,12 +133,12 @@ def part_kinds(kind: Kind, stars: Sequence[bool]) -> list[Kind]:
     items = kind.items if isinstance(kind, Items) else None
     if items is None or len(items) < len(stars) - 1:
         found = [part_kind(kind, number, -1) for number in range(star)]
-        other = without_first(kind)
+        other = _without_first(kind)
         return [*found, Items(None, part_kind(other, star, -1)), *[part_kind(other, star, -1)] * after]
     return [*items[:star], Items(items[star : len(items) - after]), *items[len(items) - after :]]
 
 
-def without_first(kind: Kind) -> Kind:
+def _without_first(kind: Kind) -> Kind:
     """A tuple of which it is not known what it begins with."""
     return replace(kind, first=()) if isinstance(kind, Items) else kind
 

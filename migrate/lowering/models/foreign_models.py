@@ -42,11 +42,16 @@ def refuse_foreign_model(scope: Scope, targets: Sequence[Expr], value: Expr) -> 
     if (
         isinstance(value, cst.Call)
         and any(is_trained_foreign(scope, target) for target in targets)
-        and not (isinstance(made := unchained(value), cst.Call) and borrowed_value(scope, made.func) is not None)
+        and not _is_borrowed(scope, unchained(value))
         and _is_made_elsewhere(scope, value)
     ):
         text = f"`{nodes.code(value)}` makes a model of another package, which is trained here"
         raise Unsupported("MIG202", text)
+
+
+def _is_borrowed(scope: Scope, made: Expr) -> bool:
+    """Whether a call is one of what is rewritten along with the script."""
+    return isinstance(made, cst.Call) and borrowed_value(scope, made.func) is not None
 
 
 def refuse_foreign_class(scope: Scope, node: cst.Call, values: Sequence[Value]) -> None:
