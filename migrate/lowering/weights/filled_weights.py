@@ -31,10 +31,15 @@ class FilledWeights(SetWeights):
             if place not in self.script.filled_by_hand and self.layer_fills(call, place, leaf):
                 return []
         except Unsupported:
-            if self.set_leaf(target) is None:
+            if self.set_leaf(target) is None or self._has_new_parts(place):
                 raise
             self.script.filled_by_hand |= self.roots(place)
         return self._filled_here(line, call, target, place, leaf)
+
+    def _has_new_parts(self, place: Place) -> bool:
+        """Whether parts are, or may be, put into a model: its weights are not those that its class tells."""
+        exchanged = any(facts.replaced for facts in self.script.classes.values())
+        return place in {one for one, _ in self.replaced} or (exchanged and place in self.script.made_as)
 
     def _filled(self, call: cst.Call) -> Expr | None:
         """What a call fills: `w` of `nn.init.normal_(w)` and of `w.zero_()`; None of other calls."""
