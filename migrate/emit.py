@@ -71,7 +71,8 @@ def emit(source: SourceFile, lowered: Lowered) -> str:
         return source.text
     body = _with_helpers(lowered.body, lowered.helpers)
     taken = {name: full for name, full in imported_from(source.module.body, _REPLACED).items() if name in THIRD_PARTY}
-    body = with_names_outside(in_full(statement, taken) for statement in body)
+    body = [in_full(statement, taken) for statement in body]
+    body = with_names_outside(body) if "nonlocal" in source.text else body
     body, draws = with_named_draws(body)
     files = {**lowered.snippets, **{name: name for name in draws}}
     body, snippets = _with_snippets(body, files)

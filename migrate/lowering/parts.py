@@ -79,8 +79,8 @@ class Parts:
         """Whether a call that fills a weight of a model is an initialiser of its layer; raises Unsupported."""
         raise NotImplementedError
 
-    def initializer_told(self, call: cst.Call, target: Expr) -> Expr:
-        """The initialiser that a call which fills a weight is in Flax."""
+    def initializer_told(self, call: cst.Call, name: str, target: Expr) -> Expr:
+        """The initialiser that a call which fills a weight, as the function of `nn.init` of that name, is in Flax."""
         raise NotImplementedError
 
     def copied_weight(self, base: Value) -> Value:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import libcst as cst
 
 from migrate import layouts
-from migrate.known.kinds import Host, Number, Tensor
+from migrate.known.kinds import Host, Kind, Number, Tensor
 from migrate.lowering.expressions.numpy_types import holds_bools
 from migrate.lowering.scope import Scope
 from migrate.rules.catalogue import RULES
@@ -112,15 +112,14 @@ class MaskedSelections(Scope):
         if len(parts) != 2 or not isinstance(self.asked(parts[0]).kind, Tensor):
             return None
         whole, mask = self.array(parts[0]), self.array(parts[1])
-        x, where, zero = layouts.first(whole), layouts.first(mask), cst.Integer("0")
-        dtype = "float" if reduction == "mean" else whole.kind.dtype if isinstance(whole.kind, Tensor) else ""
+        x, where = layouts.first(whole), layouts.first(mask)
         if layouts.rank(whole) == layouts.rank(mask) > 0:
             made = nodes.call(cst.Attribute(nodes.parenthesized(x), cst.Name(reduction)), where=where)
         elif reduction == "sum":
-            made = nodes.expression("jnp.where({where}, {x}, {zero}).sum()", where=where, x=x, zero=zero)
+            made = nodes.expression("jnp.where({where}, {x}, 0).sum()", where=where, x=x)
         else:
             return None
-        return Value(made, Tensor("int" if dtype == "bool" else dtype, 0))
+        return Value(made, _reduced(whole.kind, reduction))
 
     def reduced_selection(self, each: Expr, operands: Sequence[Expr], reduction: str) -> Value | None:
         """A reduction of an elementwise expression of `operands`, which are selections; None where they are not."""
@@ -131,14 +130,13 @@ class MaskedSelections(Scope):
         mask, whole = _index(parts[0]), self.expr(_whole(each, parts))
         selecting = self.array(mask)
         where, x = layouts.first(selecting), layouts.first(whole)
-        dtype = "float" if reduction == "mean" else whole.kind.dtype if isinstance(whole.kind, Tensor) else ""
         if all(self.same_shape(mask, selecting, part.value, self.asked(part.value)) for part in parts):
             function = cst.Attribute(nodes.parenthesized(x), cst.Name(reduction))
             made = nodes.call(function, where=where)
         else:
             self.unit.use_snippet(_REDUCTIONS[reduction])
             made = nodes.call(_REDUCTIONS[reduction], x, where)
-        return Value(made, Tensor("int" if dtype == "bool" else dtype, 0))
+        return Value(made, _reduced(whole.kind, reduction))
 
     def of_selected_labels(self, node: cst.Call) -> Value | None:
         """`F.cross_entropy(x[mask], y[mask])`: labels that the mask leaves out are to be ignored. None for others."""
@@ -254,3 +252,9 @@ class _Whole(cst.CSTTransformer):
     def leave_Subscript(self, original_node: cst.Subscript, updated_node: cst.Subscript) -> Expr:
         selected = nodes.code(original_node) in self.parts
         return nodes.parenthesized(updated_node.value) if selected else updated_node
+
+
+def _reduced(kind: Kind, reduction: str) -> Tensor:
+    """The kind of a sum or a mean of some elements."""
+    dtype = "float" if reduction == "mean" else kind.dtype if isinstance(kind, Tensor) else ""
+    return Tensor("int" if dtype == "bool" else dtype, 0)

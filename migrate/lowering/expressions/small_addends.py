@@ -24,10 +24,8 @@ _LOST = 0.01  # of the smaller number, as a share, from which on the sum of two 
 
 def kept_apart(scope: Scope, written: Expr, other: Expr, value: Value) -> Value:
     """An operand of a sum, behind a barrier where it has a number of its own that would swallow the `other` one."""
-    small = _number(scope, other)
-    if not small or not scope.under_jit or not isinstance(value.kind, Tensor):
-        return value
-    if not any(_swallows(scope, one, small) for one in _meanings(scope, written)):
+    small = _number(scope, other) if scope.under_jit and isinstance(value.kind, Tensor) else 0.0
+    if not small or not any(_swallows(scope, one, small) for one in _meanings(scope, written)):
         return value
     return Value(nodes.call("jax.lax.optimization_barrier", nodes.bare(value.node)), value.kind, value.layout)
 

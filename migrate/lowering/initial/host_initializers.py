@@ -18,7 +18,7 @@ from migrate.known.qualified import options
 from migrate.known.script import followed
 from migrate.known.weight_kinds import LISTING
 from migrate.lowering.initial.filled_layers import FilledLayers
-from migrate.lowering.initial.initializing_functions import FILLING, initializer_of
+from migrate.lowering.initial.initializing_functions import initializer_of
 from migrate.manifest import Leaf
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
@@ -61,10 +61,9 @@ class HostInitializers(FilledLayers):
         self.of_class(cls).one_filled(leaf.torch, node)
         return True
 
-    def initializer_told(self, call: cst.Call, target: Expr) -> Expr:
-        """The initialiser that a call which fills a weight is in Flax."""
-        name = (self.torch_name(call.func) or nodes.code(call.func)).rpartition(".")[2]
-        return initializer_of(self, FILLING.get(name, name), call, target)
+    def initializer_told(self, call: cst.Call, name: str, target: Expr) -> Expr:
+        """The initialiser that a call which fills a weight, as the function of `nn.init` of that name, is in Flax."""
+        return initializer_of(self, name, call, target)
 
     def initialising_modules(self, node: cst.For) -> list[Statement] | None:
         """`for m in model.modules(): if isinstance(m, nn.Conv2d): ...` in the script, or a loop over parameters that

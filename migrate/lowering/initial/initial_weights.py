@@ -22,10 +22,9 @@ from migrate.layers.table import TABLE
 from migrate.lowering.expressions.elements import children_of, named_child, only_option
 from migrate.lowering.initial.initializers_handed_down import HandedDown, Way
 from migrate.lowering.initial.initializing_functions import (
-    FILLING,
     IN_ANY_CLASS,
-    IN_PLACE,
     SCALING,
+    filling,
     fills,
     initializer_of,
     of_matrix,
@@ -49,19 +48,18 @@ class InitialWeights(TestsOfParts, HandedDown):
 
     def initial_statement(self, node: cst.Call) -> list[Statement] | None:
         """A statement of a constructor that fills a weight; None where it does something else."""
-        name = self.torch_name(node.func) or ""
-        if name.startswith("torch.nn.init.") and node.args:
-            return self.ask(name.rpartition(".")[2], node, node.args[0].value)
-        if not isinstance(node.func, cst.Attribute) or node.func.attr.value not in (*IN_PLACE, *SCALING, "copy_"):
-            return None
-        method, target = node.func.attr.value, node.func.value
+        found = filling(self, node)
+        if found is not None:
+            name, target = found
+            called = isinstance(node.func, cst.Attribute) and node.func.value is target
+            return None if called and not isinstance(target, cst.Attribute) else self.ask(name, node, target)
+        method = node.func.attr.value if isinstance(node.func, cst.Attribute) else ""
+        target = node.func.value if isinstance(node.func, cst.Attribute) else None
         if not isinstance(target, cst.Attribute):
             return None
         if method == "copy_":
             return self.copied(node, without_data(target))
-        if method in SCALING:
-            return self.scale(method, node, target) if target.attr.value == "data" else None
-        return self.ask(FILLING.get(method, method), node, target)
+        return self.scale(method, node, target) if method in SCALING and target.attr.value == "data" else None
 
     def scale(self, method: str, call: cst.Call, target: cst.Attribute) -> list[Statement] | None:
         """`self.head.weight.data.mul_(0.1)`: the initialiser that the weight has so far, times a number; None for other
@@ -376,16 +374,17 @@ class InitialWeights(TestsOfParts, HandedDown):
 
     def field_behind(self, tests: Sequence[Expr]) -> str:
         """The field of this class that conditions come down to; "" where they do not."""
-        test = self.in_own_terms(tests[0]) if len(tests) == 1 else None
-        name = (nodes.dotted(test) or "").removeprefix("self.") if test is not None else ""
+        name = self._path_behind(tests)
         return name if name in self.script.classes[self.cls].fields else ""
 
     def setting_behind(self, tests: Sequence[Expr]) -> str:
         """The same, or the path of what a field holds: "config.tie_word_embeddings"."""
-        test = self.in_own_terms(tests[0]) if len(tests) == 1 else None
-        path = (nodes.dotted(test) or "").removeprefix("self.") if test is not None else ""
-        facts = self.script.classes[self.cls]
+        path, facts = self._path_behind(tests), self.script.classes[self.cls]
         return path if path.partition(".")[0] in set(facts.fields) - facts.rebinds else ""
+
+    def _path_behind(self, tests: Sequence[Expr]) -> str:
+        test = self.in_own_terms(tests[0]) if len(tests) == 1 else None
+        return (nodes.dotted(test) or "").removeprefix("self.") if test is not None else ""
 
 
 def _asked_alone(kind: Module, weight: str) -> str:

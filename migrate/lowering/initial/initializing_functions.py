@@ -14,6 +14,7 @@ from migrate.known.qualified import spelled
 from migrate.layers.table import TABLE
 from migrate.lowering.expressions.arguments import Arguments
 from migrate.lowering.initial.sizes_of_layers import by_shape
+from migrate.lowering.scope import Scope
 from migrate.optimizers import INITIALIZERS
 from migrate.rules.rule import Call, signature
 from migrate.syntax import nodes, suites, usage
@@ -219,13 +220,9 @@ class _Walk:
         if isinstance(small, cst.Expr) and isinstance(small.value, cst.SimpleString):
             return {}
         if isinstance(small, cst.Expr) and isinstance(small.value, cst.Call):
-            call = small.value
-            name = self.scope.torch_name(call.func) or ""
-            if name.startswith("torch.nn.init."):
-                return self.initializer(name.rpartition(".")[2], call, call.args[0].value)
-            if isinstance(call.func, cst.Attribute) and call.func.attr.value in IN_PLACE:
-                method = FILLING.get(call.func.attr.value, call.func.attr.value)
-                return self.initializer(method, call, call.func.value)
+            found = filling(self.scope, small.value)
+            if found is not None:
+                return self.initializer(found[0], small.value, found[1])
         raise Unsupported("MIG204", f"`{nodes.code(small)}` in a function given to apply")
 
     def initializer(self, name: str, call: cst.Call, target: Expr) -> dict[str, Expr]:
@@ -344,10 +341,20 @@ def fills(scope: Arguments, node: cst.CSTNode) -> bool:
     return any(fills_weight(scope, call) for call in usage.calls(node))
 
 
-def fills_weight(scope: Arguments, call: cst.Call) -> bool:
+def fills_weight(scope: Scope, call: cst.Call) -> bool:
     """Whether a call is one of `nn.init`, or of a method that fills a tensor in place."""
-    method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
-    return (scope.torch_name(call.func) or "").startswith("torch.nn.init.") or method in IN_PLACE
+    return filling(scope, call) is not None
+
+
+def filling(scope: Scope, call: cst.Call) -> tuple[str, Expr] | None:
+    """The function of `nn.init` that a call stands for, and what it fills: `w` of `nn.init.normal_(w)` and of
+    `w.zero_()`; None of other calls."""
+    name, func = scope.torch_name(call.func) or "", call.func
+    if name.startswith("torch.nn.init.") and call.args:
+        return name.rpartition(".")[2], call.args[0].value
+    if isinstance(func, cst.Attribute) and func.attr.value in IN_PLACE:
+        return FILLING.get(func.attr.value, func.attr.value), func.value
+    return None
 
 
 def initializer_of(scope: Arguments, name: str, call: cst.Call, target: Expr) -> Expr:

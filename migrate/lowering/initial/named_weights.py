@@ -16,7 +16,7 @@ from migrate.known.constructed import ChoiceNode, ClassNode, LayerNode, ListNode
 from migrate.known.qualified import file_of
 from migrate.layers.layer import any_copy, asked_name
 from migrate.lowering.initial.initial_weights import InitialWeights
-from migrate.lowering.initial.initializing_functions import FILLING, IN_ANY_CLASS, IN_PLACE, initializer_of
+from migrate.lowering.initial.initializing_functions import IN_ANY_CLASS, filling, initializer_of
 from migrate.lowering.weights.selections import Selections, names_of_pair
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
@@ -104,17 +104,22 @@ class NamedWeights(InitialWeights, Selections):
             else:
                 small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
                 call = small.value if isinstance(small, cst.Expr) else None
-                if not isinstance(call, cst.Call) or _filled(self.torch_name(call.func) or "", call)[1] != name:
+                if not isinstance(call, cst.Call) or self.fills_named(call) != name:
                     if isinstance(small, cst.Pass) or suites.is_docstring(statement):
                         continue
                     raise Unsupported("MIG204", f"`{nodes.code(statement).strip()}` in a loop over parameters")
                 yield call
 
+    def fills_named(self, call: cst.Call) -> str:
+        """The path of the weight that a call fills, "" of other calls."""
+        found = filling(self, call)
+        return (nodes.dotted(found[1]) or "").removesuffix(".data") if found is not None else ""
+
     def translated(self, call: cst.Call, maker: _Maker) -> Expr:
         """The initialiser of a weight, in the words of the class that makes it."""
-        function, _ = _filled(self.torch_name(call.func) or "", call)
-        target = call.args[0].value if "init." in (self.torch_name(call.func) or "") else call.func
-        made = initializer_of(self, function, call, target)
+        found = filling(self, call)
+        assert found is not None
+        made = initializer_of(self, found[0], call, found[1])
         owner = self.script.classes[self.cls]
         for cls, outer in zip(maker.classes[1:], maker.classes, strict=False):
             facts, values = self.script.classes[cls], dict[str, Expr]()
@@ -160,13 +165,3 @@ class NamedWeights(InitialWeights, Selections):
 
 def _same(one: _Maker, other: _Maker) -> bool:
     return (one.classes[-1], one.path) == (other.classes[-1], other.path)
-
-
-def _filled(torch: str, call: cst.Call) -> tuple[str, str]:
-    """The function of `nn.init` that a call stands for, and the weight that it fills."""
-    if torch.startswith("torch.nn.init.") and call.args:
-        return torch.rpartition(".")[2], (nodes.dotted(call.args[0].value) or "").removesuffix(".data")
-    if isinstance(call.func, cst.Attribute) and call.func.attr.value in IN_PLACE:
-        method = FILLING.get(call.func.attr.value, call.func.attr.value)
-        return method, (nodes.dotted(call.func.value) or "").removesuffix(".data")
-    return "", ""

@@ -37,6 +37,12 @@ def borrowed_value(scope: Scope, node: Expr) -> Value | None:
     return Value(nodes.call("getattr", nodes.name(file.module), key), kind)
 
 
+def called_kind(scope: Scope, func: Expr) -> Kind:
+    """The kind of what a call calls, of what is borrowed too."""
+    borrowed = borrowed_value(scope, func)
+    return scope.kind_of(func) if borrowed is None else borrowed.kind
+
+
 def _foreign_name(scope: Scope, node: Expr) -> str | None:
     """The name in its package of what a file asks of a module of another package; None for other expressions."""
     root, dot, rest = (nodes.dotted(node) or "").partition(".")

@@ -14,9 +14,8 @@ from migrate.known.kinds import Items, Tensor
 from migrate.lowering.expressions.arguments import argument_names
 from migrate.lowering.expressions.typed_tensors import tensor_type
 from migrate.lowering.initial.initializing_functions import (
-    FILLING,
     completed,
-    fills_weight,
+    filling,
     initializer_of,
     outputs_first,
 )
@@ -123,18 +122,12 @@ class ModuleWeights(Ties, ChangedBuffers):
     def filled_value(self, value: Expr) -> tuple[Expr, Expr] | None:
         """The same of what is filled where it is made: `torch.empty(3).normal_(std=0.02)`,
         `nn.init.xavier_uniform_(torch.empty(4, 3))`."""
-        if not isinstance(value, cst.Call) or not fills_weight(self, value):
+        found = filling(self, value) if isinstance(value, cst.Call) else None
+        if not isinstance(value, cst.Call) or found is None:
             return None
-        name = self.torch_name(value.func) or ""
-        if name:
-            name, target = name.rpartition(".")[2], value.args[0].value if value.args else None
-        else:
-            func = cst.ensure_type(value.func, cst.Attribute)
-            name, target = FILLING.get(func.attr.value, func.attr.value), func.value
+        name, target = found
         inner = self.initial_value(target) if isinstance(target, cst.Call) else None
-        if inner is None or target is None:
-            return None
-        return outputs_first(initializer_of(self, name, value, target)), inner[1]
+        return None if inner is None else (outputs_first(initializer_of(self, name, value, target)), inner[1])
 
     def scaled(self, value: Expr) -> tuple[Expr, Expr | None]:
         """A product with numbers as what is multiplied, and the factor; None where there is none."""

@@ -17,7 +17,7 @@ from migrate.known.facts import ClassFacts, FunctionFacts
 from migrate.known.kinds import Function, Model, ModuleClass
 from migrate.known.script import Script
 from migrate.lowering.expressions.elements import only_option
-from migrate.lowering.models.borrowed_models import borrowed_value
+from migrate.lowering.models.borrowed_models import called_kind
 from migrate.lowering.plainer.models_named_first import with_models_named, with_wholes_kept
 from migrate.lowering.plainer.parts_written import Taking, maker
 from migrate.lowering.scope import Scope
@@ -64,8 +64,7 @@ class PartsOfOthers(Scope):
 
     def _class_made(self, call: cst.Call) -> str:
         """The class of the script's of which a call makes a module; "" of other calls."""
-        borrowed = borrowed_value(self, call.func)
-        kind = self.kind_of(call.func) if borrowed is None else borrowed.kind
+        kind = called_kind(self, call.func)
         if isinstance(kind, Function):
             result = self.script.functions[kind.name].result
             option = only_option(result)

@@ -99,11 +99,10 @@ class _Plain(Placing):
         self.defined: set[str] = set()
         self.attention: dict[str, Expr] = {}  # names of what computes attention -> the function of the file
         self.inside: list[str] = []
+        self.around: list[cst.ClassDef] = []
         names = {one.name.value for one in module.body if isinstance(one, cst.ClassDef)}
         self.rotary = "rope_init_fn = ROPE_INIT_FUNCTIONS[self.rope_type]" in module.code
         self.whole = any(name.endswith("Model") and not name.endswith("PreTrainedModel") for name in names)
-        self.ties: list[dict[str, str] | None] = []
-        self.changing: list[bool] = []  # whether the classes around change their settings
         self.embeddings = _embeddings(module)  # classes that inherit from torch's -> whether they have a padding row
         self.results = _results(module, within)  # classes of the library's for what a forward pass gives
         self.given: dict[str, list[str]] = {}  # names that hold one -> its entries, as far as the file tells them
@@ -111,14 +110,11 @@ class _Plain(Placing):
 
     def visit_ClassDef(self, node: cst.ClassDef) -> None:
         self.inside.append(node.name.value)
-        self.ties.append(_ties(node))
-        targets = (one.target for one in every(node.body, cst.AssignTarget))
-        self.changing.append(any((nodes.dotted(one) or "").startswith("config.") for one in targets))
+        self.around.append(node)
 
     def leave_ClassDef(self, original_node: cst.ClassDef, updated_node: cst.ClassDef) -> cst.ClassDef:
         made = updated_node.with_changes(decorators=_left(updated_node.decorators))
-        self.ties.pop()
-        self.changing.pop()
+        self.around.pop()
         if original_node.name.value in self.embeddings:
             self.inside.pop()
             return made.with_changes(bases=[cst.Arg(nodes.expression("nn.Module"))])
@@ -223,14 +219,14 @@ class _Plain(Placing):
     def tied(self, original: cst.SimpleStatementLine) -> Any:
         """What stands for `self.post_init()`, where the settings say that weights are shared: the head takes that of an
         embedding; of others there is an error."""
-        ties = self.ties[-1]
+        ties = _ties(self.around[-1])
         if ties is None:
             return original
         if not ties:
             return cst.RemoveFromParent()
         told = ", ".join(f"{one} is {other}" for one, other in ties.items())
         lines = [f'raise ValueError("tie_word_embeddings is not converted: {told}")']
-        if not self.changing[-1] and all(_is_of_head(*pair) for pair in ties.items()):
+        if not _changes_settings(self.around[-1]) and all(_is_of_head(*pair) for pair in ties.items()):
             lines = [f"self.{one} = self.{other}" for one, other in ties.items()]
         (made,) = nodes.statements("\n    ".join(["if config.tie_word_embeddings:", *lines]))
         self.place(made, original)
@@ -408,6 +404,12 @@ def _ties(cls: cst.ClassDef) -> dict[str, str] | None:
             told = nodes.literal(small.value)
             return told if isinstance(told, dict) and all(map(_is_path, (*told, *told.values()))) else None
     return {}
+
+
+def _changes_settings(cls: cst.ClassDef) -> bool:
+    """Whether a class of models changes the settings that it is given."""
+    targets = (nodes.dotted(one.target) or "" for one in every(cls.body, cst.AssignTarget))
+    return any(target.startswith("config.") for target in targets)
 
 
 def _is_of_head(one: str, other: str) -> bool:

@@ -13,7 +13,7 @@ from migrate.known.weight_kinds import OwnOptimizer
 from migrate.layers.table import TABLE
 from migrate.lowering.expressions.arguments import argument_names
 from migrate.lowering.expressions.elements import kinds_in
-from migrate.lowering.models.borrowed_models import borrowed_value
+from migrate.lowering.models.borrowed_models import called_kind
 from migrate.lowering.scope import HOST_CONTEXTS, Scope
 from migrate.machine import WRAPPERS
 from migrate.optimizers import COMPOSED, OPTIMIZERS, SCHEDULES
@@ -152,10 +152,7 @@ class Unnamed(Scope):
 
     def made_there(self, node: Expr) -> list[Kind]:
         """What a function of the user's returns, where models and optimizers are in it that it has made."""
-        if not isinstance(node, cst.Call):
-            return []
-        borrowed = borrowed_value(self, node.func)
-        kind = self.kind_of(node.func) if borrowed is None else borrowed.kind
+        kind = called_kind(self, node.func) if isinstance(node, cst.Call) else None
         if not isinstance(kind, Function):
             return []
         result = self.script.functions[kind.name].result

@@ -5,13 +5,13 @@ Both sides become functions of no state: what they may not do is call a layer, d
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import libcst as cst
 
 from migrate import layouts
-from migrate.known.kinds import Device, Host, Kind, Model, Number, Plain, Tensor, is_batch, join
+from migrate.known.kinds import Device, Kind, Model, Number, Plain, Tensor, is_batch, join
 from migrate.known.qualified import options
 from migrate.lowering.expressions.binding import Binding
 from migrate.lowering.expressions.torch_asked import torch_has
@@ -56,8 +56,7 @@ class Branches(Binding):
     def ended(self, body: Sequence[Statement], end: Environment, other: Environment) -> list[Statement]:
         """One of several ways to the same place: names whose channels are last at its end, and not on the other way, go
         back to torch's order, if they mean something on the other way or are read later; batches enter JAX."""
-        made, entered = self.moved_back(body, end, other), self.entered(end, other)
-        return _joined(made, entered[0]) if made and len(entered) == 1 else [*made, *entered]
+        return self.entered(self.moved_back(body, end, other), end, other)
 
     def moved_back(self, body: Sequence[Statement], end: Environment, other: Environment) -> list[Statement]:
         """The same without the batches."""
@@ -67,25 +66,16 @@ class Branches(Binding):
                 continue
             del end.last[name]
             if name in other.kinds or any(_reads(statements, name) for statements in self.following):
-                line = made[-1] if made else None
-                small = suites.alone(line)
-                joined = isinstance(small, cst.Assign) and [nodes.dotted(t.target) for t in small.targets] == [name]
-                if isinstance(line, cst.SimpleStatementLine) and isinstance(small, cst.Assign) and joined:
-                    moved = layouts.first(Value(small.value, Tensor(rank=rank), "last"))
-                    made[-1] = line.with_changes(body=[small.with_changes(value=moved)])
-                else:
-                    moved = layouts.first(Value(nodes.name(name), Tensor(rank=rank), "last"))
-                    made.append(nodes.statement(f"{name} = {{x}}", x=moved))
+                made = _followed(made, name, lambda x, rank=rank: layouts.first(Value(x, Tensor(rank=rank), "last")))
         return made
 
-    def entered(self, end: Environment, other: Environment) -> list[Statement]:
+    def entered(self, body: Sequence[Statement], end: Environment, other: Environment) -> list[Statement]:
         """Batches that are torch's at the end of one way and arrays on the other enter JAX on both."""
-        made: list[Statement] = []
+        made = list(body)
         for name, kind in end.kinds.items():
-            if _of_torch(kind) and isinstance(other.kinds.get(name), Tensor) and name.isidentifier():
-                value = self.as_array(Value(nodes.name(name), kind))
-                end.kinds[name] = value.kind
-                made.append(nodes.statement(f"{name} = {{x}}", x=value.node))
+            if is_batch(kind) and isinstance(other.kinds.get(name), Tensor) and name.isidentifier():
+                end.kinds[name] = self.as_array(Value(nodes.name(name), kind)).kind
+                made = _followed(made, name, lambda x, kind=kind: self.as_array(Value(x, kind)).node)
         return made
 
     def moves_alone(self, node: cst.If) -> bool:
@@ -321,17 +311,12 @@ def _value(lowered: Sequence[Statement]) -> Expr | None:
     return small.value if isinstance(small, cst.Return) else None
 
 
-def _joined(made: Sequence[Statement], then: Statement) -> list[Statement]:
-    """Statements and one after them: `z = jnp.asarray(y.clone())` of `z = y.clone()` and `z = jnp.asarray(z)`."""
-    line, one, other = made[-1], suites.alone(made[-1]), suites.alone(then)
-    if isinstance(line, cst.SimpleStatementLine) and isinstance(one, cst.Assign) and isinstance(other, cst.Assign):
-        name = nodes.code(other.targets[0].target)
-        if [nodes.code(each.target) for each in one.targets] == [name]:
-            value = nodes.substituted(other.value, {name: one.value})
-            return [*made[:-1], line.with_changes(body=[one.with_changes(value=value)])]
-    return [*made, then]
-
-
-def _of_torch(kind: Kind) -> bool:
-    """Whether a value is a batch, or a tensor, of torch's data loading."""
-    return is_batch(kind) or (isinstance(kind, Host) and kind.what == "tensor")
+def _followed(made: Sequence[Statement], name: str, change: Callable[[Expr], Expr]) -> list[Statement]:
+    """Statements after which a name has another value: `z = jnp.asarray(z)`, or `z = jnp.asarray(y.clone())` where the
+    last one is `z = y.clone()`."""
+    line = made[-1] if made else None
+    small = suites.alone(line)
+    last = isinstance(small, cst.Assign) and [nodes.dotted(one.target) for one in small.targets] == [name]
+    if isinstance(line, cst.SimpleStatementLine) and isinstance(small, cst.Assign) and last:
+        return [*made[:-1], line.with_changes(body=[small.with_changes(value=change(small.value))])]
+    return [*made, nodes.statement(f"{name} = {{x}}", x=change(nodes.name(name)))]

@@ -161,7 +161,7 @@ class ControlFlow(ToldModes, Precision, Loops):
             self.env.replace(start)
             raise Unsupported("MIG301", "a layer in a try block, whose result may or may not be there")
         if not suites.exits(body):
-            body = [*body, *self.entered(self.env, start)]
+            body = self.entered(body, self.env, start)
         done = self.env.copy()
         self.env.join(start)
         broken_off = self.env.copy()

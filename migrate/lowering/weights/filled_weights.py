@@ -7,7 +7,7 @@ import libcst as cst
 from migrate.diagnostics import Unsupported
 from migrate.known.kinds import Place
 from migrate.layers.moves import Permute
-from migrate.lowering.initial.initializing_functions import IN_PLACE, outputs_first
+from migrate.lowering.initial.initializing_functions import filling, outputs_first
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.weights.set_weights import SetWeights
 from migrate.manifest import Leaf
@@ -22,11 +22,11 @@ class FilledWeights(SetWeights):
     def weight_filled(self, line: cst.SimpleStatementLine, small: cst.BaseSmallStatement) -> list[Statement] | None:
         """Lowers such a statement; None for any other."""
         call = small.value if isinstance(small, cst.Expr) and isinstance(small.value, cst.Call) else None
-        target = self._filled(call) if call is not None and self.context in HOST_CONTEXTS else None
-        found = self.leaf_of(target) if target is not None else None
-        if call is None or target is None or found is None:
+        filled = filling(self, call) if call is not None and self.context in HOST_CONTEXTS else None
+        found = self.leaf_of(filled[1]) if filled is not None else None
+        if call is None or filled is None or found is None:
             return None
-        place, leaf = found
+        (name, target), (place, leaf) = filled, found
         try:
             if place not in self.script.filled_by_hand and self.layer_fills(call, place, leaf):
                 return []
@@ -34,25 +34,17 @@ class FilledWeights(SetWeights):
             if self.set_leaf(target) is None or self._has_new_parts(place):
                 raise
             self.script.filled_by_hand |= self.roots(place)
-        return self._filled_here(line, call, target, place, leaf)
+        return self._filled_here(line, call, self.initializer_told(call, name, target), place, leaf)
 
     def _has_new_parts(self, place: Place) -> bool:
         """Whether parts are, or may be, put into a model: its weights are not those that its class tells."""
         exchanged = any(facts.replaced for facts in self.script.classes.values())
         return place in {one for one, _ in self.replaced} or (exchanged and place in self.script.made_as)
 
-    def _filled(self, call: cst.Call) -> Expr | None:
-        """What a call fills: `w` of `nn.init.normal_(w)` and of `w.zero_()`; None of other calls."""
-        if (self.torch_name(call.func) or "").startswith("torch.nn.init."):
-            return call.args[0].value if call.args else None
-        func = call.func
-        return func.value if isinstance(func, cst.Attribute) and func.attr.value in IN_PLACE else None
-
     def _filled_here(
-        self, line: cst.SimpleStatementLine, call: cst.Call, target: Expr, place: Place, leaf: Leaf
+        self, line: cst.SimpleStatementLine, call: cst.Call, made: Expr, place: Place, leaf: Leaf
     ) -> list[Statement] | None:
-        """The weight with other values. What goes by fans is drawn in torch's order of axes."""
-        made = self.initializer_told(call, target)
+        """The weight with values of an initialiser. What goes by fans is drawn in torch's order of axes."""
         if any(name in nodes.code(made) for name in _NOT_HERE):
             raise Unsupported("MIG204", f"`{nodes.code(call)}` fills a weight of one of several models")
         by_fans = made if _outputs_last(leaf) else outputs_first(made)
