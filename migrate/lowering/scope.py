@@ -318,12 +318,13 @@ class Scope(Parts):
         """The kind of a plain name or an attribute of self, without lowering it."""
         text = nodes.dotted(node)
         kind = self.kind_of_name(text) if text else UNKNOWN
-        return self.vanishing_of_object(node) if kind is UNKNOWN and isinstance(node, cst.Attribute) else kind
+        return self.vanishing_of_object(text) if text and kind is UNKNOWN else kind
 
-    def vanishing_of_object(self, node: cst.Attribute) -> Kind:
+    def vanishing_of_object(self, path: str) -> Kind:
         """The gradient scaler that an object of the user's keeps, `loss_scaler._scaler`; unknown for the rest."""
-        owner = self.kind_of(node.value)
-        kind = self.script.kept_in(owner.cls, node.attr.value) if isinstance(owner, Instance) else UNKNOWN
+        owner_path, _, attribute = path.rpartition(".")
+        owner = self.kind_of_name(owner_path) if owner_path else UNKNOWN
+        kind = self.script.kept_in(owner.cls, attribute) if isinstance(owner, Instance) else UNKNOWN
         return kind if isinstance(kind, Scaler) else UNKNOWN
 
     def torch_name(self, func: Expr) -> str | None:

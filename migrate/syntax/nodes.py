@@ -224,12 +224,11 @@ def code(node: cst.CSTNode) -> str:
 
 def dotted(node: cst.CSTNode) -> str | None:
     """`a.b.c` as text where `node` is a plain dotted name, else None."""
-    if isinstance(node, cst.Name):
-        return node.value
-    if isinstance(node, cst.Attribute):
-        base = dotted(node.value)
-        return None if base is None else f"{base}.{node.attr.value}"
-    return None
+    attributes: list[str] = []
+    while isinstance(node, cst.Attribute):
+        attributes.append(node.attr.value)
+        node = node.value
+    return ".".join([node.value, *reversed(attributes)]) if isinstance(node, cst.Name) else None
 
 
 def root(node: cst.CSTNode) -> cst.CSTNode:
