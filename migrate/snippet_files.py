@@ -47,7 +47,10 @@ def with_needs(files: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def definition(file: str, name: str, names: Mapping[str, str]) -> list[Statement]:
-    """What a snippet file defines, without its imports, as `name`. `names`: snippet -> its name in the output."""
+    """What a snippet file defines, without its imports, as `name`, which the names of its other definitions contain.
+
+    `names`: snippet -> its name in the output.
+    """
     made: list[Statement] = []
     for statement in _module(file).body:
         if isinstance(statement, cst.FunctionDef | cst.ClassDef):
@@ -55,5 +58,5 @@ def definition(file: str, name: str, names: Mapping[str, str]) -> list[Statement
             renamed: dict[str, nodes.Expr] = {one: nodes.name(made) for one, made in called.items() if made != one}
             body = nodes.substituted(statement, renamed) if renamed else statement
             assert isinstance(body, cst.FunctionDef | cst.ClassDef)
-            made.append(body.with_changes(name=cst.Name(name)))
+            made.append(body.with_changes(name=cst.Name(statement.name.value.replace(file, name))))
     return made

@@ -107,7 +107,8 @@ def binary_cross_entropy_with_logits(call: Call) -> Value:
 def binary_cross_entropy(call: Call) -> Value:
     """torch clamps the logarithms at -100, so that 0 and 1 give finite losses.
 
-    The gradient at a probability of exactly 0 or 1 is finite in both, but not the same.
+    Its gradient is divided by p (1 - p), but by no less than 1e-12: where a probability is all but 0 or 1, a sigmoid's
+    input gets next to no gradient. Second derivatives are of that gradient; torch's are other approximations there.
 
     >>> F.binary_cross_entropy(x, y)  # x: unit[2, 3]; y: unit[2, 3]
     binary_cross_entropy(x, y).mean()

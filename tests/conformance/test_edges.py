@@ -16,6 +16,8 @@ HALVES = np.array([[0.5, 1.5, -0.5], [2.5, -1.5, 3.5]])
 NONE = np.zeros((0, 3))
 MASKED = np.array([[-np.inf, 1.0, 2.0], [-np.inf, -np.inf, 0.5]])
 ENDS = np.array([[0.0, 1.0, 0.5], [1.0, 0.0, 0.25]])
+CERTAIN = np.array([[0.0, 1e-30, 1e-20], [1e-9, 1e-5, 1.0]])  # at 1e-12 torch's limit is float32's
+SATURATED = np.array([[-800.0, -60.0, -27.7], [27.7, 60.0, 800.0]])
 
 # the expression, its one input
 EQUAL: list[tuple[str, np.ndarray]] = [
@@ -69,6 +71,10 @@ EQUAL: list[tuple[str, np.ndarray]] = [
     ("torch.special.i0(x)", ZEROS),
     ("x * torch.int32.itemsize", HALVES),
     ("(x * 2 - 1).clamp_(0, 2).abs_()", HALVES),
+    ("F.binary_cross_entropy(x, x.detach(), reduction='none')", ENDS),
+    ("F.binary_cross_entropy(x, (x.detach() > 0.5).to(x.dtype), reduction='none')", CERTAIN),
+    ("F.binary_cross_entropy(torch.sigmoid(x), (x.detach() > 0).to(x.dtype))", SATURATED),
+    ("F.binary_cross_entropy(torch.sigmoid(x), (x.detach() < 0).to(x.dtype))", SATURATED),
 ]
 
 # expression, input, how the two differ; each is said in the docstring of the rule
@@ -76,7 +82,6 @@ DIFFERENT: list[tuple[str, np.ndarray, str]] = [
     ("x.max(dim=1)", TIES, "gradient"),
     ("F.leaky_relu(x)", ZEROS, "gradient"),
     ("x ** 0.0", ZEROS, "gradient"),
-    ("F.binary_cross_entropy(x, x.detach(), reduction='none')", ENDS, "gradient"),
 ]
 
 
