@@ -341,9 +341,15 @@ class Example:
     arguments: tuple[cst.BaseExpression, ...]
     definitions: Mapping[str, cst.BaseExpression]
     trained: bool  # from a training step, which is preferred to an evaluation
-    direct: bool = True  # not computed by another model, which is preferred most
+    direct: bool = True  # not computed by another model, which is preferred more
+    called: bool = True  # by a scope that runs as far as is known, which is preferred most
     names: tuple[str, ...] = ()  # of the arguments: "" of those by position
     method: str = ""  # what is called in place of a forward pass, of which the class has none
+
+    @property
+    def rank(self) -> tuple[bool, bool, bool]:
+        """The first one of the highest rank is taken."""
+        return self.called, self.direct, self.trained
 
     @property
     def drawn(self) -> list[str]:

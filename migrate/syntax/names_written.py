@@ -15,6 +15,9 @@ _PARTS = (ast.Expression, ast.Constant, ast.Tuple, ast.expr_context)
 _TERMS = (*_PARTS, ast.BinOp, ast.Add, ast.Sub, ast.Mod, ast.Call, ast.Attribute, ast.Name)
 
 
+_FIELD = r"\{(\d?)(?::d)?\}"  # of a format: `{}`, `{0}`, `{:d}`
+
+
 def pattern(name: Expr) -> str | None:
     """The name of numbered attributes, with {} for the number; None for any other."""
     found = numbered(name) or ""
@@ -44,7 +47,7 @@ def numbered(name: Expr) -> str | None:
 
 def _formatted(call: cst.Call, left: object) -> str:
     """What `left.format(...)` comes to, with {} for each argument that is no text; "" where that is not told."""
-    fields = re.findall(r"\{(\d?)\}", left) if isinstance(left, str) else []
+    fields = re.findall(_FIELD, left) if isinstance(left, str) else []
     places = [int(field or place) for place, field in enumerate(fields)]
     mixed = "" in fields and any(fields)
     if not isinstance(left, str) or mixed or any(arg.star or arg.keyword for arg in call.args):
@@ -55,7 +58,7 @@ def _formatted(call: cst.Call, left: object) -> str:
     if any(isinstance(value, str) and set(value) & set("{}") for value in given):
         return ""
     parts = [value if isinstance(value, str) else "{}" for value in (given[place] for place in places)]
-    texts = re.split(r"\{\d?\}", left)
+    texts = re.split(_FIELD, left)[::2]
     return "".join(text + part for text, part in zip(texts, [*parts, ""], strict=True))
 
 

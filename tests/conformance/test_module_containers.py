@@ -34,6 +34,7 @@ FILLED_LATER = """class M(nn.Module):
         row = nn.Sequential()
         for i in range(n):
             row.add_module("{}_{}".format("kept", i), nn.Linear(5, 5))
+            row.add_module(module=nn.Tanh(), name="tanh{:d}".format(i))
         return row
 
     def forward(self, x):

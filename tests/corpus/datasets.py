@@ -50,6 +50,10 @@ class Synthetic(Dataset):
             self.data, self.targets = self._images, classes.tolist()
         self.imgs = self.samples = [(f"img{i}.png", int(label)) for i, label in enumerate(classes)]
 
+    # what older versions called them
+    train_data = test_data = property(lambda self: self.data)
+    train_labels = test_labels = property(lambda self: self.targets)
+
     def __len__(self) -> int:
         return len(self._images)
 

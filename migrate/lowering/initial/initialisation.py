@@ -214,9 +214,10 @@ class Initialisation(MethodFeatures, MethodExamples, TakenExamples):
         """`params = model.init(key, x, method=lambda model, x: model.decode(model.encode(x)))["params"]` for a model
         that is not called itself."""
         cls = self.script.places[place]
-        called = None if is_chosen(cls) else self.methods_in_turn(place, early)
+        called = self.methods_in_turn(place, early)
         if called is None:
-            zeros = self.methods_of_features(place, self.made_by(place)) if self.ends_constructor() else []
+            alone = self.ends_constructor() and not is_chosen(cls)
+            zeros = self.methods_of_features(place, self.made_by(place)) if alone else []
             return self.made_of_zeros(place, zeros, method=True) if zeros else None
         given_to = [self.afresh(each) for each in called.given]
         refused = self.not_to_be_taken(place, given_to)

@@ -11,7 +11,7 @@ from migrate.diagnostics import Unsupported
 from migrate.known.constructed import LayerNode
 from migrate.known.facts import Example
 from migrate.known.kinds import Model, Module, Place
-from migrate.known.qualified import is_chosen
+from migrate.known.qualified import is_chosen, options
 from migrate.lowering.expressions.arguments import argument_names
 from migrate.lowering.expressions.binding import Binding
 from migrate.lowering.initial.examples import Examples
@@ -74,20 +74,21 @@ class MethodExamples(Examples, MethodUses):
     def methods_in_turn(self, place: Place, early: bool) -> MethodCalls | None:
         """The calls of methods that make all the weights of a model between them, in terms of this scope; None where
         those that the script has do not, or are given what cannot be told here."""
-        cls = self.script.places[place]
-        left = self.weighted_parts(cls)
+        classes = options(self.script.places[place])
+        left = {cls: self.weighted_parts(cls) for cls in classes}
         made = MethodCalls(
             place.name,
-            lambda node, calls: self._between(cls, node, calls),
-            lambda method, number: self._taken_apart(cls, method, number),
+            lambda node, calls: self._between(classes[0], node, calls),
+            lambda method, number: any(self._taken_apart(cls, method, number) for cls in classes),
         )
         for method, example in self.script.method_examples.get(place, {}).items():
-            used = self.attributes_used(cls, method)
-            if left & used:
+            used = {cls: self.attributes_used(cls, method) for cls in classes}
+            if any(left[cls] & used[cls] for cls in classes):
                 (call,) = self.resolve(example, early)
                 made.add(call)
-                left -= used
-        return made if made.calls and made.understood and not left else None
+                left = {cls: left[cls] - used[cls] for cls in classes}
+        alike = len(classes) == 1 or len(made.calls) == 1  # what one class's methods return another's may not
+        return made if made.calls and alike and made.understood and not any(left.values()) else None
 
     def with_parts_beside(self, place: Place, given: Sequence[cst.Arg], early: bool) -> list[cst.Arg]:
         """The arguments of `init`, with `method=lambda model, x: model.generator(model(x))` for parts that no forward

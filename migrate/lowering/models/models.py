@@ -69,12 +69,10 @@ class Models(ToldModes, Precision, HostDraws, ModelsInSteps):
         forwards = self.methods_of(model.cls, "forward")
         forward = max(forwards, key=lambda facts: len(_needed(facts)), default=None)
         drawn = tuple(draw.name for draw in forward.draws) if forward is not None else ()
+        called = self.facts is None or bool(self.facts.calls)
         known = {root: self.script.examples.get(root) for root in self.roots(model.place)}
-        better = [
-            root
-            for root, one in known.items()
-            if one is None or (one.direct, one.trained) < (direct, trained) or tuple(one.drawn) != drawn
-        ]
+        rank = called, direct, trained
+        better = [root for root, one in known.items() if one is None or one.rank < rank or tuple(one.drawn) != drawn]
         if not better:
             return
         needed = _needed(forward) if forward is not None else []
@@ -85,7 +83,7 @@ class Models(ToldModes, Precision, HostDraws, ModelsInSteps):
             arguments += [nodes.substituted(draw.node, given) for draw in forward.draws]
             names += list(drawn)
         definitions = dict(self.env.definitions)
-        example = Example(self.scope, tuple(arguments), definitions, trained, direct, tuple(names), method)
+        example = Example(self.scope, tuple(arguments), definitions, trained, direct, called, tuple(names), method)
         self.script.examples |= dict.fromkeys(better, example)
 
     def through_model(self, arguments: Sequence[Expr]) -> bool:

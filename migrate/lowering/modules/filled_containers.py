@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from migrate.lowering.initial.fans import Fans
-from migrate.lowering.modules.filling_by_name import filled_by_name, makes_dict
+from migrate.lowering.modules.filling_by_name import added_by_name, filled_by_name, makes_dict
 from migrate.lowering.plainer.loops_written_out import LoopsWrittenOut, written_entries
 from migrate.lowering.statements.blocks import Block
 from migrate.syntax import names_written, nodes, usage
@@ -225,11 +225,10 @@ def _entries(statement: Statement, kind: str, length: int) -> Entries | None:
         pair = nodes.elements(values[0]) if method == "append" and isinstance(values[0], cst.Tuple) else []
         key = names_written.text(pair[0]) if len(pair) == 2 else None
         return None if key is None else [(key, pair[1])]
-    if method in ("add_module", "register_module") and len(values) == 2:
-        keywords = [arg.keyword.value if arg.keyword is not None else "" for arg in call.args]
-        values = values[::-1] if keywords == ["module", "name"] else values
-        key = names_written.text(values[0])
-        return None if key is None or "." in key else [(key, values[1])]
+    added = added_by_name(call)
+    if added is not None:
+        key = names_written.text(added[0])
+        return None if key is None or "." in key else [(key, added[1])]
     if method == "append" and kind == _ROW and len(values) == 1:
         return [(str(length), values[0])]
     if method == "extend" and kind == _ROW and len(values) == 1 and isinstance(values[0], cst.List | cst.Tuple):

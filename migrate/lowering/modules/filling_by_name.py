@@ -12,6 +12,17 @@ from migrate.syntax.nodes import Expr, Statement
 _ADDING = ("add_module", "register_module")
 
 
+def added_by_name(call: cst.Call) -> tuple[Expr, Expr] | None:
+    """The name and the layer that `net.add_module(name, layer)` gives, by keywords or not; None of other calls."""
+    method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+    given = {
+        arg.keyword.value if arg.keyword is not None else ("name", "module")[number]: arg.value
+        for number, arg in enumerate(call.args[:2])
+    }
+    known = method in _ADDING and len(call.args) == 2 and not any(arg.star for arg in call.args)
+    return (given["name"], given["module"]) if known and given.keys() == {"name", "module"} else None
+
+
 class _FillingByName(cst.CSTTransformer):
     """`row[name] = layer` for `net.add_module(name, layer)`, `pairs.append((name, layer))` and `d[name] = layer`; the
     dict is what nn.Sequential is given."""
@@ -62,14 +73,15 @@ def _entry(line: cst.SimpleStatementLine, path: str) -> tuple[Expr, Expr] | None
         own = isinstance(target, cst.Subscript) and nodes.dotted(target.value) == path
         return (index.value, small.value) if own and isinstance(index, cst.Index) else None
     call = small.value if isinstance(small, cst.Expr) else None
-    if not isinstance(call, cst.Call) or any(arg.star or arg.keyword for arg in call.args):
+    if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
         return None
-    method, given = (nodes.dotted(call.func) or "").removeprefix(f"{path}."), [arg.value for arg in call.args]
-    if method == "append" and len(given) == 1 and isinstance(given[0], cst.Tuple):
-        given = nodes.elements(given[0])
-    elif method not in _ADDING:
+    if nodes.dotted(call.func.value) != path:
         return None
-    return (given[0], given[1]) if len(given) == 2 else None
+    given = call.args[0].value if len(call.args) == 1 and not call.args[0].keyword else None
+    if call.func.attr.value != "append" or not isinstance(given, cst.Tuple):
+        return added_by_name(call)
+    pair = nodes.elements(given)
+    return (pair[0], pair[1]) if len(pair) == 2 else None
 
 
 def makes_dict(call: Expr) -> bool:
