@@ -206,6 +206,7 @@ class Script(ByRound):
     found_made_kinds: dict[str, dict[str, Kind]] = field(default_factory=lambda: defaultdict(dict))
     # torch layers used as values -> the files that make them, each by a function of its own
     maker_files: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    tensors_listed: bool = False  # lists and tuples that the host keeps have tensors in them that may have axes
     loads: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     # rounds change nothing more, what was left open is refused now
     settled: bool = field(default=False, metadata=UNTOLD)

@@ -11,13 +11,15 @@ import libcst as cst
 from migrate import layouts
 from migrate.diagnostics import Unsupported
 from migrate.known.facts import FunctionFacts, merge
-from migrate.known.kinds import VANISHING, DType, Items, RunningOptions, Tensor
+from migrate.known.kinds import VANISHING, DType, Items, Kind, RunningOptions, Tensor
+from migrate.lowering.expressions.copied_snippets import with_snippets
 from migrate.lowering.expressions.elements import KEY_OF_ITS_OWN, kinds_in
 from migrate.lowering.expressions.packed_elements import refuse_rows
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.statements.state import StateAccess
 from migrate.rules.rule import Call, Parameter, Value
 from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr
 
 
 class Arguments(StateAccess):
@@ -50,6 +52,19 @@ class Arguments(StateAccess):
         """Arguments that JAX code takes; devices are left out."""
         values = [(arg, self.array(arg.value)) for arg in args]
         return [arg.with_changes(value=layouts.first(v)) for arg, v in values if not isinstance(v.kind, VANISHING)]
+
+    def note_tensors_listed(self, kind: Kind) -> None:
+        """Remembers that the host keeps tensors in a list or a tuple, which may have axes."""
+        listed = kinds_in(kind) if isinstance(kind, Items) and not self.under_jit else []
+        self.script.tensors_listed |= any(isinstance(one, Tensor) and one.rank != 0 for one in listed)
+
+    def with_numbers_of_unknown(self, data: Expr, kind: Kind) -> Expr:
+        """What torch makes a tensor of. Where it is a list of what is not known, some of which may be tensors that the
+        host has kept, these count as the one number that they have."""
+        if not isinstance(kind, Items) or kind.type not in ("list", "tuple") or self.under_jit:
+            return data
+        unknown = self.script.tensors_listed and any(type(one) is Kind for one in kinds_in(kind))
+        return with_snippets(self, nodes.call("with_numbers", data), ["with_numbers"]) if unknown else data
 
     def pass_kinds(self, facts: FunctionFacts, args: Sequence[cst.Arg], values: Sequence[Value]) -> None:
         """Notes what the parameters of a method are called with: after `self`, which a static method has not."""

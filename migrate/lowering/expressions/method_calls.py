@@ -416,6 +416,7 @@ class MethodCalls(ValueCalls):
             self.note_listed([arg.value for arg in node.args])
         for value in values:
             self.refuse_stateful(value.kind)
+            self.note_tensors_listed(value.kind)
         for arg in node.args:
             self.share([], arg.value)
         kind = base.kind

@@ -188,6 +188,9 @@ class TorchCalls(
         }
         snippets: list[str] = []
         call.use_snippet = snippets.append
+        if api in COPIES:
+            data = call.bound["data"]
+            call.bound["data"] = replace(data, node=self.with_numbers_of_unknown(data.node, data.kind))
         made = self.value_by_rule(rule, call)
         if snippets:
             made = replace(made, node=with_snippets(self, made.node, snippets))

@@ -91,6 +91,7 @@ class TypedTensors(Arguments):
             self.unit.use_snippet("array_or_zeros")
             return Value(nodes.call("array_or_zeros", given[0], nodes.expression(dtype)), kind)
         data = with_numbers(given[0], values[0].kind) if isinstance(values[0].kind, Items) else given[0]
+        data = self.with_numbers_of_unknown(data, values[0].kind)
         return Value(nodes.call("jnp.asarray", data, nodes.expression(dtype)), kind)
 
     def found_number(self, node: cst.BaseExpression) -> None:

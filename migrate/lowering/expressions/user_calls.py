@@ -268,6 +268,7 @@ class UserCalls(TakenByObjects, Arguments, Builders, HostDraws, Binding):
 
     def pass_kind(self, facts: FunctionFacts, name: str, kind: Kind) -> None:
         """Binds a parameter to what it is called with; models and optimizers get a place of their own in the callee."""
+        self.note_tensors_listed(kind)
         place = Place(facts.qualname, name)
         if isinstance(kind, Model) and kind.place is not None:
             self.script.parameters_of[place] = kind.place

@@ -10,6 +10,7 @@ import libcst as cst
 from migrate.diagnostics import Unsupported
 from migrate.known.facts import Example, FunctionFacts
 from migrate.known.kinds import (
+    UNKNOWN,
     Function,
     Host,
     Items,
@@ -227,6 +228,8 @@ class Examples(StateAccess, HostDraws, Binding):
             return nodes.expression("{x}[0]", x=value.node), Tensor()
         if isinstance(value.kind, Items) and value.kind.type in ("list", "tuple"):
             return nodes.expression("{x}[0]", x=value.node), loop_kind(value.kind, id(value.node))
+        if isinstance(value.node, cst.Call) and nodes.dotted(value.node.func) == "np.asarray":
+            return nodes.expression("{x}[0]", x=value.node), UNKNOWN
         if isinstance(value.kind, Items) and value.kind.type == "generator" and isinstance(value.node, cst.Call):
             return nodes.expression("next({x})", x=value.node), loop_kind(value.kind, id(value.node))
         return None, Number()

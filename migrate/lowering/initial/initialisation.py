@@ -96,9 +96,9 @@ class Initialisation(MethodFeatures, MethodExamples, TakenExamples):
                 if error is None:
                     self.make_first(other.place)
                     continue
-                statements = self.never_made(error, line)
+                statements = self.never_made(place, error, line)
             except Unsupported as error:
-                statements = self.never_made(error, line)
+                statements = self.never_made(place, error, line)
             if statements is None:
                 break
             made += statements
@@ -124,16 +124,23 @@ class Initialisation(MethodFeatures, MethodExamples, TakenExamples):
         self.pending.remove(entry)
         self.pending.insert(0, entry)
 
-    def never_made(self, error: Unsupported, line: cst.CSTNode) -> list[Statement]:
+    def never_made(self, place: Place, error: Unsupported, line: cst.CSTNode) -> list[Statement]:
         """In the place of an initialisation that is declined."""
         self.unit.report(error, line)
+        self.stays_unbound(place)
         text = nodes.code(cst.SimpleString(repr(f"{error.code}: {error.message}")))
         return [nodes.statement(f"raise NotImplementedError({text})")]
+
+    def stays_unbound(self, place: Place) -> None:
+        """Remembers that the weights of a model are not made, which is said once: not where they are read, too."""
+        states = self.state_of(Model(self.script.places[place], place)) if place in self.script.places else []
+        self.unit.refused.update(usage.loads([self.state_expr(state) for state in states]))
 
     def finish_inits(self) -> None:
         """Reports what could not be initialised by the end of a scope."""
         for what, place, line in self.pending:
             self.want_inside(place)
+            self.stays_unbound(place)
             if what in ("model", "part") and place.name not in self.unit.refused_reads:  # it is said there
                 self.unit.report(
                     Unsupported("MIG402", f"{place.name}: no call of it was found to take the input from"), line
