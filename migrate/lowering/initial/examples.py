@@ -119,7 +119,7 @@ class Examples(StateAccess, HostDraws, Binding):
         for _ in range(12):
             argument = self.sample(self.undrawn(nodes.visited(argument, _Placed())))
             names = {name for name in usage.loads(argument) if name in left}
-            values = {name: left[name] for name in names if not (here and self.available_name(name))}
+            values = {name: left[name] for name in names if not (here and self.is_bound_so(name, left[name]))}
             if here and not early:
                 values = {name: value for name, value in values.items() if not self.makes_loader(value)}
             if not values:
@@ -131,6 +131,11 @@ class Examples(StateAccess, HostDraws, Binding):
             if len(nodes.code(argument)) > _LONGEST:
                 raise Unsupported("MIG402", "the example would be too long: what it is made of is used many times over")
         return argument
+
+    def is_bound_so(self, name: str, value: Expr) -> bool:
+        """Whether a name is bound by now, and not to something else than where the model is called."""
+        now = self.env.definitions.get(name, value)
+        return self.available_name(name) and (now is value or nodes.code(now) == nodes.code(value))
 
     def makes_loader(self, node: Expr) -> bool:
         """Whether an expression makes a loader: what needs its batches waits for the statement that does."""
