@@ -86,9 +86,7 @@ def test_a_function_that_a_forward_pass_calls_is_traced_too() -> None:
     assert "if x.sum() > 1:" in alone.text  # on the host the values are known
 
 
-@pytest.mark.parametrize(
-    "test", ["(x == x).all(), 'NaN'", "torch.max(x).item() < 3", "float(x.min()) >= 0, 'negative'"]
-)
+@pytest.mark.parametrize("test", ["(x == x).all(), 'NaN'", "torch.max(x).item() < 3", "float(x.min()) >= 0"])
 def test_an_assertion_on_values_is_left_out_and_told(test: str) -> None:
     made = rewritten.conversion(source(f"assert {test}\nreturn x * 2"))
     assert [(found.code, found.severity) for found in made.report.diagnostics] == [("MIG512", Severity.NOTE)]
