@@ -245,6 +245,7 @@ class ClassFacts(ByRound):
     ignores: set[str] = field(default_factory=set)  # "*", "**": arguments of its constructor that nothing reads
     positional: int | None = None  # how many arguments come before such `*args`
     given_makers: set[str] = field(default_factory=set)  # fields that some call gives what makes layers
+    given_lists: set[tuple[str, str]] = field(default_factory=set)  # fields, and "list" or "tuple": what calls give
     # the same class with parameters in the place of **kwargs, by the class and their names
     spelled_out: dict[tuple[object, ...], cst.ClassDef] = field(default_factory=dict)
     attributes: dict[str, Kind] = field(default_factory=dict)

@@ -27,6 +27,8 @@ class Net(nn.Module):
         self.hidden = hidden
         self.count += 10 if isinstance(hidden, list) else 0
         self.count += 100 if isinstance(width, (list, dict)) else 0
+        self.count += 1000 if type(hidden) == list else 0
+        assert type(hidden) is list, "sizes"
         dims = [width] + hidden + [2]
         self.layers = nn.ModuleList([nn.Linear(a, b) for a, b in zip(dims[:-1], dims[1:])])
 
@@ -65,3 +67,49 @@ def test_a_list_that_a_constructor_changes_is_a_copy(lines: str, float64: None) 
     theirs, ours = trained(text)
     np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=EXACT)
     assert ("MIG507" in {one.code for one in rewritten.clean(text).report.diagnostics}) == CHANGED[lines]
+    text = SUMS.replace("type(hidden) == list", "type(hidden) == tuple")
+    assert [one.code for one in rewritten.fresh(text).report.diagnostics] == ["MIG304"]
+
+
+INSIDE = """import torch
+import torch.nn as nn
+
+
+class Inner(nn.Module):
+    def __init__(self, sizes):
+        super().__init__()
+        assert type(sizes) == KIND
+        self.layer = nn.Linear(sizes[0], sizes[1])
+
+    def forward(self, x):
+        return self.layer(x)
+
+
+class Net(nn.Module):
+    def __init__(self, sizes):
+        super().__init__()
+        assert isinstance(sizes, KIND)
+        self.inner = Inner(sizes)
+
+    def forward(self, x):
+        return self.inner(x)
+
+
+model = Net(SIZES)
+total = model(torch.ones(2, 3)).sum()
+"""
+
+
+@pytest.mark.parametrize("sizes", ["[3, 4]", "list(range(3, 5))"])
+def test_lists_that_modules_hand_on_are_asked_for_as_what_they_were(sizes: str) -> None:
+    text = INSIDE.replace("SIZES", sizes)
+    rewritten.executed(rewritten.clean(text.replace("KIND", "list")).text)
+    refused = rewritten.fresh(text.replace("KIND", "tuple")).report.diagnostics
+    assert [one.code for one in refused] == ["MIG304", "MIG304"]
+
+
+def test_a_tuple_is_no_list() -> None:
+    text = INSIDE.replace("SIZES", "(3, 4)")
+    rewritten.executed(rewritten.clean(text.replace("KIND", "tuple")).text)
+    refused = rewritten.fresh(text.replace("KIND", "list")).report.diagnostics
+    assert [one.code for one in refused] == ["MIG304", "MIG304"]

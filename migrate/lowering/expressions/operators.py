@@ -32,7 +32,7 @@ from migrate.lowering.expressions.packed_elements import refuse_rows
 from migrate.lowering.expressions.scalars import is_indexed_by_numbers
 from migrate.lowering.expressions.small_addends import kept_apart
 from migrate.lowering.expressions.typed_tensors import TENSOR_TYPES, tensor_type
-from migrate.lowering.modules.given_lists import GivenLists
+from migrate.lowering.modules.given_lists import GivenLists, type_compared
 from migrate.lowering.modules.settings_given import never_taken
 from migrate.lowering.statements.branches import Branches
 from migrate.lowering.unit import stays
@@ -118,6 +118,9 @@ class Operators(GivenLists, Branches):
         told = self.told_of_torch(node)
         if told is not None:
             return told
+        of_lists = type_compared(self, node)
+        if of_lists is not None:
+            return self.expr(of_lists)
         left = self.class_itself(node.left)
         values = [left] + [self.class_itself(target.comparator) for target in node.comparisons]
         if any(isinstance(value.kind, Device) for value in values):

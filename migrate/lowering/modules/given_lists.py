@@ -8,7 +8,7 @@ from __future__ import annotations
 import libcst as cst
 
 from migrate.diagnostics import Unsupported
-from migrate.known.kinds import Host, Items, Tensor
+from migrate.known.kinds import Host, Items, Kind, Tensor
 from migrate.lowering.scope import Scope
 from migrate.rules.rule import Value
 from migrate.syntax import nodes
@@ -34,16 +34,35 @@ def type_test(scope: Scope, node: cst.Call) -> cst.Call:
     """`isinstance(widths, (list, tuple))` for `isinstance(widths, list)` of such a list; other tests as they are."""
     if len(node.args) != 2 or not is_given(scope, node.args[0].value):
         return node
-    asked, kind = node.args[1].value, scope.kind_of(node.args[0].value)
+    asked = node.args[1].value
     parts = nodes.elements(asked) if isinstance(asked, cst.Tuple) else [asked]
     named = {"list", "tuple"} & {nodes.dotted(part) for part in parts}
     if len(named) != 1:
         return node
-    if isinstance(kind, Items) and kind.type in {"list", "tuple"} - named:
+    if given_as(scope, node.args[0].value, scope.kind_of(node.args[0].value)) & {"list", "tuple"} - named:
         raise Unsupported("MIG304", f"{nodes.code(node)}: a list that a constructor is given is a tuple in Flax")
     if named == {"tuple"}:
         return node
     return node.with_changes(args=nodes.arguments([node.args[0].value, nodes.tuple_of([*parts, nodes.name("tuple")])]))
+
+
+def type_compared(scope: Scope, node: cst.Comparison) -> cst.Call | None:
+    """`isinstance(widths, list)` for `type(widths) == list` of such a list; None for other comparisons."""
+    asked, compared = node.left, node.comparisons[0]
+    if len(node.comparisons) > 1 or not isinstance(compared.operator, cst.Equal | cst.Is):
+        return None
+    if not isinstance(asked, cst.Call) or nodes.dotted(asked.func) != "type" or len(asked.args) != 1:
+        return None
+    of_lists = nodes.dotted(compared.comparator) in ("list", "tuple") and is_given(scope, asked.args[0].value)
+    return nodes.call("isinstance", asked.args[0].value, compared.comparator) if of_lists else None
+
+
+def given_as(scope: Scope, node: Expr, kind: Kind) -> set[str]:
+    """Whether an expression is a list or a tuple in torch, as far as that is known: of a field, what calls give."""
+    path = (nodes.dotted(node) or "").removeprefix("self.")
+    facts = scope.script.classes[scope.cls] if is_given(scope, node) else None
+    given = {type_ for field, type_ in facts.given_lists if field == path} if facts is not None else set[str]()
+    return given or ({kind.type} if isinstance(kind, Items) else set())
 
 
 def is_given(scope: Scope, node: Expr) -> bool:

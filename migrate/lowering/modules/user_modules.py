@@ -26,6 +26,7 @@ from migrate.known.kinds import (
 from migrate.known.qualified import spelled
 from migrate.lowering.expressions.arguments import argument_names, placed
 from migrate.lowering.modules.builders import Builders
+from migrate.lowering.modules.given_lists import given_as
 from migrate.lowering.modules.layer_weights import LayerWeights
 from migrate.lowering.modules.names_of_flax import called_so
 from migrate.lowering.modules.options_by_name import OptionsByName
@@ -103,6 +104,7 @@ class UserModules(OptionsByName, Builders, LayerWeights):
             if name:
                 merge(facts.field_kinds, name, self.handed_kind(arg.value, value.kind))
                 facts.given_makers |= {name} if isinstance(value.kind, Makers | ModuleClass) else set()
+                facts.given_lists |= {(name, type_) for type_ in given_as(self, arg.value, value.kind)}
                 self.note_type(arg.value, facts.field_types.get(name, ""))
             if not isinstance(value.kind, VANISHING):
                 args.append(arg.with_changes(value=self.field_value(value)))
