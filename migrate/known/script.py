@@ -102,6 +102,7 @@ class Script(ByRound):
     attributes_read: frozenset[str] | None = None
     goes_through_weights: bool = True  # whether they may read any weight, without its name
     sown: set[str] = field(default_factory=set)  # attributes that some forward pass keeps for others to look at
+    list_options: frozenset[str] = frozenset()  # options of the command line that are lists
     attributes_changed: frozenset[str] = frozenset()  # those that they change of objects other than their own
     own_classes: ObjectClasses = field(default_factory=lambda: ObjectClasses(()), metadata=UNTOLD)
     doubled: set[Place] = field(default_factory=set)  # models in float64

@@ -30,6 +30,7 @@ from migrate.lowering.unit import Environment, Helper, Unit
 from migrate.lowering.weights.checkpoint_files import save_objects
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.changing import ObjectClasses, attributes_changed, changing
+from migrate.syntax.command_line import list_options
 from migrate.syntax.nodes import Statement
 from migrate.syntax.walking import every
 
@@ -106,6 +107,7 @@ def lower_project(
         script.inherited |= found.inherited
         script.inheriting |= found.inheriting
         script.reaching |= found.reaching
+    script.list_options = list_options(found.source.module for found in inputs)
     script.attributes_read = usage.attributes_read(found.source.text for found in inputs)
     script.goes_through_weights = usage.goes_through_weights(found.source.text for found in inputs)
     script.attributes_changed = attributes_changed(found.source.module for found in inputs)

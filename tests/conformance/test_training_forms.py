@@ -784,8 +784,7 @@ def trained(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """The names that a script leaves behind in torch and, from the same initial weights, in JAX."""
     made = rewritten.clean(text)
     hooked = text.replace("class Net(", "starts = []\n\n\nclass Net(")
-    hooked = hooked.replace("model = Net()\n", "model = Net()\n" + _remembered("model"))
-    hooked = hooked.replace("other = Net()\n", "other = Net()\n" + _remembered("other"))
+    hooked = re.sub(r"^(model|other) = Net\(.*\)\n", lambda made: made[0] + _remembered(made[1]), hooked, flags=re.M)
     theirs = rewritten.executed("import torch\ntorch.manual_seed(5)\n" + hooked)
     weights = rewritten.model_weights(made, "Net")
     starts = [jax.tree.map(jnp.asarray, port_state_dict(start, weights)) for start in theirs["starts"]]

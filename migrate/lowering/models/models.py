@@ -18,6 +18,7 @@ from migrate.lowering.expressions.elements import computed
 from migrate.lowering.host.host_draws import HostDraws
 from migrate.lowering.models.chosen_models import joined_results
 from migrate.lowering.models.models_in_steps import ModelsInSteps
+from migrate.lowering.models.needed_inputs import needed, needed_of
 from migrate.lowering.models.objects_at_hand import asks_object
 from migrate.lowering.models.precision import Precision
 from migrate.lowering.models.told_modes import ToldModes
@@ -67,7 +68,7 @@ class Models(ToldModes, Precision, HostDraws, ModelsInSteps):
         trained = self.context == "region" or (self.facts is not None and self.facts.traced)
         direct = not self.through_model([arg.value for arg in args])
         forwards = self.methods_of(model.cls, "forward")
-        forward = max(forwards, key=lambda facts: len(_needed(facts)), default=None)
+        forward = max(forwards, key=lambda facts: len(needed(facts)), default=None)
         drawn = tuple(draw.name for draw in forward.draws) if forward is not None else ()
         called = self.facts is None or bool(self.facts.calls)
         known = {root: self.script.examples.get(root) for root in self.roots(model.place)}
@@ -75,8 +76,7 @@ class Models(ToldModes, Precision, HostDraws, ModelsInSteps):
         better = [root for root, one in known.items() if one is None or one.rank < rank or tuple(one.drawn) != drawn]
         if not better:
             return
-        needed = _needed(forward) if forward is not None else []
-        arguments = _first_given(args, max(len(needed), 1) if forward is not None else len(args))
+        arguments = _first_given(args, needed_of(self, forward, args) if forward is not None else len(args))
         names = [""] * len(arguments)
         if forward is not None:
             given = self.given_to(forward, args, method=True)
@@ -338,11 +338,6 @@ def _first_given(args: Sequence[cst.Arg], count: int) -> list[Expr]:
     return given[:count]
 
 
-def _needed(forward: FunctionFacts) -> list[cst.Param]:
-    """The inputs that a forward pass cannot do without."""
-    return [parameter for parameter in forward.node.params.params[1:] if parameter.default is None]
-
-
 def _takes(forward: FunctionFacts, args: Sequence[cst.Arg]) -> bool:
     """Whether a forward pass can be called so, as far as that is written."""
     params, given = forward.node.params, [arg.keyword.value for arg in args if arg.keyword is not None]
@@ -350,7 +345,7 @@ def _takes(forward: FunctionFacts, args: Sequence[cst.Arg]) -> bool:
         return True
     named = [p.name.value for p in params.params[1:]][len(args) - len(given) :]
     free = {*named, *(p.name.value for p in params.kwonly_params)}
-    left = {p.name.value for p in _needed(forward)} & set(named)
+    left = {p.name.value for p in needed(forward)} & set(named)
     return len(args) - len(given) < len(params.params) and set(given) <= free and left <= set(given)
 
 

@@ -20,10 +20,9 @@ class GivenLists(Scope):
 
     def put_together(self, node: cst.BinaryOperation, left: Value, right: Value) -> Expr | None:
         """`[*before, *self.widths]` for `before + widths`; None for other sums."""
-        kinds = [left.kind, right.kind]
-        tuples = any(isinstance(kind, Items) and kind.type == "tuple" for kind in kinds)
-        lists = any(isinstance(kind, Items) and kind.type == "list" for kind in kinds)
-        if tuples or not lists or any(isinstance(kind, Tensor | Host) for kind in kinds):
+        sides = [(node.left, left.kind), (node.right, right.kind)]
+        types = set[str]().union(*(given_as(self, side, kind) for side, kind in sides))
+        if "tuple" in types or "list" not in types or any(isinstance(kind, Tensor | Host) for _, kind in sides):
             return None
         if not isinstance(node.operator, cst.Add) or not is_given(self, node):
             return None
@@ -59,7 +58,7 @@ def type_compared(scope: Scope, node: cst.Comparison) -> cst.Call | None:
 
 def given_as(scope: Scope, node: Expr, kind: Kind) -> set[str]:
     """Whether an expression is a list or a tuple in torch, as far as that is known: of a field, what calls give."""
-    path = (nodes.dotted(node) or "").removeprefix("self.")
+    path = (nodes.dotted(_unsliced(node)) or "").removeprefix("self.")
     facts = scope.script.classes[scope.cls] if is_given(scope, node) else None
     given = {type_ for field, type_ in facts.given_lists if field == path} if facts is not None else set[str]()
     return given or ({kind.type} if isinstance(kind, Items) else set())
@@ -69,12 +68,17 @@ def is_given(scope: Scope, node: Expr) -> bool:
     """Whether an expression is, or is made of, a list that the constructor of the module at hand is given."""
     if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Add):
         return is_given(scope, node.left) or is_given(scope, node.right)
-    while isinstance(node, cst.Subscript) and isinstance(node.slice[0].slice, cst.Slice):
-        node = node.value
-    facts, path = scope.script.classes.get(scope.cls), nodes.dotted(node) or ""
+    facts, path = scope.script.classes.get(scope.cls), nodes.dotted(_unsliced(node)) or ""
     if facts is None or scope.context not in ("setup", "forward"):
         return False
     return path.removeprefix("self.") in facts.fields and (scope.context == "setup" or path.startswith("self."))
+
+
+def _unsliced(node: Expr) -> Expr:
+    """The list that `widths[1:]` is a part of."""
+    while isinstance(node, cst.Subscript) and isinstance(node.slice[0].slice, cst.Slice):
+        node = node.value
+    return node
 
 
 def _elements(node: Expr) -> list[cst.BaseElement]:

@@ -106,6 +106,9 @@ class Setup(DrawnOnce, AttributesByName, Attributes, MakerValues):
         given = {name for name in facts.fields if isinstance(facts.field_kinds.get(name), Items)}
         called = [call.func for call in usage.calls(init.body) if isinstance(call.func, cst.Attribute)]
         asked = {nodes.dotted(func.value) for func in called if func.attr.value in _OF_LISTS}
+        targets = [target for one in every(init.body, cst.AssignTarget) for target in each_target(one.target)]
+        targets += [one.target for one in every(init.body, cst.AugAssign)]
+        asked |= {nodes.dotted(target.value) for target in targets if isinstance(target, cst.Subscript)}
         found = given & {name for name in asked if name is not None}
         for name in sorted(found & {name for name, _ in changed_objects(init.body)}):
             self.note_copied(facts, init, name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import libcst as cst
 
@@ -98,6 +99,7 @@ class UserModules(OptionsByName, Builders, LayerWeights):
             if facts.extras and (arg.star == "**" or (arg.keyword is not None and name not in facts.fields)):
                 raise Unsupported("MIG201", f"`{nodes.code(arg)}` for the **kwargs of {spelled(kind.cls)}")
             value = self.grafted_part(arg.value, self.usable(self.given(arg.value, kind.cls, node)), kind.cls)
+            value = self.as_option(arg.value, value)
             given = facts.given.setdefault(self.cls, {})
             for field in facts.fields if arg.star else [name] if name else []:
                 given.setdefault(field, set()).add(nodes.code(self.written_dict(arg.value)))
@@ -136,6 +138,12 @@ class UserModules(OptionsByName, Builders, LayerWeights):
         if self.context == "forward":
             made = self.made_in_passing(made, kind.cls)
         return Value(made, Module((ClassNode(kind.cls),)))
+
+    def as_option(self, written: Expr, value: Value) -> Value:
+        """An argument that is an option of the command line, `args.hidden_sizes`, as the list that argparse makes."""
+        unknown = isinstance(written, cst.Attribute) and type(value.kind) is Kind and not self.cls
+        listed = unknown and isinstance(written, cst.Attribute) and written.attr.value in self.script.list_options
+        return replace(value, kind=Items(None, UNKNOWN, "list")) if listed else value
 
     def mode_with(self, node: cst.Call) -> str:
         """The mode of a model that takes others as its parts: those keep theirs until it is told one."""

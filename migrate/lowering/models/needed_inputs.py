@@ -1,0 +1,84 @@
+"""Inputs that a forward pass cannot do without: those without a default, and those whose None it would trip over."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import libcst as cst
+
+from migrate.known.constructed import ClassNode
+from migrate.known.facts import FunctionFacts
+from migrate.known.kinds import Function, Module
+from migrate.lowering.expressions.arguments import argument_names
+from migrate.lowering.scope import Scope
+from migrate.syntax import nodes, usage
+from migrate.syntax.walking import every
+
+
+def needed(forward: FunctionFacts) -> list[cst.Param]:
+    """The inputs without a default."""
+    return [parameter for parameter in forward.node.params.params[1:] if parameter.default is None]
+
+
+def needed_of(scope: Scope, forward: FunctionFacts, args: Sequence[cst.Arg]) -> int:
+    """How many of a call's arguments an example has: those without a default, and of the others that the call gives
+    by position as long as the forward pass would fail without them."""
+    count = max(len(needed(forward)), 1)
+    parameters = forward.node.params.params[1:]
+    for parameter, arg in zip(parameters[count:], args[count:], strict=False):
+        if arg.keyword is not None or arg.star or not _fails(scope, forward, parameter.name.value):
+            break
+        count += 1
+    return count
+
+
+def _fails(scope: Scope, function: FunctionFacts, name: str, seen: frozenset[str] = frozenset()) -> bool:
+    """Whether a function reads attributes or elements of a parameter, or reckons with it, itself or in what it hands it
+    on to, and never asks whether it is None."""
+    body = function.node.body
+    anew = [one for one in every(body, cst.SimpleStatementLine) if name in set(usage.stores(one)) - {*usage.loads(one)}]
+    if function.qualname in seen or anew or _is_tested(body, name):
+        return False
+    receivers = [one.value for one in every(body, (cst.Attribute, cst.Subscript))]
+    operands = [side for one in every(body, cst.BinaryOperation) for side in (one.left, one.right)]
+    if any(nodes.dotted(one) == name for one in [*receivers, *operands]):
+        return True
+    return any(
+        _fails(scope, taker, given, seen | {function.qualname})
+        for call in usage.calls(body)
+        for taker, names in _takers(scope, function, call)
+        for arg, given in zip(call.args, argument_names(call.args, names), strict=True)
+        if given and nodes.dotted(arg.value) == name
+    )
+
+
+def _takers(scope: Scope, function: FunctionFacts, call: cst.Call) -> list[tuple[FunctionFacts, list[str]]]:
+    """The functions and forward passes of the script's that a call in a function runs, with what they can be given."""
+    functions, path = scope.script.functions, nodes.dotted(call.func) or ""
+    kind = scope.in_file_of(function.qualname).kind_of(call.func)
+    found = [functions[kind.name]] if isinstance(kind, Function) and kind.name in functions else []
+    takers = [(one, one.parameter_names) for one in found if not one.method]
+    facts = scope.script.classes.get(function.qualname.rpartition(".")[0])
+    part = facts.attributes.get(path.removeprefix("self.")) if facts is not None and path.startswith("self.") else None
+    classes = [one.cls for one in part.options if isinstance(one, ClassNode)] if isinstance(part, Module) else []
+    forwards = [functions[f"{cls}.forward"] for cls in classes if f"{cls}.forward" in functions]
+    return [*takers, *((one, one.parameter_names[1:]) for one in forwards)]
+
+
+def _is_tested(body: cst.CSTNode, name: str) -> bool:
+    """Whether code asks for the truth of a name, or compares it."""
+    tests: list[cst.CSTNode] = [one.test for one in every(body, (cst.If, cst.IfExp, cst.While, cst.Assert))]
+    tests += every(body, (cst.BooleanOperation, cst.UnaryOperation, cst.Comparison))
+    return any(nodes.dotted(side) == name for test in tests for side in _sides(test))
+
+
+def _sides(test: cst.CSTNode) -> list[cst.CSTNode]:
+    match test:
+        case cst.BooleanOperation():
+            return [test.left, test.right]
+        case cst.Comparison():
+            return [test.left, *(one.comparator for one in test.comparisons)]
+        case cst.UnaryOperation():
+            return [test.expression]
+        case _:
+            return [test]
