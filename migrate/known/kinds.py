@@ -336,6 +336,13 @@ class Instance(Kind):
 
 
 @dataclass(frozen=True)
+class OneOfObjects(Kind):
+    """An object of one of several such classes, told as the script runs."""
+
+    classes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Function(Kind):
     """A user's function or method (methods as "Class.method")."""
 
@@ -467,7 +474,10 @@ def join(a: Kind, b: Kind) -> Kind:
         if (
             isinstance(one, Plain)
             and one.what == "None"
-            and isinstance(other, Module | Makers | ModuleClass | Operation | Model | Optimizer | Scheduler | Instance)
+            and isinstance(
+                other,
+                Module | Makers | ModuleClass | Operation | Model | Optimizer | Scheduler | Instance | OneOfObjects,
+            )
         ):
             return other
         if isinstance(one, Plain) and one.what == "None" and isinstance(other, Host) and other.what == "loader":
@@ -501,6 +511,9 @@ def join(a: Kind, b: Kind) -> Kind:
     if all(isinstance(kind, Makers | ModuleClass | Function) for kind in (a, b)):
         left, right = (kind.options if isinstance(kind, Makers) else (kind,) for kind in (a, b))
         return Makers(left + tuple(option for option in right if option not in left))
+    if isinstance(a, Instance | OneOfObjects) and isinstance(b, Instance | OneOfObjects):
+        classes = [cls for kind in (a, b) for cls in (kind.classes if isinstance(kind, OneOfObjects) else (kind.cls,))]
+        return OneOfObjects(tuple(dict.fromkeys(classes)))
     if isinstance(a, Operation) and isinstance(b, Operation):
         return Operation(tuple(dict.fromkeys((*a.names, *b.names))))
     if isinstance(a, Plain) and isinstance(b, Plain):

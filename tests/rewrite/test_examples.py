@@ -114,9 +114,20 @@ def run(states, actions, sample):
     target = copy.deepcopy(critic)
     return target(*sample())
 """
+    own = 'critic.init(key, jnp.zeros((1, states)), jnp.zeros((1, actions)))["params"]'
     conversion = convert(parse("x.py", source))
     assert not conversion.report.diagnostics
-    assert 'critic.init(key, jnp.zeros((1, states)), jnp.zeros((1, actions)))["params"]' in conversion.text
+    assert own in conversion.text
+    joined_later = source.replace("nn.Linear(states + actions, 8)", "nn.Linear(states, 8)")
+    joined_later = joined_later.replace("nn.Linear(8, 1)", "nn.Linear(8 + actions, 1)")
+    joined_later = joined_later.replace("sa = torch.cat([state, action], 1)", "q = torch.relu(self.l1(state))")
+    joined_later = joined_later.replace("torch.relu(self.l1(sa))", "torch.cat([q, action], 1)")
+    for one in (joined_later, joined_later.replace("8 + actions", "actions + 8").replace("[q, action]", "[action, q]")):
+        conversion = convert(parse("x.py", one))
+        assert not conversion.report.diagnostics
+        assert own in conversion.text
+    other = convert(parse("x.py", joined_later.replace("8 + actions", "9 + actions")))
+    assert {found.code for found in other.report.diagnostics} == {"MIG402"}  # it is not known what has how many
 
 
 OWN = """import torch

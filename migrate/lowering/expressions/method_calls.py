@@ -31,6 +31,7 @@ from migrate.known.kinds import (
     Never,
     Number,
     OneOfModels,
+    OneOfObjects,
     Optimizer,
     Plain,
     ProjectModule,
@@ -56,6 +57,7 @@ from migrate.lowering.expressions.elements import (
     of_queue,
     taken_apart,
 )
+from migrate.lowering.expressions.one_of_objects import refuse_given_more
 from migrate.lowering.expressions.packed_elements import refuse_rows
 from migrate.lowering.expressions.torch_calls import in_place_rule
 from migrate.lowering.expressions.value_calls import FOREIGN, ValueCalls, as_model, which_model
@@ -241,6 +243,9 @@ class MethodCalls(ValueCalls):
             attribute = self.attribute_kind(func)
             if attribute is not UNKNOWN:
                 return self.value_call(node, Value(func, attribute))
+        if isinstance(kind, OneOfObjects):
+            refuse_given_more(self, node, method, kind)
+            kind = UNKNOWN
         weights = self.foreign_state(node, func) if type(kind) is Kind else None
         if weights is not None:
             return weights

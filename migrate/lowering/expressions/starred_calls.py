@@ -40,7 +40,7 @@ def with_state(
     later = {name: value for name, value in state.items() if name not in order[:reached]}
     own = [name for name in order[reached:] if name not in state]
     between = [name for name in later if name in order and own and order.index(name) < order.index(own[-1])]
-    if between:
+    if between and any(arg.star == "*" for arg in args):  # what `**settings` gives has names as well
         raise Unsupported("MIG404", f"a star gives arguments beside {', '.join(between)}; name the arguments")
     rest = [arg for arg in args if not any(arg is one for one in given.values())]
     return nodes.extended([*front, *rest], later)

@@ -88,7 +88,10 @@ class ExampleShapes(Binding):
         if forward is None or len(needed) < 2 or not direct or not isinstance(made, cst.Call):
             return []
         bound = self._given_to_constructor(cls, made.args, {})
-        found = [self._taken_as(cls, bound, forward, name) for name in needed]
+        found = [
+            self._taken_as(cls, bound, forward, name) or self._joined_later(cls, bound, forward, name)
+            for name in needed
+        ]
         sizes = [one[1] for one in found if one is not None and one[0] == 0 and self.available(one[1])]
         return sizes if len(sizes) == len(needed) else self._joined_features(cls, made)
 
@@ -114,6 +117,44 @@ class ExampleShapes(Binding):
                     fitting = len(sizes) == len(needed) and all(map(self.available, sizes))
                     return sizes if fitting else []
         return []
+
+    def _joined_later(self, cls: str, bound: _Bound, forward: cst.FunctionDef, name: str) -> tuple[int, Expr] | None:
+        """The features of an input that joins what a layer has made of another one: in `self.second(torch.cat([hidden,
+        actions], 1))`, what `nn.Linear(400 + actions, 300)` takes beside the 400 that the first layer returns."""
+        init = self.script.classes[cls].method("__init__")
+        made: dict[str, Expr] = {}  # name -> how many features the layer returns that it was made with
+        for statement in suites.suite_of(forward.body.body) if init is not None else ():
+            for call in usage.calls(statement):
+                path = nodes.dotted(call.func) or ""
+                layer = constructors.given_once(init, path) if init and path.startswith("self.") else None
+                if layer is None:
+                    continue
+                joined = call.args[0].value if len(call.args) == 1 else None
+                both = [one for one in made if isinstance(joined, cst.Call) and self._joins_two(cls, joined, one, name)]
+                taken = self._taken_by(cls, layer, bound) if both else None
+                if taken is not None:
+                    return self._left_of(taken[1], made[both[0]])
+                made |= dict.fromkeys(usage.stores(statement), self._features_made(cls, layer, bound))
+        return None
+
+    def _joins_two(self, cls: str, call: cst.Call, one: str, other: str) -> bool:
+        """Whether a call is `torch.cat` of two names, in either order."""
+        return self._joins(cls, call, [one, other]) or self._joins(cls, call, [other, one])
+
+    @staticmethod
+    def _left_of(total: Expr, known: Expr) -> tuple[int, Expr] | None:
+        """What a sum of two terms has beside one of them."""
+        terms = _terms(total)
+        left = [one for one in terms if nodes.code(one) != nodes.code(known)]
+        return (0, left[0]) if len(terms) == 2 and len(left) == 1 else None
+
+    def _features_made(self, cls: str, layer: Expr, bound: _Bound) -> Expr:
+        """How many features a dense layer returns that an expression of a constructor makes; `...` of other layers."""
+        if not isinstance(layer, cst.Call) or self.in_file_of(cls).torch_name(layer.func) != "torch.nn.Linear":
+            return cst.Ellipsis()
+        names = argument_names(layer.args, ["in_features", "out_features"])
+        given = dict(zip(names, layer.args, strict=True))
+        return nodes.substituted(given["out_features"].value, bound) if "out_features" in given else cst.Ellipsis()
 
     def _first_layer(self, cls: str, made: Expr) -> tuple[int, Expr] | None:
         """The rank, and the channels or features, of what the model takes that `made` makes."""
