@@ -373,8 +373,9 @@ class TorchCalls(
         return self.apply_rule(RULES["torch.from_numpy"], "torch.from_numpy", node)
 
     def torch_autograd_Variable(self, node: cst.Call) -> Value:
-        """`Variable(x)` has been `x` since torch 0.4."""
-        return self.expr(node.args[0].value)
+        """`Variable(x)` has been `x` since torch 0.4, and takes tensors alone: what is not known is one there."""
+        value = self.expr(node.args[0].value)
+        return Value(nodes.call("jnp.asarray", value.node), Tensor()) if type(value.kind) is Kind else value
 
     def torch_testing_assert_close(self, node: cst.Call) -> Value:
         """numpy's test, by the same formula; torch's limits for float32 where none are given."""
