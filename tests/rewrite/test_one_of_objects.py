@@ -54,6 +54,11 @@ def test_a_method_that_may_want_a_key_is_refused(way: str) -> None:
     assert acted.tolist() == [2.0, 2.0, 2.0]
 
 
+def test_what_is_given_is_drawn_once() -> None:
+    text = SCRIPT.replace("NOISE", "1.5").replace("WAY", "agent.act(torch.rand(3), 1.0)")
+    assert rewritten.clean(text).text.count("subkey") == 2  # where it is split off, and where it is used
+
+
 DRAWING = """import torch
 
 

@@ -57,7 +57,7 @@ from migrate.lowering.expressions.elements import (
     of_queue,
     taken_apart,
 )
-from migrate.lowering.expressions.one_of_objects import refuse_given_more
+from migrate.lowering.expressions.one_of_objects import methods_of_each, pass_to_each
 from migrate.lowering.expressions.packed_elements import refuse_rows
 from migrate.lowering.expressions.torch_calls import in_place_rule
 from migrate.lowering.expressions.value_calls import FOREIGN, ValueCalls, as_model, which_model
@@ -243,9 +243,8 @@ class MethodCalls(ValueCalls):
             attribute = self.attribute_kind(func)
             if attribute is not UNKNOWN:
                 return self.value_call(node, Value(func, attribute))
-        if isinstance(kind, OneOfObjects):
-            refuse_given_more(self, node, method, kind)
-            kind = UNKNOWN
+        methods = methods_of_each(self, node, method, kind) if isinstance(kind, OneOfObjects) else []
+        kind = UNKNOWN if isinstance(kind, OneOfObjects) else kind
         weights = self.foreign_state(node, func) if type(kind) is Kind else None
         if weights is not None:
             return weights
@@ -260,6 +259,7 @@ class MethodCalls(ValueCalls):
         known = FOREIGN if self.context == "setup" and kind == Plain("module") else known
         known = self.said_to_return(func) if type(known) is Kind and type(kind) is Kind else known
         values = [self.expr(arg.value) for arg in node.args]
+        pass_to_each(self, methods, node, values)
         known = (of_queue(node, values) if kind == Plain("module") else None) or known
         refuse_rows(node, base, *values)
         refuse_foreign_class(self, node, values)
