@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from migrate.files.imports import KNOWN, SUFFIX, Written, parsed
+from migrate.syntax.command_line import option_name
 
 PACKAGES = ("torchvision.models",)
 LAYERS = "torchvision.ops."  # modules of a package known otherwise of which its own models are made
@@ -145,7 +146,7 @@ def _option(tree: ast.Module, name: str) -> ast.Call | None:
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "add_argument":
             flags = [arg.value for arg in node.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
-            if name in [flag.removeprefix("--").replace("-", "_") for flag in flags]:
+            if name == option_name(flags):
                 return node
     return None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import libcst as cst
 
@@ -27,9 +27,12 @@ def _makes_list(call: cst.Call) -> bool:
 
 
 def _name(call: cst.Call) -> str:
-    """The attribute that holds an option: of `--hidden-sizes`, `hidden_sizes`."""
     given = {arg.keyword.value: nodes.literal(arg.value) for arg in call.args if arg.keyword is not None}
     flags = [nodes.literal(arg.value) for arg in call.args if arg.keyword is None]
-    texts = [flag for flag in flags if isinstance(flag, str)]
-    longest = next((flag for flag in texts if flag.startswith("--")), texts[0] if texts else "")
-    return str(given.get("dest", longest)).lstrip("-").replace("-", "_")
+    return str(given["dest"]) if "dest" in given else option_name([flag for flag in flags if isinstance(flag, str)])
+
+
+def option_name(flags: Sequence[str]) -> str:
+    """The attribute that holds an option: `hidden_sizes` of `-s` and `--hidden-sizes`."""
+    longest = next((flag for flag in flags if flag.startswith("--")), flags[0] if flags else "")
+    return longest.lstrip("-").replace("-", "_")

@@ -16,6 +16,7 @@ from migrate.known.script import layers_in
 from migrate.lowering.expressions.arguments import argument_names
 from migrate.lowering.expressions.binding import Binding
 from migrate.lowering.expressions.elements import module_at, only_option
+from migrate.lowering.models.needed_inputs import needed_by
 from migrate.lowering.modules import constructors
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr
@@ -83,7 +84,7 @@ class ExampleShapes(Binding):
         """The features of each input of a model that takes several: of one that joins them first, or that has a layer
         for each."""
         forward = self.script.classes[cls].method("forward")
-        needed = _needed(forward)
+        needed = needed_by(forward)
         direct = isinstance(made, cst.Call) and isinstance(self.kind_of(made.func), ModuleClass)
         if forward is None or len(needed) < 2 or not direct or not isinstance(made, cst.Call):
             return []
@@ -98,7 +99,7 @@ class ExampleShapes(Binding):
     def _joined_features(self, cls: str, made: Expr) -> list[Expr]:
         """The features of each input of a model that calls its first layer with `torch.cat` of all of them."""
         forward = self.script.classes[cls].method("forward")
-        needed = _needed(forward)
+        needed = needed_by(forward)
         given = isinstance(made, cst.Call) and isinstance(self.kind_of(made.func), ModuleClass)
         init = self.script.classes[cls].method("__init__")
         if forward is None or init is None or len(needed) < 2 or not isinstance(made, cst.Call) or not given:
@@ -122,11 +123,13 @@ class ExampleShapes(Binding):
         """The features of an input that joins what a layer has made of another one: in `self.second(torch.cat([hidden,
         actions], 1))`, what `nn.Linear(400 + actions, 300)` takes beside the 400 that the first layer returns."""
         init = self.script.classes[cls].method("__init__")
+        if init is None:
+            return None
         made: dict[str, Expr] = {}  # name -> how many features the layer returns that it was made with
-        for statement in suites.suite_of(forward.body.body) if init is not None else ():
+        for statement in suites.suite_of(forward.body.body):
             for call in usage.calls(statement):
                 path = nodes.dotted(call.func) or ""
-                layer = constructors.given_once(init, path) if init and path.startswith("self.") else None
+                layer = constructors.given_once(init, path) if path.startswith("self.") else None
                 if layer is None:
                     continue
                 joined = call.args[0].value if len(call.args) == 1 else None
@@ -179,7 +182,7 @@ class ExampleShapes(Binding):
         axes that has, as by `batch, length = tokens.shape`; nothing for other models. The weights of layers over the
         last axis are the same for every length; Flax refuses the others as soon as they meet a real input."""
         forward = self.script.classes[cls].method("forward")
-        needed = _needed(forward)
+        needed = needed_by(forward)
         if forward is None or len(needed) != 1:
             return []
         called = self.script.functions[f"{cls}.forward"].params.get(needed[0])
@@ -237,7 +240,7 @@ class ExampleShapes(Binding):
         """The same of the layer that takes the input of a module, or of another method of it."""
         facts = self.script.classes.get(cls)  # not yet of a model that a function makes without a class
         forward = facts.method(method) if facts is not None else None
-        needed = _needed(forward)
+        needed = needed_by(forward)
         return self._taken_as(cls, bound, forward, needed[0]) if forward is not None and len(needed) == 1 else None
 
     def _taken_as(self, cls: str, bound: _Bound, method: cst.FunctionDef, name: str) -> tuple[int, Expr] | None:
@@ -279,9 +282,3 @@ def _terms(size: Expr) -> list[Expr]:
     if isinstance(size, cst.BinaryOperation) and isinstance(size.operator, cst.Add):
         return [*_terms(size.left), *_terms(size.right)]
     return [size]
-
-
-def _needed(forward: cst.FunctionDef | None) -> list[str]:
-    """The inputs that a forward pass cannot do without."""
-    parameters = forward.params.params[1:] if forward is not None else []
-    return [parameter.name.value for parameter in parameters if parameter.default is None]

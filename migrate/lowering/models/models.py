@@ -18,7 +18,7 @@ from migrate.lowering.expressions.elements import computed
 from migrate.lowering.host.host_draws import HostDraws
 from migrate.lowering.models.chosen_models import joined_results
 from migrate.lowering.models.models_in_steps import ModelsInSteps
-from migrate.lowering.models.needed_inputs import needed, needed_of
+from migrate.lowering.models.needed_inputs import needed_by, needed_of
 from migrate.lowering.models.objects_at_hand import asks_object
 from migrate.lowering.models.precision import Precision
 from migrate.lowering.models.told_modes import ToldModes
@@ -68,7 +68,7 @@ class Models(ToldModes, Precision, HostDraws, ModelsInSteps):
         trained = self.context == "region" or (self.facts is not None and self.facts.traced)
         direct = not self.through_model([arg.value for arg in args])
         forwards = self.methods_of(model.cls, "forward")
-        forward = max(forwards, key=lambda facts: len(needed(facts)), default=None)
+        forward = max(forwards, key=lambda facts: len(needed_by(facts.node)), default=None)
         drawn = tuple(draw.name for draw in forward.draws) if forward is not None else ()
         called = self.facts is None or bool(self.facts.calls)
         known = {root: self.script.examples.get(root) for root in self.roots(model.place)}
@@ -345,7 +345,7 @@ def _takes(forward: FunctionFacts, args: Sequence[cst.Arg]) -> bool:
         return True
     named = [p.name.value for p in params.params[1:]][len(args) - len(given) :]
     free = {*named, *(p.name.value for p in params.kwonly_params)}
-    left = {p.name.value for p in needed(forward)} & set(named)
+    left = set(needed_by(forward.node)) & set(named)
     return len(args) - len(given) < len(params.params) and set(given) <= free and left <= set(given)
 
 

@@ -15,15 +15,16 @@ from migrate.syntax import nodes, usage
 from migrate.syntax.walking import every
 
 
-def needed(forward: FunctionFacts) -> list[cst.Param]:
+def needed_by(forward: cst.FunctionDef | None) -> list[str]:
     """The inputs without a default."""
-    return [parameter for parameter in forward.node.params.params[1:] if parameter.default is None]
+    parameters = forward.params.params[1:] if forward is not None else []
+    return [parameter.name.value for parameter in parameters if parameter.default is None]
 
 
 def needed_of(scope: Scope, forward: FunctionFacts, args: Sequence[cst.Arg]) -> int:
     """How many of a call's arguments an example has: those without a default, and of the others that the call gives
     by position as long as the forward pass would fail without them."""
-    count = max(len(needed(forward)), 1)
+    count = max(len(needed_by(forward.node)), 1)
     parameters = forward.node.params.params[1:]
     for parameter, arg in zip(parameters[count:], args[count:], strict=False):
         if arg.keyword is not None or arg.star or not _fails(scope, forward, parameter.name.value):

@@ -141,8 +141,8 @@ class UserModules(OptionsByName, Builders, LayerWeights):
 
     def as_option(self, written: Expr, value: Value) -> Value:
         """An argument that is an option of the command line, `args.hidden_sizes`, as the list that argparse makes."""
-        unknown = isinstance(written, cst.Attribute) and type(value.kind) is Kind and not self.cls
-        listed = unknown and isinstance(written, cst.Attribute) and written.attr.value in self.script.list_options
+        option = written.attr.value if isinstance(written, cst.Attribute) and not self.cls else ""
+        listed = type(value.kind) is Kind and option in self.script.list_options
         return replace(value, kind=Items(None, UNKNOWN, "list")) if listed else value
 
     def mode_with(self, node: cst.Call) -> str:
