@@ -348,6 +348,15 @@ CODES: dict[str, Code] = _codes(
         Severity.NOTE,
     ),
     Code(
+        "MIG518",
+        "what only tells of torch's own workings is left out",
+        "print the number where it matters; drop the argument, which recent versions of torch refuse",
+        "`scheduler(verbose=True)`, which versions of torch before 2.7 print the changes of a learning rate for, or "
+        "TensorBoard's `add_graph(model, x)`, which draws how torch computes a model. The training is the same "
+        "without.",
+        Severity.NOTE,
+    ),
+    Code(
         "MIG900",
         "internal error",
         "please report it with the file",

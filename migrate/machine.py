@@ -73,6 +73,7 @@ QUERIES = {
     "torch.cuda.max_memory_allocated": _MEMORY + '.get("peak_bytes_in_use", 0)',
     "torch.cuda.memory_reserved": _MEMORY + '.get("bytes_reserved", 0)',
     "torch.cuda.max_memory_reserved": _MEMORY + '.get("peak_bytes_reserved", 0)',
+    "torch.cuda.memory_summary": f"str({_MEMORY})",
     "torch.backends.mps.is_available": 'jax.default_backend() == "METAL"',
     "torch.backends.mps.is_built": 'jax.default_backend() == "METAL"',
     "torch.backends.cudnn.is_available": 'jax.default_backend() == "gpu"',

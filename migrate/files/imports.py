@@ -90,6 +90,8 @@ def reached(
         return
     for count in range(1, len(parts) + 1):
         found = _module_at(base, parts[:count])
+        if found is None and count < len(parts) and base.joinpath(*parts[:count]).is_dir():
+            found = base.joinpath(*parts[:count])  # holds folders only
         if found is None:
             return
         yield "." * written.dots + ".".join(parts[:count]), found

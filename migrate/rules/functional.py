@@ -3,9 +3,9 @@
 import libcst as cst
 
 from migrate.diagnostics import Unsupported
-from migrate.known.kinds import Items
 from migrate.rules.norms import of_order
 from migrate.rules.rule import Call, Rule, register, rule, signature
+from migrate.rules.sizes import each_axis
 from migrate.syntax import nodes
 from migrate.syntax.nodes import Expr
 
@@ -134,9 +134,12 @@ def _pairs(call: Call) -> cst.List:
 
 def _convolution(dimensions: int) -> Rule:
     def function(call: Call) -> Expr:
-        keywords = {"window_strides": _each(call, "stride", dimensions), "padding": _padding(call, dimensions)}
+        keywords = {
+            "window_strides": each_axis(call, call.value("stride"), dimensions),
+            "padding": _padding(call, dimensions),
+        }
         if call.has("dilation"):
-            keywords["rhs_dilation"] = _each(call, "dilation", dimensions)
+            keywords["rhs_dilation"] = each_axis(call, call.value("dilation"), dimensions)
         if call.has("groups"):
             keywords["feature_group_count"] = call.node("groups")
         alone = call.rank("input") == dimensions + 1
@@ -169,22 +172,12 @@ def _convolution(dimensions: int) -> Rule:
     return Rule(names, parameters, function, False, "float", doc, "functional")
 
 
-def _each(call: Call, name: str, count: int) -> Expr:
-    """An argument as a tuple, one for each axis."""
-    node = call.node(name)
-    if isinstance(node, cst.List):
-        return nodes.tuple_of(nodes.elements(node))
-    if isinstance(node, cst.Tuple) or isinstance(call.kind(name), Items):
-        return node
-    return nodes.tuple_of([node] * count)
-
-
 def _padding(call: Call, count: int) -> Expr:
     if isinstance(nodes.literal(call.node("padding")), str):
         return nodes.expression(f'"{call.literal("padding")}"'.upper())
-    sizes = _each(call, "padding", count)
+    sizes = each_axis(call, call.value("padding"), count)
     if not isinstance(sizes, cst.Tuple):
-        raise Unsupported("MIG302", f"{call.api}: padding={nodes.code(sizes)} must be a number or a tuple here")
+        return nodes.expression("[(size, size) for size in {sizes}]", sizes=sizes)
     pairs = [nodes.tuple_of([size.value, size.value]) for size in sizes.elements]
     return cst.List([cst.Element(pair) for pair in pairs])
 

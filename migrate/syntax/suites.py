@@ -116,10 +116,11 @@ def function(name: str, parameters: Sequence[str], body: Sequence[Statement], de
     head = f"{decorator}\n" if decorator else ""
     made = cst.parse_statement(f"{head}def {name}({', '.join(parameters)}):\n    pass")
     assert isinstance(made, cst.FunctionDef)
-    return made.with_changes(body=block([*body[:1], *map(_spaced, body[1:])]))
+    return made.with_changes(body=block([*body[:1], *map(spaced, body[1:])]))
 
 
-def _spaced(statement: Statement) -> Statement:
+def spaced(statement: Statement) -> Statement:
+    """A function with a blank line before it; other statements as they are."""
     spaced = any(line.comment is None for line in statement.leading_lines)
     if spaced or not isinstance(statement, cst.FunctionDef):
         return statement

@@ -9,25 +9,16 @@ from dataclasses import replace
 import libcst as cst
 
 from migrate.diagnostics import Unsupported
-from migrate.known.kinds import SIZES, Items, Kind, Module, Number, TorchName
+from migrate.known.kinds import SIZES, Items, Module, Number, TorchName
 from migrate.rules.rule import Call, Value
+from migrate.rules.sizes import each_axis
 from migrate.syntax import nodes
 from migrate.syntax.nodes import Expr
 from migrate.syntax.reckoning import reckoned
 
 
 def _repeated(call: Call, name: str, count: int) -> Expr:
-    return _each_axis(call, call.value(name), count)
-
-
-def _each_axis(call: Call, value: Value, count: int) -> Expr:
-    if isinstance(value.node, cst.List):
-        return nodes.tuple_of(nodes.elements(value.node))
-    if isinstance(value.node, cst.Tuple) or isinstance(value.kind, Items):
-        return value.node
-    if value.kind == SIZES or (type(value.kind) is Kind and isinstance(value.node, _READ)):
-        return nodes.call(call.snippet("for_each_axis"), value.node, nodes.expression(str(count)))
-    return nodes.tuple_of([value.node] * count)
+    return each_axis(call, call.value(name), count)
 
 
 def _padding(call: Call, name: str, count: int) -> Expr:
@@ -37,9 +28,6 @@ def _padding(call: Call, name: str, count: int) -> Expr:
     return nodes.expression('"VALID"') if value == 0 else call.node(name)
 
 
-_READ = (cst.Name, cst.Attribute, cst.Subscript, cst.Call)  # of such an expression nothing more is told
-
-
 def _stride(call: Call, name: str, count: int) -> Expr:
     """None is the size of the kernel: a value of which that is not known may be None."""
     if not call.has(name):
@@ -47,10 +35,10 @@ def _stride(call: Call, name: str, count: int) -> Expr:
     stride, kernel = call.value(name), call.value("kernel_size")
     known = isinstance(stride.kind, Number | Items) or stride.kind == SIZES
     if known or not isinstance(stride.node, cst.Name | cst.Attribute | cst.Subscript):
-        return _each_axis(call, stride, count)
+        return each_axis(call, stride, count)
     either = cst.BooleanOperation(stride.node, cst.Or(), kernel.node)
     kind = SIZES if isinstance(kernel.kind, Items) or kernel.kind == SIZES else Number()
-    return _each_axis(call, Value(either, kind), count)
+    return each_axis(call, Value(either, kind), count)
 
 
 def _pool_padding(call: Call, name: str, count: int) -> Expr:

@@ -57,6 +57,17 @@ FORMS = {  # the layer, what is done to it, what is written of it in Flax
     ),
     "by the shape": ("nn.Linear", ["nn.init.normal_(m.weight, std=1 / m.weight.shape[0])"], "shape[1]"),
     "a table": ("nn.Embedding", ["nn.init.normal_(m.weight, mean=0, std=m.embedding_dim ** -0.5)"], "shape[1]"),
+    "a table, by its fan": ("nn.Embedding", ["nn.init.kaiming_uniform_(m.weight)"], "in_axis=1, out_axis=0"),
+    "whatever has a matrix": (
+        "nn.Module",
+        ['if hasattr(m, "weight") and m.weight.dim() > 1:', "    nn.init.kaiming_uniform_(m.weight.data)"],
+        "in_axis=1, out_axis=0",
+    ),
+    "kernels": (
+        "(nn.Linear, nn.Conv1d, nn.Conv2d)",
+        ["if m.weight.data.ndim != 2 and len(m.weight.shape) >= 3:", "    nn.init.constant_(m.weight, 0.5)"],
+        "constant(0.5)",
+    ),
     "not the fan alone": (
         "nn.Conv2d",
         [WIDE, "m.weight.data.normal_(0, math.sqrt(2.0 / (n + 1)))"],

@@ -172,16 +172,16 @@ def test_a_class_that_functions_make_is_not_compared() -> None:
 
 REFUSED = {
     "a constructor that does more": (
-        "class L(nn.Linear):\n    def __init__(self, n):\n        super().__init__(n, n)\n        self.n = n\n"
+        "class L(nn.BatchNorm1d):\n    def __init__(self, n):\n        super().__init__(n)\n        self.n = n\n"
     ),
     "a constructor and a method": (
-        "class L(nn.Linear):\n    def __init__(self, n):\n        super().__init__(n, n)\n\n"
+        "class L(nn.BatchNorm1d):\n    def __init__(self, n):\n        super().__init__(n)\n\n"
         "    def forward(self, x):\n        return super().forward(x) + 1\n"
     ),
     "a constructor that reads a name of the file": (
-        "WIDTH = 3\n\n\nclass L(nn.Linear):\n    def __init__(self, n):\n        super().__init__(n, WIDTH)\n"
+        "WIDTH = 3\n\n\nclass L(nn.BatchNorm1d):\n    def __init__(self, n):\n        super().__init__(WIDTH, n)\n"
     ),
-    "a weight of the layer": "class L(nn.Linear):\n    def forward(self, x):\n        return x @ self.weight.T\n",
+    "a weight of the layer": "class L(nn.BatchNorm1d):\n    def forward(self, x):\n        return x * self.weight\n",
     "a layer that is a function": "class L(nn.ReLU):\n    def forward(self, x):\n        return super().forward(x)\n",
 }
 

@@ -41,6 +41,7 @@ def test_every_file_of_rules_and_layers_is_in_its_catalogue() -> None:
         "not_yet",
         "agreement",
         "limits",
+        "sizes",
     }
     assert files == {family.__name__.rpartition(".")[2] for family in FAMILIES}
     files = {path.stem for path in (PACKAGE / "layers").glob("[!_]*.py")} - {"layer", "moves", "refused", "table"}

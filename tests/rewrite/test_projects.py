@@ -61,6 +61,7 @@ IMPORTS = {
     "a module of a package": ("import nets.model", "nets.model.Net", "nets/model.py"),
     "a module from a package": ("from nets import model", "model.Net", "nets/model.py"),
     "a folder without __init__.py": ("from nets.model import Net", "Net", "nets/model.py"),
+    "a folder that holds folders only": ("from nets.deep.model import Net", "Net", "nets/deep/model.py"),
     "a folder on the search path": (
         "import sys\nsys.path.append('../lib')\nimport model",
         "model.Net",

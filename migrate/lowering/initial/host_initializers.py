@@ -18,7 +18,7 @@ from migrate.known.qualified import options
 from migrate.known.script import followed
 from migrate.known.weight_kinds import LISTING
 from migrate.lowering.initial.filled_layers import FilledLayers
-from migrate.lowering.initial.initializing_functions import initializer_of
+from migrate.lowering.initial.initializers_of_flax import initializer_of
 from migrate.manifest import Leaf
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement

@@ -21,8 +21,7 @@ from migrate.layers.layer import asked_name
 from migrate.layers.table import TABLE
 from migrate.lowering.expressions.elements import children_of, named_child, only_option
 from migrate.lowering.initial.initializers_handed_down import HandedDown, Way
-from migrate.lowering.initial.initializing_functions import (
-    IN_ANY_CLASS,
+from migrate.lowering.initial.initializers_of_flax import (
     SCALING,
     filling,
     fills,
@@ -32,6 +31,7 @@ from migrate.lowering.initial.initializing_functions import (
     scaled_so_far,
     without_data,
 )
+from migrate.lowering.initial.initializing_functions import IN_ANY_CLASS
 from migrate.lowering.modules.constructors import set_before
 from migrate.lowering.modules.module_weights import is_still
 from migrate.lowering.modules.tests_of_parts import TestsOfParts, parts_of

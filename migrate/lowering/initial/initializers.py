@@ -19,14 +19,8 @@ from migrate.layers.table import TABLE
 from migrate.lowering.expressions.elements import only_option
 from migrate.lowering.initial.applied_to_parts import fill_part
 from migrate.lowering.initial.filled_last import counts_after, filled_by, moment_of
-from migrate.lowering.initial.initializing_functions import (
-    completed,
-    fills_weight,
-    initializers_in,
-    initializers_of,
-    outputs_first,
-    scales,
-)
+from migrate.lowering.initial.initializers_of_flax import completed, fills_weight, outputs_first, scales
+from migrate.lowering.initial.initializing_functions import initializers_in, initializers_of
 from migrate.lowering.initial.told_layers import ToldLayers
 from migrate.syntax import nodes, suites
 from migrate.syntax.nodes import Expr

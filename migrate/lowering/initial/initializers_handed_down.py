@@ -16,7 +16,7 @@ from migrate.known.facts import ClassFacts
 from migrate.known.kinds import Kind, ModuleClass
 from migrate.known.script import classes_in
 from migrate.lowering.initial.host_initializers import HostInitializers
-from migrate.lowering.initial.initializing_functions import outputs_first
+from migrate.lowering.initial.initializers_of_flax import outputs_first
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr
 from migrate.targets import linen

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator as orders
+import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
@@ -9,20 +11,17 @@ import libcst as cst
 
 from migrate.diagnostics import Unsupported
 from migrate.known.facts import ClassFacts
-from migrate.known.kinds import ModuleClass
+from migrate.known.kinds import Items, ModuleClass
 from migrate.known.qualified import spelled
 from migrate.layers.table import TABLE
 from migrate.lowering.expressions.arguments import Arguments
+from migrate.lowering.initial.initializers_of_flax import filling, fills, initializer_of, outputs_first
 from migrate.lowering.initial.sizes_of_layers import by_shape
-from migrate.lowering.scope import Scope
-from migrate.optimizers import INITIALIZERS
-from migrate.rules.rule import Call, signature
+from migrate.rules.rule import signature
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr
 from migrate.syntax.walking import every
 
-IN_PLACE = {"normal_", "zero_", "fill_", "uniform_"}
-FILLING = {"zero_": "zeros_", "fill_": "constant_"}  # methods of tensors -> their functions, of other names
 _NO_ATTRIBUTES = {"device", "dtype"}  # arguments of layers that they do not keep
 IN_ANY_CLASS = {"nn", "jnp", "jax", "key", "shape", "dtype"}  # what an initialiser may name in any class
 
@@ -131,8 +130,8 @@ class _Walk:
     def test(self, node: Expr) -> bool:
         """A condition on the module."""
         if isinstance(node, cst.BooleanOperation):
-            left, right = self.test(node.left), self.test(node.right)
-            return left and right if isinstance(node.operator, cst.And) else left or right
+            left = self.test(node.left)  # `hasattr(m, "weight") and m.weight.dim() > 1` asks no more of others
+            return self.test(node.right) if left == isinstance(node.operator, cst.And) else left
         if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not):
             return not self.test(node.expression)
         if isinstance(node, cst.Call):
@@ -154,6 +153,11 @@ class _Walk:
                 return self.has(path.removeprefix(f"{self.module}.")) == isinstance(target.operator, cst.IsNot)
             if isinstance(target.operator, cst.Is | cst.IsNot) and path == self.module:
                 return self.is_one(target.comparator, node) == isinstance(target.operator, cst.Is)
+            rank = self.rank(_asked_for_axes(node.left, self.module))
+            if rank is not None and type(target.operator) in _ORDERS:
+                number = nodes.literal(target.comparator)
+                if type(number) is int:
+                    return bool(_ORDERS[type(target.operator)](rank, number))
             told = self.compared(node.left, target.operator, target.comparator, node)
             if told is not None:
                 return told
@@ -185,6 +189,10 @@ class _Walk:
     def has(self, path: str) -> bool:
         """Whether the module has a weight at a path."""
         return path in self.weights
+
+    def rank(self, weight: str) -> int | None:
+        """How many axes a weight of the module has; None where that is not known."""
+        return None
 
     def has_attribute(self, name: str, test: Expr) -> bool:
         """Whether the module has an attribute, which a test asks for."""
@@ -237,6 +245,29 @@ class _Walk:
         return self.filled(weight, call, initializer_of(self.scope, name, call.with_changes(args=given), target))
 
 
+_ORDERS = {
+    cst.GreaterThan: orders.gt,
+    cst.GreaterThanEqual: orders.ge,
+    cst.LessThan: orders.lt,
+    cst.LessThanEqual: orders.le,
+    cst.Equal: orders.eq,
+    cst.NotEqual: orders.ne,
+}
+
+
+def _asked_for_axes(node: Expr, module: str) -> str:
+    """The weight of a module of which an expression is the number of axes, `m.weight.dim()`; "" of others."""
+    found = _AXES_OF.fullmatch(nodes.code(node))
+    owner, _, weight = (found["weight"] or found["shaped"] if found else "").rpartition(".")
+    return weight if owner == module else ""
+
+
+_AXES_OF = re.compile(
+    r"(?P<weight>[\w.]+?)(?:\.data)?\.(?:dim\(\)|ndimension\(\)|ndim)"
+    r"|len\((?P<shaped>[\w.]+?)(?:\.data)?\.(?:shape|size\(\))\)"
+)
+
+
 class _OfLayer(_Walk):
     """The walk on a torch layer."""
 
@@ -256,6 +287,24 @@ class _OfLayer(_Walk):
         own = {parameter.name for parameter in signature(entry.signature)} | {one.asked for one in entry.weights}
         return name in self.weights | self.single.marks.keys() or (
             name in own - {"bias"} and name not in _NO_ATTRIBUTES
+        )
+
+    def rank(self, weight: str) -> int | None:
+        shape = next((one.shape for one in TABLE[self.layer].weights if one.torch == weight), None)
+        if shape is None or ("normalized_shape" in shape and self.normalizes_several()):
+            return None
+        return len(shape)
+
+    def normalizes_several(self) -> bool:
+        """Whether a layer of this sort is made somewhere for more than the last axis, as far as that is written."""
+        own = self.layer.rpartition(".")[2]
+        units = self.scope.unit.others.values() or [self.scope.unit]
+        made = [call for unit in units for call in usage.calls(unit.source.module)]
+        named = [call for call in made if (nodes.dotted(call.func) or "").rpartition(".")[2] == own and call.args]
+        return any(
+            isinstance(call.args[0].value, cst.List | cst.Tuple | cst.Subscript | cst.Call)
+            or isinstance(self.scope.kind_of(call.args[0].value), Items)
+            for call in named
         )
 
     def is_one(self, other: Expr, test: Expr) -> bool:
@@ -289,7 +338,9 @@ class _OfLayer(_Walk):
             made = by_shape(made, self.layer, self.module)
         if self.module in usage.loads(made):
             raise Unsupported("MIG204", f"`{nodes.code(call)}` in a function given to apply")
-        return {weight: made}
+        table = next((one for one in TABLE[self.layer].weights if one.asked == weight), None)
+        as_in_torch = table is not None and not table.moves and len(table.shape) > 1
+        return {weight: outputs_first(made) if as_in_torch else made}
 
 
 class _OfClass(_Walk):
@@ -334,160 +385,3 @@ class _OfClass(_Walk):
         if set(usage.loads(made)) - IN_ANY_CLASS:
             raise Unsupported("MIG204", f"`{nodes.code(call)}` in a function given to apply")
         return {f"self.{weight}": made}
-
-
-def fills(scope: Arguments, node: cst.CSTNode) -> bool:
-    """Whether code fills weights somewhere."""
-    return any(fills_weight(scope, call) for call in usage.calls(node))
-
-
-def fills_weight(scope: Scope, call: cst.Call) -> bool:
-    """Whether a call is one of `nn.init`, or of a method that fills a tensor in place."""
-    return filling(scope, call) is not None
-
-
-def filling(scope: Scope, call: cst.Call) -> tuple[str, Expr] | None:
-    """The function of `nn.init` that a call stands for, and what it fills: `w` of `nn.init.normal_(w)` and of
-    `w.zero_()`; None of other calls."""
-    name, func = scope.torch_name(call.func) or "", call.func
-    if name.startswith("torch.nn.init.") and call.args:
-        return name.rpartition(".")[2], call.args[0].value
-    if isinstance(func, cst.Attribute) and func.attr.value in IN_PLACE:
-        return FILLING.get(func.attr.value, func.attr.value), func.value
-    return None
-
-
-def initializer_of(scope: Arguments, name: str, call: cst.Call, target: Expr) -> Expr:
-    """What one function of `nn.init`, or a method like `weight.data.normal_()`, is in Flax."""
-    entry = INITIALIZERS.get(name.removesuffix("_") + "_")
-    if entry is None:
-        raise Unsupported("MIG204", f"torch.nn.init.{name}")
-    text, template = entry
-    parameters = signature(text)
-    function = bool(call.args) and target is call.args[0].value
-    args = call.args[1:] if function else [arg.with_changes(keyword=_of_method(arg.keyword)) for arg in call.args]
-    bound = scope.bind_call(f"torch.nn.init.{name}", parameters, [cst.Arg(nodes.expression("None")), *args])
-    for refused in ("generator", "mean"):
-        if refused == "mean" and name.removesuffix("_") == "normal":
-            continue
-        if any(parameter.name == refused for parameter in parameters) and f"{{{refused}}}" not in template:
-            bound.only(refused, 0.0, 0, None)
-    if name.startswith("kaiming"):
-        return _kaiming(bound, template)
-    if name.startswith("xavier") and bound.has("gain"):
-        shape = "uniform" if "uniform" in name else "normal"
-        return bound.make(f'nn.initializers.variance_scaling({{gain}} ** 2, "fan_avg", "{shape}")')
-    if name == "constant_" and nodes.literal(bound.node("val")) in (0, 1):
-        return nodes.expression(
-            "nn.initializers.zeros" if nodes.literal(bound.node("val")) == 0 else "nn.initializers.ones"
-        )
-    if name.removesuffix("_") == "normal" and nodes.literal(bound.node("mean")) != 0:
-        return bound.make("lambda key, shape, dtype=jnp.float32: {mean} + {std} * jax.random.normal(key, shape, dtype)")
-    if name == "trunc_normal_" and _never_cut(bound):
-        return bound.make(INITIALIZERS["normal_"][1])
-    return bound.make(template)
-
-
-def without_data(node: Expr) -> Expr:
-    """`weight` of `weight.data`; other expressions as they are."""
-    return node.value if isinstance(node, cst.Attribute) and node.attr.value == "data" else node
-
-
-def scaled_so_far(method: str, number: Expr) -> Expr:
-    """What `mul_` or `div_` makes of the initial values that a weight has so far; see `completed`."""
-    if nodes.literal(number) == 0 and method == "mul_":
-        return nodes.expression("nn.initializers.zeros")
-    text = "{n} * {x}(*args)" if method == "mul_" else "{x}(*args) / {n}"
-    return nodes.expression(f"lambda *args: {text}", n=nodes.parenthesized(number), x=nodes.name(_SO_FAR))
-
-
-def scales(made: Expr) -> bool:
-    """Whether an initialiser scales what another one gives."""
-    return isinstance(made, cst.Lambda) and isinstance(made.params.star_arg, cst.Param)
-
-
-SCALING = ("mul_", "div_")
-_SO_FAR = "__so_far__"  # stands for the initialiser that a weight has by then
-
-
-def completed(asked: Expr, otherwise: Expr | str) -> Expr:
-    """An initialiser that is asked for only where a field says so, with what it is otherwise, or one that scales what
-    it is otherwise."""
-    if isinstance(asked, cst.Lambda) and _SO_FAR in usage.loads(asked):
-        if not otherwise:
-            raise Unsupported("MIG204", "initial weights are scaled, and what they are is not known")
-        known = nodes.expression(otherwise) if isinstance(otherwise, str) else otherwise
-        return nodes.substituted(asked, {_SO_FAR: nodes.parenthesized(known)})
-    if not isinstance(asked, cst.IfExp):
-        return asked
-    if isinstance(asked.orelse, cst.IfExp):
-        return asked.with_changes(orelse=completed(asked.orelse, otherwise))
-    if not nodes.is_literal(asked.orelse, None):
-        return asked
-    if not otherwise:
-        raise Unsupported("MIG204", f"initial weights depend on `{nodes.code(asked.test)}`")
-    otherwise = nodes.expression(otherwise) if isinstance(otherwise, str) else otherwise
-    if isinstance(otherwise, cst.IfExp) and otherwise.test.deep_equals(asked.test):
-        otherwise = otherwise.orelse
-    return otherwise if asked.body.deep_equals(otherwise) else asked.with_changes(orelse=otherwise)
-
-
-_BY_FANS = ("nn.initializers.xavier_uniform", "nn.initializers.variance_scaling")
-
-
-def outputs_first(made: Expr) -> Expr:
-    """An initialiser that goes by fans, for a weight that keeps torch's order of axes: outputs first."""
-    name = (nodes.dotted(made.func) or "") if isinstance(made, cst.Call) else ""
-    own: list[cst.Arg] = []
-    if name in _BY_FANS:
-        own = nodes.arguments([], {"in_axis": cst.Integer("1"), "out_axis": cst.Integer("0")})
-    if name == "nn.initializers.orthogonal":
-        own = nodes.arguments([], {"column_axis": cst.Integer("0")})
-    return made.with_changes(args=[*made.args, *own]) if isinstance(made, cst.Call) else made
-
-
-def of_matrix(made: Expr, rank: int) -> Expr:
-    """An initialiser of a convolution that sees its weight as a matrix, outputs by all that goes into each."""
-    name = (nodes.dotted(made.func) or "") if isinstance(made, cst.Call) else ""
-    if name == "nn.initializers.orthogonal":
-        raise Unsupported("MIG204", "orthogonal weights of a view")
-    if not isinstance(made, cst.Call) or name not in _BY_FANS:
-        return made
-    inputs = nodes.tuple_of([cst.Integer(str(axis)) for axis in range(rank - 1)])
-    return made.with_changes(
-        args=[*made.args, *nodes.arguments([], {"in_axis": inputs, "out_axis": nodes.expression("-1")})]
-    )
-
-
-def _never_cut(bound: Call) -> bool:
-    """Whether the bounds are so far out that a float32 never reaches them: it has no draws beyond 6 deviations."""
-    deviation, low, high = (nodes.literal(bound.node(name)) for name in ("std", "a", "b"))
-    known = all(isinstance(value, int | float) for value in (deviation, low, high))
-    return known and min(-float(str(low)), float(str(high))) > 6 * float(str(deviation))
-
-
-def _of_method(keyword: cst.Name | None) -> cst.Name | None:
-    """The name that the functions of `nn.init` give an argument of a method of tensors."""
-    names = {"to": "b", "value": "val"}
-    return keyword.with_changes(value=names.get(keyword.value, keyword.value)) if keyword is not None else None
-
-
-_GAINS = {"linear": 1.0, "sigmoid": 1.0, "conv1d": 1.0, "conv2d": 1.0, "conv3d": 1.0, "tanh": 25 / 9, "selu": 9 / 16}
-
-
-def _kaiming(bound: Call, template: str) -> Expr:
-    """The variance is gain ** 2 / fan; the gain goes by the function that follows."""
-    nonlinearity = str(bound.literal("nonlinearity"))
-    template = template.replace("{mode}", str(bound.literal("mode")))
-    if nonlinearity == "leaky_relu" and bound.has("a"):
-        slope = nodes.literal(bound.node("a"))
-        scale = bound.make("2 / (1 + {a} ** 2)") if slope is ... or not isinstance(slope, int | float) else None
-        number = 2 / (1 + float(str(slope)) ** 2) if scale is None else 0.0
-        scale = scale or nodes.expression(repr(number))
-    elif nonlinearity in _GAINS:
-        scale = nodes.expression(repr(_GAINS[nonlinearity]))
-    elif nonlinearity in ("relu", "leaky_relu"):
-        return bound.make(template)
-    else:
-        raise Unsupported("MIG204", f"torch.nn.init: nonlinearity={nonlinearity!r}")
-    return bound.make(template.replace("2.0", "{scale}"), scale=scale)

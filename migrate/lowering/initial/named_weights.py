@@ -16,7 +16,8 @@ from migrate.known.constructed import ChoiceNode, ClassNode, LayerNode, ListNode
 from migrate.known.qualified import file_of
 from migrate.layers.layer import any_copy, asked_name
 from migrate.lowering.initial.initial_weights import InitialWeights
-from migrate.lowering.initial.initializing_functions import IN_ANY_CLASS, filling, initializer_of
+from migrate.lowering.initial.initializers_of_flax import filling, initializer_of
+from migrate.lowering.initial.initializing_functions import IN_ANY_CLASS
 from migrate.lowering.weights.selections import Selections, names_of_pair
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement

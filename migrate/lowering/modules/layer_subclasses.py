@@ -117,7 +117,7 @@ class LayerSubclasses(Setup):
         """`F.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)` in such a class, which is what its
         layer computes; None for other calls."""
         facts = self.script.classes.get(self.cls)
-        function, *settings = _OWN_FORMS.get(facts.extends, ("",)) if facts is not None else ("",)
+        function, *settings = OWN_FORMS.get(facts.extends, ("",)) if facts is not None else ("",)
         if facts is None or function != name or self.context != "forward" or any(arg.star for arg in node.args):
             return None
         given = dict(zip(argument_names(node.args, ["input", *settings]), node.args, strict=True))
@@ -127,7 +127,7 @@ class LayerSubclasses(Setup):
 
 
 # How the function of a layer is called with its own settings and weights.
-_OWN_FORMS = {
+OWN_FORMS = {
     "torch.nn.LayerNorm": ("torch.nn.functional.layer_norm", "normalized_shape", "weight", "bias", "eps"),
     "torch.nn.GroupNorm": ("torch.nn.functional.group_norm", "num_groups", "weight", "bias", "eps"),
     "torch.nn.Linear": ("torch.nn.functional.linear", "weight", "bias"),

@@ -28,10 +28,11 @@ from migrate.lowering.expressions.arguments import argument_names, placed
 from migrate.lowering.expressions.copied_snippets import with_snippets
 from migrate.lowering.expressions.packed_elements import of_each_row
 from migrate.lowering.initial.filled_last import is_filled_later
-from migrate.lowering.initial.initializing_functions import completed, outputs_first
+from migrate.lowering.initial.initializers_of_flax import completed, outputs_first
 from migrate.lowering.models.precision import CASTING
 from migrate.lowering.modules.counts import with_counts
 from migrate.lowering.modules.layer_weights import smallest_input
+from migrate.lowering.modules.rows_of_tuples import result_of_row
 from migrate.lowering.modules.user_modules import UserModules
 from migrate.rules.rule import Call, Parameter, Value
 from migrate.syntax import nodes, usage
@@ -69,7 +70,7 @@ class Layers(UserModules):
         path, self.making = self.making, "" if layer.wraps else self.making
         call = self.bind_call(name, linen.layer_signature(layer), node.args)
         self.making = path
-        call = with_counts(call, self.blocks[0].statements)
+        call = with_counts(call, self.blocks[0].statements) if self.blocks else call  # none around a default
         self.refuse_perhaps_none(layer, call)
         for parameter, value in call.bound.items():
             self.note_type(value.node, linen.ARGUMENT_TYPES.get(parameter, ""))
@@ -219,7 +220,8 @@ class Layers(UserModules):
         if _is_still(kind):
             value = replace(value, node=nodes.call("jax.lax.stop_gradient", value.node))
         if not user:
-            return self.with_features(value, node.func)
+            several = result_of_row(kind.options, self.script)
+            return self.with_features(value, node.func) if several is None else Value(value.node, several)
         return self.as_decorated(
             Value(value.node, self.forward_kind(user, node.args[0].value, entered.kind)), self.forwards(user)
         )

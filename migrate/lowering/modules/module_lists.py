@@ -17,6 +17,7 @@ from migrate.known.script import classes_in
 from migrate.lowering.expressions.copied_snippets import with_snippets
 from migrate.lowering.expressions.elements import element_kind, is_function
 from migrate.lowering.modules.moves_in_rows import absorbed
+from migrate.lowering.modules.rows_of_tuples import TORCH_SEQUENTIAL, hands_on_several
 from migrate.lowering.plainer.loops_written_out import LoopsWrittenOut
 from migrate.rules.rule import Value
 from migrate.syntax import nodes
@@ -132,9 +133,8 @@ class ModuleLists(LoopsWrittenOut):
             if kind.exit != "any":
                 layout, rank, settled = kind.exit, kind.rank or rank, len(elements) - 1
             children.append(kind.options[0] if len(kind.options) == 1 else ChoiceNode(kind.options))
-        made = self.sequential(list_in_lines(elements))
-        passage = Passage(entry, layout, first_rank or rank)
-        return Value(made, Module((ListNode(tuple(children), "/layers_", passage=passage),)))
+        tree = ListNode(tuple(children), "/layers_", passage=Passage(entry, layout, first_rank or rank))
+        return Value(self.sequential(list_in_lines(elements), tree), Module((tree,)))
 
     def dynamic_list(self, value: Expr, infix: str) -> Value:
         """Modules whose number is not known: `nn.Sequential(*layers)`, `nn.ModuleList([... for ...])`."""
@@ -174,7 +174,8 @@ class ModuleLists(LoopsWrittenOut):
             if "mixed" in (passage.entry, passage.exit):
                 node, passage = (node, passage_of(_layers(joined))) if blocks else self.moving_once(value, node)
                 tree = replace(tree, passage=passage)
-            node = self.sequential(nodes.bare(node) if isinstance(node, cst.ListComp | cst.Name) else node, blocks)
+            bare = nodes.bare(node) if isinstance(node, cst.ListComp | cst.Name) else node
+            node = self.sequential(bare, tree, blocks)
         return Value(node, Module((tree,)))
 
     def blocks_among(self, options: Sequence[Node]) -> list[Expr]:
@@ -225,16 +226,18 @@ class ModuleLists(LoopsWrittenOut):
             row.append(element)
         return made.with_changes(elements=row), Passage(entry, layout, first_rank or rank)
 
-    def sequential(self, layers: Expr, blocks: Sequence[Expr] = ()) -> Expr:
+    def sequential(self, layers: Expr, tree: ListNode, blocks: Sequence[Expr] = ()) -> Expr:
         """`nn.Sequential(layers)`, of a tuple where a function makes whole models of it. `blocks`: the classes among
         them that have channels first."""
         made: Expr = nodes.call("nn.Sequential", layers)
         whole = self.facts is not None and self.facts.makes_models
         made = hashable(made) if whole or self.holder else made
-        if not blocks or not isinstance(made, cst.Call):
-            return made
-        snippet = "SequentialWithBlocks"
-        return with_snippets(self, nodes.call(snippet, made.args[0].value, blocks=nodes.tuple_of(blocks)), [snippet])
+        given = made.args[0].value if isinstance(made, cst.Call) else layers
+        if blocks:
+            made = nodes.call("SequentialWithBlocks", given, blocks=nodes.tuple_of(blocks))
+        elif hands_on_several(tree, self.script):
+            made = nodes.call(TORCH_SEQUENTIAL, given)
+        return with_snippets(self, made, ["SequentialWithBlocks", TORCH_SEQUENTIAL])
 
     def not_given(self, kind: Module) -> None:
         """Modules in a row: what one of them takes may be what the one before it was given itself."""
@@ -360,7 +363,7 @@ def dict_in_lines(entries: Sequence[tuple[str, Expr]]) -> cst.Dict:
 
 def hashable(node: Expr) -> Expr:
     """`nn.Sequential((...))` for `nn.Sequential([...])`: jit takes a model as a static argument, which is hashed."""
-    if not isinstance(node, cst.Call) or nodes.dotted(node.func) != "nn.Sequential":
+    if not isinstance(node, cst.Call) or nodes.dotted(node.func) not in ("nn.Sequential", TORCH_SEQUENTIAL):
         return node
     layers = node.args[0].value
     made = nodes.call("tuple", layers)

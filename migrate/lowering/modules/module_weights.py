@@ -13,12 +13,7 @@ from migrate.known.facts import ClassFacts
 from migrate.known.kinds import Items, Tensor
 from migrate.lowering.expressions.arguments import argument_names
 from migrate.lowering.expressions.typed_tensors import tensor_type
-from migrate.lowering.initial.initializing_functions import (
-    completed,
-    filling,
-    initializer_of,
-    outputs_first,
-)
+from migrate.lowering.initial.initializers_of_flax import completed, filling, initializer_of, outputs_first
 from migrate.lowering.modules.changed_buffers import ChangedBuffers
 from migrate.lowering.modules.ties import Ties
 from migrate.rules.catalogue import RULES
@@ -88,10 +83,12 @@ class ModuleWeights(Ties, ChangedBuffers):
         if found is None:
             return self.computed_parameter(own, value)
         maker, shape = found
-        known = [nodes.literal(element.value) for element in shape.elements] if isinstance(shape, cst.Tuple) else []
-        lengths = tuple(length if isinstance(length, int) else None for length in known)
         made = nodes.call("self.param", own, maker if asked is None else completed(asked, maker), shape)
-        return made, lengths, len(known) if isinstance(shape, cst.Tuple) else -1
+        rank = nodes.length(shape)
+        if rank < 0 or not isinstance(shape, cst.Tuple):
+            return made, None, rank
+        known = [nodes.literal(length) for length in nodes.elements(shape)]
+        return made, tuple(length if isinstance(length, int) else None for length in known), rank
 
     def initial_value(self, value: Expr) -> tuple[Expr, Expr] | None:
         """The initialiser and the shape that a value stands for: `torch.randn(3) * 0.1`; None for any other value."""

@@ -12,7 +12,7 @@ from migrate.known.kinds import Items, Kind, Number, Optimizer, Place, Scheduler
 from migrate.known.states import COUNT, OPT_STATE, State
 from migrate.lowering.expressions.arguments import Arguments
 from migrate.lowering.expressions.copied_snippets import with_snippets
-from migrate.lowering.scope import NOWHERE, Scope
+from migrate.lowering.scope import HOST_CONTEXTS, NOWHERE, Scope
 from migrate.lowering.statements.state import StateAccess
 from migrate.lowering.unit import SNIPPETS
 from migrate.optimizers import CHAINED, COMPOSED, PLATEAU, SCHEDULES, SWA
@@ -24,6 +24,11 @@ from migrate.targets.template import fill
 
 # Schedules beside those that only scale that change the rates of all parameter groups alike, if they end at zero.
 _PROPORTIONAL = ("LambdaLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts")
+
+# A new optimizer knows no rate that it began with: torch raises the same.
+_NOT_RESUMED = """if {given} != -1:
+    raise KeyError("initial_lr: a new optimizer has none to resume from")
+"""
 
 
 def makes_schedulers(scope: Scope, node: Expr) -> bool:
@@ -45,6 +50,7 @@ class Schedules(Arguments, StateAccess):
 
     def scheduler(self, name: str, node: cst.Call) -> Value:
         """A torch scheduler as a function; one that follows a metric as an object."""
+        node = self.without_verbose(node)
         if name in COMPOSED:
             return self.composed(name, node)
         entry = SCHEDULES[name]
@@ -68,6 +74,17 @@ class Schedules(Arguments, StateAccess):
         scales = entry.scales and not goes_on
         kind = Scheduler(NOWHERE, optimizer, entry.starts, scales, cycles, follows=goes_on, closed=entry.closed)
         return Value(made, kind)
+
+    def without_verbose(self, node: cst.Call) -> cst.Call:
+        """A scheduler that does not print, which torch's have done until 2.6."""
+        told = next((arg for arg in node.args if arg.keyword is not None and arg.keyword.value == "verbose"), None)
+        if told is None:
+            return node
+        if not nodes.is_literal(told.value, False):
+            said = nodes.code(told.with_changes(comma=cst.MaybeSentinel.DEFAULT))
+            self.unit.report(Unsupported("MIG518", said), node)
+        args = [arg for arg in node.args if arg is not told]
+        return node.with_changes(args=nodes.extended(args, {}))
 
     def scheduled_optimizer(self, call: Call) -> tuple[Place, Expr]:
         """The optimizer whose rate changes, and the rate that it starts with."""
@@ -101,14 +118,24 @@ class Schedules(Arguments, StateAccess):
         return nodes.name(name)
 
     def refuse_resumed(self, call: Call) -> None:
-        """Declines a schedule that starts elsewhere than at its beginning."""
+        """Declines a schedule that starts elsewhere than at its beginning; where numbers tell, as torch does then."""
         name, facts = nodes.dotted(call.node("last_epoch")), self.facts
         default = facts.defaults.get(name or "") if facts is not None else None
         if facts is not None and nodes.is_literal(default, -1) and name not in usage.stores(facts.node.body):
             given = [site.bound[name] for site in facts.calls if name is not None and name in site.bound]
             if all(nodes.is_literal(one, -1) for one in given):
                 return
+        given = call.node("last_epoch")
+        if nodes.literal(given) is ... and self.context in HOST_CONTEXTS and not self.nested and not self.loads(call):
+            self.before += nodes.statements(_NOT_RESUMED, given=given)
+            return
         call.only("last_epoch", -1)
+
+    def loads(self, call: Call) -> bool:
+        """Whether the file gives the optimizer a state, which has the rate that a schedule goes on from."""
+        own = (nodes.dotted(call.node("optimizer")) or "").rpartition(".")[2]
+        paths = [nodes.dotted(one.func) or "" for one in usage.calls(self.unit.source.module)]
+        return any(path.endswith(f"{own}.load_state_dict") for path in paths)
 
     def cycled(self, call: Call, optimizer: Place) -> str:
         """The hyperparameter that goes up and down beside the rate: the momentum, or the first beta of Adam."""

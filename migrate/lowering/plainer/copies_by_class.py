@@ -31,6 +31,7 @@ from migrate.lowering.plainer.factory_arguments import with_plain_factories
 from migrate.lowering.plainer.gradients_read import with_gradients_read
 from migrate.lowering.plainer.inherited_methods import with_inherited_methods
 from migrate.lowering.plainer.last_definitions import with_last_definitions
+from migrate.lowering.plainer.layers_written_out import with_layers_written_out
 from migrate.lowering.plainer.lists_on_models import with_lists_apart
 from migrate.lowering.plainer.loops_over_leaves import with_steps_in_place
 from migrate.lowering.plainer.methods_of_bases import with_methods_of_bases
@@ -108,6 +109,7 @@ _FIRST: tuple[Callable[[Sequence[Input]], list[Input]], ...] = (
     with_plain_modules,
     with_last_definitions,
     with_functions_of_torch,
+    with_layers_written_out,
     with_saved_named,
     with_plain_factories,
     with_arguments_kept,

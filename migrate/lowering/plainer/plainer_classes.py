@@ -17,6 +17,7 @@ import libcst as cst
 from migrate.known.facts import ClassFacts
 from migrate.lowering.expressions.arguments import argument_names
 from migrate.lowering.plainer.arguments_as_dict import arguments_as_dict
+from migrate.lowering.plainer.attributes_filled import attributes_filled
 from migrate.lowering.plainer.copied_input import Exchanging
 from migrate.lowering.plainer.dropout_as_layers import dropout_as_layers
 from migrate.lowering.plainer.frozen_as_made import frozen_parameters, without_gradient
@@ -43,7 +44,9 @@ class PlainerClasses(PartsOfOthers):
             node = nodes.visited(node, Exchanging(lists, self.unit.source.positions)) if lists else node
             node = with_new_parts(node, facts.replaced, self.unit.source.positions)
             node = self._with_dropout_as_layers(node)
-            body = [self._plainer_method(one, node.name.value, drawing) for one in suites.suite_of(node.body.body)]
+            methods = {one.name.value for one in suites.suite_of(node.body.body) if isinstance(one, cst.FunctionDef)}
+            body = [self._with_attributes_filled(one, methods) for one in suites.suite_of(node.body.body)]
+            body = [self._plainer_method(one, node.name.value, drawing) for one in body]
             changed = any(made is not one for made, one in zip(body, suites.suite_of(node.body.body), strict=True))
             facts.spelled_out[key] = node.with_changes(body=suites.block_of(node.body, body)) if changed else node
             self.unit.stands_for(facts.spelled_out[key], written)
@@ -103,6 +106,13 @@ class PlainerClasses(PartsOfOthers):
         rest = [one for one in made.decorators if nodes.dotted(one.decorator) != "staticmethod"]
         params = made.params.with_changes(params=[cst.Param(cst.Name("self")), *made.params.params])
         return made.with_changes(decorators=rest, params=params)
+
+    def _with_attributes_filled(self, statement: Statement, methods: set[str]) -> Statement:
+        """A constructor that fills tensors before they are attributes."""
+        if not isinstance(statement, cst.FunctionDef) or not _is_init(statement):
+            return statement
+        body = attributes_filled(statement, methods, self.torch_name, self.unit.source.positions)
+        return statement if body is None else statement.with_changes(body=suites.block_of(statement.body, body))
 
     def _with_registering_in_place(self, init: cst.FunctionDef) -> cst.FunctionDef:
         """A constructor that registers without shorthands."""

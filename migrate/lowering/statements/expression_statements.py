@@ -10,6 +10,7 @@ from migrate.kept import kept
 from migrate.known.kinds import (
     Device,
     Function,
+    Host,
     Model,
     Module,
     Optimizer,
@@ -20,7 +21,7 @@ from migrate.layers.table import TABLE
 from migrate.lowering.expressions.calls import Calls
 from migrate.lowering.expressions.elements import KEY_OF_ITS_OWN
 from migrate.lowering.expressions.torch_calls import in_place_rule
-from migrate.lowering.initial.initializing_functions import initializer_of, outputs_first
+from migrate.lowering.initial.initializers_of_flax import initializer_of, outputs_first
 from migrate.lowering.models.averaging import Averaging
 from migrate.lowering.models.members import refuse_changing
 from migrate.lowering.modules.setup import Setup
@@ -104,6 +105,9 @@ class ExpressionStatements(Averaging, Setup, Calls, Checkpoints, Leaves, Optimiz
             steps[0] = steps[0].with_changes(leading_lines=line.leading_lines)
             return [made for step in steps for made in self.statement(step)]
         base = self.expr(func.value)
+        if method == "add_graph" and isinstance(base.kind, Host) and base.kind.what == "writer":
+            self.unit.report(Unsupported("MIG518", nodes.code(node)), line)
+            return []
         refuse_changing(base.kind, node)
         note_filled(self, node)
         if isinstance(base.kind, Module) and method == "flatten_parameters":

@@ -7,7 +7,7 @@ import libcst as cst
 from migrate.diagnostics import Unsupported
 from migrate.known.kinds import Place
 from migrate.layers.moves import Permute
-from migrate.lowering.initial.initializing_functions import filling, outputs_first
+from migrate.lowering.initial.initializers_of_flax import filling, outputs_first
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.weights.set_weights import SetWeights
 from migrate.manifest import Leaf

@@ -20,7 +20,7 @@ from migrate.known.script import Script, followed
 from migrate.known.states import PARAMS, State
 from migrate.known.weight_kinds import Names, Parameters, Selection
 from migrate.layers.moves import Permute
-from migrate.lowering.initial.initializing_functions import without_data
+from migrate.lowering.initial.initializers_of_flax import without_data
 from migrate.lowering.optimizers.labels import listing_of
 from migrate.lowering.statements.state import StateAccess
 from migrate.lowering.weights.made_without_gradient import frozen_as_made, still_of
