@@ -31,7 +31,7 @@ def manifest_of(script: Script, source: str) -> Manifest:
     made = list(dict.fromkeys([*placed, *outermost]))
     models: dict[str, ModelWeights] = {}
     names: dict[str, str] = {}
-    for cls in made:
+    for cls in sorted(made, key=lambda cls: bool(file_of(cls))):  # the script's own keep their names
         model = model_weights(script, cls)
         if models.setdefault(model.name, model) != model:  # two classes of the same name, in two files
             file = file_of(cls).removesuffix(FILE).replace("/", ".")

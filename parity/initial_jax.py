@@ -14,7 +14,7 @@ from flax.traverse_util import flatten_dict, unflatten_dict
 
 from migrate import manifest as manifests
 from parity.codes import ParityError
-from parity.names import instances, weights_for
+from parity.names import instances, told_class, weights_for
 from parity.record import Recording
 
 _NEW = "new_"  # how fields begin that put a part in the place of another: a copy of a model that has one is that model
@@ -40,7 +40,7 @@ class Weights:
     def initial(self, module: nn.Module, make: Callable[[], Any]) -> Any:
         """The variables that `make` initialises a model with, every leaf replaced. Raises ParityError where one is left
         over or does not fit; of a model whose parts may be replaced yet, once it is used."""
-        class_name = type(module).__name__
+        class_name = self.told_class(module)
         ordinal = self._ordinal(module)
         model, ported = weights_for(self.manifest, self.torch_side, class_name, ordinal, self.taken)
         if model:
@@ -59,6 +59,10 @@ class Weights:
         tree = unflatten_dict(filled)
         return freeze(tree) if isinstance(variables, FrozenDict) else tree
 
+    def told_class(self, module: nn.Module) -> str:
+        """What the manifest calls the class of a model."""
+        return told_class(self.manifest, type(module))
+
     def check(self, module: nn.Module) -> None:
         """Raises the ParityError of a model that is used as it was made, and did not fit then."""
         for made, misfit in self._misfits:
@@ -68,7 +72,7 @@ class Weights:
     def _ordinal(self, module: nn.Module) -> int:
         """How many models of its class come before a model. A copy with new parts is what it is a copy of, where that
         did not fit, or torch has no further model."""
-        name = type(module).__name__
+        name = self.told_class(module)
         made = self._made.setdefault(name, [])
         copied = [number for number, earlier in enumerate(made) if _has_parts_of(module, earlier)]
         unfit = [number for number in copied if any(one is made[number] for one, _ in self._misfits)]

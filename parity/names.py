@@ -16,10 +16,30 @@ from weight_port import PortError, port_state_dict, told_ties
 
 
 def instances(recording: Recording, class_name: str) -> list[str]:
-    """The torch models of one class, in the order of construction: "Net", "Net#1". Copies of models come last: the
-    rewritten script copies their weights."""
-    found = [name for name in recording.models if name.split("#")[0] == class_name]
+    """The torch models of one class, as the manifest calls it, in the order of construction: "Net", "Net#1". Copies of
+    models come last: the rewritten script copies their weights."""
+    file, _, own = class_name.rpartition(".")
+    alike = [name for name in recording.models if name.split("#")[0] == own]
+    place = file or _SCRIPT
+    here = [name for name in alike if _is_file(recording.modules.get(name, ""), place)]
+    found = here if here or file else alike
     return sorted(found, key=lambda name: (name in recording.copies, int(name.partition("#")[2] or 0)))
+
+
+def told_class(manifest: Manifest, cls: type) -> str:
+    """What the manifest calls a class of the rewritten script: with its file where several files have one so called."""
+    own = cls.__name__
+    files = [model.name.rpartition(".")[0] for model in manifest.models if model.name.rpartition(".")[2] == own]
+    found = [file for file in files if file and _is_file(cls.__module__, file)]
+    return f"{max(found, key=len)}.{own}" if found else own
+
+
+_SCRIPT = "__main__"
+
+
+def _is_file(module: str, file: str) -> bool:
+    """Whether a Python module is a file of the project, which another folder on the search path may shorten."""
+    return f".{module}".endswith(f".{file}") or (module != _SCRIPT and f".{file}".endswith(f".{module}"))
 
 
 def model_weights(manifest: Manifest, class_name: str) -> ModelWeights:

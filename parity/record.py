@@ -92,6 +92,7 @@ class Recording:
     # one number for each step, whole training long: "gradient|Net", "distance|Net", "distance|Net|fc1.weight"
     curves: dict[str, dict[str, float]] = field(default_factory=dict)
     models: list[str] = field(default_factory=list)
+    modules: dict[str, str] = field(default_factory=dict)  # model -> the Python module of its class (torch side)
     copies: list[str] = field(default_factory=list)  # those among them that were copied of others (torch side)
     # rewritten class -> the torch model whose weights its first model was given (the rewritten side)
     matched: dict[str, str] = field(default_factory=dict)
@@ -144,7 +145,7 @@ class Recording:
         return recording
 
 
-_PLAIN = ("curves", "frozen", "models", "copies", "matched", "notes", "error", "error_kind", "versions")
+_PLAIN = ("curves", "frozen", "models", "modules", "copies", "matched", "notes", "error", "error_kind", "versions")
 
 
 def wanted(kept: dict[int, Tensors], model: str, step: int, limit: int) -> bool:

@@ -222,7 +222,7 @@ class Watcher:
             self.weights.check(module)
             if not self._differentiating or self._model is not None or module.scope is not None:
                 return original(module, variables, *args, **kwargs)
-            self._model, flat = type(module).__name__, by_path(variables)
+            self._model, flat = self.weights.told_class(module), by_path(variables)
             self.scans.occurrence.clear()
             self._passes += 1
             self._fixed = self._are_fixed(jax.tree.leaves((variables, args, kwargs)))

@@ -344,6 +344,7 @@ class Watcher:
 
     def _note(self, name: str, model: nn.Module) -> None:
         self.recording.models.append(name)
+        self.recording.modules[name] = type(model).__module__
         self.recording.copies += [name] if self.models.is_copy(model) else []
         self.recording.initial.update(_state(name, model))
 

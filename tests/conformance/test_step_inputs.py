@@ -470,3 +470,55 @@ def test_what_a_model_is_given_of_an_object(form: str, float64: None) -> None:
     methods, loss, settings = GIVEN_TO_MODELS[form]
     theirs, ours = rewritten.both(HEAD + GIVEN.format(methods=methods, loss=loss, settings=settings))
     np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=FLOAT32)
+
+
+SIZED = """import torch
+import torch.nn as nn
+
+
+class Batch:
+    def __init__(self):
+        self.observations, self.rewards = torch.arange(6.0).reshape(2, 3), torch.ones(2, 1)
+
+
+class Memory:
+    def sample(self):
+        return Batch()
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(3, 4)
+        nn.init.constant_(self.fc.weight, 0.3)
+        nn.init.constant_(self.fc.bias, -0.1)
+
+    def values(self, x, action=None):
+        return self.fc(x)
+
+
+net, target, memory = Net(), Net(), Memory()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+losses = []
+for step in range(3):
+    if step > -1:
+        data = memory.sample()
+        with torch.no_grad():
+            following = target.values(data.observations)
+            places = (data.rewards * following).floor().clamp(0, 3)
+            told = torch.zeros_like(following)
+            for i in range(told.size(0)):
+                told[i].index_add_(0, places[i].long(), following[i])
+        loss = (net.values(data.observations) - told).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+"""
+
+
+def test_sizes_of_arrays_are_no_values_of_numbers() -> None:
+    made = rewritten.clean(SIZED)
+    assert "static_argnames" not in made.text
+    theirs, ours = rewritten.both(SIZED)
+    np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=1e-5)

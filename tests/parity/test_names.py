@@ -73,3 +73,27 @@ def test_a_model_without_a_class_of_its_own_is_found_by_its_state_dict() -> None
 def test_a_class_that_the_manifest_lacks() -> None:
     with pytest.raises(ParityError, match="does not describe the model Other"):
         names.model_weights(Manifest("train.py", "linen", (ONE,)), "Other")
+
+
+@pytest.mark.parametrize(
+    ("module", "told"),
+    [
+        ("__main__", "Net"),
+        ("nets.model", "nets.model.Net"),
+        ("model", "nets.model.Net"),  # its folder is on the search path
+        ("other.nets.model", "nets.model.Net"),
+        ("another", "Net"),
+    ],
+)
+def test_classes_of_one_name_go_by_their_files(module: str, told: str) -> None:
+    manifest = Manifest("train.py", "linen", (ONE, ModelWeights("nets.model.Net", ONE.leaves)))
+    assert names.told_class(manifest, type("Net", (), {"__module__": module})) == told
+
+
+def test_models_of_classes_of_one_name_are_not_taken_for_one_another() -> None:
+    recording = _recording("Net", "Net#1", "Net#2")
+    recording.modules = {"Net": "nets.model", "Net#1": "__main__", "Net#2": "model"}
+    assert names.instances(recording, "Net") == ["Net#1"]
+    assert names.instances(recording, "nets.model.Net") == ["Net", "Net#2"]
+    recording.modules = dict.fromkeys(recording.models, "nets.model")
+    assert len(names.instances(recording, "Net")) == 3

@@ -450,3 +450,12 @@ def test_the_examples_of_a_known_package_use_it_as_others_do(tmp_path: Path) -> 
     write(tmp_path, {**files, "examples/first.py": example})
     project = read_project([tmp_path / "examples/first.py"])
     assert [member.place for member in project.members] == ["first.py"]
+
+
+def test_models_of_one_name_are_told_apart_by_their_files(tmp_path: Path) -> None:
+    """The script's own keep their names in the manifest, whatever it imports first."""
+    own = MODEL.replace("nn.Linear(3, 2)", "nn.Linear(3, 4)")
+    script = f"from nets.model import Net as Other\n{own}\n\nx = torch.ones(4, 3)\nprint(Other()(x), Net()(x))\n"
+    conversion = converted(write(tmp_path, {"train.py": script, "nets/model.py": MODEL}), "train.py")
+    shapes = {model.name: model.leaves[0].shape for model in conversion.manifest.models}
+    assert shapes == {"Net": (3, 4), "nets.model.Net": (3, 2)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
@@ -15,6 +16,7 @@ from migrate.syntax import nodes, usage
 from migrate.syntax.nodes import Expr
 from migrate.syntax.walking import every
 
+_OF_SHAPES = ("shape", "ndim", "size", "dtype")
 _TESTS = (cst.If, cst.IfExp, cst.While, cst.Assert)
 _BUILTINS = ("min", "max", "int", "float", "round", "bool", "range")  # which take the value of a number
 
@@ -29,11 +31,23 @@ def decides(
     `arrays`: names of what jax computes, whatever it is made of; `asked`: the expressions of which the value counts."""
     made = {name}
     while True:
-        more = {bound for one in _bindings(body) if made & set(usage.loads(one.value)) for bound in usage.stores(one)}
+        more = {bound for one in _bindings(body) if made & _valued(one.value) for bound in usage.stores(one)}
         if more - arrays <= made:
             break
         made |= more - arrays
-    return bool(made & {loaded for one in body for part in (asked or _asked)(one) for loaded in usage.loads(part)})
+    return bool(made & {loaded for one in body for part in (asked or _asked)(one) for loaded in _valued(part)})
+
+
+def _valued(node: cst.CSTNode) -> set[str]:
+    """The names in an expression of which more counts than the shape, which jit knows: a number has none."""
+    loaded = Counter(usage.loads(node))
+    for one in every(node, cst.Attribute):
+        if one.attr.value in _OF_SHAPES:
+            loaded -= Counter(usage.loads(one.value))
+    for call in usage.calls(node):
+        if nodes.dotted(call.func) == "len" and len(call.args) == 1 and isinstance(call.args[0].value, cst.Name):
+            loaded -= Counter([call.args[0].value.value])
+    return set(loaded)
 
 
 def decided_by(facts: FunctionFacts, script: Script) -> set[str]:
