@@ -55,6 +55,12 @@ KERNELS = ("torch.nn.attention.sdpa_kernel", "torch.backends.cuda.sdp_kernel")
 
 _MEMORY = "(jax.local_devices()[0].memory_stats() or {})"
 
+# What makes float32 the type of new tensors, which it is: the function, and what it is given.
+DEFAULT_TYPES = {
+    "torch.set_default_dtype": ("torch.float32", "torch.float"),
+    "torch.set_default_tensor_type": ("torch.FloatTensor", "torch.cuda.FloatTensor"),
+}
+
 # Whether one of torch's own compilers is at work, which none is.
 COMPILERS = (
     "torch.jit.is_scripting",

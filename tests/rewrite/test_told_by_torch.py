@@ -69,3 +69,18 @@ def test_one_of_a_loaded_optimizer_is_refused() -> None:
 def test_memory_is_told_as_jax_counts_it() -> None:
     told = rewritten.executed(rewritten.clean("import torch\n\ntold = torch.cuda.memory_summary()\n").text)["told"]
     assert isinstance(told, str)
+
+
+@pytest.mark.parametrize(
+    ("told", "codes"),
+    [
+        ("torch.set_default_tensor_type('torch.FloatTensor')", []),
+        ("torch.set_default_tensor_type(torch.cuda.FloatTensor)", []),
+        ("torch.set_default_dtype(torch.float)", []),
+        ("torch.set_default_dtype(torch.float64)", ["MIG301"]),
+        ("torch.set_default_tensor_type('torch.DoubleTensor')", ["MIG301"]),
+    ],
+)
+def test_the_type_of_new_tensors(told: str, codes: list[str]) -> None:
+    made = rewritten.conversion(f"import torch\n\n{told}\nx = torch.zeros(3)\n")
+    assert [one.code for one in made.report.diagnostics] == codes

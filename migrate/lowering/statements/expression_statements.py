@@ -33,7 +33,7 @@ from migrate.lowering.updates.leaves import Leaves
 from migrate.lowering.updates.region_statements import CLIPPING
 from migrate.lowering.updates.traced_effects import refuse_told
 from migrate.lowering.weights.checkpoints import Checkpoints
-from migrate.machine import NO_OPS
+from migrate.machine import DEFAULT_TYPES, NO_OPS
 from migrate.rules.rule import Value
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
@@ -124,9 +124,16 @@ class ExpressionStatements(Averaging, Setup, Calls, Checkpoints, Leaves, Optimiz
             return self.statement(line.with_changes(body=[cst.Assign([nodes.target(func.value)], node)]))
         return None
 
+    def keeps_default_type(self, node: cst.Call, name: str) -> bool:
+        """Whether a statement makes float32 what new tensors are, as they are without it."""
+        if len(node.args) != 1 or name not in DEFAULT_TYPES:
+            return False
+        told = nodes.literal(node.args[0].value)
+        return (told if isinstance(told, str) else self.torch_name(node.args[0].value)) in DEFAULT_TYPES[name]
+
     def torch_statement(self, line: cst.SimpleStatementLine, node: cst.Call, name: str) -> list[Statement] | None:
         """A call of a torch function that is made for its effect; None where it is a call like any other."""
-        if name in NO_OPS:
+        if name in NO_OPS or self.keeps_default_type(node, name):
             return []
         if name == f"torch.{KEPT_KEY}":
             return self.kept_key(node)
