@@ -137,6 +137,7 @@ class Scope(Parts):
         self.lost: dict[Place, cst.Call] = {}  # models that a function has put into an object of its own, and its call
         self.precision: Expr | None = None  # the dtype that an autocast around gives to layers
         self.last_reads: frozenset[str] = frozenset()  # names that the statement at hand is the last to read
+        self.followed: set[str] = set()  # methods whose results are being followed; see `results_in_part`
         self.reads: list[str] = []  # all that it reads, each as often as it does
         self.rebound: frozenset[str] = frozenset()  # names that it binds
         self.filled_model: Place | None = None  # the model that a script gives initial weights

@@ -18,6 +18,7 @@ from migrate.known.kinds import (
     Number,
     Tensor,
 )
+from migrate.known.states import PARAMS
 from migrate.lowering.expressions.binding import Binding
 from migrate.lowering.expressions.elements import loop_kind
 from migrate.lowering.host.host_draws import HostDraws
@@ -155,6 +156,8 @@ class Examples(StateAccess, HostDraws, Binding):
         sources = found.sources
         if not all(self.available(source) for source in sources) or any(map(self.reads_unset, resolved)):
             return [], None
+        if any(map(self.runs_unmade, resolved)):
+            return [], None
         prepared: list[Statement] = []
         bound: dict[str, Kind] = {}
         for number, source in enumerate(sources):
@@ -190,6 +193,17 @@ class Examples(StateAccess, HostDraws, Binding):
             return False
         later = {f"self.{name}" for name in usage.attributes_set(self.facts.node.body)} - {*self.bound_attributes}
         return bool(later & set(usage.paths(node)))
+
+    def runs_unmade(self, node: Expr) -> bool:
+        """Whether an expression calls a function that runs a model which has no weights yet."""
+        waiting = {self.root(place) for what, place, _ in self.pending if what == "model"}
+        for call in usage.calls(node):
+            kind = self.kind_of(call.func)
+            facts = self.script.functions[kind.name] if isinstance(kind, Function) else None
+            used = facts.uses | {state.place for state in facts.reads if state.what == PARAMS} if facts else set()
+            if waiting & {self.root(place) for place in used}:
+                return True
+        return False
 
     def undisturbed(self, source: Expr, node: Expr) -> Expr:
         """An example that leaves the generators as they are which the functions in its source draw from."""

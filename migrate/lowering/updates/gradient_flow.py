@@ -13,6 +13,7 @@ from migrate.known.states import PARAMS
 from migrate.known.weight_kinds import LISTING, Parameters, Selection, Weight
 from migrate.lowering.scope import Scope
 from migrate.lowering.updates.region import has_host_effects, method_call_of
+from migrate.lowering.updates.results_in_part import models_through
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.suites import first_line
@@ -135,8 +136,11 @@ class GradientFlow(Scope):
     def flowing(self, statement: Statement, needed: set[str]) -> Dependency:
         """A statement as the gradients of some names see it: no model stands behind those that a loop binds past all
         models, as one that acts does the states of an environment. What it puts into lists is told of these
-        (`kept_outputs`)."""
+        (`kept_outputs`). Of what a method returns, the results that are not needed do not count."""
         whole = self.dependency(statement)
+        through = models_through(self, statement, needed) if whole.models else None
+        if through is not None:
+            return replace(whole, models=through & whole.models)
         if not isinstance(statement, cst.For | cst.While) or not whole.models or not has_host_effects(statement):
             return whole
         body, names, before = suites.suite_of(statement.body.body), set(needed), set[str]()
