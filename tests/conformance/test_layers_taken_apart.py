@@ -169,8 +169,19 @@ def test_they_are_still_layers_of_that_sort(test: str) -> None:
     assert np.all(np.asarray(second) == np.float32(0.3)) == (test != "MaskedLinear")
 
 
-def test_what_asks_otherwise_is_not_followed() -> None:
-    told = ASKED.replace("isinstance(m, TEST)", "type(m) in KINDS").replace(
-        "\n\ndef init", "\nKINDS = [nn.Linear]\n\ndef init"
-    )
-    assert "MIG201 MaskedLinear inherits from nn.Linear" in rewritten.conversion(told).report.as_text()
+LISTED = "\nKINDS = [nn.Linear]\n\ndef init"
+OTHERWISE = {
+    "by a list": ASKED.replace("isinstance(m, TEST)", "type(m) in KINDS").replace("\n\ndef init", LISTED),
+    "by a name of its own": ASKED.replace("TEST", "Linear").replace("import math", "from torch.nn import Linear"),
+}
+
+
+@pytest.mark.parametrize("form", OTHERWISE)
+def test_what_asks_otherwise_is_not_followed(form: str) -> None:
+    report = rewritten.conversion(OTHERWISE[form]).report.as_text()
+    assert "MIG201 MaskedLinear inherits from nn.Linear" in report
+
+
+def test_types_say_nothing() -> None:
+    typed = ASKED.replace("TEST", "nn.Linear").replace("def init(m)", "def init(m: nn.Linear | None)")
+    assert rewritten.conversion(typed).report.exit_code == 0

@@ -15,7 +15,7 @@ It is still a layer of that sort where the project asks: `isinstance(m, nn.Linea
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -25,6 +25,7 @@ from migrate.lowering.modules.handed_constructors import handed_on
 from migrate.lowering.modules.inheritance import is_super_init
 from migrate.lowering.modules.layer_subclasses import OWN_FORMS
 from migrate.lowering.plainer.copied_input import Edits
+from migrate.lowering.plainer.mentions_of_layers import mentions
 from migrate.lowering.rounds import Input
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
@@ -112,7 +113,9 @@ def with_layers_written_out(inputs: Sequence[Input]) -> list[Input]:
     written = [one for one in found if one is not None]
     if not written:
         return list(inputs)
-    tests = [test for one in inputs for test in _mentions(one, written)]
+    by_layer = {layer: [cls.node.name.value for cls in written if cls.layer == layer] for layer in _LAYERS}
+    classes = {layer: names for layer, names in by_layer.items() if names}
+    tests = [test for one in inputs for test in mentions(one, classes)]
     if any(test.ways is None for test in tests):
         return list(inputs)  # a file asks for the layer that has no name for the class
     made: list[Input] = []
@@ -344,7 +347,7 @@ class _Exchanged(cst.CSTTransformer):
 class _Computed(cst.CSTTransformer):
     """`super().forward(x)` as what the layer computes."""
 
-    def __init__(self, computed) -> None:
+    def __init__(self, computed: Callable[[Expr], Expr]) -> None:
         super().__init__()
         self.computed = computed
 
@@ -355,44 +358,3 @@ class _Computed(cst.CSTTransformer):
         is_super = isinstance(owner, cst.Call) and nodes.dotted(owner.func) == "super"
         plain = len(updated_node.args) == 1 and not updated_node.args[0].star and updated_node.args[0].keyword is None
         return self.computed(updated_node.args[0].value) if is_super and plain else updated_node
-
-
-@dataclass(frozen=True)
-class _Mention:
-    """The layer as what a file asks for, and what stands for it: the layer or the classes; None where they have no
-    name there."""
-
-    file: Input
-    node: Expr
-    ways: Expr | None
-
-
-def _mentions(file: Input, written: Sequence[_Class]) -> list[_Mention]:
-    """Where a file asks whether something is such a layer."""
-    bases = {one.layer for one in written}
-    module = file.source.module
-    names = set(usage.stores(module))
-    found: list[_Mention] = []
-    handled: set[int] = set()
-    for call in every(module, cst.Call):
-        if nodes.dotted(call.func) != "isinstance" or len(call.args) != 2:
-            continue
-        test = call.args[1].value
-        options = nodes.elements(test) if isinstance(test, cst.Tuple) else [test]
-        handled |= {id(one) for one in options}
-        if any(_is_layer(one, bases) for one in options):
-            classes = [cls for cls in written if any(_is_layer(one, {cls.layer}) for one in options)]
-            ways = nodes.tuple_of([*options, *(cls.node.name for cls in classes)])
-            named = all(cls.node.name.value in names for cls in classes)
-            found.append(_Mention(file, test, ways if named else None))
-    said = (cst.Call, cst.Annotation)
-    handled |= {id(one.func if isinstance(one, cst.Call) else one.annotation) for one in every(module, said)}
-    handled |= {id(arg.value) for one in every(module, cst.ClassDef) for arg in one.bases}
-    others = [one for one in every(module, cst.Attribute) if _is_layer(one, bases) and id(one) not in handled]
-    return [*found, *(_Mention(file, one, None) for one in others)]
-
-
-def _is_layer(node: Expr, layers: set[str]) -> bool:
-    """Whether an expression is one of some layers of torch's."""
-    root, _, name = (nodes.dotted(node) or "").rpartition(".")
-    return name in layers and root.rpartition(".")[2] == "nn"
