@@ -157,6 +157,11 @@ class FunctionFacts(ByRound):
     found_traced: bool = False
 
     @property
+    def models_run(self) -> set[Place]:
+        """The models that it goes through: of which it takes the weights, or that its object has."""
+        return self.uses | {state.place for state in self.reads if state.what == PARAMS}
+
+    @property
     def method(self) -> bool:
         """Whether this is a method of a class that is no module: its first parameter is the object."""
         return self.owner_is_class

@@ -121,8 +121,8 @@ def function(name: str, parameters: Sequence[str], body: Sequence[Statement], de
 
 def spaced(statement: Statement) -> Statement:
     """A function with a blank line before it; other statements as they are."""
-    spaced = any(line.comment is None for line in statement.leading_lines)
-    if spaced or not isinstance(statement, cst.FunctionDef):
+    has_line = any(line.comment is None for line in statement.leading_lines)
+    if has_line or not isinstance(statement, cst.FunctionDef):
         return statement
     return statement.with_changes(leading_lines=[BLANK, *statement.leading_lines])
 

@@ -18,7 +18,6 @@ from migrate.known.kinds import (
     Number,
     Tensor,
 )
-from migrate.known.states import PARAMS
 from migrate.lowering.expressions.binding import Binding
 from migrate.lowering.expressions.elements import loop_kind
 from migrate.lowering.host.host_draws import HostDraws
@@ -154,9 +153,9 @@ class Examples(StateAccess, HostDraws, Binding):
         found = _Sources()
         arguments = [argument.deep_clone().visit(found) for argument in resolved]
         sources = found.sources
-        if not all(self.available(source) for source in sources) or any(map(self.reads_unset, resolved)):
+        if not all(self.available(source) for source in sources):
             return [], None
-        if any(map(self.runs_unmade, resolved)):
+        if any(self.reads_unset(one) or self.runs_unmade(one) for one in resolved):
             return [], None
         prepared: list[Statement] = []
         bound: dict[str, Kind] = {}
@@ -199,8 +198,7 @@ class Examples(StateAccess, HostDraws, Binding):
         waiting = {self.root(place) for what, place, _ in self.pending if what == "model"}
         for call in usage.calls(node):
             kind = self.kind_of(call.func)
-            facts = self.script.functions[kind.name] if isinstance(kind, Function) else None
-            used = facts.uses | {state.place for state in facts.reads if state.what == PARAMS} if facts else set()
+            used = self.script.functions[kind.name].models_run if isinstance(kind, Function) else ()
             if waiting & {self.root(place) for place in used}:
                 return True
         return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from migrate.diagnostics import Unsupported
+from migrate.layers.layer import Weight
 from migrate.lowering.expressions.arguments import Arguments
 from migrate.lowering.scope import Scope
 from migrate.optimizers import INITIALIZERS
@@ -124,6 +125,11 @@ def outputs_first(made: Expr) -> Expr:
     if name == "nn.initializers.orthogonal":
         own = nodes.arguments([], {"column_axis": cst.Integer("0")})
     return made.with_changes(args=[*made.args, *own]) if isinstance(made, cst.Call) else made
+
+
+def in_order_of(weight: Weight, made: Expr) -> Expr:
+    """An initialiser for a weight of a layer, which Flax has in an order of its own, or in torch's."""
+    return made if weight.moves else outputs_first(made)
 
 
 def of_matrix(made: Expr, rank: int) -> Expr:

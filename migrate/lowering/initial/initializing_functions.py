@@ -15,7 +15,7 @@ from migrate.known.kinds import Items, ModuleClass
 from migrate.known.qualified import spelled
 from migrate.layers.table import TABLE
 from migrate.lowering.expressions.arguments import Arguments
-from migrate.lowering.initial.initializers_of_flax import filling, fills, initializer_of, outputs_first
+from migrate.lowering.initial.initializers_of_flax import filling, fills, in_order_of, initializer_of
 from migrate.lowering.initial.sizes_of_layers import by_shape
 from migrate.rules.rule import signature
 from migrate.syntax import nodes, suites, usage
@@ -338,9 +338,8 @@ class _OfLayer(_Walk):
             made = by_shape(made, self.layer, self.module)
         if self.module in usage.loads(made):
             raise Unsupported("MIG204", f"`{nodes.code(call)}` in a function given to apply")
-        table = next((one for one in TABLE[self.layer].weights if one.asked == weight), None)
-        as_in_torch = table is not None and not table.moves and len(table.shape) > 1
-        return {weight: outputs_first(made) if as_in_torch else made}
+        entry = next((one for one in TABLE[self.layer].weights if one.asked == weight), None)
+        return {weight: made if entry is None else in_order_of(entry, made)}
 
 
 class _OfClass(_Walk):

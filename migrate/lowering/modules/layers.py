@@ -28,7 +28,7 @@ from migrate.lowering.expressions.arguments import argument_names, placed
 from migrate.lowering.expressions.copied_snippets import with_snippets
 from migrate.lowering.expressions.packed_elements import of_each_row
 from migrate.lowering.initial.filled_last import is_filled_later
-from migrate.lowering.initial.initializers_of_flax import completed, outputs_first
+from migrate.lowering.initial.initializers_of_flax import completed, in_order_of
 from migrate.lowering.models.precision import CASTING
 from migrate.lowering.modules.counts import with_counts
 from migrate.lowering.modules.layer_weights import smallest_input
@@ -140,8 +140,7 @@ class Layers(UserModules):
         asked = dict(facts.initializers.get(layer.torch, {}) if facts is not None else outside)
         for weight in layer.weights:
             if weight.asked in self.filling:
-                made = self.filling[weight.asked]
-                asked[weight.asked] = made if weight.moves else outputs_first(made)
+                asked[weight.asked] = in_order_of(weight, self.filling[weight.asked])
         for weight in layer.weights if call is None else linen.askable_weights(layer, call):
             if weight.asked in asked and weight.initializer:
                 default = linen.initializer_default(weight.initializer, layer, call)

@@ -17,7 +17,7 @@ from migrate.known.script import classes_in
 from migrate.lowering.expressions.copied_snippets import with_snippets
 from migrate.lowering.expressions.elements import element_kind, is_function
 from migrate.lowering.modules.moves_in_rows import absorbed
-from migrate.lowering.modules.rows_of_tuples import TORCH_SEQUENTIAL, hands_on_several
+from migrate.lowering.modules.rows_of_tuples import TORCH_SEQUENTIAL, row_class
 from migrate.lowering.plainer.loops_written_out import LoopsWrittenOut
 from migrate.rules.rule import Value
 from migrate.syntax import nodes
@@ -229,14 +229,12 @@ class ModuleLists(LoopsWrittenOut):
     def sequential(self, layers: Expr, tree: ListNode, blocks: Sequence[Expr] = ()) -> Expr:
         """`nn.Sequential(layers)`, of a tuple where a function makes whole models of it. `blocks`: the classes among
         them that have channels first."""
-        made: Expr = nodes.call("nn.Sequential", layers)
         whole = self.facts is not None and self.facts.makes_models
-        made = hashable(made) if whole or self.holder else made
-        given = made.args[0].value if isinstance(made, cst.Call) else layers
+        layers = _in_tuple(layers) if whole or self.holder else layers
         if blocks:
-            made = nodes.call("SequentialWithBlocks", given, blocks=nodes.tuple_of(blocks))
-        elif hands_on_several(tree, self.script):
-            made = nodes.call(TORCH_SEQUENTIAL, given)
+            made = nodes.call("SequentialWithBlocks", layers, blocks=nodes.tuple_of(blocks))
+        else:
+            made = nodes.call(row_class(tree, self.script), layers)
         return with_snippets(self, made, ["SequentialWithBlocks", TORCH_SEQUENTIAL])
 
     def not_given(self, kind: Module) -> None:
@@ -365,9 +363,11 @@ def hashable(node: Expr) -> Expr:
     """`nn.Sequential((...))` for `nn.Sequential([...])`: jit takes a model as a static argument, which is hashed."""
     if not isinstance(node, cst.Call) or nodes.dotted(node.func) not in ("nn.Sequential", TORCH_SEQUENTIAL):
         return node
-    layers = node.args[0].value
-    made = nodes.call("tuple", layers)
-    if isinstance(layers, cst.List):
-        left = [cst.LeftParen(layers.lbracket.whitespace_after)]
-        made = cst.Tuple(layers.elements, left, [cst.RightParen(layers.rbracket.whitespace_before)])
-    return node.with_changes(args=[node.args[0].with_changes(value=made)])
+    return node.with_changes(args=[node.args[0].with_changes(value=_in_tuple(node.args[0].value))])
+
+
+def _in_tuple(layers: Expr) -> Expr:
+    if not isinstance(layers, cst.List):
+        return nodes.call("tuple", layers)
+    left = [cst.LeftParen(layers.lbracket.whitespace_after)]
+    return cst.Tuple(layers.elements, left, [cst.RightParen(layers.rbracket.whitespace_before)])

@@ -14,10 +14,10 @@ from migrate.known.script import Script
 TORCH_SEQUENTIAL = "TorchSequential"
 
 
-def hands_on_several(tree: ListNode, script: Script) -> bool:
-    """Whether a module of a row that another one follows may return a tuple or a dict."""
+def row_class(tree: ListNode, script: Script) -> str:
+    """The class of a row in Flax: its own, unless a module that another one follows may return a tuple or a dict."""
     followed = tree.children if tree.dynamic else tree.children[:-1]
-    return any(_returns_several(one, script) for one in followed)
+    return TORCH_SEQUENTIAL if any(_returns_several(one, script) for one in followed) else "nn.Sequential"
 
 
 def result_of_row(nodes: tuple[Node, ...], script: Script) -> Kind | None:

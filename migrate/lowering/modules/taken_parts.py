@@ -16,7 +16,7 @@ from migrate.known.kinds import Module
 from migrate.layers.table import TABLE
 from migrate.lowering.expressions.copied_snippets import with_snippets
 from migrate.lowering.modules.given_parts import GivenParts, own_given
-from migrate.lowering.modules.rows_of_tuples import TORCH_SEQUENTIAL, hands_on_several
+from migrate.lowering.modules.rows_of_tuples import TORCH_SEQUENTIAL, row_class
 from migrate.lowering.plainer.parts_written import module_of
 from migrate.rules.rule import Value
 from migrate.syntax import nodes
@@ -72,8 +72,7 @@ class TakenParts(GivenParts):
             if isinstance(row, ListNode) and row.infix.startswith("/"):
                 layers = cst.Attribute(owner, cst.Name("layers"))
                 if isinstance(index, cst.Slice):
-                    called = TORCH_SEQUENTIAL if hands_on_several(row, self.script) else "nn.Sequential"
-                    taken = nodes.call(called, path.with_changes(value=layers))
+                    taken = nodes.call(row_class(row, self.script), path.with_changes(value=layers))
                     return with_snippets(self, taken, [TORCH_SEQUENTIAL]), row
                 owner = layers
             number = nodes.literal(index.value) if isinstance(index, cst.Index) else ...

@@ -83,8 +83,7 @@ class Schedules(Arguments, StateAccess):
         if not nodes.is_literal(told.value, False):
             said = nodes.code(told.with_changes(comma=cst.MaybeSentinel.DEFAULT))
             self.unit.report(Unsupported("MIG518", said), node)
-        args = [arg for arg in node.args if arg is not told]
-        return node.with_changes(args=nodes.extended(args, {}))
+        return node.with_changes(args=[arg for arg in node.args if arg is not told])
 
     def scheduled_optimizer(self, call: Call) -> tuple[Place, Expr]:
         """The optimizer whose rate changes, and the rate that it starts with."""

@@ -21,6 +21,7 @@ import libcst as cst
 from libcst.metadata import CodeRange
 
 from migrate.lowering.plainer.copied_input import Placing
+from migrate.lowering.plainer.frozen_as_made import frozen_attribute
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.walking import every
@@ -66,25 +67,29 @@ def attributes_filled(
     for made in [one for one in written if one is not None and names.count(one.name) == 1]:
         if isinstance(made.value, cst.List):
             closed = _list_closed(body, made, methods, positions)
-            body, found = (body, found) if closed is None else (closed, True)
-            continue
-        start = next(n for n, one in enumerate(body) if _made(one, is_tensor) == made)
-        path = f"self.{made.name}"
-        frozen = [n for n, one in enumerate(body) if n > start and _freezes(one, path)]
-        body, found = [one for n, one in enumerate(body) if n not in frozen], found or bool(frozen)
-        end = max((n for n, one in enumerate(body) if n > start and _fills(one, path)), default=None)
-        rest = body[start + 1 : end and end + 1]
-        line = body[start]
-        if end is None or not isinstance(line, cst.SimpleStatementLine) or _is_seen(rest, made.name, methods):
-            continue
-        local = usage.unused_name(made.name, {*usage.stores(init), *usage.loads(init)})
-        renaming = _Local(positions, path, local)
-        bound, kept = made.bound(local, line), made.kept(local)
-        for one in (bound, kept):
-            renaming.place(one, line)
-        inside = [nodes.visited(one, renaming) for one in rest]
-        body, found = [*body[:start], bound, *inside, kept, *body[end + 1 :]], True
+        else:
+            start = next(n for n, one in enumerate(body) if _made(one, is_tensor) == made)
+            frozen = [one for one in body[start + 1 :] if frozen_attribute(one) == made.name]
+            body, found = [one for one in body if one not in frozen], found or bool(frozen)
+            closed = _tensor_filled(body, start, made, methods, positions)
+        body, found = (body, found) if closed is None else (closed, True)
     return body if found else None
+
+
+def _tensor_filled(
+    body: Sequence[Statement], start: int, made: _Made, methods: set[str], positions: dict[cst.CSTNode, CodeRange]
+) -> list[Statement] | None:
+    """The statements with a tensor, which one of them makes, under a local name until it is filled."""
+    path, line = f"self.{made.name}", body[start]
+    end = max((n for n, one in enumerate(body) if n > start and _fills(one, path)), default=start)
+    if end == start or not isinstance(line, cst.SimpleStatementLine):
+        return None
+    if _is_seen(body[start + 1 : end + 1], made.name, methods):
+        return None
+    renaming = _Local(positions, path, _local_name(made, body, methods))
+    kept = made.kept(renaming.local)
+    renaming.place(kept, line)
+    return [*body[:start], *renaming.bound(made, line, body[start + 1 : end + 1]), kept, *body[end + 1 :]]
 
 
 def _list_closed(
@@ -103,15 +108,15 @@ def _list_closed(
     plain = nodes.dotted(last.targets[0].target) == path and path in usage.paths(last.value)
     if not plain or len(last.targets) > 1 or _is_seen(inside, made.name, methods):
         return None
-    local = usage.unused_name(made.name, {*usage.stores(body), *usage.loads(body), *methods})
-    renaming = _Local(positions, path, local)
-    bound = made.bound(local, line)
-    renaming.place(bound, line)
-    whole = nodes.visited(last.value, renaming)
-    closing = cst.ensure_type(body[end], cst.SimpleStatementLine).with_changes(body=[last.with_changes(value=whole)])
+    renaming = _Local(positions, path, _local_name(made, body, methods))
+    whole = last.with_changes(value=nodes.visited(last.value, renaming))
+    closing = cst.ensure_type(body[end], cst.SimpleStatementLine).with_changes(body=[whole])
     renaming.place(closing, body[end])
-    between = [nodes.visited(one, renaming) for one in body[start + 1 : end]]
-    return [*body[:start], bound, *between, closing, *body[end + 1 :]]
+    return [*body[:start], *renaming.bound(made, line, body[start + 1 : end]), closing, *body[end + 1 :]]
+
+
+def _local_name(made: _Made, body: Sequence[Statement], methods: set[str]) -> str:
+    return usage.unused_name(made.name, {*usage.stores(body), *usage.loads(body), *methods})
 
 
 def _made(statement: Statement, is_tensor: Callable[[Expr], bool]) -> _Made | None:
@@ -140,13 +145,6 @@ def _is_new_tensor(value: Expr, torch_name: Callable[[Expr], str | None]) -> boo
         if not isinstance(value.func, cst.Attribute):
             return False
         value = value.func.value
-    return False
-
-
-def _freezes(statement: Statement, path: str) -> bool:
-    match suites.alone(statement):
-        case cst.Assign(targets=[cst.AssignTarget(target=target)], value=value):
-            return nodes.dotted(target) == f"{path}.requires_grad" and nodes.is_literal(value, False)
     return False
 
 
@@ -184,6 +182,12 @@ class _Local(Placing):
     def __init__(self, positions: dict[cst.CSTNode, CodeRange], path: str, local: str) -> None:
         super().__init__(positions)
         self.path, self.local = path, local
+
+    def bound(self, made: _Made, line: cst.SimpleStatementLine, following: Sequence[Statement]) -> list[Statement]:
+        """The statement that makes it, and those that follow, with the name."""
+        first = made.bound(self.local, line)
+        self.place(first, line)
+        return [first, *(nodes.visited(one, self) for one in following)]
 
     def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> Expr:
         return nodes.name(self.local) if nodes.dotted(original_node) == self.path else updated_node

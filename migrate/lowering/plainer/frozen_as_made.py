@@ -20,7 +20,7 @@ def frozen_parameters(
     calls: set[cst.Call] = set()
     made: dict[str, cst.Call | None] = {}
     for statement in suites.suite_of(suite.body):
-        call = made.get(_frozen(statement))
+        call = made.get(frozen_attribute(statement))
         if call is not None:
             freezing.add(statement)
             calls.add(call)
@@ -54,7 +54,7 @@ def _made(statement: Statement, is_parameter: Callable[[Expr], bool]) -> Mapping
     return {}
 
 
-def _frozen(statement: Statement) -> str:
+def frozen_attribute(statement: Statement) -> str:
     """The attribute that `self.w.requires_grad = False`, or `self.w.requires_grad_(False)`, freezes; "" of others."""
     small = suites.alone(statement)
     match small:

@@ -15,7 +15,7 @@ It is still a layer of that sort where the project asks: `isinstance(m, nn.Linea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -24,8 +24,9 @@ from migrate.lowering.expressions.arguments import argument_names
 from migrate.lowering.modules.handed_constructors import handed_on
 from migrate.lowering.modules.inheritance import is_super_init
 from migrate.lowering.modules.layer_subclasses import OWN_FORMS
+from migrate.lowering.plainer.body_at_call import Instead
 from migrate.lowering.plainer.copied_input import Edits
-from migrate.lowering.plainer.mentions_of_layers import mentions
+from migrate.lowering.plainer.mentions_of_layers import asked_for_either, full_name, imported_names
 from migrate.lowering.rounds import Input
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
@@ -109,59 +110,42 @@ def with_layers_written_out(inputs: Sequence[Input]) -> list[Input]:
     """The files of a project with such classes written as modules of their own."""
     read = usage.attributes_read(one.source.text for one in inputs)
     asked = {name for layer in _LAYERS.values() for name in layer.kept if read is None or name in read}
-    found = [_Class.of(node, one, asked) for one in inputs for node in _classes(one.source.module)]
-    written = [one for one in found if one is not None]
+    found = [_written_classes(one.source.module, asked) for one in inputs]
+    written: dict[str, list[str]] = {}
+    for cls in (cls for classes in found for cls in classes):
+        written.setdefault(f"torch.nn.{cls.layer}", []).append(cls.node.name.value)
     if not written:
         return list(inputs)
-    by_layer = {layer: [cls.node.name.value for cls in written if cls.layer == layer] for layer in _LAYERS}
-    classes = {layer: names for layer, names in by_layer.items() if names}
-    tests = [test for one in inputs for test in mentions(one, classes)]
-    if any(test.ways is None for test in tests):
-        return list(inputs)  # a file asks for the layer that has no name for the class
     made: list[Input] = []
-    for one in inputs:
-        edits = Edits()
-        for cls in written:
-            if cls.file is one:
-                edits.instead[cls.node] = [cls.rewritten]
-        for test in tests:
-            if test.file is one and test.ways is not None:
-                edits.parts[test.node] = test.ways
-        made.append(one.edited(edits))
+    for one, classes in zip(inputs, found, strict=True):
+        tests = asked_for_either(one.source.module, written)
+        if tests is None:
+            return list(inputs)
+        made.append(one.edited(Edits(instead={cls.node: [cls.rewritten] for cls in classes}, parts=tests)))
     return made
-
-
-def _classes(module: cst.Module) -> Iterable[cst.ClassDef]:
-    return (one for one in module.body if isinstance(one, cst.ClassDef))
 
 
 @dataclass(frozen=True)
 class _Class:
-    """A class that takes its layer apart: how the layer is written, and the class as a module."""
+    """A class that takes its layer apart: what layer that is, and the class as a module."""
 
-    file: Input
     node: cst.ClassDef
     layer: str
     rewritten: cst.ClassDef
 
-    @staticmethod
-    def of(node: cst.ClassDef, file: Input, asked: set[str]) -> _Class | None:
-        """None of other classes. `asked`: the attributes that the project reads."""
-        base = nodes.dotted(node.bases[0].value) if len(node.bases) == 1 and not node.keywords else None
-        root, _, name = (base or "").rpartition(".")
-        if name not in _LAYERS or not _is_torchs(file.source.module, root) or not _takes_apart(node, name):
-            return None
-        made = _Writing(node, _LAYERS[name], root, asked).written()
-        return None if made is None else _Class(file, node, name, made)
 
-
-def _is_torchs(module: cst.Module, root: str) -> bool:
-    """Whether `torch`, and the `nn` that a base is written with, are torch's in a file."""
-    imported = {nodes.code(one).strip() for one in every(module, (cst.Import, cst.ImportFrom))}
-    names = {part.strip() for line in imported if line.startswith("import ") for part in line[7:].split(",")}
-    taken = [line.removeprefix("from torch import ") for line in imported if line.startswith("from torch import ")]
-    short = "torch.nn as nn" in names or any("nn" in line.strip("()").replace(" ", "").split(",") for line in taken)
-    return "torch" in names and (root == "torch.nn" or (root == "nn" and short))
+def _written_classes(module: cst.Module, asked: set[str]) -> list[_Class]:
+    """Such classes of a file. `asked`: the attributes that the project reads."""
+    imported, found = imported_names(module), list[_Class]()
+    for node in (one for one in module.body if isinstance(one, cst.ClassDef)):
+        base = node.bases[0].value if len(node.bases) == 1 and not node.keywords else None
+        root, _, name = (full_name(base, imported) if isinstance(base, cst.Attribute) else "").rpartition(".")
+        known = root == "torch.nn" and name in _LAYERS and imported.get("torch") == "torch"
+        if not known or not isinstance(base, cst.Attribute) or not _takes_apart(node, name):
+            continue
+        made = _Writing(node, _LAYERS[name], nodes.code(base.value), asked).written()
+        found += [] if made is None else [_Class(node, name, made)]
+    return found
 
 
 def _takes_apart(node: cst.ClassDef, layer: str) -> bool:
@@ -261,7 +245,7 @@ class _Writing:
             params = params.with_changes(star_arg=cst.ParamStar())
         args = [cst.Arg(nodes.name(name)) for name in self.layer.signature]
         calling = next(call for call in calls if nodes.code(call).endswith(f"({handed})"))
-        body = nodes.visited(init.body, _Exchanged(calling, calling.with_changes(args=args)))
+        body = nodes.visited(init.body, Instead(calling, calling.with_changes(args=args)))
         return init.with_changes(params=params, body=body)
 
     def made(self, given: Mapping[str, Expr], taken: set[str]) -> list[Statement]:
@@ -333,15 +317,6 @@ def _settled(node: Expr) -> Expr:
     if value is ... or isinstance(value, str):
         return node.orelse if isinstance(value, str) else node
     return node.body if isinstance(value, int) else node.orelse
-
-
-class _Exchanged(cst.CSTTransformer):
-    def __init__(self, node: cst.CSTNode, made: cst.CSTNode) -> None:
-        super().__init__()
-        self.node, self.made = node, made
-
-    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> Expr:
-        return cst.ensure_type(self.made, cst.Call) if original_node is self.node else updated_node
 
 
 class _Computed(cst.CSTTransformer):

@@ -14,6 +14,7 @@ from migrate.known.script import Script
 from migrate.lowering.scope import Scope
 from migrate.syntax import nodes, usage
 from migrate.syntax.nodes import Expr
+from migrate.syntax.remembering import remembered
 from migrate.syntax.walking import every
 
 _OF_SHAPES = ("shape", "ndim", "size", "dtype")
@@ -38,7 +39,8 @@ def decides(
     return bool(made & {loaded for one in body for part in (asked or _asked)(one) for loaded in _valued(part)})
 
 
-def _valued(node: cst.CSTNode) -> set[str]:
+@remembered
+def _valued(node: cst.CSTNode) -> frozenset[str]:
     """The names in an expression of which more counts than the shape, which jit knows: a number has none."""
     loaded = Counter(usage.loads(node))
     for one in every(node, cst.Attribute):
@@ -47,7 +49,7 @@ def _valued(node: cst.CSTNode) -> set[str]:
     for call in usage.calls(node):
         if nodes.dotted(call.func) == "len" and len(call.args) == 1 and isinstance(call.args[0].value, cst.Name):
             loaded -= Counter([call.args[0].value.value])
-    return set(loaded)
+    return frozenset(loaded)
 
 
 def decided_by(facts: FunctionFacts, script: Script) -> set[str]:

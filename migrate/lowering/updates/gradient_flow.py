@@ -9,7 +9,6 @@ import libcst as cst
 
 from migrate.known.facts import FunctionFacts
 from migrate.known.kinds import Function, Kind, Leaf, Model, Optimizer, Place
-from migrate.known.states import PARAMS
 from migrate.known.weight_kinds import LISTING, Parameters, Selection, Weight
 from migrate.lowering.scope import Scope
 from migrate.lowering.updates.region import has_host_effects, method_call_of
@@ -62,8 +61,7 @@ class GradientFlow(Scope):
                 facts = self.script.functions[kind.name]
                 if not numbers and self.returns_numbers(facts):
                     continue
-                used = facts.uses | {state.place for state in facts.reads if state.what == PARAMS}
-                found |= {self.root(place) for place in used}
+                found |= {self.root(place) for place in facts.models_run}
         return found
 
     def returns_numbers(self, facts: FunctionFacts) -> bool:
