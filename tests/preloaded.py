@@ -18,12 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jax
 import pytest
 from jax._src.interpreters import mlir
 
 from parity import processes
-from tests.compiling import DISABLED, SharedContext, soon_compiling
+from tests.compiling import SharedContext, compile_as, soon_compiling
 
 STATUS = "status"  # the file in the folder of a run that its end is told by
 
@@ -136,7 +135,7 @@ def _run(request: dict[str, Any], main: Any) -> None:
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["variables"])
-    jax.config.update(DISABLED.lower(), DISABLED in request["variables"])  # was read at the import
+    compile_as(request["variables"])  # were read at the import
     mlir.make_ir_context = SharedContext(mlir.make_ir_context)
     try:
         os._exit(main(request["config"]))

@@ -26,7 +26,7 @@ import transformers as hf
 from flax import linen as nn
 
 from migrate.manifest import ModelWeights
-from tests.compiling import DISABLED, compile_by_llvm_alone
+from tests.compiling import compile_as, compile_by_llvm_alone, soon_compiling
 from tests.weight_port.layout_models import BigVisionViT, maxtext_logits
 from weight_port import family_of, family_weights, open_checkpoint, port_state_dict, unport_tree
 
@@ -197,7 +197,7 @@ def main() -> None:
     vars(jnp)["clip"] = old_clip(jnp.clip)
     compile_by_llvm_alone()
     jax.config.update("jax_enable_x64", True)
-    jax.config.update(DISABLED.lower(), True)
+    compile_as(soon_compiling({}))
     found = {name: compared(*MODELS[name]) for name in MODELS}
     for (_, layout), (config, name, inputs) in LAYOUTS.items():
         found[f"{config.model_type} {layout}"] = compared_layout(config, name, inputs, layout)
