@@ -35,9 +35,13 @@ class Unreached(Never):
     """What follows from a model that another package makes: an exception stands before it."""
 
 
+SOME_AXES = -2
+
+
 @dataclass(frozen=True)
 class Tensor(Kind):
-    """A torch tensor that becomes a jax array. `dtype` is "float", "int", "bool" or ""; `rank` -1 where unknown.
+    """A torch tensor that becomes a jax array. `dtype` is "float", "int", "bool" or ""; `rank` -1 where unknown, and
+    SOME_AXES where it is at least one.
 
     `origins` are the places (node identities) that made it: where it turns out to feed torch's data loading, they stay
     torch. `length` is an axis, and its length as the constructor of a layer writes it.
@@ -463,7 +467,7 @@ def join(a: Kind, b: Kind) -> Kind:
     if isinstance(a, Tensor) and isinstance(b, Tensor):
         return Tensor(
             a.dtype if a.dtype == b.dtype else "",
-            a.rank if a.rank == b.rank else -1,
+            a.rank if a.rank == b.rank else SOME_AXES if all(r > 0 or r == SOME_AXES for r in (a.rank, b.rank)) else -1,
             a.optional or b.optional,
             a.origins | b.origins,
             length=a.length if a.length == b.length else None,

@@ -288,6 +288,21 @@ def attributes_of_self(node: cst.CSTNode) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def bindings(node: cst.CSTNode) -> list[tuple[cst.BaseExpression, cst.BaseExpression]]:
+    """What plain assignments in a node bind, each with its value: of `a, b = x, y` two."""
+    found: list[tuple[cst.BaseExpression, cst.BaseExpression]] = []
+    for one in every(node, cst.Assign):
+        for target in (each.target for each in one.targets):
+            sides = target, one.value
+            if all(isinstance(side, cst.Tuple | cst.List) for side in sides):
+                left, right = (side.elements for side in sides if isinstance(side, cst.Tuple | cst.List))
+                if len(left) == len(right):
+                    found += [(a.value, b.value) for a, b in zip(left, right, strict=True)]
+                    continue
+            found.append(sides)
+    return found
+
+
 def unused_name(wanted: str, taken: Container[str]) -> str:
     """A name that nothing has: the wanted one, else with the first free number from 2 on."""
     name, number = wanted, 2

@@ -79,6 +79,58 @@ def test_methods_that_leave_weights_out() -> None:
     assert {found.code for found in made.report.diagnostics} == {"MIG402"}
 
 
+CHOSEN = """import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+class Plain(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(3, 3)
+        nn.init.constant_(self.a.weight, 0.3)
+        nn.init.constant_(self.a.bias, 0.1)
+
+    def forward(self, x):
+        return self.a(x)
+
+    def objective(self, x):
+        return F.mse_loss(self.forward(x), x)
+
+
+class Bent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(3, 3)
+        nn.init.constant_(self.a.weight, 0.2)
+        nn.init.constant_(self.a.bias, 0.1)
+
+    def forward(self, x):
+        return torch.tanh(self.a(x))
+
+    def objective(self, x):
+        return F.mse_loss(self.forward(x), x)
+
+
+losses = []
+x = torch.linspace(-2, 3, 24).reshape(8, 3)
+name = "NAME"
+if name == "plain":
+    model = Plain()
+else:
+    model = Bent()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+"""
+
+
+@pytest.mark.parametrize("name", ["plain", "bent"])
+def test_one_of_two_models_that_are_not_called_themselves(name: str) -> None:
+    """Each is made by the method that the script calls first."""
+    text = CHOSEN.replace("NAME", name) + LOOP.replace("FORWARD", "    loss = model.objective(x)")
+    theirs, ours = rewritten.both(text)
+    np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=1e-5)
+
+
 TRAINED = """import torch
 import torch.nn as nn
 import torch.nn.functional as F

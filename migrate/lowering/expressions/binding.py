@@ -290,10 +290,12 @@ class Binding(Scalars, MaskedSelections):
         assert self.facts is not None
         called = self._first_line_calling(self.facts, frozenset())
         positions = self.unit.source.positions
+        binding = (cst.SimpleStatementLine, cst.For)
         lines = [
             positions[line].start.line
-            for line in every(self.unit.source.module, cst.SimpleStatementLine, closed=(cst.FunctionDef, cst.ClassDef))
-            if line in positions and name in usage.stores(line)
+            for line in every(self.unit.source.module, binding, closed=(cst.FunctionDef, cst.ClassDef))
+            if line in positions
+            and name in (usage.target_names(line.target) if isinstance(line, cst.For) else usage.stores(line))
         ]
         return called is None or not lines or min(lines) < called
 

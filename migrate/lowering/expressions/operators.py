@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import libcst as cst
@@ -10,6 +11,7 @@ from migrate import layouts
 from migrate.diagnostics import Unsupported
 from migrate.known.kinds import (
     BY_WEIGHT,
+    SOME_AXES,
     UNKNOWN,
     Autocast,
     Device,
@@ -267,6 +269,13 @@ def _as_backend(value: Value) -> Value:
     return replace(value, node=nodes.expression('"gpu"')) if nodes.is_literal(value.node, "cuda") else value
 
 
+def _broadcast(ranks: Sequence[int]) -> int:
+    """The rank of what tensors of some ranks give, element by element."""
+    if min(ranks) >= 0:
+        return max(ranks)
+    return SOME_AXES if max(ranks) > 0 or SOME_AXES in ranks else -1
+
+
 def _arithmetic(operator: cst.BaseBinaryOp, left: Kind, right: Kind) -> Kind:
     weights = [kind for kind in (left, right) if isinstance(kind, Weight)]
     if weights:
@@ -276,10 +285,7 @@ def _arithmetic(operator: cst.BaseBinaryOp, left: Kind, right: Kind) -> Kind:
         dtype = "float" if any(kind.dtype == "float" for kind in tensors) or isinstance(operator, cst.Divide) else ""
         if isinstance(operator, _BITWISE) and len(tensors) == 2 and tensors[0].dtype == tensors[1].dtype:
             dtype = tensors[0].dtype
-        ranks = [kind.rank for kind in tensors]
-        rank = max(ranks) if min(ranks) >= 0 else -1  # they broadcast
-        if isinstance(operator, cst.MatrixMultiply):
-            rank = -1
+        rank = -1 if isinstance(operator, cst.MatrixMultiply) else _broadcast([kind.rank for kind in tensors])
         origins = frozenset().union(*(kind.origins for kind in tensors))
         alike = len({kind.length for kind in tensors}) == 1 and not isinstance(operator, cst.MatrixMultiply)
         return Tensor(dtype, rank, origins=origins, length=tensors[0].length if alike else None)

@@ -28,6 +28,7 @@ from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.walking import every
 
+_EMPTY = ("[]", "list()", "{}", "dict()")
 _LONGEST = 2_000  # characters of an example: nobody reads a longer one, and a value used twice doubles at each turn
 
 
@@ -155,7 +156,7 @@ class Examples(StateAccess, HostDraws, Binding):
         sources = found.sources
         if not all(self.available(source) for source in sources):
             return [], None
-        if any(self.reads_unset(one) or self.runs_unmade(one) for one in resolved):
+        if any(self.reads_unset(one) or self.takes_from_nothing(one) or self.runs_unmade(one) for one in resolved):
             return [], None
         prepared: list[Statement] = []
         bound: dict[str, Kind] = {}
@@ -192,6 +193,15 @@ class Examples(StateAccess, HostDraws, Binding):
             return False
         later = {f"self.{name}" for name in usage.attributes_set(self.facts.node.body)} - {*self.bound_attributes}
         return bool(later & set(usage.paths(node)))
+
+    def takes_from_nothing(self, node: Expr) -> bool:
+        """Whether an expression takes an item of a list that this constructor makes empty, for other methods to
+        fill."""
+        if self.facts is None or not self.script.is_constructor(self.scope):
+            return False
+        bound = usage.bindings(self.facts.node.body)
+        empty = {nodes.dotted(target) for target, value in bound if nodes.code(value) in _EMPTY}
+        return any(nodes.dotted(one.value) in empty for one in every(node, cst.Subscript))
 
     def runs_unmade(self, node: Expr) -> bool:
         """Whether an expression calls a function that runs a model which has no weights yet."""

@@ -144,6 +144,7 @@ class ModelMethods(Models, MethodUses):
             assert isinstance(node.func, cst.Attribute)
             func = node.func.with_changes(value=base.node)
             return Value(node.with_changes(func=func, args=args), joined_results(methods))
+        self.record_method(kind, node, method)
         streams = self.streams(kind, mode, method=True)
         return Value(self.plain_apply(base.node, kind, mode, args, streams, method), computed(joined_results(methods)))
 

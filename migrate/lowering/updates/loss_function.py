@@ -10,6 +10,7 @@ import libcst as cst
 
 from migrate.diagnostics import Unsupported
 from migrate.known.kinds import (
+    SOME_AXES,
     Function,
     Host,
     Instance,
@@ -41,13 +42,14 @@ class TracedLoss:
     tracing: Tracing
     body: list[Statement]
     loss: Expr
+    scalar: bool  # rather than a tensor of one element
     kinds: dict[str, Kind]
     trained: list[State]
 
     @property
     def variable(self) -> str:
         """The variable that holds the loss; "" where none does, or the loss is the one element of what it holds."""
-        return nodes.dotted(self.part.loss) or "" if _rank(self.kinds.get(nodes.code(self.part.loss))) <= 0 else ""
+        return nodes.dotted(self.part.loss) or "" if self.scalar else ""
 
     @property
     def names(self) -> list[str]:
@@ -79,9 +81,11 @@ class LossFunctions(Models):
             tracing = Tracing(key_count=key_count, first_key=drawn, inside=inside)
             inner = before.region_scope(tracing)
             with inner.then(_after(region.parts, part)):
-                body, loss = inner.loss_body(part)
+                body, loss, scalar = inner.loss_body(part)
             name = self.loss_function_name(region, part)
-            made.append(TracedLoss(name, part, tracing, body, loss, inner.env.kinds, self.trained(tracing, part)))
+            made.append(
+                TracedLoss(name, part, tracing, body, loss, scalar, inner.env.kinds, self.trained(tracing, part))
+            )
             drawn += tracing.keys
             before = inner
         return made
@@ -94,8 +98,8 @@ class LossFunctions(Models):
         name = f"{text.rpartition('.')[2]}_fn"
         return name if name not in self.unit.taken else f"compute_{name}"
 
-    def loss_body(self, part: Part) -> tuple[list[Statement], Expr]:
-        """The statements and the loss, lowered in this scope of the region."""
+    def loss_body(self, part: Part) -> tuple[list[Statement], Expr, bool]:
+        """The statements and the loss, lowered in this scope of the region, and whether it is a scalar already."""
         made: list[Statement] = []
         assert self.region is not None
         outside, self.region.depth = self.precision, len(self.blocks)
@@ -114,9 +118,10 @@ class LossFunctions(Models):
         self.before, self.precision = [], outside
         loss = self.expr(part.loss)
         made += self.before
-        if _rank(loss.kind) > 0:  # torch differentiates any tensor of one element
-            return _tidied(made), nodes.expression("{loss}.squeeze()", loss=loss.node)
-        return _tidied(made), loss.node
+        rank = loss.kind.rank if isinstance(loss.kind, Tensor) else -1
+        if rank > 0 or rank == SOME_AXES:  # torch differentiates any tensor of one element
+            return _tidied(made), nodes.expression("{loss}.squeeze()", loss=loss.node), False
+        return _tidied(made), loss.node, True
 
     def trained(self, tracing: Tracing, part: Part) -> list[State]:
         """The parameters that the gradient is taken of."""
@@ -282,10 +287,6 @@ def _after(parts: Sequence[Part], part: Part) -> list[cst.CSTNode]:
     later = parts[parts.index(part) + 1 :]
     again = dict.fromkeys(name for one in later for name in usage.loads([*one.body, one.loss]))
     return [nodes.tuple_of([*map(nodes.name, again)]), *part.after, *(each for one in later for each in one.after)]
-
-
-def _rank(kind: Kind | None) -> int:
-    return kind.rank if isinstance(kind, Tensor) else -1
 
 
 def _tidied(statements: Sequence[Statement]) -> list[Statement]:
