@@ -40,7 +40,7 @@ def einsum(call: Call) -> Expr:
     return nodes.call("jnp.einsum", call.node("equation"), *call.tensors())
 
 
-@rule("torch.outer", "Tensor.outer", signature="input, vec2")
+@rule("torch.outer", "Tensor.outer", "torch.ger", "Tensor.ger", signature="input, vec2")
 def outer(call: Call) -> Expr:
     """Of two vectors.
 

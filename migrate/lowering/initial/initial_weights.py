@@ -174,7 +174,7 @@ class InitialWeights(TestsOfParts, HandedDown):
         made_under = way.owner.askable_if.get(path, [])
         tests = [test for test in self.conditions if not any(test is one for one in made_under)]
         tests = [one for test in tests for one in parts_of(test) if not self.asks_for_part(one, written, is_it)]
-        switch = self.field_behind(tests) or self.settled_field(tests)
+        switch = self.field_behind(tests) or self.setting_behind(tests) or self.settled_field(tests)
         if tests and (not switch or way.through):
             raise Unsupported("MIG204", f"`{nodes.code(node)}` depends on `{nodes.code(tests[-1])}`")
         several = any(self.script.times_made(inner) > 1 for inner in self.crossed(way))

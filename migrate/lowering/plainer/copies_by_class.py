@@ -24,6 +24,7 @@ from migrate.known.script import INLINE, Script, followed
 from migrate.lowering.plainer.arguments_kept import with_arguments_kept
 from migrate.lowering.plainer.asked_by_callers import with_asked_by_callers
 from migrate.lowering.plainer.bases_elsewhere import with_names_of_bases
+from migrate.lowering.plainer.body_at_call import site_of
 from migrate.lowering.plainer.computed_again import with_inputs_kept, with_reasons
 from migrate.lowering.plainer.copied_input import Anew, Placing
 from migrate.lowering.plainer.copies_of_torch import with_functions_of_torch
@@ -167,7 +168,7 @@ def _taken_otherwise(inputs: Sequence[Input], lowered: Sequence[Lowered]) -> lis
 
 def _plan(inputs: Sequence[Input], lowered: Sequence[Lowered]) -> _Plan:
     taken = {name.value for one in inputs for name in every(one.source.module, cst.Name)}
-    written = Counter(_site(call) for one in inputs for call in every(one.source.module, cst.Call))
+    written = Counter(site_of(call) for one in inputs for call in every(one.source.module, cst.Call))
     files = {one.scope: one.source for one in inputs}
     copies: list[_Copy] = []
     repeated: set[int] = set()
@@ -176,7 +177,7 @@ def _plan(inputs: Sequence[Input], lowered: Sequence[Lowered]) -> _Plan:
         if definition is None:
             continue
         groups = _by_class(facts)
-        sites = {label: frozenset(_site(site.node) for site in group if site.node) for label, group in groups.items()}
+        sites = {label: frozenset(site_of(site.node) for site in group if site.node) for label, group in groups.items()}
         times = Counter(call for calls in sites.values() for call in calls)
         repeated |= {call for call, number in times.items() if number > 1}
         if any(number > 1 or written[call] != 1 for call, number in times.items()):
@@ -193,7 +194,7 @@ def _plan(inputs: Sequence[Input], lowered: Sequence[Lowered]) -> _Plan:
         for statement in every(one.source.module, cst.For)
         if (turns := one.unrolled.get(statement))
         and not isinstance(turns[0], cst.For)
-        and any(_site(call) in repeated for call in usage.calls(statement))
+        and any(site_of(call) in repeated for call in usage.calls(statement))
     }
     return _Plan((), loops) if loops else _Plan(tuple(copies))
 
@@ -216,7 +217,7 @@ def _objects_apart(files: Mapping[str, SourceFile], script: Script, taken: set[s
             continue
         for each, call in objects[1:]:
             wanted = spelled(cls) + each.value.title().replace("_", "")
-            copies.append(_Copy(file_of(cls), definition, usage.unused_name(wanted, taken), frozenset({_site(call)})))
+            copies.append(_Copy(file_of(cls), definition, usage.unused_name(wanted, taken), frozenset({site_of(call)})))
             taken.add(copies[-1].name)
     return copies
 
@@ -249,12 +250,6 @@ def _by_class(facts: FunctionFacts) -> dict[tuple[str, ...], list[CallSite]]:
     for site in sites if several else ():
         groups.setdefault(tuple(site.models.get(p, "") for p in several), []).append(site)
     return groups
-
-
-def _site(call: cst.Call) -> int:
-    """What tells a call from others of the input: the text of the name that it calls, which its copies share."""
-    name = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
-    return id(name.value) if isinstance(name, cst.Name) else 0
 
 
 def _definition(files: Mapping[str, SourceFile], name: str, facts: FunctionFacts) -> _Definition | None:
@@ -307,7 +302,7 @@ class _Copying(Placing):
         self.names = {call: copy.name for copy in plan.copies for call in copy.calls}
 
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
-        name = self.names.get(_site(original_node))
+        name = self.names.get(site_of(original_node))
         if name is None:
             return updated_node
         func = updated_node.func

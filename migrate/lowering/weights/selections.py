@@ -28,6 +28,7 @@ from migrate.manifest import Leaf
 from migrate.rules.rule import Value
 from migrate.syntax import nodes
 from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.walking import every
 from migrate.weights import weights_of
 
 _NUMBER = re.compile(r"\{\d+\}")  # of a module in a list whose length is not known
@@ -205,16 +206,34 @@ class Selections(StateAccess):
                     self.script.finished.add((self.scope, root))
                     continue
                 if (self.scope, root) in self.script.updated:
-                    raise Unsupported("MIG401", f"{nodes.code(node)}: weights are frozen after it has trained")
+                    raise Unsupported("MIG401", f"{nodes.code(node).strip()}: weights are frozen after it has trained")
                 made_so = still_of(self.script, root) | frozen_as_made(self.script, root)
                 if on and made_so & set(leaves):
-                    raise Unsupported("MIG401", f"{nodes.code(node)}: of a weight that was made without a gradient")
+                    raise Unsupported(
+                        "MIG401", f"{nodes.code(node).strip()}: of a weight that was made without a gradient"
+                    )
                 before = self.script.found_frozen.get(root, frozenset())
                 self.script.found_frozen[root] = before | set(leaves) if not on else before - set(leaves)
-            elif self.conditions or not whole:
-                raise Unsupported("MIG401", f"{nodes.code(node)}: which weights are frozen is told while it runs")
+            elif not whole or (self.conditions and not self.switched_back(node, on)):
+                raise Unsupported(
+                    "MIG401", f"{nodes.code(node).strip()}: which weights are frozen is told while it runs"
+                )
             else:
                 self.script.switched.setdefault(root, set()).add(on)
+
+    def switched_back(self, node: cst.CSTNode, on: bool) -> bool:
+        """Whether a branch that switches weights off switches them on again, whichever of the two `node` does: it is
+        left through its end alone."""
+        body = self.blocks[-1].statements
+        here = next((i for i, one in enumerate(body) if any(each is node for each in every(one, cst.CSTNode))), None)
+        if here is None:
+            return False
+        texts = [nodes.code(one.with_changes(leading_lines=[])) for one in body]
+        other = re.sub(r"\b(True|False)\b", lambda word: str(word[0] == "False"), texts[here])
+        there = [i for i, text in enumerate(texts) if text == other and (i < here if on else i > here)]
+        between = body[slice(*sorted((here, there[0])))] if there else []
+        leaving = (cst.Return, cst.Break, cst.Continue, cst.Raise)
+        return bool(there) and not any(next(every(one, leaving), None) for one in between)
 
     # -- tests --------------------------------------------------------------------------------------------------------
 
