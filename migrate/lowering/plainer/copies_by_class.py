@@ -21,6 +21,7 @@ from migrate.files.source import SourceFile
 from migrate.known.facts import CallSite, FunctionFacts
 from migrate.known.qualified import file_of, snake_case, spelled
 from migrate.known.script import INLINE, Script, followed
+from migrate.lowering.plainer.apex_as_torch import with_apex_as_torch
 from migrate.lowering.plainer.arguments_kept import with_arguments_kept
 from migrate.lowering.plainer.asked_by_callers import with_asked_by_callers
 from migrate.lowering.plainer.bases_elsewhere import with_names_of_bases
@@ -106,6 +107,7 @@ def taken_first(inputs: Sequence[Input]) -> Taken:
 _FIRST: tuple[Callable[[Sequence[Input]], list[Input]], ...] = (
     with_own_names,
     with_names_first,
+    with_apex_as_torch,
     with_plain_transformers,
     with_plain_modules,
     with_last_definitions,
