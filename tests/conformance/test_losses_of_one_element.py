@@ -117,3 +117,15 @@ losses = agent.losses
 def test_an_example_takes_nothing_from_a_list_that_is_filled_later() -> None:
     theirs, ours = rewritten.both(KEPT)
     np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=1e-5)
+
+
+def test_what_the_constructor_fills_is_an_example() -> None:
+    filled = (
+        "self.states, self.losses = [], []\n        self.states = list()\n        self.states.append([0.1, 0.2, 0.3])"
+    )
+    before = "        self.policy = Policy()\n"
+    text = KEPT.replace("        self.states, self.losses = [], []\n", "")
+    text = text.replace(before, f"        {filled}\n{before}")
+    theirs, ours = rewritten.both(text)
+    np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=1e-5)
+    assert "self.states[0]" in rewritten.clean(text).text.split(".init(")[1].split("optax")[0]

@@ -43,6 +43,12 @@ def test_it_is_torchs(line: str, call: str) -> None:
     assert "from apex.parallel" not in made.text
 
 
+def test_a_class_that_is_asked_for_is_still_imported() -> None:
+    line = "from apex.parallel import DistributedDataParallel as DDP"
+    text = TEXT.replace("IMPORT", line).replace("CALL", "DDP") + "print(isinstance(loader, DDP))\n"
+    assert line in convert(parse("x.py", "loader = []\n" + text)).text
+
+
 def test_what_else_it_has_is_not_known() -> None:
     made = convert(parse("x.py", TEXT.replace("IMPORT", "from apex import amp").replace("CALL", "amp.initialize")))
     assert made.report.exit_code == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Mapping
 from dataclasses import replace
 
@@ -199,8 +200,10 @@ class Examples(StateAccess, HostDraws, Binding):
         fill."""
         if self.facts is None or not self.script.is_constructor(self.scope):
             return False
-        bound = usage.bindings(self.facts.node.body)
-        empty = {nodes.dotted(target) for target, value in bound if nodes.code(value) in _EMPTY}
+        body = self.facts.node.body
+        mentions = Counter(nodes.dotted(one) for one in every(body, cst.Attribute))
+        bound = [(nodes.dotted(target), value) for target, value in usage.bindings(body)]
+        empty = {path for path, value in bound if nodes.code(value) in _EMPTY and mentions[path] == 1}
         return any(nodes.dotted(one.value) in empty for one in every(node, cst.Subscript))
 
     def runs_unmade(self, node: Expr) -> bool:

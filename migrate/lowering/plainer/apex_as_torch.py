@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import libcst as cst
@@ -24,28 +25,31 @@ def with_apex_as_torch(inputs: Sequence[Input]) -> list[Input]:
 
 
 def _edits(module: cst.Module) -> Edits:
-    names, edits = dict[str, str](), Edits()
+    names, imports = dict[str, str](), dict[cst.SimpleStatementLine, list[str]]()
     for line in every(module, cst.SimpleStatementLine):
         small = suites.alone(line)
-        if isinstance(small, cst.ImportFrom) and nodes.dotted(small.module or line) in ("apex", "apex.parallel"):
-            taken = small.names if not isinstance(small.names, cst.ImportStar) else ()
-            found = {
-                alias.evaluated_alias or alias.evaluated_name: f"{nodes.dotted(small.module)}.{alias.evaluated_name}"
-                for alias in taken
-                if small.module is not None
-            }
-            names |= found
-            if found and set(found.values()) <= _OF_TORCH.keys():
-                edits.instead[line] = [nodes.statement("pass")] if _is_all(module, line) else []
+        if (
+            isinstance(small, cst.ImportFrom)
+            and not isinstance(small.names, cst.ImportStar)
+            and small.module is not None
+        ):
+            of = nodes.dotted(small.module) or ""
+            taken = {one.evaluated_alias or one.evaluated_name: f"{of}.{one.evaluated_name}" for one in small.names}
+            names |= taken
+            if set(taken.values()) <= _OF_TORCH.keys():
+                imports[line] = list(taken)
         elif isinstance(small, cst.Import):
             names |= {one.evaluated_name: one.evaluated_name for one in small.names if one.evaluated_alias is None}
-    if "torch" not in names:
-        return Edits()
-    for call in usage.calls(module):
+    edits, left = Edits(), Counter(one.value for one in every(module, cst.Name, closed=cst.ImportFrom))
+    for call in usage.calls(module) if "torch" in names else ():
         head, _, rest = (nodes.dotted(call.func) or "").partition(".")
         whole = names.get(head, "") + (f".{rest}" if rest else "")
         if whole in _OF_TORCH:
             edits.parts[call.func] = nodes.expression(_OF_TORCH[whole])
+            left[head] -= 1
+    if edits:
+        gone = [line for line, found in imports.items() if not any(left[name] for name in found)]
+        edits.instead |= {line: [nodes.statement("pass")] if _is_all(module, line) else [] for line in gone}
     return edits
 
 

@@ -213,8 +213,6 @@ class ExpressionStatements(Averaging, Setup, Calls, Checkpoints, Leaves, Optimiz
         view = isinstance(func.value, cst.Subscript) and self.is_view(func.value)
         target = func.value.value if isinstance(func.value, cst.Subscript) and view else func.value
         if not isinstance(target, cst.Name) or not isinstance(self.kind_of(target), Tensor):
-            if self.facts is not None and set(usage.loads(target or node)) & set(self.facts.parameter_names):
-                self.script.going_on.add(self.facts.qualname)  # its callers know the layer that it fills
             raise Unsupported("MIG303", f"{nodes.code(func.value)} is changed in place")
         self.own(target)
         if rule is None:
