@@ -120,9 +120,7 @@ def test_an_example_takes_nothing_from_a_list_that_is_filled_later() -> None:
 
 
 def test_what_the_constructor_fills_is_an_example() -> None:
-    filled = (
-        "self.states, self.losses = [], []\n        self.states = list()\n        self.states.append([0.1, 0.2, 0.3])"
-    )
+    filled = "self.states, self.losses = [], []\n        self.states.append([0.1, 0.2, 0.3])"
     before = "        self.policy = Policy()\n"
     text = KEPT.replace("        self.states, self.losses = [], []\n", "")
     text = text.replace(before, f"        {filled}\n{before}")
