@@ -1,13 +1,13 @@
 """Products of matrices and einsum."""
 
 from migrate.known.kinds import Tensor
-from migrate.rules.rule import Call, rule
+from migrate.rules.rule import Call, Result, Value, rule
 from migrate.syntax import nodes
 from migrate.syntax.nodes import Expr
 
 
 @rule("torch.matmul", "Tensor.matmul", "torch.mm", "Tensor.mm", "torch.bmm", "Tensor.bmm", signature="input, other")
-def matmul(call: Call) -> Expr:
+def matmul(call: Call) -> Result:
     """Batch axes broadcast.
 
     >>> torch.matmul(x, y)  # x: f32[2, 3]; y: f32[3, 4]
@@ -15,7 +15,9 @@ def matmul(call: Call) -> Expr:
     >>> torch.bmm(x, y)  # x: f32[5, 2, 3]; y: f32[5, 3, 4]
     x @ y
     """
-    return call.make("{input} @ {other}")
+    made, kind = call.make("{input} @ {other}"), call.kind("input")
+    rank = {"mm": 2, "bmm": 3}.get(call.api.rpartition(".")[2])
+    return made if rank is None or not isinstance(kind, Tensor) else Value(made, Tensor(kind.dtype, rank))
 
 
 @rule("torch.dot", "Tensor.dot", signature="input, tensor")

@@ -57,6 +57,19 @@ def test_what_has_some_axes_is_no_scalar() -> None:
     np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=1e-5)
 
 
+@pytest.mark.parametrize("loss", ["torch.mm(x, rows)", "-(rows.mm(x)).exp() * label", "torch.bmm(x[None], x[None])"])
+def test_products_of_matrices_have_axes(loss: str) -> None:
+    text = (
+        "import torch\nfrom torch import nn\n\nmodel = nn.Linear(2, 1)\nnn.init.constant_(model.weight, 0.3)\n"
+        "nn.init.constant_(model.bias, 0.1)\nopt = torch.optim.SGD(model.parameters(), lr=0.1)\nlosses = []\n"
+        "rows, label = torch.ones(1, 1), torch.tensor([2.0])[0]\nfor step in range(3):\n"
+        "    x = model(torch.ones(1, 2))\n"
+        f"    loss = {loss}\n    opt.zero_grad()\n    loss.backward()\n    opt.step()\n    losses.append(loss.item())\n"
+    )
+    theirs, ours = rewritten.both(text)
+    np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=1e-5)
+
+
 @pytest.mark.parametrize("loss", ["x.flatten() * unknown(x)", "-(unknown(x) + x.flatten()).exp()"])
 def test_more_than_one_element_has_no_gradient_in_either(loss: str) -> None:
     text = (
