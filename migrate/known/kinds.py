@@ -53,6 +53,11 @@ class Tensor(Kind):
     origins: frozenset[int] = frozenset()
     length: tuple[int, str] | None = field(default=None, kw_only=True)
 
+    @property
+    def has_axes(self) -> bool:
+        """Whether it is known to be no scalar."""
+        return self.rank > 0 or self.rank == SOME_AXES
+
 
 @dataclass(frozen=True)
 class Unpassed(Tensor):
@@ -467,7 +472,7 @@ def join(a: Kind, b: Kind) -> Kind:
     if isinstance(a, Tensor) and isinstance(b, Tensor):
         return Tensor(
             a.dtype if a.dtype == b.dtype else "",
-            a.rank if a.rank == b.rank else SOME_AXES if all(r > 0 or r == SOME_AXES for r in (a.rank, b.rank)) else -1,
+            a.rank if a.rank == b.rank else SOME_AXES if a.has_axes and b.has_axes else -1,
             a.optional or b.optional,
             a.origins | b.origins,
             length=a.length if a.length == b.length else None,

@@ -188,16 +188,10 @@ class Inlining:
             return []
         if value is None:
             raise Unsupported("MIG201", f"{self.name} inherits from Optimizer, and assigns what returns nothing")
-        pairs = [(target, value)]
-        if (
-            isinstance(target, cst.Tuple)
-            and isinstance(value, cst.Tuple)
-            and len(target.elements) == len(value.elements)
-        ):
-            pairs = list(zip(nodes.elements(target), nodes.elements(value), strict=True))
-            later = [set(usage.loads(other)) for _, other in pairs[1:]]
-            if any(set(usage.target_names(one)) & loads for (one, _), loads in zip(pairs, later, strict=False)):
-                pairs = [(target, value)]
+        pairs = usage.pairs(target, value)
+        later = [set(usage.loads(other)) for _, other in pairs[1:]]
+        if any(set(usage.target_names(one)) & loads for (one, _), loads in zip(pairs, later, strict=False)):
+            pairs = [(target, value)]
         return [
             cst.SimpleStatementLine([cst.Assign([nodes.target(one)], other)])
             for one, other in pairs

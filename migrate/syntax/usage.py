@@ -290,17 +290,16 @@ def attributes_of_self(node: cst.CSTNode) -> list[str]:
 
 def bindings(node: cst.CSTNode) -> list[tuple[cst.BaseExpression, cst.BaseExpression]]:
     """What plain assignments in a node bind, each with its value: of `a, b = x, y` two."""
-    found: list[tuple[cst.BaseExpression, cst.BaseExpression]] = []
-    for one in every(node, cst.Assign):
-        for target in (each.target for each in one.targets):
-            sides = target, one.value
-            if all(isinstance(side, cst.Tuple | cst.List) for side in sides):
-                left, right = (side.elements for side in sides if isinstance(side, cst.Tuple | cst.List))
-                if len(left) == len(right):
-                    found += [(a.value, b.value) for a, b in zip(left, right, strict=True)]
-                    continue
-            found.append(sides)
-    return found
+    whole = [(target.target, one.value) for one in every(node, cst.Assign) for target in one.targets]
+    return [pair for target, value in whole for pair in pairs(target, value)]
+
+
+def pairs(target: cst.BaseExpression, value: cst.BaseExpression) -> list[tuple[cst.BaseExpression, cst.BaseExpression]]:
+    """The targets of an assignment, each with what it is given."""
+    sides = [each.elements for each in (target, value) if isinstance(each, cst.Tuple | cst.List)]
+    if len(sides) == 2 and len(sides[0]) == len(sides[1]):
+        return [(one.value, other.value) for one, other in zip(*sides, strict=True)]
+    return [(target, value)]
 
 
 def unused_name(wanted: str, taken: Container[str]) -> str:

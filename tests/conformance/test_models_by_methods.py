@@ -79,12 +79,7 @@ def test_methods_that_leave_weights_out() -> None:
     assert {found.code for found in made.report.diagnostics} == {"MIG402"}
 
 
-CHOSEN = """import torch
-import torch.nn as nn
-import torch.nn.functional as F
-
-
-class Plain(nn.Module):
+PLAIN = """class Plain(nn.Module):
     def __init__(self):
         super().__init__()
         self.a = nn.Linear(3, 3)
@@ -96,21 +91,16 @@ class Plain(nn.Module):
 
     def objective(self, x):
         return F.mse_loss(self.forward(x), x)
+"""
+BENT = PLAIN.replace("Plain", "Bent").replace("self.a(x)", "torch.tanh(self.a(x))").replace("0.3", "0.2")
+CHOSEN = f"""import torch
+import torch.nn as nn
+import torch.nn.functional as F
 
 
-class Bent(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.a = nn.Linear(3, 3)
-        nn.init.constant_(self.a.weight, 0.2)
-        nn.init.constant_(self.a.bias, 0.1)
+{PLAIN}
 
-    def forward(self, x):
-        return torch.tanh(self.a(x))
-
-    def objective(self, x):
-        return F.mse_loss(self.forward(x), x)
-
+{BENT}
 
 losses = []
 x = torch.linspace(-2, 3, 24).reshape(8, 3)

@@ -269,11 +269,11 @@ def _as_backend(value: Value) -> Value:
     return replace(value, node=nodes.expression('"gpu"')) if nodes.is_literal(value.node, "cuda") else value
 
 
-def _broadcast(ranks: Sequence[int]) -> int:
-    """The rank of what tensors of some ranks give, element by element."""
-    if min(ranks) >= 0:
-        return max(ranks)
-    return SOME_AXES if max(ranks) > 0 or SOME_AXES in ranks else -1
+def _broadcast(tensors: Sequence[Tensor]) -> int:
+    """The rank of what some tensors give, element by element."""
+    if all(kind.rank >= 0 for kind in tensors):
+        return max(kind.rank for kind in tensors)
+    return SOME_AXES if any(kind.has_axes for kind in tensors) else -1
 
 
 def _arithmetic(operator: cst.BaseBinaryOp, left: Kind, right: Kind) -> Kind:
@@ -285,7 +285,7 @@ def _arithmetic(operator: cst.BaseBinaryOp, left: Kind, right: Kind) -> Kind:
         dtype = "float" if any(kind.dtype == "float" for kind in tensors) or isinstance(operator, cst.Divide) else ""
         if isinstance(operator, _BITWISE) and len(tensors) == 2 and tensors[0].dtype == tensors[1].dtype:
             dtype = tensors[0].dtype
-        rank = -1 if isinstance(operator, cst.MatrixMultiply) else _broadcast([kind.rank for kind in tensors])
+        rank = -1 if isinstance(operator, cst.MatrixMultiply) else _broadcast(tensors)
         origins = frozenset().union(*(kind.origins for kind in tensors))
         alike = len({kind.length for kind in tensors}) == 1 and not isinstance(operator, cst.MatrixMultiply)
         return Tensor(dtype, rank, origins=origins, length=tensors[0].length if alike else None)

@@ -10,6 +10,7 @@ import libcst as cst
 from migrate.lowering.plainer.copied_input import Edits
 from migrate.lowering.rounds import Input
 from migrate.syntax import nodes, suites, usage
+from migrate.syntax.imported import full_name, imported_names
 from migrate.syntax.walking import every
 
 _OF_TORCH = {
@@ -25,34 +26,17 @@ def with_apex_as_torch(inputs: Sequence[Input]) -> list[Input]:
 
 
 def _edits(module: cst.Module) -> Edits:
-    names, imports = dict[str, str](), dict[cst.SimpleStatementLine, list[str]]()
-    for line in every(module, cst.SimpleStatementLine):
-        small = suites.alone(line)
-        if (
-            isinstance(small, cst.ImportFrom)
-            and not isinstance(small.names, cst.ImportStar)
-            and small.module is not None
-        ):
-            of = nodes.dotted(small.module) or ""
-            taken = {one.evaluated_alias or one.evaluated_name: f"{of}.{one.evaluated_name}" for one in small.names}
-            names |= taken
-            if set(taken.values()) <= _OF_TORCH.keys():
-                imports[line] = list(taken)
-        elif isinstance(small, cst.Import):
-            names |= {one.evaluated_name: one.evaluated_name for one in small.names if one.evaluated_alias is None}
-    edits, left = Edits(), Counter(one.value for one in every(module, cst.Name, closed=cst.ImportFrom))
-    for call in usage.calls(module) if "torch" in names else ():
-        head, _, rest = (nodes.dotted(call.func) or "").partition(".")
-        whole = names.get(head, "") + (f".{rest}" if rest else "")
-        if whole in _OF_TORCH:
-            edits.parts[call.func] = nodes.expression(_OF_TORCH[whole])
-            left[head] -= 1
-    if edits:
-        gone = [line for line, found in imports.items() if not any(left[name] for name in found)]
-        edits.instead |= {line: [nodes.statement("pass")] if _is_all(module, line) else [] for line in gone}
+    imported, edits = imported_names(module), Edits()
+    if imported.get("torch") != "torch":
+        return edits
+    left = Counter(one.value for one in every(module, cst.Name, closed=cst.ImportFrom))
+    for call in usage.calls(module):
+        name = full_name(call.func, imported)
+        if name in _OF_TORCH:
+            edits.parts[call.func] = nodes.expression(_OF_TORCH[name])
+            left[nodes.code(nodes.root(call.func))] -= 1
+    for line in every(module, cst.SimpleStatementLine) if edits else ():
+        bound = usage.stores(line) if isinstance(suites.alone(line), cst.ImportFrom) else []
+        if bound and all(imported.get(name) in _OF_TORCH and not left[name] for name in bound):
+            edits.instead[line] = []
     return edits
-
-
-def _is_all(module: cst.Module, line: cst.SimpleStatementLine) -> bool:
-    """Whether a statement is the only one of its block."""
-    return any(list(one.body) == [line] for one in every(module, cst.IndentedBlock))

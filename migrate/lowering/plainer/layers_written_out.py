@@ -26,9 +26,10 @@ from migrate.lowering.modules.inheritance import is_super_init
 from migrate.lowering.modules.layer_subclasses import OWN_FORMS
 from migrate.lowering.plainer.body_at_call import Instead
 from migrate.lowering.plainer.copied_input import Edits
-from migrate.lowering.plainer.mentions_of_layers import asked_for_either, full_name, imported_names
+from migrate.lowering.plainer.mentions_of_layers import asked_for_either
 from migrate.lowering.rounds import Input
 from migrate.syntax import nodes, suites, usage
+from migrate.syntax.imported import full_name, imported_names
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.walking import every
 

@@ -7,27 +7,8 @@ from collections.abc import Mapping, Sequence
 import libcst as cst
 
 from migrate.syntax import nodes, usage
-from migrate.syntax.nodes import Expr
+from migrate.syntax.imported import full_name, imported_names
 from migrate.syntax.walking import every
-
-
-def imported_names(module: cst.Module) -> dict[str, str]:
-    """What the imports of a file bind, by its full name: `nn` is "torch.nn" after `from torch import nn`."""
-    found: dict[str, str] = {}
-    for line in every(module, (cst.Import, cst.ImportFrom)):
-        package = f"{nodes.code(line.module)}." if isinstance(line, cst.ImportFrom) and line.module else ""
-        for alias in [] if isinstance(line.names, cst.ImportStar) else line.names:
-            whole = f"{package}{alias.evaluated_name}"
-            first = whole if package else whole.partition(".")[0]  # `import torch.nn` binds torch
-            name = alias.evaluated_alias or (alias.evaluated_name if package else first)
-            found[name] = whole if alias.evaluated_alias else first
-    return found
-
-
-def full_name(node: Expr, imported: Mapping[str, str]) -> str:
-    """A dotted name with what its first part has been imported as; "" of what is none, and of other names."""
-    first, dot, rest = (nodes.dotted(node) or "").partition(".")
-    return f"{imported[first]}{dot}{rest}" if first in imported else ""
 
 
 def asked_for_either(module: cst.Module, written: Mapping[str, Sequence[str]]) -> dict[cst.CSTNode, cst.CSTNode] | None:

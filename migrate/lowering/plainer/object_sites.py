@@ -44,7 +44,7 @@ def sites_of(file: Input, cls: str) -> Iterator[Site]:
         for line in suites.suite_of(body):
             small = suites.alone(line)
             if isinstance(small, cst.Assign) and len(small.targets) == 1:
-                for target, value in _pairs(small.targets[0].target, small.value):
+                for target, value in usage.pairs(small.targets[0].target, small.value):
                     call, path = bare(value), nodes.dotted(target)
                     if isinstance(call, cst.Call) and made_by(call) == cls and path is not None:
                         yield Site(file, scope, line, path, call)
@@ -53,13 +53,6 @@ def sites_of(file: Input, cls: str) -> Iterator[Site]:
                 yield from inside(block.body, deeper)
 
     yield from inside(file.source.module.body, ())
-
-
-def _pairs(target: Expr, value: Expr) -> list[tuple[Expr, Expr]]:
-    """The targets of an assignment with what each is given."""
-    if isinstance(target, cst.Tuple) and isinstance(value, cst.Tuple) and len(target.elements) == len(value.elements):
-        return list(zip(nodes.elements(target), nodes.elements(value), strict=True))
-    return [(target, value)]
 
 
 def bare(value: Expr) -> Expr:

@@ -113,11 +113,8 @@ def _links(assignments: Iterator[cst.Assign]) -> Iterator[tuple[cst.CSTNode, Exp
 
 
 def _pairs(target: cst.BaseExpression, value: Expr) -> Iterator[tuple[cst.CSTNode, Expr]]:
-    if isinstance(target, cst.Tuple) and isinstance(value, cst.Tuple) and len(target.elements) == len(value.elements):
-        for one, other in zip(target.elements, value.elements, strict=True):
-            yield from _pairs(one.value, other.value)
-    else:
-        yield target, value
+    for one, other in usage.pairs(target, value):
+        yield from [(one, other)] if one is target else _pairs(one, other)
 
 
 def shown(value: Expr) -> set[str]:

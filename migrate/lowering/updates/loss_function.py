@@ -10,7 +10,6 @@ import libcst as cst
 
 from migrate.diagnostics import Unsupported
 from migrate.known.kinds import (
-    SOME_AXES,
     Function,
     Host,
     Instance,
@@ -42,14 +41,13 @@ class TracedLoss:
     tracing: Tracing
     body: list[Statement]
     loss: Expr
-    scalar: bool  # rather than a tensor of one element
     kinds: dict[str, Kind]
     trained: list[State]
 
     @property
     def variable(self) -> str:
         """The variable that holds the loss; "" where none does, or the loss is the one element of what it holds."""
-        return nodes.dotted(self.part.loss) or "" if self.scalar else ""
+        return nodes.dotted(self.part.loss) or "" if not _has_axes(self.kinds.get(nodes.code(self.part.loss))) else ""
 
     @property
     def names(self) -> list[str]:
@@ -81,11 +79,9 @@ class LossFunctions(Models):
             tracing = Tracing(key_count=key_count, first_key=drawn, inside=inside)
             inner = before.region_scope(tracing)
             with inner.then(_after(region.parts, part)):
-                body, loss, scalar = inner.loss_body(part)
+                body, loss = inner.loss_body(part)
             name = self.loss_function_name(region, part)
-            made.append(
-                TracedLoss(name, part, tracing, body, loss, scalar, inner.env.kinds, self.trained(tracing, part))
-            )
+            made.append(TracedLoss(name, part, tracing, body, loss, inner.env.kinds, self.trained(tracing, part)))
             drawn += tracing.keys
             before = inner
         return made
@@ -98,8 +94,8 @@ class LossFunctions(Models):
         name = f"{text.rpartition('.')[2]}_fn"
         return name if name not in self.unit.taken else f"compute_{name}"
 
-    def loss_body(self, part: Part) -> tuple[list[Statement], Expr, bool]:
-        """The statements and the loss, lowered in this scope of the region, and whether it is a scalar already."""
+    def loss_body(self, part: Part) -> tuple[list[Statement], Expr]:
+        """The statements and the loss, lowered in this scope of the region."""
         made: list[Statement] = []
         assert self.region is not None
         outside, self.region.depth = self.precision, len(self.blocks)
@@ -118,10 +114,9 @@ class LossFunctions(Models):
         self.before, self.precision = [], outside
         loss = self.expr(part.loss)
         made += self.before
-        rank = loss.kind.rank if isinstance(loss.kind, Tensor) else -1
-        if rank > 0 or rank == SOME_AXES:  # torch differentiates any tensor of one element
-            return _tidied(made), nodes.expression("{loss}.squeeze()", loss=loss.node), False
-        return _tidied(made), loss.node, True
+        if _has_axes(loss.kind):  # torch differentiates any tensor of one element
+            return _tidied(made), nodes.expression("{loss}.squeeze()", loss=loss.node)
+        return _tidied(made), loss.node
 
     def trained(self, tracing: Tracing, part: Part) -> list[State]:
         """The parameters that the gradient is taken of."""
@@ -287,6 +282,10 @@ def _after(parts: Sequence[Part], part: Part) -> list[cst.CSTNode]:
     later = parts[parts.index(part) + 1 :]
     again = dict.fromkeys(name for one in later for name in usage.loads([*one.body, one.loss]))
     return [nodes.tuple_of([*map(nodes.name, again)]), *part.after, *(each for one in later for each in one.after)]
+
+
+def _has_axes(kind: Kind | None) -> bool:
+    return isinstance(kind, Tensor) and kind.has_axes
 
 
 def _tidied(statements: Sequence[Statement]) -> list[Statement]:

@@ -197,6 +197,7 @@ class Selections(StateAccess):
         """`requires_grad = False` of some weights before training. Whole models that are switched off and on while it
         trains lose nothing: each step takes the gradients of the models that it trains alone. Neither do those that
         have trained by then and are frozen for good."""
+        told = nodes.code(node).strip()
         for place, leaves in selection.leaves:
             root = self.root(place)
             whole = set(leaves) == {leaf.flax for leaf in leaves_of(self.script, root)}
@@ -206,18 +207,14 @@ class Selections(StateAccess):
                     self.script.finished.add((self.scope, root))
                     continue
                 if (self.scope, root) in self.script.updated:
-                    raise Unsupported("MIG401", f"{nodes.code(node).strip()}: weights are frozen after it has trained")
+                    raise Unsupported("MIG401", f"{told}: weights are frozen after it has trained")
                 made_so = still_of(self.script, root) | frozen_as_made(self.script, root)
                 if on and made_so & set(leaves):
-                    raise Unsupported(
-                        "MIG401", f"{nodes.code(node).strip()}: of a weight that was made without a gradient"
-                    )
+                    raise Unsupported("MIG401", f"{told}: of a weight that was made without a gradient")
                 before = self.script.found_frozen.get(root, frozenset())
                 self.script.found_frozen[root] = before | set(leaves) if not on else before - set(leaves)
             elif not whole or (self.conditions and not self.switched_back(node, on)):
-                raise Unsupported(
-                    "MIG401", f"{nodes.code(node).strip()}: which weights are frozen is told while it runs"
-                )
+                raise Unsupported("MIG401", f"{told}: which weights are frozen is told while it runs")
             else:
                 self.script.switched.setdefault(root, set()).add(on)
 
@@ -225,7 +222,7 @@ class Selections(StateAccess):
         """Whether a branch that switches weights off switches them on again, whichever of the two `node` does: it is
         left through its end alone."""
         body = self.blocks[-1].statements
-        here = next((i for i, one in enumerate(body) if any(each is node for each in every(one, cst.CSTNode))), None)
+        here = next((i for i, one in enumerate(body) if node in every(one, cst.CSTNode)), None)
         if here is None:
             return False
         texts = [nodes.code(one.with_changes(leading_lines=[])) for one in body]
