@@ -500,7 +500,7 @@ def join(a: Kind, b: Kind) -> Kind:
         if one == SIZES and isinstance(other, Items) and other.joined() == Number():
             return SIZES
         if isinstance(one, Number) and isinstance(other, Tensor):
-            return replace(other, rank=-1, length=None)  # a running sum that starts at 0
+            return replace(other, rank=-1 if other.rank else 0, length=None)  # a running sum that starts at 0
     if isinstance(a, Loss) and isinstance(b, Loss) and a.reduced == b.reduced and a.takes == b.takes:
         return replace(a, ignored=None)  # chosen as the script runs
     if isinstance(a, Distribution) and isinstance(b, Distribution):

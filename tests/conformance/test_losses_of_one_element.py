@@ -70,6 +70,20 @@ def test_products_of_matrices_have_axes(loss: str) -> None:
     np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=1e-5)
 
 
+@pytest.mark.parametrize("rows", ["0", "slice(1)"])
+def test_one_that_may_be_a_scalar_or_not(rows: str) -> None:
+    text = (
+        "import torch\nfrom torch import nn\n\n\ndef choose(names):\n"
+        f"    return {{'rows': {rows}}}[names[-1]]\n\n\nmodel = nn.Linear(2, 1)\n"
+        "nn.init.constant_(model.weight, 0.3)\nnn.init.constant_(model.bias, 0.1)\n"
+        "opt = torch.optim.SGD(model.parameters(), lr=0.1)\nlosses, rows = [], choose(['rows'])\n"
+        "for step in range(3):\n    loss = (model(torch.ones(1, 2)) ** 2).flatten()[rows]\n"
+        "    opt.zero_grad()\n    loss.backward()\n    opt.step()\n    losses.append(loss.item())\n"
+    )
+    theirs, ours = rewritten.both(text)
+    np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=1e-5)
+
+
 @pytest.mark.parametrize("loss", ["x.flatten() * unknown(x)", "-(unknown(x) + x.flatten()).exp()"])
 def test_more_than_one_element_has_no_gradient_in_either(loss: str) -> None:
     text = (
@@ -125,6 +139,20 @@ for number in range(4):
 agent.learn()
 losses = agent.losses
 """
+
+
+def test_sums_that_start_at_a_number_are_scalars() -> None:
+    """Nothing is squeezed of the most ordinary loss that there is."""
+    text = (
+        "import torch\nfrom torch import nn\n\nmodel = nn.Linear(2, 1)\nnn.init.constant_(model.weight, 0.3)\n"
+        "nn.init.constant_(model.bias, 0.1)\nopt = torch.optim.SGD(model.parameters(), lr=0.1)\nlosses = []\n"
+        "for step in range(3):\n    loss = 0\n    for row in torch.ones(4, 2):\n"
+        "        loss = loss + (model(row) ** 2).mean()\n"
+        "    opt.zero_grad()\n    loss.backward()\n    opt.step()\n    losses.append(loss.item())\n"
+    )
+    theirs, ours = rewritten.both(text)
+    np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=1e-5)
+    assert "squeeze" not in rewritten.clean(text).text
 
 
 def test_an_example_takes_nothing_from_a_list_that_is_filled_later() -> None:

@@ -9,7 +9,7 @@ import libcst as cst
 
 from migrate import layouts
 from migrate.diagnostics import Unsupported
-from migrate.known.kinds import Items, Tensor, Transformed
+from migrate.known.kinds import SOME_AXES, Items, Tensor, Transformed
 from migrate.known.states import THE_KEY
 from migrate.lowering.updates.function_transforms import FunctionTransforms
 from migrate.lowering.updates.gradient_flow import GradientFlow
@@ -86,4 +86,6 @@ def over_turns(kind: object) -> Tensor | Items:
     """What a map gives of what a turn gives."""
     if isinstance(kind, Items) and kind.items is not None:
         return Items(tuple(map(over_turns, kind.items)), type="tuple")
-    return Tensor(kind.dtype) if isinstance(kind, Tensor) else Tensor()
+    if not isinstance(kind, Tensor):
+        return Tensor()
+    return Tensor(kind.dtype, SOME_AXES if kind.rank < 0 else kind.rank + 1)

@@ -114,7 +114,7 @@ class LossFunctions(Models):
         self.before, self.precision = [], outside
         loss = self.expr(part.loss)
         made += self.before
-        if _has_axes(loss.kind):  # torch differentiates any tensor of one element
+        if isinstance(loss.kind, Tensor) and loss.kind.rank:  # it may have axes: torch needs one element, JAX no axes
             return _tidied(made), nodes.expression("{loss}.squeeze()", loss=loss.node)
         return _tidied(made), loss.node
 

@@ -47,7 +47,7 @@ def train_step(policy, optimizer, params, opt_state, states, actions, dropout_ke
         bonus = 0
         bonus = bonus + jax.vmap(lambda value: 0.001 * value**2)(values).sum(axis=0)
         loss = policy_loss / len(all_log_probs) - 0.01 * entropy - bonus
-        return loss
+        return loss.squeeze()
 
     loss, grads = jax.value_and_grad(loss_fn)(params)
     updates, opt_state = optimizer.update(grads, opt_state, params)

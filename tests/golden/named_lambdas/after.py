@@ -39,7 +39,7 @@ class Scaled(nn.Module):
 def train_step(optimizer, loss_of, params, opt_state, x):
     def loss_fn(params):
         loss = loss_of(params, x)
-        return loss
+        return loss.squeeze()
 
     loss, grads = jax.value_and_grad(loss_fn)(params)
     updates, opt_state = optimizer.update(grads, opt_state, params)

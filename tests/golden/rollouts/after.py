@@ -161,7 +161,7 @@ def train_step(params, opt_state, seen, seens, rewards, going_on, pushes):
         all_entropies = jax.vmap(lambda seen: entropy_of(params, seen))(seens)
         entropy = all_entropies.sum(axis=0)
         loss = -(log_probs * gained).mean() + 0.5 * ((expected - values) ** 2).mean() - 0.01 * entropy
-        return loss
+        return loss.squeeze()
 
     loss, grads = jax.value_and_grad(loss_fn)(params)
     updates, opt_state = optimizer.update(grads, opt_state, params)
