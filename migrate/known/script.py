@@ -34,6 +34,17 @@ def followed(links: Mapping[_Key, _Key], key: _Key) -> _Key:
     return key
 
 
+@dataclass(frozen=True)
+class LookedAt:
+    """An attribute of a module that something else reads: the class of the module, and what tells it from others,
+    where a model is kept or a path in a class. `part`: the path of a part that is read of a model of a class."""
+
+    cls: str
+    module: Place | str
+    name: str
+    part: tuple[str, str] = ("", "")
+
+
 @dataclass
 class Script(ByRound):
     """Everything known of a project, by name."""
@@ -102,6 +113,10 @@ class Script(ByRound):
     attributes_read: frozenset[str] | None = None
     goes_through_weights: bool = True  # whether they may read any weight, without its name
     sown: set[str] = field(default_factory=set)  # attributes that some forward pass keeps for others to look at
+    # attributes of modules that something else reads, by the text of their names; calls of models and their methods,
+    # by the text of the name that is called (`site_of`)
+    looked_at: dict[int, LookedAt] = field(default_factory=dict, metadata=IN_ONE_ROUND)
+    passes: dict[int, tuple[Place, str]] = field(default_factory=dict, metadata=IN_ONE_ROUND)
     list_options: frozenset[str] = frozenset()  # options of the command line that are lists
     attributes_changed: frozenset[str] = frozenset()  # those that they change of objects other than their own
     own_classes: ObjectClasses = field(default_factory=lambda: ObjectClasses(()), metadata=UNTOLD)

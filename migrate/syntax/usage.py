@@ -210,6 +210,12 @@ def methods_called(node: cst.CSTNode) -> list[cst.Attribute]:
     return [call.func for call in calls(node) if isinstance(call.func, cst.Attribute)]
 
 
+def site_of(call: cst.Call) -> int:
+    """What tells a call from others of the input: the text of the name that it calls, which its copies share."""
+    name = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
+    return id(name.value) if isinstance(name, cst.Name) else 0
+
+
 @remembered
 def _calls_of(node: cst.CSTNode) -> tuple[cst.Call, ...]:
     return tuple(every(node, cst.Call))

@@ -42,6 +42,25 @@ def test_what_nothing_reads_before_is_sown() -> None:
     assert "self.attn" not in conversion.text
 
 
+def test_so_is_what_branches_set() -> None:
+    branch = """\
+        weights = torch.softmax(self.fc(x), dim=-1)
+        if detail:
+            self.attn = weights
+            x = x + 1
+        else:
+            self.attn = None
+        return x * weights
+"""
+    old = SCRIPT[SCRIPT.index("        self.attn = torch") : SCRIPT.index("\n\nclass Net")]
+    conversion = convert(
+        parse("train.py", SCRIPT.replace(old, branch).replace("(self, x)", "(self, x, detail=True)", 1))
+    )
+    assert not conversion.report.diagnostics
+    assert '        if detail:\n            self.sow("intermediates", "attn", weights)\n' in conversion.text
+    assert "self.attn" not in conversion.text
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
@@ -58,7 +77,7 @@ def test_what_nothing_reads_before_is_sown() -> None:
         ("        self.attn = None\n", "        self.attn = nn.Linear(3, 3)\n", "set in"),
         (
             "        return self.gate(x).sum()\n",
-            "        y = self.gate(x)\n        return (y + self.gate.attn).sum()\n",
+            "        y = self.gate.attn\n        return (y + self.gate(x)).sum()\n",
             "intermediates",
         ),
         ("print(", "for layer in [model.gate]:\n    print(layer.attn)\nprint(", "model.gate"),

@@ -66,7 +66,7 @@ from migrate.lowering.modules.called_in_training import IN_TRAINING
 from migrate.lowering.modules.methods_of_torch import HOLDINGS, held_elsewhere
 from migrate.lowering.modules.mixed_rows import MixedRows
 from migrate.lowering.modules.shown_outside import is_constant, is_setting, read_outside
-from migrate.lowering.modules.sown import refuse_sown
+from migrate.lowering.modules.sown import note_looked_at, refuse_sown
 from migrate.lowering.modules.submodules import Submodules
 from migrate.lowering.modules.tied_layers import TiedLayers
 from migrate.lowering.plainer.accelerated import Accelerated
@@ -216,6 +216,7 @@ class Expressions(
         first = listed_for_type(node.value) if attribute in ("dtype", "device") else listed_for_one(node.value)
         if first is not None and attribute == "device":
             return Value(nodes.expression("jax.default_backend()"), Device())
+        note_looked_at(self, node)
         of_model = first is not None and attribute == "dtype" and not self.of_itself(first)
         base = self.expr(first) if first is not None and of_model else self.asked_weight(node.value)
         if isinstance(base.kind, AnyWeight):

@@ -34,6 +34,7 @@ from migrate.lowering.expressions.packed_elements import refuse_rows
 from migrate.lowering.expressions.scalars import is_indexed_by_numbers
 from migrate.lowering.expressions.small_addends import kept_apart
 from migrate.lowering.expressions.typed_tensors import TENSOR_TYPES, tensor_type
+from migrate.lowering.expressions.wide_numbers import narrow
 from migrate.lowering.modules.given_lists import GivenLists, type_compared
 from migrate.lowering.modules.settings_given import never_taken
 from migrate.lowering.statements.branches import Branches
@@ -73,6 +74,7 @@ class Operators(GivenLists, Branches):
         if together is not None:
             whole = _arithmetic(node.operator, left.kind, right.kind)
             return Value(together, whole if isinstance(whole, Items) else Items())
+        left, right = self.narrow_operands([left, right])
         if isinstance(node.operator, cst.Add | cst.Subtract):
             left, right = kept_apart(self, node.left, node.right, left), kept_apart(self, node.right, node.left, right)
         left, right = layouts.agree([left, right])
@@ -150,11 +152,19 @@ class Operators(GivenLists, Branches):
             raise stays(node, "a chain of comparisons")
         if any(isinstance(value.kind, Device) for value in values):
             values = [_as_backend(value) for value in values]
+        values = self.narrow_operands(values)
         targets = [
             target.with_changes(comparator=_operand(target.comparator, layouts.first(value)))
             for target, value in zip(node.comparisons, values[1:], strict=True)
         ]
         return Value(node.with_changes(left=_operand(node.left, layouts.first(values[0])), comparisons=targets), kind)
+
+    def narrow_operands(self, values: Sequence[Value]) -> list[Value]:
+        """Operands, with whole numbers that JAX has no bits for as floats beside floats."""
+        kinds = [value.kind for value in values]
+        if not any(isinstance(kind, Tensor) for kind in kinds):
+            return list(values)
+        return [narrow(value, kinds, self.env.definitions) for value in values]
 
     def refuse_makers_apart(self, node: cst.Comparison) -> None:
         """Declines `norm_layer == nn.BatchNorm2d` where several files make the layer, each by a function of its own."""

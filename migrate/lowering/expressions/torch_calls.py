@@ -36,6 +36,7 @@ from migrate.lowering.expressions.elements import kinds_in
 from migrate.lowering.expressions.made_outside import COPIES, MadeOutside
 from migrate.lowering.expressions.numbers_told import number_told
 from migrate.lowering.expressions.typed_tensors import TypedTensors, tensor_type
+from migrate.lowering.expressions.wide_numbers import narrow
 from migrate.lowering.host.data_loading import DataLoading
 from migrate.lowering.host.distributed import Distributed
 from migrate.lowering.modules.layers import FUNCTIONAL_LAYERS
@@ -176,6 +177,8 @@ class TorchCalls(
             call.bound = {name: _as_tensor(value) for name, value in call.bound.items()}
         call.bound = {name: self.as_array(value) for name, value in call.bound.items()}
         call.rest = [self.as_array(value) for value in call.rest]
+        if creation or any(isinstance(kind, Tensor) for kind in kinds):
+            call.bound = {name: narrow(value, kinds, self.env.definitions) for name, value in call.bound.items()}
         layout = "first"
         if rule.elementwise:
             layout = next((value.layout for value in call.bound.values()), "first")

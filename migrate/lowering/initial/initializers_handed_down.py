@@ -37,15 +37,20 @@ class HandedDown(HostInitializers):
     """Fields for initialisers, and what is given for them."""
 
     def hand_down(self, way: Way, path: str, made: Expr, node: cst.CSTNode) -> None:
-        """Notes the initialiser of a weight as an argument of the constructors that lead to it."""
+        """Notes the initialiser of a weight, in the words of this class, as an argument of the constructors that lead
+        to it."""
+        self.hand_on(way, path, self.in_own_terms(made), node)
+
+    def hand_on(self, way: Way, path: str, given: Expr | None, node: cst.CSTNode) -> None:
+        """The same of one in terms of the fields of the class that the way starts from."""
         refused = f"`{nodes.code(node)}`: the weights of one of several modules of {way.owner.name}"
         default = linen.initializer_default(way.owner.askable_as.get(path, ""))
-        given = self.in_own_terms(outputs_first(made) if way.owner.askable.get(path) else made)
         children = [*(facts for facts, _ in way.through[1:]), way.owner]
         places = [_place(*step, child) for step, child in zip(way.through, children, strict=True)]
         plain = not any(c.bases or c.made_by_value or self.script.is_base(c.name) for c in children)
         if default is None or given is None or None in places or not plain:
             raise Unsupported("MIG204", refused)
+        given = outputs_first(given) if way.owner.askable.get(path) else given
         name = f"{path.removeprefix('self.').removesuffix('weight').rstrip('_.').replace('.', '_')}_init"
         way.owner.init_paths[path] = name
         for (parent, attribute), child, place in reversed(list(zip(way.through, children, places, strict=True))):

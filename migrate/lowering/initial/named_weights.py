@@ -7,15 +7,17 @@ in whichever class that stands.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import libcst as cst
 
 from migrate.diagnostics import Unsupported
 from migrate.known.constructed import ChoiceNode, ClassNode, LayerNode, ListNode, Node
+from migrate.known.kinds import UNKNOWN
 from migrate.known.qualified import file_of
 from migrate.layers.layer import any_copy, asked_name
 from migrate.lowering.initial.initial_weights import InitialWeights
+from migrate.lowering.initial.initializers_handed_down import Way
 from migrate.lowering.initial.initializers_of_flax import filling, initializer_of
 from migrate.lowering.initial.initializing_functions import IN_ANY_CLASS
 from migrate.lowering.weights.selections import Selections, names_of_pair
@@ -26,10 +28,23 @@ from migrate.weights import weights_of
 
 @dataclass(frozen=True)
 class _Maker:
-    """Where a weight is made: the classes on the way to it, and its path in the last of them."""
+    """Where a weight is made: the classes on the way to it, its path in the last of them, and that of the module of
+    each class in the one before."""
 
     classes: tuple[str, ...]
     path: str
+    held: tuple[str, ...] = ()
+
+
+@dataclass
+class _Asked:
+    """An initialiser, in the words of the class at `depth` of those on the way, which is the last one unless that is
+    not given what it takes; the call that asks for it, and the ways to where it is asked for."""
+
+    made: Expr
+    depth: int
+    call: cst.Call
+    makers: list[_Maker] = field(default_factory=list)
 
 
 class NamedWeights(InitialWeights, Selections):
@@ -42,7 +57,7 @@ class NamedWeights(InitialWeights, Selections):
         names = names_of_pair(node.target)
         if names is None or self.conditions or node.orelse is not None:
             raise Unsupported("MIG204", f"`for {nodes.code(node.target)} in {nodes.code(node.iter)}` is not followed")
-        asked: dict[_Maker, dict[str, tuple[Expr, cst.Call] | None]] = {}
+        asked: dict[_Maker, dict[str, _Asked | None]] = {}
         inside = f"{of}." if of else ""
         for leaf in (one for one in weights_of(self.script, self.cls) if one.torch.startswith(inside)):
             name = leaf.torch.removeprefix(inside)
@@ -54,18 +69,39 @@ class NamedWeights(InitialWeights, Selections):
             if calls and not makers:
                 raise Unsupported("MIG204", f"`{nodes.code(calls[-1])}`: where {leaf.torch} is made is not known")
             for maker in makers:
-                made = self.translated(calls[-1], maker) if calls else None
                 given = asked.setdefault(_Maker(maker.classes[-1:], maker.path), {})
-                given[nodes.code(made) if made is not None else ""] = (made, calls[-1]) if made is not None else None
+                if not calls:
+                    given[""] = None
+                    continue
+                made, depth = self.translated(calls[-1], maker)
+                one = given.setdefault(f"{depth} {nodes.code(made)}", _Asked(made, depth, calls[-1]))
+                if one is not None:
+                    one.makers.append(maker)
         for maker, given in asked.items():
             (first, *others) = given.values()
             if others:
                 where = f"{maker.classes[-1]}: {maker.path.removeprefix('self.')}"
                 raise Unsupported("MIG204", f"{where} starts differently in several modules of its class")
             if first is not None:
-                made, call = first
-                self.note_found(self.script.classes[maker.classes[-1]], maker.path, made, call)
+                self.note_translated(first)
         return []
+
+    def note_translated(self, asked: _Asked) -> None:
+        """Where the class that makes a weight knows what its initialiser takes, that says so; else the last class on
+        the way that knows hands the initialiser on."""
+        for maker in asked.makers:
+            owner = self.script.classes[maker.classes[-1]]
+            if asked.depth == len(maker.classes) - 1:
+                self.note_found(owner, maker.path, asked.made, asked.call)
+                continue
+            classes = [self.script.classes[name] for name in maker.classes[asked.depth :]]
+            knows, fields = classes[0], set(classes[0].fields)
+            if set(usage.loads(asked.made)) & knows.rebinds:
+                raise Unsupported("MIG204", f"`{nodes.code(asked.call)}`: {knows.name} has other values by these names")
+            own = {name: nodes.expression(f"self.{name}") for name in fields}
+            given = self.in_own_terms(asked.made) if not asked.depth else nodes.substituted(asked.made, own)
+            through = tuple(zip(classes[:-1], maker.held[asked.depth :], strict=True))
+            self.hand_on(Way(owner, maker.path, UNKNOWN, through), maker.path, given, asked.call)
 
     def one_filled(self, torch: str, call: cst.Call) -> None:
         """`nn.init.zeros_(model.head.bias)` of one weight of the class, by its name in torch."""
@@ -77,18 +113,18 @@ class NamedWeights(InitialWeights, Selections):
             where = f"{maker.classes[-1]}: {maker.path.removeprefix('self.')}"
             if any(_same(maker, one) for other, found in makers.items() if other != torch for one in found):
                 raise Unsupported("MIG204", f"{where} starts differently in several modules of its class")
-            self.note_found(self.script.classes[maker.classes[-1]], maker.path, self.without_own(call, maker), call)
+            self.note_translated(_Asked(*self.without_own(call, maker), call, [maker]))
         if not makers.get(torch):
             raise Unsupported("MIG204", f"`{nodes.code(call)}`: where this weight is made is not known")
 
-    def without_own(self, call: cst.Call, maker: _Maker) -> Expr:
+    def without_own(self, call: cst.Call, maker: _Maker) -> tuple[Expr, int]:
         """The initialiser of a weight, where it reads nothing that the function at hand alone knows."""
-        made = self.translated(call, maker)
+        made, depth = self.translated(call, maker)
         own = self.facts.own_names if self.facts is not None else set[str]()
         hidden = sorted(set(usage.loads(made)) & own)
         if hidden:
             raise Unsupported("MIG204", f"`{nodes.code(call)}` depends on the variable {hidden[0]}")
-        return made
+        return made, depth
 
     def fills(self, body: Sequence[Statement], bound: Mapping[str, object], name: str) -> Iterator[cst.Call]:
         """The calls of such a loop that fill one weight."""
@@ -116,13 +152,14 @@ class NamedWeights(InitialWeights, Selections):
         found = filling(self, call)
         return (nodes.dotted(found[1]) or "").removesuffix(".data") if found is not None else ""
 
-    def translated(self, call: cst.Call, maker: _Maker) -> Expr:
-        """The initialiser of a weight, in the words of the class that makes it."""
+    def translated(self, call: cst.Call, maker: _Maker) -> tuple[Expr, int]:
+        """The initialiser of a weight, in the words of the class that makes it, or of the last one on the way that is
+        given what it takes; and how far on the way that is."""
         found = filling(self, call)
         assert found is not None
         made = initializer_of(self, found[0], call, found[1])
         owner = self.script.classes[self.cls]
-        for cls, outer in zip(maker.classes[1:], maker.classes, strict=False):
+        for depth, (cls, outer) in enumerate(zip(maker.classes[1:], maker.classes, strict=False)):
             facts, values = self.script.classes[cls], dict[str, Expr]()
             for name in set(usage.loads(made)) - IN_ANY_CLASS:
                 local = name in owner.fields or name == "self" or name in self.env.kinds
@@ -131,37 +168,41 @@ class NamedWeights(InitialWeights, Selections):
                 fields = [field for field, given in facts.given.get(outer, {}).items() if given == {name}]
                 init = self.script.classes[outer].method("__init__")
                 if not fields or (init is not None and name in usage.stores(init.body)):
-                    raise Unsupported("MIG204", f"`{nodes.code(call)}`: {facts.name} is not given {name}")
+                    return made, depth
                 values[name] = nodes.name(fields[0])
             made = nodes.substituted(made, values)
             owner = facts
-        return made
+        return made, len(maker.classes) - 1
 
-    def makers(self, cls: str, keys: list[str], classes: tuple[str, ...]) -> Iterator[_Maker]:
+    def makers(
+        self, cls: str, keys: list[str], classes: tuple[str, ...], held: tuple[str, ...] = ()
+    ) -> Iterator[_Maker]:
         """The places where a weight is made, by its name in torch."""
         facts = self.script.classes[cls]
         if "" in facts.children:  # a model without a class of its own
-            yield from self.makers_in(facts.children[""], "self", keys, classes)
+            yield from self.makers_in(facts.children[""], "self", keys, classes, held)
         elif keys[0] in facts.children:
-            yield from self.makers_in(facts.children[keys[0]], f"self.{keys[0]}", keys[1:], classes)
+            yield from self.makers_in(facts.children[keys[0]], f"self.{keys[0]}", keys[1:], classes, held)
         elif keys[0] in facts.parameters:
-            yield _Maker(classes, f"self.{keys[0]}")
+            yield _Maker(classes, f"self.{keys[0]}", held)
 
-    def makers_in(self, node: Node, path: str, keys: list[str], classes: tuple[str, ...]) -> Iterator[_Maker]:
+    def makers_in(
+        self, node: Node, path: str, keys: list[str], classes: tuple[str, ...], held: tuple[str, ...]
+    ) -> Iterator[_Maker]:
         if isinstance(node, ClassNode):
-            yield from self.makers(node.cls, keys, (*classes, node.cls))
+            yield from self.makers(node.cls, keys, (*classes, node.cls), (*held, path))
         elif isinstance(node, LayerNode):
             inside = any_copy(".".join([*keys[:-1], asked_name(keys[-1])]))
-            yield _Maker(classes, f"{path}.{inside}")
+            yield _Maker(classes, f"{path}.{inside}", held)
         elif isinstance(node, ChoiceNode) or (isinstance(node, ListNode) and node.dynamic):
             inner = keys if isinstance(node, ChoiceNode) else keys[1:]
             for child in node.children:
-                yield from self.makers_in(child, path, inner, classes)
+                yield from self.makers_in(child, path, inner, classes, held)
         elif keys:
             own = node.keys.index(keys[0]) if keys[0] in node.keys else int(keys[0]) if keys[0].isdigit() else -1
             torch = [child for child in node.children if not isinstance(child, LayerNode) or child.torch]
             if 0 <= own < len(torch):
-                yield from self.makers_in(torch[own], f"{path}.{keys[0]}", keys[1:], classes)
+                yield from self.makers_in(torch[own], f"{path}.{keys[0]}", keys[1:], classes, held)
 
 
 def _same(one: _Maker, other: _Maker) -> bool:

@@ -19,7 +19,7 @@ from migrate.lowering.models.models import Models
 from migrate.lowering.modules.fields_alone import reads_fields
 from migrate.lowering.scope import HOST_CONTEXTS, NOWHERE
 from migrate.rules.rule import Value
-from migrate.syntax import nodes
+from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr
 
 _SAME = ("to", "cuda", "cpu", "float", "compile", "requires_grad_", "share_memory")
@@ -102,6 +102,7 @@ class ModelMethods(Models, MethodUses):
             raise Unsupported("MIG301", f"{method} of a model that has no name of its own")
         if is_chosen(kind.cls):
             return self.chosen_method(node, base, kind, method)
+        self.script.passes[usage.site_of(node)] = kind.place, method
         facts = self.script.functions[f"{kind.cls}.{method}"]
         facts.found_traced |= self.under_jit
         names = argument_names(node.args, facts.parameter_names[0 if "staticmethod" in facts.decorators else 1 :])
@@ -115,7 +116,9 @@ class ModelMethods(Models, MethodUses):
             assert isinstance(node.func, cst.Attribute)
             func = node.func.with_changes(value=base.node)
             return Value(node.with_changes(func=func, args=args), facts.result)
-        if self.stands_for_forward(kind.cls, method):
+        if self.is_the_forward(kind.cls, method):
+            self.record_example(kind, node.args)
+        elif self.stands_for_forward(kind.cls, method):
             self.record_example(kind, node.args, method)
         else:
             self.record_method(kind, node, method)
@@ -162,6 +165,15 @@ class ModelMethods(Models, MethodUses):
         in methods that it calls."""
         called = f"{cls}.forward" in self.script.functions
         return not called and self.weighted_parts(cls) <= self.attributes_used(cls, method)
+
+    def is_the_forward(self, cls: str, method: str) -> bool:
+        """Whether the forward pass is a method, without what that returns beside: `return self.encode(x)[0]`."""
+        forward = self.script.functions.get(f"{cls}.forward")
+        if forward is None:
+            return False
+        body = suites.suite_of(forward.node.body.body)
+        names = [parameter.name.value for parameter in forward.node.params.params]
+        return len(body) == 1 and nodes.code(body[0]).strip() == f"return self.{method}({', '.join(names[1:])})[0]"
 
     def of_fields(self, cls: str, method: str) -> bool:
         """Whether a method reads nothing of its module but the fields, which a module has before its weights."""

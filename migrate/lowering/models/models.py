@@ -109,6 +109,7 @@ class Models(ToldModes, Precision, HostDraws, ModelsInSteps):
         if kind.place is None:
             raise Unsupported("MIG301", f"{nodes.code(node.func)}: a model that has no name of its own")
         self.record_example(kind, node.args)
+        self.script.passes[usage.site_of(node)] = kind.place, ""
         mode = self.mode(kind)
         values = [self.fed(arg.value) for arg in node.args]
         result = self.call_kind(kind, node.args, values)

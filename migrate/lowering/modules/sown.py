@@ -10,9 +10,10 @@ import libcst as cst
 
 from migrate import layouts
 from migrate.diagnostics import Unsupported
+from migrate.known.constructed import ClassNode
 from migrate.known.facts import ClassFacts
 from migrate.known.kinds import VANISHING, Kind, Model, Module
-from migrate.known.script import classes_in
+from migrate.known.script import LookedAt, classes_in
 from migrate.lowering.scope import Scope
 from migrate.rules.rule import Value
 from migrate.syntax import nodes, suites, usage
@@ -25,7 +26,7 @@ class Sown(Scope):
 
     def sown_assignment(self, line: cst.SimpleStatementLine, small: cst.Assign) -> list[Statement] | None:
         """`self.sow("intermediates", "attention", weights)`; None for other assignments."""
-        if self.context != "forward" or self.has_no_module or len(small.targets) > 1 or len(self.blocks) != 1:
+        if self.context != "forward" or self.has_no_module or len(small.targets) > 1:
             return None
         facts, target = self.script.classes[self.cls], small.targets[0].target
         names = usage.attributes_in(target)
@@ -34,9 +35,13 @@ class Sown(Scope):
             return None
         if not all(_only_kept(facts, method, name, small) for name in names):
             return None
+        function = self.script.functions[self.scope].node
+        if len(self.blocks) != 1 and not (isinstance(target, cst.Attribute) and _never_read(function, names[0])):
+            return None
         facts.sown |= set(names)
         self.script.sown |= set(names)
-        function = self.script.functions[self.scope].node
+        if nodes.is_literal(small.value, None):
+            return []
         taken = {*usage.stores(function), *usage.loads(function), *(p.name.value for p in function.params.params)}
         own = {name: usage.unused_name(name, taken) for name in names}
         read_later = set(usage.attributes_of_self(cst.Module(self.blocks[0].statements[self.blocks[0].index + 1 :])))
@@ -49,6 +54,30 @@ class Sown(Scope):
         made = self.statement(line.with_changes(body=[local]))
         self.kept_aside |= own
         return [*made, *(cst.SimpleStatementLine([cst.Expr(_sow(n, self.expr(nodes.name(own[n]))))]) for n in names)]
+
+
+def note_looked_at(scope: Scope, node: cst.Attribute) -> None:
+    """Notes that something reads an attribute of a module, which a forward pass may have set."""
+    name, whole, part = node.attr.value, node.value, ""
+    while isinstance(whole, cst.Attribute) and not isinstance(scope.kind_of(whole), Model):
+        whole, part = whole.value, f"{whole.attr.value}.{part}".rstrip(".")
+    kind = scope.kind_of(whole)
+    if isinstance(kind, Model) and kind.place is not None:
+        cls = _class_of(scope, kind.cls, part)
+        if cls:
+            scope.script.looked_at[id(name)] = LookedAt(cls, kind.place, name, (kind.cls, part) if part else ("", ""))
+    elif scope.context == "forward" and part and nodes.dotted(whole) == "self":
+        cls = _class_of(scope, scope.cls, part)
+        if cls:
+            scope.script.looked_at[id(name)] = LookedAt(cls, f"self.{part}", name)
+
+
+def _class_of(scope: Scope, cls: str, part: str) -> str:
+    """The class of a part by its path, "" where that is none of the project's."""
+    for name in filter(None, part.split(".")):
+        node = scope.script.classes[cls].children.get(name) if cls in scope.script.classes else None
+        cls = node.cls if isinstance(node, ClassNode) else ""
+    return cls
 
 
 def refuse_sown(scope: Scope, node: cst.Attribute, owner: Kind) -> None:
@@ -93,8 +122,15 @@ def _only_kept(facts: ClassFacts, method: str, name: str, here: cst.Assign) -> b
     return True
 
 
+def _never_read(function: cst.FunctionDef, name: str) -> bool:
+    """Whether a method does nothing with an attribute but set it."""
+    sets = [nodes.code(target) for target, _ in _set(function)]
+    mentions = [one for one in every(function.body, cst.Attribute) if nodes.dotted(one) == f"self.{name}"]
+    return len(mentions) == sets.count(f"self.{name}")
+
+
 def _set(function: cst.FunctionDef) -> list[tuple[Expr, Expr]]:
-    """What a constructor binds, with the values."""
+    """What a method binds, with the values."""
     plain = [(target.target, one.value) for one in every(function.body, cst.Assign) for target in one.targets]
     typed = [(one.target, one.value) for one in every(function.body, cst.AnnAssign) if one.value is not None]
     return [*plain, *typed]

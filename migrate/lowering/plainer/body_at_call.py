@@ -26,12 +26,6 @@ class Site:
     around: Block
 
 
-def site_of(call: cst.Call) -> int:
-    """What tells a call from others of the input: the text of the name that it calls, which its copies share."""
-    name = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
-    return id(name.value) if isinstance(name, cst.Name) else 0
-
-
 def at_call(definition: cst.FunctionDef, site: Site, method: bool) -> list[Statement] | None:
     """What stands for a statement that calls a function; None where it would not mean the same."""
     given = given_to(definition, site.call, method)

@@ -25,7 +25,6 @@ from migrate.lowering.plainer.apex_as_torch import with_apex_as_torch
 from migrate.lowering.plainer.arguments_kept import with_arguments_kept
 from migrate.lowering.plainer.asked_by_callers import with_asked_by_callers
 from migrate.lowering.plainer.bases_elsewhere import with_names_of_bases
-from migrate.lowering.plainer.body_at_call import site_of
 from migrate.lowering.plainer.computed_again import with_inputs_kept, with_reasons
 from migrate.lowering.plainer.copied_input import Anew, Placing
 from migrate.lowering.plainer.copies_of_torch import with_functions_of_torch
@@ -42,6 +41,7 @@ from migrate.lowering.plainer.names_first import with_names_first
 from migrate.lowering.plainer.optimizers_outside import with_optimizers_outside
 from migrate.lowering.plainer.own_module import with_own_names
 from migrate.lowering.plainer.parts_held import with_parts_at_hand
+from migrate.lowering.plainer.returned_beside import with_kept_returned
 from migrate.lowering.plainer.saved_by_masters import with_saved_named
 from migrate.lowering.plainer.script_modules import with_plain_modules
 from migrate.lowering.plainer.settings_nobody_gives import with_constants_of_classes
@@ -159,7 +159,7 @@ def _taken_otherwise(inputs: Sequence[Input], lowered: Sequence[Lowered]) -> lis
     bases = with_names_of_bases(inputs, lowered[0].script)
     methods = bases or with_inherited_methods(inputs, lowered[0].script) or with_steps_in_place(inputs, lowered)
     made = methods or with_updates_in_place(inputs, lowered) or with_parts_at_hand(inputs)
-    made = made or with_gradients_read(inputs, lowered)
+    made = made or with_gradients_read(inputs, lowered) or with_kept_returned(inputs, lowered)
     made = made or with_told_by_callers(inputs, lowered) or with_asked_by_callers(inputs, lowered)
     made = made or with_lists_apart(inputs, lowered) or with_sums_as_lists(inputs, lowered)
     return made or with_inputs_kept(inputs, lowered)
@@ -170,7 +170,7 @@ def _taken_otherwise(inputs: Sequence[Input], lowered: Sequence[Lowered]) -> lis
 
 def _plan(inputs: Sequence[Input], lowered: Sequence[Lowered]) -> _Plan:
     taken = {name.value for one in inputs for name in every(one.source.module, cst.Name)}
-    written = Counter(site_of(call) for one in inputs for call in every(one.source.module, cst.Call))
+    written = Counter(usage.site_of(call) for one in inputs for call in every(one.source.module, cst.Call))
     files = {one.scope: one.source for one in inputs}
     copies: list[_Copy] = []
     repeated: set[int] = set()
@@ -179,7 +179,9 @@ def _plan(inputs: Sequence[Input], lowered: Sequence[Lowered]) -> _Plan:
         if definition is None:
             continue
         groups = _by_class(facts)
-        sites = {label: frozenset(site_of(site.node) for site in group if site.node) for label, group in groups.items()}
+        sites = {
+            label: frozenset(usage.site_of(site.node) for site in group if site.node) for label, group in groups.items()
+        }
         times = Counter(call for calls in sites.values() for call in calls)
         repeated |= {call for call, number in times.items() if number > 1}
         if any(number > 1 or written[call] != 1 for call, number in times.items()):
@@ -196,7 +198,7 @@ def _plan(inputs: Sequence[Input], lowered: Sequence[Lowered]) -> _Plan:
         for statement in every(one.source.module, cst.For)
         if (turns := one.unrolled.get(statement))
         and not isinstance(turns[0], cst.For)
-        and any(site_of(call) in repeated for call in usage.calls(statement))
+        and any(usage.site_of(call) in repeated for call in usage.calls(statement))
     }
     return _Plan((), loops) if loops else _Plan(tuple(copies))
 
@@ -219,7 +221,9 @@ def _objects_apart(files: Mapping[str, SourceFile], script: Script, taken: set[s
             continue
         for each, call in objects[1:]:
             wanted = spelled(cls) + each.value.title().replace("_", "")
-            copies.append(_Copy(file_of(cls), definition, usage.unused_name(wanted, taken), frozenset({site_of(call)})))
+            copies.append(
+                _Copy(file_of(cls), definition, usage.unused_name(wanted, taken), frozenset({usage.site_of(call)}))
+            )
             taken.add(copies[-1].name)
     return copies
 
@@ -304,7 +308,7 @@ class _Copying(Placing):
         self.names = {call: copy.name for copy in plan.copies for call in copy.calls}
 
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
-        name = self.names.get(site_of(original_node))
+        name = self.names.get(usage.site_of(original_node))
         if name is None:
             return updated_node
         func = updated_node.func

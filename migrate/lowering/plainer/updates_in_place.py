@@ -14,7 +14,7 @@ from migrate.files.source import SourceFile
 from migrate.known.facts import FunctionFacts
 from migrate.known.qualified import file_of, inside, spelled
 from migrate.known.script import Script
-from migrate.lowering.plainer.body_at_call import INNER, Block, Site, at_call, free_names, site_of
+from migrate.lowering.plainer.body_at_call import INNER, Block, Site, at_call, free_names
 from migrate.lowering.plainer.copied_input import Edits, edited
 from migrate.lowering.plainer.imports_of_bases import imports_of, with_imports
 from migrate.lowering.plainer.opened_holders import opened
@@ -184,8 +184,8 @@ def all_sites(module: cst.Module, facts: FunctionFacts) -> list[Site]:
 
 def _sites_in(module: cst.Module, facts: FunctionFacts) -> list[Site]:
     calls = _calls_of(facts)
-    return [site for site in call_sites(module) if site_of(site.call) in calls]
+    return [site for site in call_sites(module) if usage.site_of(site.call) in calls]
 
 
 def _calls_of(facts: FunctionFacts) -> set[int]:
-    return {site_of(site.node) for site in facts.calls if site.node is not None}
+    return {usage.site_of(site.node) for site in facts.calls if site.node is not None}

@@ -59,6 +59,9 @@ from migrate.rules.rule import Value
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
 
+# Attributes that say what DistributedDataParallel exchanges, and when.
+_OF_PROCESSES = frozenset({"require_backward_grad_sync", "_ddp_params_and_buffers_to_ignore"})
+
 
 class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoading, ChangedInPlace, Sown, NamedLambdas):
     """Assignments to names, tuples, attributes and items."""
@@ -159,8 +162,8 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
         return self.assign(line, small, targets, value)
 
     def model_part(self, target: cst.CSTNode, value: Expr) -> list[Statement]:
-        """What becomes of such an assignment: one that only says when processes exchange gradients goes."""
-        if (nodes.dotted(target) or "").endswith(".require_backward_grad_sync"):
+        """What becomes of such an assignment: one that only says what processes exchange, and when, goes."""
+        if isinstance(target, cst.Attribute) and target.attr.value in _OF_PROCESSES:
             return []
         if isinstance(value, cst.Call) and value.args and value.args[0].value.deep_equals(target):
             wrapper = self.torch_name(value.func) or ""
