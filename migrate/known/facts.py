@@ -101,6 +101,9 @@ class FunctionFacts(ByRound):
     found_given: dict[str, bool] = field(default_factory=dict)
     # what a method of a module is given that has a path, `args.ratio`: the scope of the call, the path, the parameter
     given_paths: set[tuple[str, str, str]] = field(default_factory=set)
+    # names, and paths, of which jit must know the values: axes, sizes, what makes it another program
+    needed: set[str] = field(default_factory=set)
+    found_needed: set[str] = field(default_factory=set)
     omitted: set[str] = field(default_factory=set)  # parameters of a method that some call leaves at None
     found_omitted: set[str] = field(default_factory=set)
     kept: set[str] = field(default_factory=set)  # parameters that a caller of a forward pass reads after the call

@@ -161,6 +161,8 @@ class Containers(ChosenWeights, ParameterGroups, LoopsWrittenOut, MadeOutside, B
             elif isinstance(index, cst.Slice):
                 parts = {part: getattr(index, part) for part in ("lower", "upper", "step")}
                 bounds = {part: self.expr(found) for part, found in parts.items() if found is not None}
+                for value in bounds.values():
+                    self.need_value(value.node)
                 if is_indexed_by_numbers(base):
                     bounds = {part: self.as_scalar(value) for part, value in bounds.items()}
                 index = index.with_changes(**{part: layouts.first(value) for part, value in bounds.items()})

@@ -70,6 +70,8 @@ class Operators(GivenLists, Branches):
                 return Value(node.with_changes(left=left.node, right=right.node), Host("tensor"))
         if isinstance(node.operator, cst.MatrixMultiply):
             left, right = Value(layouts.first(left), left.kind), Value(layouts.first(right), right.kind)
+        if isinstance(node.operator, cst.Multiply) and Items in (type(left.kind), type(right.kind)):
+            self.need_value(right.node if isinstance(left.kind, Items) else left.node)
         together = self.put_together(node, left, right)
         if together is not None:
             whole = _arithmetic(node.operator, left.kind, right.kind)

@@ -48,6 +48,7 @@ from migrate.machine import DEVICES, QUERIES, WRAPPERS, splits_batches
 from migrate.optimizers import COMPOSED, LOSSES, SCHEDULES
 from migrate.rules.catalogue import RULES
 from migrate.rules.creation import DTYPES
+from migrate.rules.known_to_jit import values_needed
 from migrate.rules.limits import refuse_by_kind
 from migrate.rules.rule import Call, Rule, Value, result_kind, signature
 from migrate.syntax import nodes, usage
@@ -189,6 +190,8 @@ class TorchCalls(
             name: self.at_full_precision(api, value) if number == 0 else value
             for number, (name, value) in enumerate(call.bound.items())
         }
+        for value in values_needed(rule, call.bound, call.rest):
+            self.need_value(value.node)
         snippets: list[str] = []
         call.use_snippet = snippets.append
         if api in COPIES:

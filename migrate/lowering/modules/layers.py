@@ -186,6 +186,9 @@ class Layers(UserModules):
         layer = TABLE[FUNCTIONAL_LAYERS[name]]
         parameters = (Parameter("input"), *linen.layer_signature(layer))
         call = self.bind_call(name, parameters, node.args, keep_layout=True)
+        for argument, value in call.bound.items():
+            if argument != "input":
+                self.need_value(value.node)
         made = linen.construct(layer, call, {})
         assert isinstance(made.kind, Module) and isinstance(made.node, cst.Call)
         entered = layouts.enter(self.as_array(call.value("input")), made.kind)

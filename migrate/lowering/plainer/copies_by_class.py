@@ -24,6 +24,7 @@ from migrate.known.script import INLINE, Script, followed
 from migrate.lowering.plainer.apex_as_torch import with_apex_as_torch
 from migrate.lowering.plainer.arguments_kept import with_arguments_kept
 from migrate.lowering.plainer.asked_by_callers import with_asked_by_callers
+from migrate.lowering.plainer.attributes_handed_on import with_attributes_handed_on
 from migrate.lowering.plainer.bases_elsewhere import with_names_of_bases
 from migrate.lowering.plainer.computed_again import with_inputs_kept, with_reasons
 from migrate.lowering.plainer.copied_input import Anew, Placing
@@ -162,7 +163,7 @@ def _taken_otherwise(inputs: Sequence[Input], lowered: Sequence[Lowered]) -> lis
     made = made or with_gradients_read(inputs, lowered) or with_kept_returned(inputs, lowered)
     made = made or with_told_by_callers(inputs, lowered) or with_asked_by_callers(inputs, lowered)
     made = made or with_lists_apart(inputs, lowered) or with_sums_as_lists(inputs, lowered)
-    return made or with_inputs_kept(inputs, lowered)
+    return made or with_inputs_kept(inputs, lowered) or with_attributes_handed_on(inputs, lowered)
 
 
 # -- what is called with models of several classes --------------------------------------------------------------------

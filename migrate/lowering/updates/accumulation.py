@@ -25,6 +25,8 @@ from migrate.lowering.updates.step_function import jit_decorator
 from migrate.syntax import nodes, suites
 from migrate.syntax.nodes import Expr, Statement
 
+_INFINITE = ("float('inf')", 'float("inf")', "jnp.inf")  # norms of the largest element
+
 
 class Accumulation(Clipping, Binding, MissingGradients):
     """Optimizer steps on accumulated gradients."""
@@ -133,9 +135,10 @@ class Accumulation(Clipping, Binding, MissingGradients):
             self.unit.use_snippet(clip.snippet)
             values: list[Expr] = []
             for number, value in enumerate(clip.arguments):
-                if nodes.literal(value) is ...:
+                if nodes.literal(value) is ... and nodes.code(value) not in _INFINITE:
                     clip_arguments.append(value)
                     clip_names.append(("max_norm", "norm_type")[number] if clip.norm else "clip_value")
+                    statics += ["norm_type"] if clip_names[-1] == "norm_type" else []
                     value = nodes.name(clip_names[-1])
                 values.append(value)
             clipped = _tree([self.state_name(grads) for _, grads in self.gradient_states(clip.models)])
@@ -151,7 +154,7 @@ class Accumulation(Clipping, Binding, MissingGradients):
             body.append(nodes.statement(f"{', '.join(p)} = optax.apply_updates({params}, updates)"))
             results[:0] = p
         body.append(nodes.statement(f"return {', '.join(results)}"))
-        parameters = [*statics, *p, o, *g, *clip_names]
+        parameters = [*([] if shared else [optimizer]), *p, o, *g, *clip_names]
         decorator = jit_decorator(statics, [*p, o, *(g if self.cleared_by_step else ())])
 
         def make(name: str) -> list[Statement]:

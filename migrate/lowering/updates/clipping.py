@@ -35,4 +35,5 @@ class Clipping(Arguments, Selections):
         limit = [call.node("max_norm")]
         if not call.has("norm_type") or nodes.is_literal(call.node("norm_type"), 2):
             return Clip("clip_grad_norm", models, limit, True)
+        self.need_value(call.node("norm_type"))
         return Clip("clip_grad_p_norm", models, [*limit, call.node("norm_type")], True)

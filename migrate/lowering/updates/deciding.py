@@ -27,16 +27,19 @@ def decides(
     name: str,
     arrays: AbstractSet[str] = frozenset(),
     asked: Callable[[cst.CSTNode], Iterator[cst.CSTNode]] | None = None,
+    needed: AbstractSet[str] = frozenset(),
 ) -> bool:
     """Whether Python goes by a number in some statements, or by what they make of it: in a test, or in `min(1, n / 9)`.
-    `arrays`: names of what jax computes, whatever it is made of; `asked`: the expressions of which the value counts."""
+    `arrays`: names of what jax computes, whatever it is made of; `asked`: the expressions of which the value counts;
+    `needed`: names of which it does."""
     made = {name}
     while True:
         more = {bound for one in _bindings(body) if made & _valued(one.value) for bound in usage.stores(one)}
         if more - arrays <= made:
             break
         made |= more - arrays
-    return bool(made & {loaded for one in body for part in (asked or _asked)(one) for loaded in _valued(part)})
+    valued = {loaded for one in body for part in (asked or _asked)(one) for loaded in _valued(part)}
+    return bool(made & (valued | needed))
 
 
 @remembered
@@ -55,7 +58,7 @@ def _valued(node: cst.CSTNode) -> frozenset[str]:
 def decided_by(facts: FunctionFacts, script: Script) -> set[str]:
     """The parameters that a function goes by so."""
     arrays = _arrays(script, facts)
-    return {name for name in facts.parameter_names if decides([facts.node.body], name, arrays)}
+    return {name for name in facts.parameter_names if decides([facts.node.body], name, arrays, needed=facts.needed)}
 
 
 def decides_in_calls(script: Script, scope: str, path: str) -> bool:
@@ -69,13 +72,13 @@ def decides_in_calls(script: Script, scope: str, path: str) -> bool:
         seen.add(one)
         for facts in script.functions.values():
             sites = [site for site in facts.found_calls if site.scope == one[0]]
-            given = [name for site in sites for name, node in site.bound.items() if nodes.dotted(node) == one[1]]
+            given = [name for site in sites for name, node in site.bound.items() if one[1] in usage.numbers_in(node)]
             given = given if facts.traced else []
             if given and decided_by(facts, script) & set(given):
                 return True
             of_module = [name for scope, path, name in sorted(facts.given_paths) if (scope, path) == one]
             arrays = _arrays(script, facts) if of_module else set()
-            if any(decides([facts.node.body], name, arrays, _counted) for name in of_module):
+            if any(decides([facts.node.body], name, arrays, _counted, facts.needed) for name in of_module):
                 return True
             waiting += [(facts.qualname, param) for param in (*given, *of_module)]
     return False
@@ -88,6 +91,15 @@ def differing(scope: Scope) -> set[str]:
     cyclic = [one for block in scope.blocks if block.cyclic for one in block.statements]
     attributes = (f"self.{name}" for one in cyclic for name in usage.attributes_set(one))
     return {*turns, *usage.stores(cyclic), *attributes}
+
+
+def computed_alike(scope: Scope, name: str) -> bool:
+    """Whether a name gets the same number in each turn of the loops around: `n = k + 1`, where k stays as it is."""
+    cyclic = [one for block in scope.blocks if block.cyclic for one in block.statements]
+    bound = [one.value for one in _bindings(cyclic) if name in usage.stores(one)]
+    if len(bound) != 1 or usage.stores(cyclic).count(name) != 1:
+        return False
+    return is_reckoned(bound[0]) and not usage.calls(bound[0]) and not differing(scope) & set(usage.loads(bound[0]))
 
 
 def tests_of_numbers(scope: Scope, statement: cst.CSTNode, earlier: Sequence[cst.CSTNode]) -> dict[str, Expr]:

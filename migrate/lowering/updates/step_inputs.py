@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -26,9 +27,10 @@ from migrate.known.kinds import (
 from migrate.known.qualified import options
 from migrate.known.states import OPT_STATE, PARAMS, State
 from migrate.lowering.models.object_history import class_of_object
-from migrate.lowering.updates.deciding import decides, decides_in_calls, differing
+from migrate.lowering.updates.deciding import computed_alike, decides, decides_in_calls, differing
 from migrate.lowering.updates.loss_function import LossFunctions
 from migrate.lowering.updates.micro_scan import ACCUMULATE, MICRO_BATCHES
+from migrate.lowering.updates.objects_read import handed_to
 from migrate.lowering.updates.region import Gathering
 from migrate.rules.rule import Value
 from migrate.syntax import nodes, suites, usage
@@ -39,6 +41,7 @@ _STATIC = (Loss, Function, Instance, Plain, Model, Optimizer, Autocast, DType)
 _MADE_BY_STEP = ("updates", "keys", "mutated")
 _MAKERS = ("zeros", "ones", "full", "empty", "eye", "arange")
 _SHAPE_FUNCTIONS = ("reshape", "range", "arange", "zeros", "ones", "split", "broadcast_to", "tile")
+_NAMED_TUPLES = re.compile(r"(?i)\bnamedtuple\b")  # jit takes them as it does tuples
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,7 @@ class StepInputs(LossFunctions):
                 static = isinstance(kind, Loss | Function | Model) or name in step.constants
                 static = static or _is_known(kind, step.body, name) or kind == Plain("str")
                 path = nodes.dotted(node) or name
-                if not static and not isinstance(kind, Tensor | Host) and self._decides(step.body, name, path):
+                if not static and not isinstance(kind, Tensor | Host) and self._decides(step, name, path):
                     static = True
                     self.tell_of_values(path)
                 (statics if static else inputs)[name] = node
@@ -101,9 +104,13 @@ class StepInputs(LossFunctions):
             elif name not in bound:
                 kind = self.kind_of_name(name)
                 self.refuse_mixed(name, kind)
+                function = handed_to(self.script, self.scope, name) if type(kind) is Kind else ""
+                if function and not _NAMED_TUPLES.search(self.unit.source.text):
+                    said = f"the loss hands {name} on to {function}, which reads attributes of it: jit takes no object"
+                    raise Unsupported("MIG401", f"{said}, hand on what it reads")
                 static = (isinstance(kind, _STATIC) and kind != Plain("dict")) or name in step.constants
                 static = static or class_of_object(self, name) is not None
-                decides = isinstance(kind, Number) and self._decides(step.body, name, name)
+                decides = isinstance(kind, Number) and self._decides(step, name, name)
                 if decides:
                     self.tell_of_values(name)
                 if static or decides or _is_known(kind, step.body, name):
@@ -116,13 +123,14 @@ class StepInputs(LossFunctions):
                 inputs[name] = self.as_array(Value(nodes.name(name), self.kind_of_name(name))).node
         return statics, inputs
 
-    def _decides(self, body: Sequence[Statement], name: str, path: str) -> bool:
+    def _decides(self, step: Step, name: str, path: str) -> bool:
         """Whether Python goes by a number in a step, where it is `name`, or in a function that the step gives it to."""
-        return decides(body, name) or decides_in_calls(self.script, self.scope, path)
+        needed = step.constants | ({name} if path in step.constants else set())
+        return decides(step.body, name, needed=needed) or decides_in_calls(self.script, self.scope, path)
 
     def tell_of_values(self, path: str) -> None:
         """Notes that a step is compiled for each value of a number, if a loop around changes that."""
-        if path in differing(self):
+        if path in differing(self) and not computed_alike(self, path):
             said = f"the loss decides by {path}, which differs from turn to turn: its step is compiled for each value"
             block = self.blocks[-1]
             self.unit.report(Unsupported("MIG514", said), block.statements[block.index])
