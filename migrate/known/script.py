@@ -101,6 +101,8 @@ class Script(ByRound):
     written_out: set[str] = field(default_factory=set)
     injecting: dict[str, frozenset[str]] = field(default_factory=dict)  # of these: hyperparameters that change
     proportional: dict[Place, bool] = field(default_factory=dict)  # optimizer -> schedulers only scale its rates
+    # class, weight -> the model of which a script fills that first, and the call without the weight
+    weights_filled: dict[tuple[str, str], tuple[Place, str]] = field(default_factory=dict, metadata=IN_ONE_ROUND)
     saved_whole: dict[str, set[str]] = field(default_factory=dict)  # classes of models saved as they are -> their modes
     # files, as they are written, that such models go to -> class
     whole_files: dict[str, str] = field(default_factory=dict)

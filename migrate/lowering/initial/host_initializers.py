@@ -58,8 +58,24 @@ class HostInitializers(FilledLayers):
         if owner is None:
             return False
         self.initialized(Model(cls, place), owner, node, place.name)
-        self.of_class(cls).one_filled(leaf.torch, node)
+        filled = self.with_values(node)
+        given = nodes.code(filled.with_changes(args=filled.args[1:]))
+        other, before = self.script.weights_filled.setdefault((cls, leaf.torch), (self.root(place), given))
+        if other != self.root(place) and before != given:
+            raise Unsupported("MIG204", f"`{nodes.code(node)}`, but {other.name}, of the same class, starts differently")
+        self.of_class(cls).one_filled(leaf.torch, filled)
         return True
+
+    def with_values(self, node: cst.Call) -> cst.Call:
+        """A call that fills a weight, with numbers in the place of variables: what makes the model comes before what
+        binds them."""
+        values = {name: self.env.definitions.get(name) for arg in node.args[1:] for name in usage.loads(arg.value)}
+        later = {name: one for name, one in values.items() if name not in self.unit.constants and one is not None}
+        for name, one in later.items():
+            if nodes.literal(one) is ...:
+                raise Unsupported("MIG204", f"`{nodes.code(node)}` depends on the variable {name}")
+        args = [arg.with_changes(value=nodes.substituted(arg.value, later)) for arg in node.args[1:]]
+        return node.with_changes(args=[*node.args[:1], *args])
 
     def initializer_told(self, call: cst.Call, name: str, target: Expr) -> Expr:
         """The initialiser that a call which fills a weight, as the function of `nn.init` of that name, is in Flax."""

@@ -59,8 +59,9 @@ class ChangedInPlace(Leaves, OptimizerStatements, ChangedBuffers, NamedRows):
         if not (isinstance(target.value, cst.Name) or self.variable_of(target) or self.is_own(target.value)):
             raise Unsupported("MIG303", f"{nodes.code(target.value)} is changed in place")
         self.own(target.value)
-        if whole is not None or is_scalar(value):
-            masked = self.masked_part(target, base, value)
+        one = whole is not None or is_scalar(value)
+        if one or isinstance(value.kind, Tensor):
+            masked = self.masked_part(target, base, value, rows=not one)
             if masked is not None:
                 return self.bound_again(line, target, masked)
         lowered = self.expr(target).node
@@ -141,9 +142,9 @@ class ChangedInPlace(Leaves, OptimizerStatements, ChangedBuffers, NamedRows):
             return self.set_variable(line, variable, self.without_gradient(value, Tensor()))
         return suites.assigned(line, target.value, value)
 
-    def masked_part(self, target: cst.Subscript, base: Value, value: Value) -> Expr | None:
-        """What `x[mask] = value` makes of x, where the value is one number or has the shape of x; None where the index
-        is no mask, and on the host where the mask may be an index as it is."""
+    def masked_part(self, target: cst.Subscript, base: Value, value: Value, rows: bool = False) -> Expr | None:
+        """What `x[mask] = value` makes of x, where the value is one number or has the shape of x, or has a row for each
+        True (`rows`); None where the index is no mask, and on the host where the mask may be an index as it is."""
         index = target.slice[0].slice if len(target.slice) == 1 else None
         if not isinstance(index, cst.Index) or isinstance(index.value, cst.Tuple):
             return None
@@ -153,7 +154,7 @@ class ChangedInPlace(Leaves, OptimizerStatements, ChangedBuffers, NamedRows):
         mask = self.as_array(mask)
         filling = {"x": layouts.first(base), "m": layouts.first(mask), "v": layouts.first(value)}
         keeps_type = base.kind.dtype == "float" or isinstance(nodes.literal(value.node), int) or value.kind == base.kind
-        if keeps_type and self.same_shape(index.value, mask, target.value, base):
+        if not rows and keeps_type and self.same_shape(index.value, mask, target.value, base):
             return nodes.expression("jnp.where({m}, {v}, {x})", **filling)
         if self.context in HOST_CONTEXTS and not self.under_jit:
             return None
