@@ -62,7 +62,9 @@ class HostInitializers(FilledLayers):
         given = nodes.code(filled.with_changes(args=filled.args[1:]))
         other, before = self.script.weights_filled.setdefault((cls, leaf.torch), (self.root(place), given))
         if other != self.root(place) and before != given:
-            raise Unsupported("MIG204", f"`{nodes.code(node)}`, but {other.name}, of the same class, starts differently")
+            raise Unsupported(
+                "MIG204", f"`{nodes.code(node)}`, but {other.name}, of the same class, starts differently"
+            )
         self.of_class(cls).one_filled(leaf.torch, filled)
         return True
 
