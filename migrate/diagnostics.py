@@ -99,9 +99,10 @@ def our_fault(path: str, error: Exception) -> Diagnostic:
 
 @dataclass(frozen=True)
 class Report:
-    """Every finding of a run, in order of place."""
+    """Every finding of a run, in order of place. `left_out`: how many errors there are that nobody asked for."""
 
     diagnostics: tuple[Diagnostic, ...] = ()
+    left_out: int = 0
 
     @staticmethod
     def of(diagnostics: Iterable[Diagnostic]) -> Report:
@@ -123,7 +124,9 @@ class Report:
         what = inputs[0] if len(inputs) == 1 else f"{len(inputs)} files"
         need = "nothing needs a person" if not errors else f"{errors} places need a person"
         need = "1 place needs a person" if errors == 1 else need
-        return f"{what}: {need}, {notes} note{'s' * (notes != 1)}"
+        hidden = f", {self.left_out} more left out of this report" if self.left_out else ""
+        need = "nothing shown here needs a person" if hidden and not errors else need
+        return f"{what}: {need}{hidden}, {notes} note{'s' * (notes != 1)}"
 
     def as_text(self) -> str:
         """The report as people read it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from migrate.diagnostics import CODES, Diagnostic, Report, Severity
 from migrate.reporting.settings import Settings
@@ -37,7 +37,13 @@ class Selection:
 
     def report(self, diagnostics: Iterable[Diagnostic]) -> Report:
         """A report of the findings that are asked for."""
-        return Report.of(found for found in diagnostics if found in self)
+        chosen, others = list[Diagnostic](), 0
+        for found in Report.of(diagnostics).diagnostics:
+            if found in self:
+                chosen.append(found)
+            elif found.severity is Severity.ERROR and not suppressed(found.source, found.code):
+                others += 1
+        return replace(Report.of(chosen), left_out=others)
 
 
 def suppressed(line: str, code: str) -> bool:

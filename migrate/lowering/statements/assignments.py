@@ -201,7 +201,7 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
         return self.received(line, small, targets[0], value, self.returned_states(facts, small.value))
 
     def one_by_one(self, line: cst.SimpleStatementLine, small: cst.Assign) -> list[Statement] | None:
-        """`net, best = Net(), 0`: what makes a model, an optimizer or a tensor to train is a statement of its own;
+        """`net, best = Net(), 0`: what makes a model, a layer, an optimizer or a tensor to train has its own statement;
         so are weights, `ours, theirs = net.state_dict(), other.state_dict()`, and what an object takes over,
         `self.net, self.best = net, 0`."""
         target, value = small.targets[0].target, small.value
@@ -214,6 +214,7 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
         made = [taken or kind.place in (None, NOWHERE) for kind in stateful]
         made += [isinstance(kind, Tensor) and asks_for_gradients(v) for kind, (_, v) in zip(kinds, pairs, strict=True)]
         made += [model_of_state(self, node) is not None for _, node in pairs]
+        made += [isinstance(kind, Module) for kind in kinds]
         bound = [set(usage.target_names(name)) for name, _ in pairs]
         clash = any(names & set(usage.loads(node)) for i, names in enumerate(bound) for _, node in pairs[i + 1 :])
         if not any(made) or clash or len(target.elements) != len(value.elements):
