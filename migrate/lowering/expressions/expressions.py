@@ -102,6 +102,8 @@ _FIELDS = {
 
 _OF_DICTS = ("keys", "values", "items", "get")
 
+_OF_NUMBERS = {"is_floating_point": "jnp.floating", "is_complex": "jnp.complexfloating"}  # attributes of a type
+
 
 class Expressions(
     AnyWeights, Submodules, Accelerated, ReplacedParts, AskedObjects, NamedParameters, TiedLayers, MixedRows, Imports
@@ -235,6 +237,8 @@ class Expressions(
             return self.accelerator_attribute(attribute)
         if isinstance(base.kind, Device) and attribute == "type":
             return base
+        if isinstance(base.kind, DType) and attribute in _OF_NUMBERS:
+            return Value(nodes.expression(f"jnp.issubdtype({{x}}, {_OF_NUMBERS[attribute]})", x=base.node), Number())
         if isinstance(base.kind, DType) and attribute == "itemsize":
             of_array = isinstance(base.node, cst.Attribute) and base.node.attr.value == "dtype"
             text = "{x}.itemsize" if of_array else "jnp.dtype({x}).itemsize"  # jnp.float32 is a class of scalars

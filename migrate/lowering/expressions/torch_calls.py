@@ -33,6 +33,7 @@ from migrate.lowering.expressions.binding import Binding
 from migrate.lowering.expressions.chosen_options import by_chosen_option
 from migrate.lowering.expressions.copied_snippets import with_snippets
 from migrate.lowering.expressions.elements import kinds_in
+from migrate.lowering.expressions.known_to_jit import values_needed
 from migrate.lowering.expressions.made_outside import COPIES, MadeOutside
 from migrate.lowering.expressions.numbers_told import number_told
 from migrate.lowering.expressions.typed_tensors import TypedTensors, tensor_type
@@ -48,7 +49,6 @@ from migrate.machine import DEVICES, QUERIES, WRAPPERS, splits_batches
 from migrate.optimizers import COMPOSED, LOSSES, SCHEDULES
 from migrate.rules.catalogue import RULES
 from migrate.rules.creation import DTYPES
-from migrate.rules.known_to_jit import values_needed
 from migrate.rules.limits import refuse_by_kind
 from migrate.rules.rule import Call, Rule, Value, result_kind, signature
 from migrate.syntax import nodes, usage

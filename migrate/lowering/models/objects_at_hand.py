@@ -12,7 +12,18 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from migrate.diagnostics import Unsupported
-from migrate.known.kinds import UNKNOWN, HostClass, Instance, Kind, Model, Optimizer, Place, Plain, Scheduler
+from migrate.known.kinds import (
+    UNKNOWN,
+    HostClass,
+    Instance,
+    Kind,
+    Model,
+    Optimizer,
+    Place,
+    Plain,
+    Scheduler,
+)
+from migrate.lowering.expressions.elements import WeightsByName
 from migrate.syntax import nodes
 
 if TYPE_CHECKING:
@@ -31,6 +42,8 @@ def held_in_object(scope: Scope, path: str) -> Kind | None:
     if f"{scope.scope}.".startswith(f"{kind.cls}."):  # in a method, where `self` is another one
         return None
     held = scope.script.attributes.get(kind.cls, {}).get(f"self.{attribute}")
+    if isinstance(held, WeightsByName):
+        return held
     if not isinstance(held, Model | Optimizer | Scheduler) or held.place != Place(kind.cls, f"self.{attribute}"):
         return None
     return held if scope.owners.setdefault(kind.cls, owner) == owner else None

@@ -25,6 +25,7 @@ from migrate.lowering.plainer.apex_as_torch import with_apex_as_torch
 from migrate.lowering.plainer.arguments_kept import with_arguments_kept
 from migrate.lowering.plainer.asked_by_callers import with_asked_by_callers
 from migrate.lowering.plainer.attributes_handed_on import with_attributes_handed_on
+from migrate.lowering.plainer.averages_by_name import with_averages_assigned
 from migrate.lowering.plainer.bases_elsewhere import with_names_of_bases
 from migrate.lowering.plainer.computed_again import with_inputs_kept, with_reasons
 from migrate.lowering.plainer.copied_input import Anew, Placing
@@ -121,6 +122,7 @@ _FIRST: tuple[Callable[[Sequence[Input]], list[Input]], ...] = (
     with_optimizers_outside,
     with_constants_of_classes,
     with_told_returned,
+    with_averages_assigned,
 )
 
 

@@ -214,7 +214,7 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
         made = [taken or kind.place in (None, NOWHERE) for kind in stateful]
         made += [isinstance(kind, Tensor) and asks_for_gradients(v) for kind, (_, v) in zip(kinds, pairs, strict=True)]
         made += [model_of_state(self, node) is not None for _, node in pairs]
-        made += [isinstance(kind, Module) for kind in kinds]
+        made += [isinstance(v, cst.Call) and (self.torch_name(v.func) or "").startswith("torch.nn.") for _, v in pairs]
         bound = [set(usage.target_names(name)) for name, _ in pairs]
         clash = any(names & set(usage.loads(node)) for i, names in enumerate(bound) for _, node in pairs[i + 1 :])
         if not any(made) or clash or len(target.elements) != len(value.elements):

@@ -139,8 +139,8 @@ class Checkpoints(StateDicts):
         other = self.live_source(source, kind)
         if other is not None:
             return self.weights_of_other(kind.place, other, kind)
-        by_name = self.expr(source) if isinstance(source, cst.Name | cst.DictComp) else None
-        if by_name is not None and isinstance(by_name.kind, WeightsByName):
+        by_name = self.expr(source) if isinstance(source, cst.Name | cst.Attribute | cst.DictComp) else None
+        if by_name is not None and WeightsByName in (type(by_name.kind), type(self.kind_of(source))):
             return self.put_back(kind.place, by_name.node)
         made = [line for what, place, line in self.pending if (what, place) == ("model", kind.place)]
         loading = bool(made)
