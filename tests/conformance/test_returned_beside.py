@@ -152,6 +152,13 @@ LOOP = "for step in range(4):\n    logits = model(x, y)\n    loss = raw_model.la
         (LOOP, LOOP.replace("    loss", "    model(x[:1])\n    loss").replace("model(x[:1])", "if step: model(x[:1])")),
         ("model(x[:1]).sum()", "model(x[:1]).sum() + (raw_model.last_loss or 0)"),  # of the pass in its own statement
         ("    return loss.item() + l", "    read()\n    return loss.item() + l"),  # in another function
+        (
+            LOOP,
+            LOOP.replace("    loss", "    again()\n    loss").replace(
+                "for step", "def again():\n    model(x)\n\n\nfor step"
+            ),
+        ),
+        (LOOP, LOOP.replace("    loss", "    print(sum(map(model, [x])))\n    loss")),
         ("    def forward(", "    def again(self, x):\n        self.last_loss = x.sum()\n\n    def forward("),
     ],
 )

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from migrate.snippets.set_where import set_where
+from migrate.snippets.set_rows_where import set_rows_where
 from tests.conformance import rewritten
 
 MASKS = [[True, False, True, True], [False] * 4, [True] * 4, [False, False, False, True]]
@@ -24,7 +24,7 @@ def test_the_rows_go_where_torch_puts_them(mask: list[bool], width: tuple[int, .
     value = 10 + np.arange(np.prod(shape, dtype=int), dtype=np.float32).reshape(shape)
     wanted = torch.tensor(x)
     wanted[torch.tensor(mask)] = torch.tensor(value)
-    found = jax.jit(set_where)(jnp.array(x), jnp.array(mask), jnp.array(value))
+    found = jax.jit(set_rows_where)(jnp.array(x), jnp.array(mask), jnp.array(value))
     np.testing.assert_array_equal(found, wanted.numpy())
 
 
@@ -34,7 +34,7 @@ def test_so_do_their_gradients() -> None:
     whole = torch.tensor(x, dtype=torch.float64)
     whole[torch.tensor(mask)] = theirs
     (whole**3).sum().backward()
-    ours = jax.grad(lambda value: (set_where(jnp.array(x), jnp.array(mask), value) ** 3).sum())(jnp.array(value))
+    ours = jax.grad(lambda value: (set_rows_where(jnp.array(x), jnp.array(mask), value) ** 3).sum())(jnp.array(value))
     assert theirs.grad is not None
     np.testing.assert_allclose(ours, theirs.grad.numpy(), rtol=1e-6)
 
@@ -79,4 +79,4 @@ for step in range(4):
 def test_q_learning() -> None:
     theirs, ours = rewritten.both(LEARNING)
     np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=1e-5)
-    assert "set_where(following_values, mask, " in rewritten.clean(LEARNING).text
+    assert "set_rows_where(following_values, mask, " in rewritten.clean(LEARNING).text

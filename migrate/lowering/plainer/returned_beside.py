@@ -8,6 +8,7 @@ method that returns it beside the output, `forward_with_last_loss`, and what rea
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 import libcst as cst
@@ -63,6 +64,7 @@ class _Keeping:
     def __init__(self, script: Script, facts: ClassFacts, cls: str, inputs: Sequence[Input]) -> None:
         assert facts.node is not None
         self.script, self.cls, self.inputs, self.node = script, cls, inputs, facts.node
+        self.functions = {one.node.name.value for one in script.functions.values()}
         methods = {one.name.value: one for one in self.node.body.body if isinstance(one, cst.FunctionDef)}
         if "forward" not in methods or facts.bases or script.is_base(cls):
             raise _Unclear
@@ -191,20 +193,32 @@ class _Keeping:
         around = mention.function or module
         if looked is None or looked.cls != self.cls or any(isinstance(one, cst.Lambda) for one in mention.around):
             raise _Unclear
+        model, between = nodes.dotted(mention.node.value), list[Statement]()
         for level in reversed(mention.levels):
             if isinstance(level.statement, INNER):
                 break
             for statement in reversed(level.suite[: level.index]):
                 calls = self._calls(statement, looked.module)
                 if not calls:
+                    between.append(statement)
                     continue
                 line = statement if isinstance(statement, cst.SimpleStatementLine) else None
                 if len(calls) > 1 or line is None or not self._is_output(line, calls[0]):
+                    raise _Unclear
+                if any(self._may_call(each, {model, nodes.dotted(calls[0].func)}) for each in between):
                     raise _Unclear
                 return _Read(mention.node, calls[0], line, around)
             if self._calls(level.statement, looked.module):
                 raise _Unclear  # inside of the statement that reads it, or in another turn of a loop
         raise _Unclear
+
+    def _may_call(self, statement: Statement, models: AbstractSet[str | None]) -> bool:
+        """Whether a statement calls a function of the project, or hands on a model by one of its names."""
+        for call in usage.calls(statement):
+            handed = any(nodes.dotted(arg.value) in models for arg in call.args)
+            if handed or (nodes.dotted(call.func) or "").rpartition(".")[2] in self.functions:
+                return True
+        return False
 
     def _is_output(self, line: cst.SimpleStatementLine, call: cst.Call) -> bool:
         """Whether a statement is `output = model(x)`, or the call alone."""

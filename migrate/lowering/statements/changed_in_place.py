@@ -158,8 +158,9 @@ class ChangedInPlace(Leaves, OptimizerStatements, ChangedBuffers, NamedRows):
             return nodes.expression("jnp.where({m}, {v}, {x})", **filling)
         if self.context in HOST_CONTEXTS and not self.under_jit:
             return None
-        self.unit.use_snippet("set_where")
-        return nodes.expression("set_where({x}, {m}, {v})", **filling)
+        snippet = "set_rows_where" if rows else "set_where"
+        self.unit.use_snippet(snippet)
+        return nodes.expression(f"{snippet}({{x}}, {{m}}, {{v}})", **filling)
 
     def changed_part(
         self, line: cst.SimpleStatementLine, small: cst.AugAssign, target: cst.Subscript
