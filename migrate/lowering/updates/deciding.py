@@ -96,7 +96,7 @@ def differing(scope: Scope) -> set[str]:
 def computed_alike(scope: Scope, name: str) -> bool:
     """Whether a name gets the same number in each turn of the loops around: `n = k + 1`, where k stays as it is."""
     cyclic = [one for block in scope.blocks if block.cyclic for one in block.statements]
-    bound = [one.value for one in _bindings(cyclic) if name in usage.stores(one)]
+    bound = [one.value for one in every(cst.Module(cyclic), cst.Assign) if name in usage.stores(one)]
     if len(set(map(nodes.code, bound))) != 1 or usage.stores(cyclic).count(name) != len(bound):
         return False
     return is_reckoned(bound[0]) and not usage.calls(bound[0]) and not differing(scope) & set(usage.loads(bound[0]))
