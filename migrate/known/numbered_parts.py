@@ -1,4 +1,4 @@
-"""Parts of models by numbers from the end: `model.blocks[-1]`."""
+"""Parts of models by their paths, also by numbers from the end: `model.blocks[-1]`."""
 
 from __future__ import annotations
 
@@ -22,6 +22,14 @@ def from_the_beginning(script: Script, cls: str, path: Sequence[str]) -> list[st
         found.append(key)
         here = _inside(script, here, row, key)
     return found
+
+
+def part_at(script: Script, cls: str, path: Sequence[str]) -> Node | None:
+    """What a path inside of a model leads to; None where that is not known."""
+    here: Node | None = ClassNode(cls)
+    for key in path:
+        here = _inside(script, here, _in_a_row(here), key)
+    return here
 
 
 def _in_a_row(node: Node | None) -> list[Node] | None:

@@ -148,14 +148,6 @@ class Scope(Parts):
 
     # -- scopes inside ------------------------------------------------------------------------------------------------
 
-    def need_value(self, node: Expr) -> None:
-        """Notes that jit must know the value of an expression: it is a size, or an axis."""
-        names = {path for path in usage.numbers_in(node) if not isinstance(self.kind_of_name(path), Tensor)}
-        if self.region is not None:
-            self.region.constants |= names
-        if self.facts is not None:
-            self.facts.found_needed |= names
-
     def inner(self, bound: dict[str, Kind]) -> Self:
         """A lowering of the same scope in which some names mean something else."""
         made = copy.copy(self)

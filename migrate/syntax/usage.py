@@ -268,21 +268,6 @@ def paths(node: cst.CSTNode) -> tuple[str, ...]:
     return tuple(visitor.found)
 
 
-def numbers_in(node: cst.CSTNode) -> set[str]:
-    """The names and dotted names in an expression that may be numbers, those of shapes and receivers of methods left
-    out: `n` and `args.k` of `[n * x.shape[0], len(x), args.k, x.size(1)]`."""
-    if isinstance(node, cst.Name | cst.Attribute) and (path := nodes.dotted(node)) is not None:
-        return set() if {"shape", "ndim", "size"} & set(path.split(".")) else {path}
-    if isinstance(node, cst.Call):
-        if nodes.dotted(node.func) == "len":
-            return set()
-        return {name for arg in node.args for name in numbers_in(arg.value)}
-    found = set[str]()
-    for child in node.children:
-        found |= numbers_in(child)
-    return found
-
-
 def attributes_in(target: cst.CSTNode) -> list[str]:
     """The attributes of self among the targets of an assignment."""
     if isinstance(target, cst.Attribute) and nodes.dotted(target.value) == "self":

@@ -57,14 +57,33 @@ def test_what_has_some_axes_is_no_scalar() -> None:
     np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=1e-5)
 
 
+SMALL = """import torch
+from torch import nn
+
+model = nn.Linear(2, 1)
+nn.init.constant_(model.weight, 0.3)
+nn.init.constant_(model.bias, 0.1)
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+losses = []
+BEFORE
+for step in range(3):
+    LOSS
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+    losses.append(loss.item())
+"""
+
+
+def small(loss: str, before: str = "") -> str:
+    """A model of one layer, trained by the loss that some statements make."""
+    return SMALL.replace("BEFORE", before).replace("LOSS", loss.replace("\n", "\n    "))
+
+
 @pytest.mark.parametrize("loss", ["torch.mm(x, rows)", "-(rows.mm(x)).exp() * label", "torch.bmm(x[None], x[None])"])
 def test_products_of_matrices_have_axes(loss: str) -> None:
-    text = (
-        "import torch\nfrom torch import nn\n\nmodel = nn.Linear(2, 1)\nnn.init.constant_(model.weight, 0.3)\n"
-        "nn.init.constant_(model.bias, 0.1)\nopt = torch.optim.SGD(model.parameters(), lr=0.1)\nlosses = []\n"
-        "rows, label = torch.ones(1, 1), torch.tensor([2.0])[0]\nfor step in range(3):\n"
-        "    x = model(torch.ones(1, 2))\n"
-        f"    loss = {loss}\n    opt.zero_grad()\n    loss.backward()\n    opt.step()\n    losses.append(loss.item())\n"
+    text = small(
+        f"x = model(torch.ones(1, 2))\nloss = {loss}", "rows, label = torch.ones(1, 1), torch.tensor([2.0])[0]"
     )
     theirs, ours = rewritten.both(text)
     np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=1e-5)
@@ -72,14 +91,8 @@ def test_products_of_matrices_have_axes(loss: str) -> None:
 
 @pytest.mark.parametrize("rows", ["0", "slice(1)"])
 def test_one_that_may_be_a_scalar_or_not(rows: str) -> None:
-    text = (
-        "import torch\nfrom torch import nn\n\n\ndef choose(names):\n"
-        f"    return {{'rows': {rows}}}[names[-1]]\n\n\nmodel = nn.Linear(2, 1)\n"
-        "nn.init.constant_(model.weight, 0.3)\nnn.init.constant_(model.bias, 0.1)\n"
-        "opt = torch.optim.SGD(model.parameters(), lr=0.1)\nlosses, rows = [], choose(['rows'])\n"
-        "for step in range(3):\n    loss = (model(torch.ones(1, 2)) ** 2).flatten()[rows]\n"
-        "    opt.zero_grad()\n    loss.backward()\n    opt.step()\n    losses.append(loss.item())\n"
-    )
+    chosen = f"def choose(names):\n    return {{'rows': {rows}}}[names[-1]]\n\n\nrows = choose(['rows'])"
+    text = small("loss = (model(torch.ones(1, 2)) ** 2).flatten()[rows]", f"\n\n{chosen}")
     theirs, ours = rewritten.both(text)
     np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=1e-5)
 
@@ -143,13 +156,7 @@ losses = agent.losses
 
 def test_sums_that_start_at_a_number_are_scalars() -> None:
     """Nothing is squeezed of the most ordinary loss that there is."""
-    text = (
-        "import torch\nfrom torch import nn\n\nmodel = nn.Linear(2, 1)\nnn.init.constant_(model.weight, 0.3)\n"
-        "nn.init.constant_(model.bias, 0.1)\nopt = torch.optim.SGD(model.parameters(), lr=0.1)\nlosses = []\n"
-        "for step in range(3):\n    loss = 0\n    for row in torch.ones(4, 2):\n"
-        "        loss = loss + (model(row) ** 2).mean()\n"
-        "    opt.zero_grad()\n    loss.backward()\n    opt.step()\n    losses.append(loss.item())\n"
-    )
+    text = small("loss = 0\nfor row in torch.ones(4, 2):\n    loss = loss + (model(row) ** 2).mean()")
     theirs, ours = rewritten.both(text)
     np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=1e-5)
     assert "squeeze" not in rewritten.clean(text).text

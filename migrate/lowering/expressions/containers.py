@@ -30,6 +30,7 @@ from migrate.lowering.expressions.elements import (
     repeated_unknown,
     taken_apart,
 )
+from migrate.lowering.expressions.known_to_jit import need_value
 from migrate.lowering.expressions.made_outside import MadeOutside
 from migrate.lowering.expressions.packed_elements import elements_of
 from migrate.lowering.expressions.scalars import is_indexed_by_numbers
@@ -162,7 +163,7 @@ class Containers(ChosenWeights, ParameterGroups, LoopsWrittenOut, MadeOutside, B
                 parts = {part: getattr(index, part) for part in ("lower", "upper", "step")}
                 bounds = {part: self.expr(found) for part, found in parts.items() if found is not None}
                 for value in bounds.values():
-                    self.need_value(value.node)
+                    need_value(self, value.node)
                 if is_indexed_by_numbers(base):
                     bounds = {part: self.as_scalar(value) for part, value in bounds.items()}
                 index = index.with_changes(**{part: layouts.first(value) for part, value in bounds.items()})

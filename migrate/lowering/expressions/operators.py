@@ -30,6 +30,7 @@ from migrate.known.kinds import (
 from migrate.known.weight_kinds import WEIGHT_NAME, Weight
 from migrate.lowering.expressions.copied_snippets import with_snippets
 from migrate.lowering.expressions.elements import repeated
+from migrate.lowering.expressions.known_to_jit import need_value
 from migrate.lowering.expressions.packed_elements import refuse_rows
 from migrate.lowering.expressions.scalars import is_indexed_by_numbers
 from migrate.lowering.expressions.small_addends import kept_apart
@@ -71,7 +72,7 @@ class Operators(GivenLists, Branches):
         if isinstance(node.operator, cst.MatrixMultiply):
             left, right = Value(layouts.first(left), left.kind), Value(layouts.first(right), right.kind)
         if isinstance(node.operator, cst.Multiply) and Items in (type(left.kind), type(right.kind)):
-            self.need_value(right.node if isinstance(left.kind, Items) else left.node)
+            need_value(self, right.node if isinstance(left.kind, Items) else left.node)
         together = self.put_together(node, left, right)
         if together is not None:
             whole = _arithmetic(node.operator, left.kind, right.kind)

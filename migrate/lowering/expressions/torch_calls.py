@@ -33,7 +33,7 @@ from migrate.lowering.expressions.binding import Binding
 from migrate.lowering.expressions.chosen_options import by_chosen_option
 from migrate.lowering.expressions.copied_snippets import with_snippets
 from migrate.lowering.expressions.elements import kinds_in
-from migrate.lowering.expressions.known_to_jit import values_needed
+from migrate.lowering.expressions.known_to_jit import need_value, values_needed
 from migrate.lowering.expressions.made_outside import COPIES, MadeOutside
 from migrate.lowering.expressions.numbers_told import number_told
 from migrate.lowering.expressions.typed_tensors import TypedTensors, tensor_type
@@ -191,7 +191,7 @@ class TorchCalls(
             for number, (name, value) in enumerate(call.bound.items())
         }
         for value in values_needed(rule, call.bound, call.rest):
-            self.need_value(value.node)
+            need_value(self, value.node)
         snippets: list[str] = []
         call.use_snippet = snippets.append
         if api in COPIES:

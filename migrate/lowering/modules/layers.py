@@ -26,6 +26,7 @@ from migrate.layers.layer import Layer
 from migrate.layers.table import TABLE
 from migrate.lowering.expressions.arguments import argument_names, placed
 from migrate.lowering.expressions.copied_snippets import with_snippets
+from migrate.lowering.expressions.known_to_jit import need_value
 from migrate.lowering.expressions.packed_elements import of_each_row
 from migrate.lowering.initial.filled_last import is_filled_later
 from migrate.lowering.initial.initializers_of_flax import completed, in_order_of
@@ -188,7 +189,7 @@ class Layers(UserModules):
         call = self.bind_call(name, parameters, node.args, keep_layout=True)
         for argument, value in call.bound.items():
             if argument != "input":
-                self.need_value(value.node)
+                need_value(self, value.node)
         made = linen.construct(layer, call, {})
         assert isinstance(made.kind, Module) and isinstance(made.node, cst.Call)
         entered = layouts.enter(self.as_array(call.value("input")), made.kind)

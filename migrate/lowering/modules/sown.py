@@ -13,6 +13,7 @@ from migrate.diagnostics import Unsupported
 from migrate.known.constructed import ClassNode
 from migrate.known.facts import ClassFacts
 from migrate.known.kinds import VANISHING, Kind, Model, Module
+from migrate.known.numbered_parts import part_at
 from migrate.known.script import LookedAt, classes_in
 from migrate.lowering.scope import Scope
 from migrate.rules.rule import Value
@@ -50,7 +51,7 @@ class Sown(Scope):
             if isinstance(value.kind, VANISHING):
                 return []
             return suites.rebuilt(line, small, cst.Expr(_sow(names[0], value)))
-        local = small.with_changes(targets=[nodes.target(nodes.visited(target, _Local(own)))])
+        local = small.with_changes(targets=[nodes.target(nodes.visited(target, LocalNames(own)))])
         made = self.statement(line.with_changes(body=[local]))
         self.kept_aside |= own
         return [*made, *(cst.SimpleStatementLine([cst.Expr(_sow(n, self.expr(nodes.name(own[n]))))]) for n in names)]
@@ -58,26 +59,19 @@ class Sown(Scope):
 
 def note_looked_at(scope: Scope, node: cst.Attribute) -> None:
     """Notes that something reads an attribute of a module, which a forward pass may have set."""
-    name, whole, part = node.attr.value, node.value, ""
+    name, whole, path = node.attr.value, node.value, list[str]()
     while isinstance(whole, cst.Attribute) and not isinstance(scope.kind_of(whole), Model):
-        whole, part = whole.value, f"{whole.attr.value}.{part}".rstrip(".")
-    kind = scope.kind_of(whole)
+        whole, path = whole.value, [whole.attr.value, *path]
+    kind, part = scope.kind_of(whole), ".".join(path)
     if isinstance(kind, Model) and kind.place is not None:
-        cls = _class_of(scope, kind.cls, part)
-        if cls:
-            scope.script.looked_at[id(name)] = LookedAt(cls, kind.place, name, (kind.cls, part) if part else ("", ""))
-    elif scope.context == "forward" and part and nodes.dotted(whole) == "self":
-        cls = _class_of(scope, scope.cls, part)
-        if cls:
-            scope.script.looked_at[id(name)] = LookedAt(cls, f"self.{part}", name)
-
-
-def _class_of(scope: Scope, cls: str, part: str) -> str:
-    """The class of a part by its path, "" where that is none of the project's."""
-    for name in filter(None, part.split(".")):
-        node = scope.script.classes[cls].children.get(name) if cls in scope.script.classes else None
-        cls = node.cls if isinstance(node, ClassNode) else ""
-    return cls
+        module, of = part_at(scope.script, kind.cls, path), kind.place
+    elif scope.context == "forward" and path and nodes.dotted(whole) == "self":
+        module, of = part_at(scope.script, scope.cls, path), f"self.{part}"
+    else:
+        return
+    if isinstance(module, ClassNode):
+        of_model = (kind.cls, part) if isinstance(kind, Model) and path else ("", "")
+        scope.script.looked_at[id(name)] = LookedAt(module.cls, of, name, of_model)
 
 
 def refuse_sown(scope: Scope, node: cst.Attribute, owner: Kind) -> None:
@@ -136,7 +130,7 @@ def _set(function: cst.FunctionDef) -> list[tuple[Expr, Expr]]:
     return [*plain, *typed]
 
 
-class _Local(cst.CSTTransformer):
+class LocalNames(cst.CSTTransformer):
     """Names in the place of attributes of `self`."""
 
     def __init__(self, own: dict[str, str]) -> None:

@@ -28,8 +28,9 @@ def with_attributes_handed_on(inputs: Sequence[Input], lowered: Sequence[Lowered
     """The files of a project with functions that are given what they read of objects; None where there are none."""
     script = lowered[0].script
     for number, one in enumerate(inputs):
+        written = set(every(one.source.module, cst.FunctionDef))
         for name, facts in script.functions.items():
-            if file_of(name) != one.scope or not facts.traced or facts.node.decorators:
+            if file_of(name) != one.scope or not facts.traced or facts.node.decorators or facts.node not in written:
                 continue
             for parameter, attributes in objects_read(facts).items():
                 edits = _handed_on(inputs, one, facts, parameter, attributes)
@@ -46,7 +47,7 @@ def _handed_on(
     """The edits for one parameter; None where a call gives something that has no name."""
     params = facts.node.params
     inner = next(every(facts.node.body, (*INNER, cst.Lambda, cst.Global, cst.Nonlocal)), None)
-    simple = not (params.kwonly_params or params.posonly_params or params.star_kwarg or facts.node not in _all(file))
+    simple = not (params.kwonly_params or params.posonly_params or params.star_kwarg)
     sites = all_sites(file.source.module, facts)
     if inner is not None or not simple or isinstance(params.star_arg, cst.Param) or not sites:
         return None
@@ -82,10 +83,6 @@ def _handed_on(
     if any(inner is not one and inner in edits.parts for one in edits.parts for inner in every(one, cst.CSTNode)):
         return None
     return edits
-
-
-def _all(file: Input) -> set[cst.CSTNode]:
-    return set(every(file.source.module, cst.FunctionDef))
 
 
 def _separated(parts: Sequence[AnyNode]) -> list[AnyNode]:

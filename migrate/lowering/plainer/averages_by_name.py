@@ -31,7 +31,7 @@ def _assigned(module: cst.Module) -> Iterator[tuple[Statement, list[Statement]]]
     for path in dict.fromkeys(_made_of_clones(module)):
         found = [(one, each) for each in _paths(module, path) for one in mentions(module, each)]
         if found and all(_leaves(one, each) for one, each in found):
-            yield from (made for one, _ in found if (made := _new_value(one.line)) is not None)
+            yield from ((one.line, [made]) for one, _ in found if (made := _new_value(one.line)) is not None)
 
 
 def _paths(module: cst.Module, path: str) -> list[str]:
@@ -67,10 +67,10 @@ def _leaves(mention: Mention, path: str) -> bool:
     return whole and nodes.code(call.func).rpartition(".")[2] in _TAKES
 
 
-def _new_value(line: Statement) -> tuple[Statement, list[Statement]] | None:
-    """`ema[k].mul_(d).add_(v)`, or `ema[k].copy_(v)`, with what stands for it; None for other statements."""
-    small = suites.alone(line) if isinstance(line, cst.SimpleStatementLine) else None
-    if not isinstance(small, cst.Expr) or not isinstance(line, cst.SimpleStatementLine):
+def _new_value(line: Statement) -> Statement | None:
+    """What stands for `ema[k].mul_(d).add_(v)`, or for `ema[k].copy_(v)`; None for other statements."""
+    small = suites.alone(line)
+    if not isinstance(line, cst.SimpleStatementLine) or not isinstance(small, cst.Expr):
         return None
     calls: list[cst.Call] = []
     receiver: Expr = small.value
@@ -88,4 +88,4 @@ def _new_value(line: Statement) -> tuple[Statement, list[Statement]] | None:
         value = receiver.deep_clone()
         for call, method in zip(calls, methods, strict=True):
             value = call.with_changes(func=cst.Attribute(value, cst.Name(method.removesuffix("_"))))
-    return line, [line.with_changes(body=[cst.Assign([nodes.target(receiver)], value)])]
+    return line.with_changes(body=[cst.Assign([nodes.target(receiver)], value)])

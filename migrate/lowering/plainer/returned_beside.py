@@ -17,6 +17,7 @@ from migrate.known.facts import ClassFacts
 from migrate.known.kinds import Place
 from migrate.known.qualified import file_of
 from migrate.known.script import Script
+from migrate.lowering.modules.sown import LocalNames
 from migrate.lowering.plainer.body_at_call import INNER
 from migrate.lowering.plainer.copied_input import Edits, edited
 from migrate.lowering.plainer.kept_mentions import Mention, mentions
@@ -275,16 +276,8 @@ def _without_aliases(body: list[Statement]) -> list[Statement]:
     return _without_aliases([*body[:-2], nodes.substituted(last, dict.fromkeys(names, small.value))])
 
 
-class _Beside(cst.CSTTransformer):
+class _Beside(LocalNames):
     """Names in the place of what is kept, returned beside the output."""
-
-    def __init__(self, own: Mapping[str, str]) -> None:
-        super().__init__()
-        self.own = own
-
-    def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> Expr:
-        own = self.own.get(original_node.attr.value) if nodes.dotted(original_node.value) == "self" else None
-        return updated_node if own is None else nodes.name(own)
 
     def leave_Return(self, original_node: cst.Return, updated_node: cst.Return) -> cst.Return:
         value = updated_node.value

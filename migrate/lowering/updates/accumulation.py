@@ -121,7 +121,7 @@ class Accumulation(Clipping, Binding, MissingGradients):
         p = [self.state_name(params) for params, _ in states]
         g = [self.state_name(grads) for _, grads in states]
         o = self.state_name(opt_state)
-        statics = [] if shared else [optimizer]
+        objects = [] if shared else [optimizer]
         body: list[Statement] = []
         clip_arguments: list[Expr] = []
         clip_names: list[str] = []
@@ -138,7 +138,6 @@ class Accumulation(Clipping, Binding, MissingGradients):
                 if nodes.literal(value) is ... and nodes.code(value) not in _INFINITE:
                     clip_arguments.append(value)
                     clip_names.append(("max_norm", "norm_type")[number] if clip.norm else "clip_value")
-                    statics += ["norm_type"] if clip_names[-1] == "norm_type" else []
                     value = nodes.name(clip_names[-1])
                 values.append(value)
             clipped = _tree([self.state_name(grads) for _, grads in self.gradient_states(clip.models)])
@@ -154,7 +153,8 @@ class Accumulation(Clipping, Binding, MissingGradients):
             body.append(nodes.statement(f"{', '.join(p)} = optax.apply_updates({params}, updates)"))
             results[:0] = p
         body.append(nodes.statement(f"return {', '.join(results)}"))
-        parameters = [*([] if shared else [optimizer]), *p, o, *g, *clip_names]
+        parameters = [*objects, *p, o, *g, *clip_names]
+        statics = [*objects, *(name for name in clip_names if name == "norm_type")]
         decorator = jit_decorator(statics, [*p, o, *(g if self.cleared_by_step else ())])
 
         def make(name: str) -> list[Statement]:

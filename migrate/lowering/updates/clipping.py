@@ -6,6 +6,7 @@ import libcst as cst
 
 from migrate.diagnostics import Unsupported
 from migrate.lowering.expressions.arguments import Arguments
+from migrate.lowering.expressions.known_to_jit import need_value
 from migrate.lowering.updates.region import Clip
 from migrate.lowering.weights.selections import Selections
 from migrate.rules.rule import signature
@@ -35,5 +36,5 @@ class Clipping(Arguments, Selections):
         limit = [call.node("max_norm")]
         if not call.has("norm_type") or nodes.is_literal(call.node("norm_type"), 2):
             return Clip("clip_grad_norm", models, limit, True)
-        self.need_value(call.node("norm_type"))
+        need_value(self, call.node("norm_type"))
         return Clip("clip_grad_p_norm", models, [*limit, call.node("norm_type")], True)

@@ -11,6 +11,7 @@ import libcst as cst
 from migrate.known.facts import FunctionFacts
 from migrate.known.kinds import Number, Tensor
 from migrate.known.script import Script
+from migrate.lowering.expressions.known_to_jit import numbers_in
 from migrate.lowering.scope import Scope
 from migrate.syntax import nodes, usage
 from migrate.syntax.nodes import Expr
@@ -72,7 +73,7 @@ def decides_in_calls(script: Script, scope: str, path: str) -> bool:
         seen.add(one)
         for facts in script.functions.values():
             sites = [site for site in facts.found_calls if site.scope == one[0]]
-            given = [name for site in sites for name, node in site.bound.items() if one[1] in usage.numbers_in(node)]
+            given = [name for site in sites for name, node in site.bound.items() if one[1] in numbers_in(node)]
             given = given if facts.traced else []
             if given and decided_by(facts, script) & set(given):
                 return True
