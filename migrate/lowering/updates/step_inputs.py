@@ -39,8 +39,6 @@ from migrate.syntax.walking import every
 
 _STATIC = (Loss, Function, Instance, Plain, Model, Optimizer, Autocast, DType)
 _MADE_BY_STEP = ("updates", "keys", "mutated")
-_MAKERS = ("zeros", "ones", "full", "empty", "eye", "arange")
-_SHAPE_FUNCTIONS = ("reshape", "range", "arange", "zeros", "ones", "split", "broadcast_to", "tile")
 _NAMED_TUPLES = re.compile(r"(?i)\bnamedtuple\b")  # jit takes them as it does tuples
 
 
@@ -92,8 +90,7 @@ class StepInputs(LossFunctions):
                 continue
             if name in step.lifted:
                 node, kind = step.lifted[name]
-                static = isinstance(kind, Loss | Function | Model) or name in step.constants
-                static = static or _is_known(kind, step.body, name) or kind == Plain("str")
+                static = isinstance(kind, Loss | Function | Model) or name in step.constants or kind == Plain("str")
                 path = nodes.dotted(node) or name
                 if not static and not isinstance(kind, Tensor | Host) and self._decides(step, name, path):
                     static = True
@@ -113,7 +110,7 @@ class StepInputs(LossFunctions):
                 decides = isinstance(kind, Number) and self._decides(step, name, name)
                 if decides:
                     self.tell_of_values(name)
-                if static or decides or _is_known(kind, step.body, name):
+                if static or decides:
                     statics[name] = nodes.name(name)
                 elif isinstance(kind, Host) and kind.what == "batch" and self.taken_apart(step, name):
                     inputs[name] = nodes.call("jax.tree.map", self.taken_in(nodes.name(name)).func, nodes.name(name))
@@ -179,33 +176,6 @@ class StepInputs(LossFunctions):
         inputs.clear()
         inputs.update(shared)
         return own
-
-
-def _is_known(kind: Kind, body: Sequence[Statement], name: str) -> bool:
-    """Whether something is a number that jit must know, since it makes shapes."""
-    if isinstance(kind, Number):
-        return _makes_shapes(body, name) or _is_length(body, name)
-    return type(kind) is Kind and _is_length(body, name)
-
-
-def _makes_shapes(body: Sequence[Statement], name: str) -> bool:
-    """Whether a number is used where jit needs a constant: in a shape, a range or a slice."""
-    for call in usage.calls(cst.Module(list(body))):
-        if nodes.code(call.func).rpartition(".")[2] in _SHAPE_FUNCTIONS and name in usage.loads(call):
-            return True
-    return name in usage.loads(every(cst.Module(list(body)), cst.Slice))
-
-
-def _is_length(body: Sequence[Statement], name: str) -> bool:
-    """Whether a name surely stands in the shape of an array that is made: `jnp.zeros((n, 3))`, `jax.random.normal(key,
-    (n,))`."""
-    for call in usage.calls(cst.Module(list(body))):
-        package, _, function = (nodes.dotted(call.func) or "").rpartition(".")
-        position = {"jnp": 0, "jax.random": 1}.get(package)
-        made = position == 1 or function in _MAKERS
-        if position is not None and made and len(call.args) > position and name in usage.loads(call.args[position]):
-            return True
-    return False
 
 
 def _with_loss_in_place(body: Sequence[Statement]) -> list[cst.CSTNode]:
