@@ -12,6 +12,7 @@ import typer
 from migrate.cli_parity import gate, parity
 from migrate.cli_usage import fail
 from migrate.cli_weights import inspect_checkpoint, port_weights
+from migrate.options import Checkpoints, Options
 
 if TYPE_CHECKING:
     from migrate.reporting.selection import Selection
@@ -91,6 +92,9 @@ def rewrite(
     data_parallel: Annotated[
         bool, typer.Option("--data-parallel", help="Split batches over all devices, even where the script uses one.")
     ] = False,
+    checkpoints: Annotated[
+        Checkpoints, typer.Option("--checkpoints", help="What the output saves: files of msgpack, or folders of Orbax.")
+    ] = Checkpoints.msgpack,
     page: Annotated[
         Path | None, typer.Option("--page", help="Write a page (.html): before and after, with the findings in place.")
     ] = None,
@@ -111,7 +115,7 @@ def rewrite(
 
     try:
         settings, selection = _asked(paths, select, ignore, format)
-        made = rewriting.rewritten(paths, settings.exclude, output, data_parallel)
+        made = rewriting.rewritten(paths, settings.exclude, output, Options(data_parallel, checkpoints))
         report = selection.report(made.diagnostics)
         stages = rewriting.stages(made, report, verified)
         folder = None

@@ -54,6 +54,7 @@ THIRD_PARTY = {
     "jax": "import jax",
     "jnp": "import jax.numpy as jnp",
     "np": "import numpy as np",
+    "ocp": "import orbax.checkpoint as ocp",
     "optax": "import optax",
     **dict.fromkeys(_SHARDING, f"from jax.sharding import {', '.join(_SHARDING)}"),
     "ravel_pytree": "from jax.flatten_util import ravel_pytree",

@@ -14,6 +14,7 @@ from migrate.files.source import SourceFile
 from migrate.files.unused_definitions import Stub, stubs, unused_definitions, with_stubs
 from migrate.lowering import Lowered, Taken, lower_by_class, taken_first
 from migrate.manifest import Manifest, ModelWeights
+from migrate.options import DEFAULT, Options
 from migrate.saved_files import SavedFile
 from migrate.syntax.deep import deeply
 from migrate.syntax.memory import seldom_searched
@@ -80,9 +81,9 @@ class ProjectConversion:
         return Report.of(found for output in self.outputs for found in output.diagnostics)
 
 
-def convert(source: SourceFile) -> Conversion:
+def convert(source: SourceFile, options: Options = DEFAULT) -> Conversion:
     """Rewrites one parsed file on its own. Raises Fatal (MIG900) on a bug of our own, with nothing written."""
-    project = convert_project(single(source))
+    project = convert_project(single(source), options)
     (output,) = project.outputs
     fatal = next((found for found in output.diagnostics if found.severity is Severity.FATAL), None)
     if fatal is not None:
@@ -96,19 +97,18 @@ def convert(source: SourceFile) -> Conversion:
 
 
 @seldom_searched()
-def convert_project(project: Project, data_parallel: bool = False) -> ProjectConversion:
+def convert_project(project: Project, options: Options = DEFAULT) -> ProjectConversion:
     """Rewrites the files of a project, each part of it that shares no file with the others on its own. A bug of our own
-    (MIG900) costs the file that it shows in, which is then copied as it is. `data_parallel`: batches are split over all
-    devices even where the project uses one."""
-    return deeply(lambda: _converted(project, data_parallel))
+    (MIG900) costs the file that it shows in, which is then copied as it is."""
+    return deeply(lambda: _converted(project, options))
 
 
-def _converted(project: Project, data_parallel: bool) -> ProjectConversion:
+def _converted(project: Project, options: Options) -> ProjectConversion:
     outputs: list[Output] = []
     models, saved = list[ModelWeights](), list[SavedFile]()
     name = project.scripts[0].name if len(project.scripts) == 1 else project.root.name
     for part in project.components():
-        made, manifest = convert_part(part, name, data_parallel)
+        made, manifest = convert_part(part, name, options)
         forget()
         outputs += made
         models += [model for model in manifest.models if model not in models]
@@ -116,13 +116,13 @@ def _converted(project: Project, data_parallel: bool) -> ProjectConversion:
     return ProjectConversion(tuple(outputs), Manifest(name, "linen", tuple(models), tuple(saved)))
 
 
-def convert_part(part: Project, name: str, data_parallel: bool = False) -> tuple[list[Output], Manifest]:
+def convert_part(part: Project, name: str, options: Options = DEFAULT) -> tuple[list[Output], Manifest]:
     """Rewrites files that depend on one another. What the scripts have no use for and cannot be converted is a stub."""
-    taken = taken_first(part.inputs)
+    taken = taken_first(part.inputs, options)
     scripts = [member.scope for member in part.members if member.path in part.scripts]
     left: list[Stub] = []
     while True:
-        taken, outputs = _lowered_files(part, taken, data_parallel)
+        taken, outputs = _lowered_files(part, taken, options)
         errors = _errors(outputs)
         made = stubs(unused_definitions(taken.inputs, scripts), errors, taken.inputs) if any(errors.values()) else []
         if not made:
@@ -135,9 +135,9 @@ def convert_part(part: Project, name: str, data_parallel: bool = False) -> tuple
     return outputs, manifest_of(script, name) if script else Manifest(name, "linen", ())
 
 
-def _lowered_files(part: Project, taken: Taken, data_parallel: bool) -> tuple[Taken, list[Output]]:
+def _lowered_files(part: Project, taken: Taken, options: Options) -> tuple[Taken, list[Output]]:
     broken: dict[str, Diagnostic] = {}
-    made = lower_by_class(taken, part.submodules, broken, data_parallel) if taken.inputs else taken
+    made = lower_by_class(taken, part.submodules, broken, options) if taken.inputs else taken
     by_scope = {found.scope: found for found in made.lowered}
     outputs = [_output(member, by_scope.get(member.scope), broken.get(member.scope)) for member in part.members]
     return made, outputs

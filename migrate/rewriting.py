@@ -17,12 +17,15 @@ from migrate.files.notebook import read_notebook
 from migrate.files.project import Project, python_files, read_project, single
 from migrate.files.reached_files import uses_torch
 from migrate.files.source import decode, parse
+from migrate.options import DEFAULT, Options
 from migrate.pipeline import Output, ProjectConversion, convert_project
 from migrate.reporting.formats import NOT_VERIFIED, STAGES
 from migrate.reporting.verdicts import VerdictError, stages_of
 
 STDIN = "-"
-_READING = re.compile(r"\b(msgpack_restore|from_bytes|checkpoint_from_bytes)\(")  # as outputs read checkpoints
+_READING = re.compile(
+    r"\b(msgpack_restore|from_bytes|checkpoint_from_bytes|restore_with_orbax)\("
+)  # as outputs read checkpoints
 
 
 class UsageError(Exception):
@@ -70,7 +73,7 @@ class Rewritten:
 
 
 def rewritten(
-    paths: Sequence[str], exclude: Sequence[str] = (), output: Path | None = None, data_parallel: bool = False
+    paths: Sequence[str], exclude: Sequence[str] = (), output: Path | None = None, options: Options = DEFAULT
 ) -> Rewritten:
     """Converts what was named: a script with what it imports, folders, several files, or `-`.
 
@@ -86,7 +89,7 @@ def rewritten(
         if not files:
             raise UsageError(f"{', '.join(paths)}: holds no Python file")
         project = read_project(files)
-    return Rewritten(project, convert_project(project, data_parallel))
+    return Rewritten(project, convert_project(project, options))
 
 
 def _standard_input() -> Project:

@@ -108,9 +108,12 @@ class Script(ByRound):
     whole_files: dict[str, str] = field(default_factory=dict)
     # what the dicts hold that it saves, in order; optimizer -> what makes it, one or another
     saved: dict[tuple[SavedEntry, ...], None] = field(default_factory=dict, metadata=IN_ONE_ROUND)
+    # of these dicts: key -> "list" or "tuple", where it saves such a thing; "" where it saves others under it as well
+    saved_lists: dict[str, str] = field(default_factory=dict)
     chains: dict[Place, dict[OptaxChain, None]] = field(default_factory=dict, metadata=IN_ONE_ROUND)
     checkpoints: bool = True  # whether the project saves something with torch, or takes weights from a file
     pickles: bool = False  # whether it saves objects with that, which its files then hold pickled
+    orbax: bool = False  # whether its checkpoints are to be folders of Orbax's
     # attributes that the files of the project read, by whatever name of an object; None where that cannot be told
     attributes_read: frozenset[str] | None = None
     goes_through_weights: bool = True  # whether they may read any weight, without its name

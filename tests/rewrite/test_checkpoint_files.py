@@ -109,3 +109,47 @@ def test_what_was_ported_from_torch_is_read_as_well(tmp_path: Path) -> None:
     text = SCRIPT.replace("SAVE", SAVES[0]).replace("PATH", str(tmp_path / "last.pth"))
     read = rewritten.executed(rewritten.clean(text).text)["checkpoint_from_bytes"]
     assert read(serialization.to_bytes({"model": {"w": np.ones(2)}, "epoch": 3}))["epoch"] == 3
+
+
+LISTS = """import torch
+import torch.nn as nn
+
+
+class Net(nn.Module):
+    def __init__(self, sizes):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(a, b) for a, b in zip(sizes[:-1], sizes[1:])])
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def save(model, losses):
+    sizes = [4, 3, 2]
+    torch.save({"sizes": sizes, "shape": (2, 4), "losses": losses, "model": model.state_dict()}, "PATH")
+
+
+def load():
+    checkpoint = torch.load("PATH")
+    model = Net(checkpoint["sizes"])
+    model.load_state_dict(checkpoint["model"])
+    return model
+
+
+model = Net([4, 3, 2])
+model(torch.ones(2, 4))
+save(model, [loss / 2 for loss in range(3)])
+checkpoint = torch.load("PATH")
+model = load()
+out = model(torch.ones(*checkpoint["shape"])).shape
+total = sum(loss for loss in checkpoint["losses"])
+second = checkpoint["sizes"][1]
+"""
+
+
+def test_lists_that_were_saved_are_lists(tmp_path: Path) -> None:
+    theirs, ours = rewritten.both(LISTS.replace("PATH", str(tmp_path / "last.pth")))
+    assert ours["out"] == tuple(theirs["out"]) == (2, 2)
+    assert ours["total"] == theirs["total"] == 1.5 and ours["second"] == theirs["second"] == 3

@@ -39,6 +39,7 @@ from migrate.lowering.plainer.loops_written_out import LoopsWrittenOut
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.updates.traced_effects import refuse_formatted
 from migrate.lowering.weights.chosen_weights import ChosenWeights
+from migrate.lowering.weights.lists_in_files import list_from_file
 from migrate.lowering.weights.saved_entries import note_saved_dict
 from migrate.lowering.weights.weight_dicts import dict_of_weights, refuse_key
 from migrate.lowering.weights.weight_trees import each_of_tree
@@ -140,7 +141,7 @@ class Containers(ChosenWeights, ParameterGroups, LoopsWrittenOut, MadeOutside, B
         part = elements_of(node, base) or self.numbered_weight(node, base.kind) or self.part_of_tuple(node, base)
         if part is not None:
             return part
-        cut = self.cut_outside(node, base)
+        cut = self.cut_outside(node, base) or list_from_file(self, node, base)
         if cut is not None:
             return cut
         slices: list[cst.SubscriptElement] = []

@@ -27,6 +27,7 @@ from migrate.lowering.plainer.asked_by_callers import with_asked_by_callers
 from migrate.lowering.plainer.attributes_handed_on import with_attributes_handed_on
 from migrate.lowering.plainer.averages_by_name import with_averages_assigned
 from migrate.lowering.plainer.bases_elsewhere import with_names_of_bases
+from migrate.lowering.plainer.checkpoint_folders import with_checkpoint_folders
 from migrate.lowering.plainer.computed_again import with_inputs_kept, with_reasons
 from migrate.lowering.plainer.copied_input import Anew, Placing
 from migrate.lowering.plainer.copies_of_torch import with_functions_of_torch
@@ -53,6 +54,7 @@ from migrate.lowering.plainer.told_by_callers import with_told_by_callers
 from migrate.lowering.plainer.transformers_models import with_plain_transformers
 from migrate.lowering.plainer.updates_in_place import with_updates_in_place
 from migrate.lowering.rounds import Input, Lowered, lower_project
+from migrate.options import DEFAULT, Checkpoints, Options
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Statement
 from migrate.syntax.walking import every
@@ -98,9 +100,9 @@ class Taken:
     originals: Mapping[str, str] = field(default_factory=dict)
 
 
-def taken_first(inputs: Sequence[Input]) -> Taken:
+def taken_first(inputs: Sequence[Input], options: Options = DEFAULT) -> Taken:
     """The files of a project as they are taken to be written before anything is known of them."""
-    taken = list(inputs)
+    taken = with_checkpoint_folders(inputs) if options.checkpoints is Checkpoints.orbax else list(inputs)
     for step in _FIRST:
         taken = step(taken)
     return Taken(taken)
@@ -130,7 +132,7 @@ def lower_by_class(
     taken: Taken,
     submodules: Mapping[str, Mapping[str, str]] | None = None,
     broken: dict[str, Diagnostic] | None = None,
-    data_parallel: bool = False,
+    options: Options = DEFAULT,
 ) -> Taken:
     """Lowers the files of a project, as `lower_project` does, taking them otherwise until nothing asks for it.
     `source` of each is what was lowered."""
@@ -139,7 +141,7 @@ def lower_by_class(
     lowered: list[Lowered] = []
     for depth in range(_DEEPEST + 1):
         found = {}
-        lowered = lower_project(current, submodules, found, data_parallel)
+        lowered = lower_project(current, submodules, found, options)
         plan = _plan(current, lowered) if lowered and depth < _DEEPEST and not found else _Plan()
         if not plan:
             going_on = lowered and depth < _DEEPEST and not found

@@ -1,6 +1,6 @@
 """What a checkpoint is as a file: Flax's msgpack, which holds arrays, numbers and texts. A program that saves an object
 along, its arguments or its settings, pickles its checkpoints, as torch does: all of them, since it may read any. It
-reads msgpack as well, which `migrate port-weights` writes."""
+reads msgpack as well, which `migrate port-weights` writes. Where that is asked for, Orbax writes folders instead."""
 
 from __future__ import annotations
 
@@ -8,31 +8,57 @@ from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
+from migrate.diagnostics import Unsupported
+from migrate.known.script import Script
+from migrate.lowering.expressions.open_files import FILE
+from migrate.rules.rule import Value
 from migrate.syntax import nodes, usage
 from migrate.syntax.nodes import Expr
 from migrate.syntax.walking import every
 
-PICKLED = "checkpoint_from_bytes"  # the snippet that reads either
+_EITHER = "checkpoint_from_bytes"  # the snippet that reads what is pickled, and msgpack
+_SAVE, _RESTORE = "save_with_orbax", "restore_with_orbax"
+SNIPPETS = (_EITHER, _SAVE, _RESTORE)
 _OF_ARRAYS = frozenset({"shape", "dtype", "device", "ndim", "data", "grad", "T"})
 
 
-def to_bytes(content: Expr, pickled: bool) -> Expr:
-    """The bytes that a file is to hold."""
-    if pickled:
-        return nodes.expression("pickle.dumps(serialization.to_state_dict({x}))", x=content)
-    return nodes.expression("serialization.to_bytes({x})", x=content)
+def saved(script: Script, content: Expr, where: Value) -> Expr:
+    """What saves something at a path, or in an open file. Raises Unsupported where Orbax cannot."""
+    if script.orbax:
+        if script.pickles:
+            raise Unsupported(
+                "MIG302", "torch.save of an object: Orbax holds arrays, numbers and texts: save `vars(args)`"
+            )
+        return nodes.call(_SAVE, content, _path(where))
+    text = "{where}.write({data})" if where.kind == FILE else "Path({where}).write_bytes({data})"
+    data = "pickle.dumps(serialization.to_state_dict({x}))" if script.pickles else "serialization.to_bytes({x})"
+    return nodes.expression(text, where=where.node, data=nodes.expression(data, x=content))
 
 
-def from_bytes(content: Expr, pickled: bool) -> Expr:
-    """What the bytes of a file hold: dicts of arrays."""
-    return nodes.call(PICKLED if pickled else "serialization.msgpack_restore", content)
+def restored(script: Script, where: Value) -> Expr:
+    """What a file holds: dicts of arrays. Raises Unsupported where Orbax cannot read it."""
+    if script.orbax:
+        return nodes.call(_RESTORE, _path(where))
+    return nodes.call(_EITHER if script.pickles else "serialization.msgpack_restore", _bytes_of(where))
 
 
-def from_bytes_into(target: Expr, content: Expr, pickled: bool) -> Expr:
-    """What the bytes of a file hold, in the structure of something."""
-    if pickled:
-        return nodes.call("serialization.from_state_dict", target, from_bytes(content, pickled))
-    return nodes.call("serialization.from_bytes", target, content)
+def restored_into(script: Script, target: Expr, where: Value) -> Expr:
+    """What a file holds, in the structure of something. Raises Unsupported where Orbax cannot read it."""
+    if script.orbax or script.pickles:
+        return nodes.call("serialization.from_state_dict", target, restored(script, where))
+    return nodes.call("serialization.from_bytes", target, _bytes_of(where))
+
+
+def _bytes_of(where: Value) -> Expr:
+    return nodes.expression("{f}.read()" if where.kind == FILE else "Path({f}).read_bytes()", f=where.node)
+
+
+def _path(where: Value) -> Expr:
+    if where.kind == FILE:
+        raise Unsupported(
+            "MIG302", f"{nodes.code(where.node)}: Orbax writes folders: save to a path, not to an open file"
+        )
+    return where.node
 
 
 def save_objects(modules: Iterable[cst.Module]) -> bool:

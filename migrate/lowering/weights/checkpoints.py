@@ -11,8 +11,7 @@ from migrate.known.states import BATCH_STATS, PARAMS, State
 from migrate.known.weight_kinds import CHECKPOINT, StateDict
 from migrate.lowering.expressions.copied_snippets import with_snippets
 from migrate.lowering.expressions.elements import DICT, WeightsByName, kinds_in
-from migrate.lowering.expressions.open_files import FILE
-from migrate.lowering.weights.checkpoint_files import PICKLED, from_bytes, from_bytes_into, to_bytes
+from migrate.lowering.weights.checkpoint_files import SNIPPETS, restored, restored_into, saved
 from migrate.lowering.weights.saved_entries import note_saved_alone
 from migrate.lowering.weights.state_dicts import StateDicts
 from migrate.rules.rule import Value
@@ -32,9 +31,7 @@ class Checkpoints(StateDicts):
         if isinstance(what.kind, Model):
             self.script.whole_files[nodes.code(node.args[1].value)] = what.kind.cls
         note_saved_alone(self, node.args[0].value)
-        text = "{where}.write" if where.kind == FILE else "Path({where}).write_bytes"
-        content = to_bytes(self.content(what), self.script.pickles)
-        return Value(nodes.expression(text + "({content})", where=where.node, content=content), UNKNOWN)
+        return Value(with_snippets(self, saved(self.script, self.content(what), where), SNIPPETS), UNKNOWN)
 
     def content(self, value: Value) -> Expr:
         """What a file is to hold: of a whole model its weights, since the module is made by the script."""
@@ -45,11 +42,11 @@ class Checkpoints(StateDicts):
         modes.add(self.env.modes.get(kind.place, "train"))
         return self.saved(kind)
 
-    def read_file(self, node: Expr) -> Expr:
-        """The bytes of a file that `torch.load` reads: by its path, or an open one."""
+    def read_from(self, node: Expr) -> Value:
+        """The file that `torch.load` reads: its path, or an open one."""
         where = self.expr(node)
         self.use(node, where)
-        return nodes.expression("{f}.read()" if where.kind == FILE else "Path({f}).read_bytes()", f=where.node)
+        return where
 
     def loaded_model(self, target: Expr, value: Expr) -> list[Statement] | None:
         """`model = torch.load(path)`, where the script saves such models as a whole: the weights of the model that the
@@ -90,8 +87,8 @@ class Checkpoints(StateDicts):
                 [arg for arg in node.args if nodes.dotted(arg.keyword or arg.value) != "map_location"]
             )
             return Value(node.with_changes(func=kept(node.func), args=args), Host("data"))
-        read = from_bytes(self.read_file(node.args[0].value), self.script.pickles)
-        return Value(with_snippets(self, read, [PICKLED]), CHECKPOINT)
+        read = restored(self.script, self.read_from(node.args[0].value))
+        return Value(with_snippets(self, read, SNIPPETS), CHECKPOINT)
 
     def torch_hub_load_state_dict_from_url(self, node: cst.Call) -> Value:
         """Published weights are torch's files, which torch reads; on the CPU, where arrays can be made of them."""
@@ -163,9 +160,8 @@ class Checkpoints(StateDicts):
         if loading:  # what is read needs no weights to take the place of
             return self.taken(kind, value.node)
         if isinstance(source, cst.Call) and self.torch_name(source.func) == "torch.load":
-            read = self.read_file(source.args[0].value)
-            made = from_bytes_into(what, read, self.script.pickles)
-            return self.taken(kind, with_snippets(self, made, [PICKLED]))
+            read = restored_into(self.script, what, self.read_from(source.args[0].value))
+            return self.taken(kind, with_snippets(self, read, SNIPPETS))
         return self.taken(kind, nodes.call("serialization.from_state_dict", what, value.node))
 
     def loaded_by_maker(self, node: cst.Call, kind: Model, perhaps: bool) -> list[Statement]:

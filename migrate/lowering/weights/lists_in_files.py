@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import libcst as cst
 
-from migrate.known.kinds import UNKNOWN, Items
+from migrate.known.kinds import UNKNOWN, Items, Kind
 from migrate.known.weight_kinds import CHECKPOINT
 from migrate.lowering.scope import Scope
 from migrate.rules.rule import Value
@@ -15,6 +15,32 @@ from migrate.syntax.nodes import Expr
 from migrate.syntax.walking import every
 
 _OF_LISTS = frozenset({"append", "extend", "insert"})
+
+
+def note_lists(scope: Scope, items: Iterable[tuple[object, Expr]]) -> None:
+    """Notes which entries of a dict that a script saves are lists and tuples."""
+    lists = scope.script.saved_lists
+    for key, value in items:
+        if isinstance(key, str):
+            made = _type_of(scope.kind_of(value), value)
+            lists[key] = made if lists.get(key, made) == made else ""
+
+
+def _type_of(kind: Kind, node: Expr) -> str:
+    if isinstance(kind, Items):
+        return kind.type if kind.type in ("list", "tuple") else ""
+    return "list" if isinstance(node, cst.List | cst.ListComp) else "tuple" if isinstance(node, cst.Tuple) else ""
+
+
+def list_from_file(scope: Scope, node: cst.Subscript, base: Value) -> Value | None:
+    """`checkpoint["sizes"]` of a list, or a tuple, that the script saves under that name; None for other entries."""
+    index = node.slice[0].slice
+    key = nodes.literal(index.value) if isinstance(index, cst.Index) else None
+    made = scope.script.saved_lists.get(key) if isinstance(key, str) and base.kind == CHECKPOINT else None
+    if not made:
+        return None
+    values = nodes.expression("{x}.values()", x=node.with_changes(value=base.node))
+    return Value(nodes.call(made, values), Items(None, UNKNOWN, made))
 
 
 def with_lists_from_files(scope: Scope, target: cst.CSTNode, node: Expr, value: Value) -> Value:
@@ -29,7 +55,7 @@ def with_lists_from_files(scope: Scope, target: cst.CSTNode, node: Expr, value: 
     name = nodes.dotted(target)
     if name is None or not isinstance(node, cst.Subscript) or scope.kind_of(node.value) != CHECKPOINT:
         return value
-    if not _is_list(name, scope.blocks[0].statements):
+    if not isinstance(value.node, cst.Subscript) or not _is_list(name, scope.blocks[0].statements):
         return value
     return Value(nodes.expression("list({x}.values())", x=value.node), Items(None, UNKNOWN, "list"))
 

@@ -12,6 +12,7 @@ from migrate.known.kinds import Model, Optimizer, Place, Scaler, Scheduler
 from migrate.known.saved import SavedEntry
 from migrate.known.weight_kinds import StateDict
 from migrate.lowering.scope import HOST_CONTEXTS, Scope
+from migrate.lowering.weights.lists_in_files import note_lists
 from migrate.syntax import nodes
 from migrate.syntax.nodes import Expr
 
@@ -21,11 +22,13 @@ def note_saved_dict(scope: Scope, node: cst.Dict | cst.Call) -> None:
     if scope.context not in HOST_CONTEXTS:
         return
     found: list[SavedEntry] = []
-    for key, value in _items(node):
+    items = list(_items(node))
+    for key, value in items:
         if not isinstance(key, str):
             return
         found.append(SavedEntry(key, *_held(scope, value)))
-    _note(scope, found)
+    if _note(scope, found):
+        note_lists(scope, items)
 
 
 def _items(node: cst.Dict | cst.Call) -> Iterator[tuple[object, Expr]]:
@@ -42,9 +45,11 @@ def note_saved_alone(scope: Scope, node: Expr) -> None:
     _note(scope, [SavedEntry("", *_held(scope, node))])
 
 
-def _note(scope: Scope, found: list[SavedEntry]) -> None:
-    if any(entry.holds in (saved_files.MODEL, saved_files.OPTIMIZER) for entry in found):
+def _note(scope: Scope, found: list[SavedEntry]) -> bool:
+    saves = any(entry.holds in (saved_files.MODEL, saved_files.OPTIMIZER) for entry in found)
+    if saves:
         scope.script.saved[tuple(found)] = None
+    return saves
 
 
 def _held(scope: Scope, node: Expr) -> tuple[str, Place | None]:
