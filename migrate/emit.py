@@ -12,11 +12,11 @@ import libcst as cst
 from migrate import snippet_files
 from migrate.files.borrowed import PACKAGES
 from migrate.files.source import SourceFile
-from migrate.kept import imported_from, in_full
+from migrate.kept import imported_from, in_full, names_of_kept
 from migrate.lowering import Lowered
 from migrate.lowering.unit import Helper
 from migrate.named_draws import with_named_draws
-from migrate.syntax import nodes, usage
+from migrate.syntax import nodes, suites, usage
 from migrate.syntax.folding import folded
 from migrate.syntax.line_breaks import parenthesised
 from migrate.syntax.nodes import Statement
@@ -66,13 +66,36 @@ THIRD_PARTY = {
 }
 
 
+def _with_second_names(module: cst.Module, body: list[Statement], taken: Mapping[str, str]) -> list[Statement]:
+    """The statements of an output with what stays torch in it under full names, where it goes by others: those that
+    imports give, and `ones = torch.ones`, which the output no longer says. Of lambdas the name is said again."""
+    full, lambdas = dict(taken), dict[str, Statement]()
+    for line in module.body:
+        small = suites.alone(line)
+        target = small.targets[0].target if isinstance(small, cst.Assign) and len(small.targets) == 1 else None
+        if not isinstance(small, cst.Assign) or not isinstance(target, cst.Name):
+            continue
+        path = nodes.dotted(small.value) or ""
+        if path.startswith("torch."):
+            full[target.value] = path
+        elif isinstance(small.value, cst.Lambda):
+            lambdas[target.value] = line
+    if full.keys() - taken.keys() or lambdas:
+        bound = set(usage.stores(body))
+        full = {name: path for name, path in full.items() if name in taken or name not in bound}
+        read = names_of_kept(body) - bound
+        above = next((at for at, one in enumerate(body) if isinstance(one, cst.FunctionDef | cst.ClassDef)), len(body))
+        body[above:above] = [line for name, line in lambdas.items() if name in read]
+    return [in_full(statement, full) for statement in body]
+
+
 def emit(source: SourceFile, lowered: Lowered) -> str:
     """The text of the rewritten file; the input's own text where nothing was rewritten."""
     if _unchanged(source, lowered) and not source.edited:
         return source.text
     body = _with_helpers(lowered.body, lowered.helpers)
     taken = {name: full for name, full in imported_from(source.module.body, _REPLACED).items() if name in THIRD_PARTY}
-    body = [in_full(statement, taken) for statement in body]
+    body = _with_second_names(source.module, body, taken)
     body = with_names_outside(body) if "nonlocal" in source.text else body
     body, draws = with_named_draws(body)
     files = {**lowered.snippets, **{name: name for name in draws}}

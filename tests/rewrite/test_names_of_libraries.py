@@ -13,6 +13,7 @@ from migrate.lowering.plainer.own_module import with_own_names
 from migrate.lowering.plainer.project_classes import classes_of, is_module
 from migrate.lowering.rounds import Input
 from migrate.pipeline import convert
+from tests.conformance import rewritten
 from tests.rewrite.test_projects import converted, texts, write
 
 LIBRARY = """import sys
@@ -179,3 +180,33 @@ def test_settings_that_no_class_of_either_file_gives(tmp_path: Path) -> None:
     assert made.report.diagnostics == (), made.report.as_text()
     assert "    every = 2\n" in texts(made)["base.py"]
     assert "class Net(base.Base):\n    width: int\n" in texts(made)["train.py"]
+
+
+LOADED = """import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+
+def collate(rows):
+    return [reshaped(stacked(part), (1, -1)) for part in zip(*rows)]
+
+
+class Data:
+    def __init__(self, n):
+        self.x = full((n, 3), 2.0)
+        self.y = product(reshaped(self.x, (n, 3)), ones(3, 1))
+
+    def loader(self):
+        return DataLoader(TensorDataset(self.x, self.y), batch_size=2, collate_fn=collate)
+
+
+full = torch.full
+stacked = torch.stack
+reshaped = lambda x, *args, **kwargs: x.reshape(*args, **kwargs)
+product = torch.matmul
+ones = torch.ones
+"""
+
+
+def test_data_that_stay_torch_are_made_by_its_own_names() -> None:
+    theirs, ours = rewritten.both(LOADED)
+    assert [y.tolist() for _, y in ours["Data"](3).loader()] == [y.tolist() for _, y in theirs["Data"](3).loader()]
