@@ -330,9 +330,9 @@ CODES: dict[str, Code] = _codes(
         "MIG516",
         "a method that changes a module after it was made is not converted, and nothing calls it",
         "make a module with other settings in its place: `model.clone(num_classes=10)`, and give it the weights",
-        "The method sets attributes of its object, as `reset_classifier` of a published model does. A Flax module is "
-        "frozen once it is made. No code of the project names the method; in the output it raises "
-        "NotImplementedError.",
+        "The method sets attributes of its object, as `reset_classifier` of a published model does, or freezes "
+        "weights. A Flax module is fixed once it is made. No code of the project names the method; in the output it "
+        "raises NotImplementedError.",
         Severity.NOTE,
     ),
     Code(

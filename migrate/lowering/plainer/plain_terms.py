@@ -9,7 +9,7 @@ from __future__ import annotations
 import libcst as cst
 
 from migrate.diagnostics import Unsupported
-from migrate.known.kinds import UNKNOWN, Accelerator, Function, Kind, Optimizer, Scaler
+from migrate.known.kinds import UNKNOWN, Accelerator, Function, Items, Kind, Model, Optimizer, Scaler
 from migrate.lowering.expressions.named_lambdas import NamedLambdas
 from migrate.lowering.models.members import MemberLoops, named_members
 from migrate.lowering.models.precision import Precision
@@ -27,6 +27,7 @@ from migrate.lowering.statements.blocks import Block
 from migrate.lowering.updates.region import call_of, method_call_of
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.none_tests import asked_for_list
 from migrate.syntax.remembering import remembered
 
 _ONES = ("torch.ones_like", "torch.ones")
@@ -261,10 +262,16 @@ class PlainTerms(
         return self.kind_of(test)
 
     def decided(self, test: Expr) -> bool | None:
-        """The truth of a test on what disappears, which is there; None for other tests."""
+        """The truth of a test on what disappears, which is there, and of whether models are in a list; None for other
+        tests."""
         if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
             inner = self.decided(test.expression)
             return None if inner is None else not inner
+        listed = asked_for_list(test)
+        if listed is not None:
+            kind = self.kind_of(listed)
+            held = isinstance(kind, Items) and kind.type == "list"
+            return held if held or isinstance(kind, Model) else None
         if isinstance(test, cst.Comparison) and isinstance(self.tested(test), Scaler):
             return not isinstance(test.comparisons[0].operator, cst.Is | cst.Equal)
         if isinstance(test, cst.Attribute) and isinstance(self.kind_of(test.value), Accelerator):

@@ -37,10 +37,12 @@ def with_updates_in_place(inputs: Sequence[Input], lowered: Sequence[Lowered]) -
     return made if changed else None
 
 
-def in_place_of_calls(inputs: Sequence[Input], script: Script, facts: FunctionFacts) -> list[Input] | None:
-    """The files of a project with the body of a function in the places of all its calls; None where it would not mean
-    the same there, or something else mentions it."""
-    sites = sites_by_file(inputs, facts)
+def in_place_of_calls(
+    inputs: Sequence[Input], script: Script, facts: FunctionFacts, calls: Mapping[str, list[Site]] | None = None
+) -> list[Input] | None:
+    """The files of a project with the body of a function in the places of all its `calls`, those that are known; None
+    where it would not mean the same there, or something else mentions it."""
+    sites = sites_by_file(inputs, facts) if calls is None else calls
     made = {scope: _edits(facts.node, found, facts.owner_is_class) for scope, found in sites.items()}
     edits = {scope: one for scope, one in made.items() if one is not None}
     if not edits or len(edits) < len(made):
@@ -55,6 +57,28 @@ def sites_by_file(inputs: Sequence[Input], facts: FunctionFacts) -> dict[str, li
     whole = [site for sites in found.values() for site in sites]
     elsewhere = mentioned_elsewhere(inputs, facts.node, whole, facts.owner_is_class)
     return {} if elsewhere or len(whole) < len(_calls_of(facts)) else found
+
+
+def sites_by_name(
+    inputs: Sequence[Input], facts: FunctionFacts, of_models: Collection[int] = ()
+) -> dict[str, list[Site]]:
+    """The same of a function, or a method, that no other one of the project has the name of, whether its calls could be
+    followed or not. of_models: the calls of methods that are known to be those of models (`usage.site_of`)."""
+    name = facts.node.name.value
+    named = [each for one in inputs for each in every(one.source.module, INNER) if each.name.value == name]
+    if named != [facts.node]:
+        return {}
+    found: dict[str, list[Site]] = {}
+    for one in inputs:
+        for site in call_sites(one.source.module):
+            func = site.call.func
+            method = (
+                isinstance(func, cst.Attribute) and func.attr.value == name and usage.site_of(site.call) in of_models
+            )
+            if method if facts.owner_is_class else nodes.dotted(func) == name:
+                found.setdefault(one.scope, []).append(site)
+    whole = [site for sites in found.values() for site in sites]
+    return {} if mentioned_elsewhere(inputs, facts.node, whole, facts.owner_is_class) else found
 
 
 def with_edits(

@@ -213,7 +213,7 @@ class Selections(StateAccess):
                     raise Unsupported("MIG401", f"{told}: of a weight that was made without a gradient")
                 before = self.script.found_frozen.get(root, frozenset())
                 self.script.found_frozen[root] = before | set(leaves) if not on else before - set(leaves)
-            elif not whole or (self.conditions and not self.switched_back(node, on)):
+            elif not whole or (any(map(_settles, self.conditions)) and not self.switched_back(node, on)):
                 raise Unsupported("MIG401", f"{told}: which weights are frozen is told while it runs")
             else:
                 self.script.switched.setdefault(root, set()).add(on)
@@ -412,3 +412,11 @@ def _rank(leaf: Leaf) -> int:
     if leaf.shape is None or not all(isinstance(move, Permute) for move in leaf.moves):
         raise Unsupported("MIG302", f"the number of axes of {leaf.torch} is not known")
     return len(leaf.shape)
+
+
+def _settles(test: Expr) -> bool:
+    """Whether a condition tells more than that there is something: what there is not has no weights."""
+    match test:
+        case cst.Comparison(comparisons=[cst.ComparisonTarget(operator=cst.IsNot(), comparator=other)]):
+            return nodes.dotted(test.left) is None or not nodes.is_literal(other, None)
+    return True
