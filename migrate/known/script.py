@@ -110,6 +110,7 @@ class Script(ByRound):
     saved: dict[tuple[SavedEntry, ...], None] = field(default_factory=dict, metadata=IN_ONE_ROUND)
     # of these dicts: key -> "list" or "tuple", where it saves such a thing; "" where it saves others under it as well
     saved_lists: dict[str, str] = field(default_factory=dict)
+    found_saved_lists: dict[str, str] = field(default_factory=dict)
     chains: dict[Place, dict[OptaxChain, None]] = field(default_factory=dict, metadata=IN_ONE_ROUND)
     checkpoints: bool = True  # whether the project saves something with torch, or takes weights from a file
     pickles: bool = False  # whether it saves objects with that, which its files then hold pickled

@@ -138,6 +138,13 @@ def test_models_are_switched_off_and_on(nets: str) -> None:
     assert "set_requires_grad" not in rewritten.clean(text).text
 
 
+def test_whether_something_else_is_there_decides_which_weights_are_frozen() -> None:
+    off = "if x is not None:\n        for p in judge.parameters():\n            p.requires_grad = False"
+    on = "for p in judge.parameters():\n        p.requires_grad = True"
+    made = rewritten.conversion(TWO.replace("OFF", off).replace("ON", on))
+    assert "MIG401" in {found.code for found in made.report.diagnostics}
+
+
 TRAINER = """import torch
 import torch.nn as nn
 

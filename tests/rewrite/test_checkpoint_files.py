@@ -153,3 +153,12 @@ def test_lists_that_were_saved_are_lists(tmp_path: Path) -> None:
     theirs, ours = rewritten.both(LISTS.replace("PATH", str(tmp_path / "last.pth")))
     assert ours["out"] == tuple(theirs["out"]) == (2, 2)
     assert ours["total"] == theirs["total"] == 1.5 and ours["second"] == theirs["second"] == 3
+
+
+def test_what_is_no_list_everywhere_is_left_as_it_was_saved() -> None:
+    other = 'torch.save({"sizes": {"in": 4}, "model": model.state_dict()}, "OTHER")\ncheckpoint = torch.load("PATH")'
+    text = LISTS.replace('checkpoint = torch.load("PATH")\nmodel = load()', other).replace(
+        "OTHER", str(tmp_path / "b.pth")
+    )
+    made = rewritten.conversion(text)
+    assert 'checkpoint["sizes"].values()' not in made.text and 'checkpoint["losses"].values()' in made.text

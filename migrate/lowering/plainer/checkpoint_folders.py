@@ -54,7 +54,7 @@ def _places(module: cst.Module) -> Iterator[Expr]:
 
 def _asked(call: cst.Call, paths: set[str]) -> Expr | None:
     """What stands for `os.path.isfile(path)` and `path.is_file()`; None for other calls."""
-    if nodes.dotted(call.func) == "os.path.isfile" and nodes.code(call.args[0].value) in paths:
+    if nodes.dotted(call.func) == "os.path.isfile" and {nodes.code(arg.value) for arg in call.args} & paths:
         return call.with_changes(func=nodes.expression("os.path.exists"))
     func = call.func
     if isinstance(func, cst.Attribute) and func.attr.value == "is_file" and nodes.code(func.value) in paths:

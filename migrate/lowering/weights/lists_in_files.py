@@ -19,7 +19,7 @@ _OF_LISTS = frozenset({"append", "extend", "insert"})
 
 def note_lists(scope: Scope, items: Iterable[tuple[object, Expr]]) -> None:
     """Notes which entries of a dict that a script saves are lists and tuples."""
-    lists = scope.script.saved_lists
+    lists = scope.script.found_saved_lists
     for key, value in items:
         if isinstance(key, str):
             made = _type_of(scope.kind_of(value), value)

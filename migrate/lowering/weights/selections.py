@@ -213,10 +213,23 @@ class Selections(StateAccess):
                     raise Unsupported("MIG401", f"{told}: of a weight that was made without a gradient")
                 before = self.script.found_frozen.get(root, frozenset())
                 self.script.found_frozen[root] = before | set(leaves) if not on else before - set(leaves)
-            elif not whole or (any(map(_settles, self.conditions)) and not self.switched_back(node, on)):
+            elif not whole or (not self.surely_of(root) and not self.switched_back(node, on)):
                 raise Unsupported("MIG401", f"{told}: which weights are frozen is told while it runs")
             else:
                 self.script.switched.setdefault(root, set()).add(on)
+
+    def surely_of(self, model: Place) -> bool:
+        """Whether the conditions at hand tell no more than that a model is there: one that is not has no weights."""
+        for test in self.conditions:
+            match test:
+                case cst.Comparison(comparisons=[cst.ComparisonTarget(operator=cst.IsNot(), comparator=other)]):
+                    kind = self.kind_of(test.left)
+                    place = kind.place if isinstance(kind, Model) and nodes.is_literal(other, None) else None
+                    if place is None or self.root(place) != model:
+                        return False
+                case _:
+                    return False
+        return True
 
     def switched_back(self, node: cst.CSTNode, on: bool) -> bool:
         """Whether a branch that switches weights off switches them on again, whichever of the two `node` does: it is
@@ -412,11 +425,3 @@ def _rank(leaf: Leaf) -> int:
     if leaf.shape is None or not all(isinstance(move, Permute) for move in leaf.moves):
         raise Unsupported("MIG302", f"the number of axes of {leaf.torch} is not known")
     return len(leaf.shape)
-
-
-def _settles(test: Expr) -> bool:
-    """Whether a condition tells more than that there is something: what there is not has no weights."""
-    match test:
-        case cst.Comparison(comparisons=[cst.ComparisonTarget(operator=cst.IsNot(), comparator=other)]):
-            return nodes.dotted(test.left) is None or not nodes.is_literal(other, None)
-    return True
