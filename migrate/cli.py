@@ -12,7 +12,7 @@ import typer
 from migrate.cli_parity import gate, parity
 from migrate.cli_usage import fail
 from migrate.cli_weights import inspect_checkpoint, port_weights
-from migrate.options import Checkpoints, Options
+from migrate.options import CheckpointFormat, Options
 
 if TYPE_CHECKING:
     from migrate.reporting.selection import Selection
@@ -93,8 +93,9 @@ def rewrite(
         bool, typer.Option("--data-parallel", help="Split batches over all devices, even where the script uses one.")
     ] = False,
     checkpoints: Annotated[
-        Checkpoints, typer.Option("--checkpoints", help="What the output saves: files of msgpack, or folders of Orbax.")
-    ] = Checkpoints.msgpack,
+        CheckpointFormat,
+        typer.Option("--checkpoints", help="What the output saves: files of msgpack, or folders of Orbax."),
+    ] = CheckpointFormat.msgpack,
     page: Annotated[
         Path | None, typer.Option("--page", help="Write a page (.html): before and after, with the findings in place.")
     ] = None,

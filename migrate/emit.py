@@ -40,6 +40,7 @@ _STANDARD = {
     "os": "import os",
     "pickle": "import pickle",
     "random": "import random",
+    "shutil": "import shutil",
     "dataclass": "from dataclasses import dataclass",
     "dataclasses": "import dataclasses",
     "Sequence": "from collections.abc import Sequence",
@@ -71,15 +72,12 @@ def _with_second_names(module: cst.Module, body: list[Statement], taken: Mapping
     imports give, and `ones = torch.ones`, which the output no longer says. Of lambdas the name is said again."""
     full, lambdas = dict(taken), dict[str, Statement]()
     for line in module.body:
-        small = suites.alone(line)
-        target = small.targets[0].target if isinstance(small, cst.Assign) and len(small.targets) == 1 else None
-        if not isinstance(small, cst.Assign) or not isinstance(target, cst.Name):
-            continue
-        path = nodes.dotted(small.value) or ""
+        name, value = suites.name_and_value(line)
+        path = nodes.dotted(value) or "" if value is not None else ""
         if path.startswith("torch."):
-            full[target.value] = path
-        elif isinstance(small.value, cst.Lambda):
-            lambdas[target.value] = line
+            full[name] = path
+        elif isinstance(value, cst.Lambda):
+            lambdas[name] = line
     if full.keys() - taken.keys() or lambdas:
         bound = set(usage.stores(body))
         full = {name: path for name, path in full.items() if name in taken or name not in bound}

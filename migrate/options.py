@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Checkpoints(StrEnum):
+class CheckpointFormat(StrEnum):
     """What the checkpoints of an output are: files of Flax's msgpack, or folders of Orbax."""
 
     msgpack = "msgpack"
@@ -18,7 +18,7 @@ class Options:
     """data_parallel: batches are split over all devices even where the project uses one."""
 
     data_parallel: bool = False
-    checkpoints: Checkpoints = Checkpoints.msgpack
+    checkpoints: CheckpointFormat = CheckpointFormat.msgpack
 
 
 DEFAULT = Options()

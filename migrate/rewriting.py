@@ -23,9 +23,8 @@ from migrate.reporting.formats import NOT_VERIFIED, STAGES
 from migrate.reporting.verdicts import VerdictError, stages_of
 
 STDIN = "-"
-_READING = re.compile(
-    r"\b(msgpack_restore|from_bytes|checkpoint_from_bytes|restore_with_orbax)\("
-)  # as outputs read checkpoints
+# As outputs read checkpoints.
+_READING = re.compile(r"\b(msgpack_restore|from_bytes|checkpoint_from_bytes|restore_with_orbax)\(")
 
 
 class UsageError(Exception):

@@ -28,7 +28,7 @@ from migrate.lowering.statements import keys
 from migrate.lowering.statements.keys import Body
 from migrate.lowering.unit import Environment, Helper, Unit
 from migrate.lowering.weights.checkpoint_files import save_objects
-from migrate.options import DEFAULT, Checkpoints, Options
+from migrate.options import DEFAULT, CheckpointFormat, Options
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.changing import ObjectClasses, attributes_changed, changing
 from migrate.syntax.command_line import list_options
@@ -99,7 +99,7 @@ def lower_project(
     """Lowers the files of a project, those that others import first, again and again until what is known of them no
     longer changes; the last round is the result. `submodules`: package -> name -> scope of what is in it.
     `broken` takes, by scope, the files in which a bug of our own shows: nothing is known of what they define."""
-    script = Script(parallel=options.data_parallel, orbax=options.checkpoints is Checkpoints.orbax)
+    script = Script(parallel=options.data_parallel, orbax=options.checkpoints is CheckpointFormat.orbax)
     script.submodules = {package: dict(names) for package, names in (submodules or {}).items()}
     script.checkpoints = any(_CHECKPOINTS.search(found.source.text) for found in inputs)
     script.pickles = script.checkpoints and save_objects(found.source.module for found in inputs)

@@ -17,10 +17,3 @@ def asked_for_none(test: Expr) -> tuple[str, bool] | None:
         ) if nodes.is_literal(other, None):
             return name, isinstance(operator, cst.Is)
     return None
-
-
-def asked_for_list(test: Expr) -> Expr | None:
-    """What `isinstance(nets, list)` asks for; None of other tests."""
-    if not isinstance(test, cst.Call) or nodes.dotted(test.func) != "isinstance" or len(test.args) != 2:
-        return None
-    return test.args[0].value if nodes.dotted(test.args[1].value) == "list" else None

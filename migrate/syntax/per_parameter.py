@@ -117,6 +117,22 @@ def _is_parameters(node: Expr) -> bool:
     return parameters_of(node) is not None
 
 
+def switched(statement: cst.CSTNode) -> tuple[Expr, Expr] | None:
+    """What a statement freezes or frees, and by which flag: `p` and `False` of `p.requires_grad = False`, and of
+    `p.requires_grad_(False)`; None of other statements."""
+    match suites.alone(statement):
+        case cst.Assign(
+            targets=[cst.AssignTarget(target=cst.Attribute(value=weight, attr=cst.Name(value="requires_grad")))],
+            value=flag,
+        ):
+            return weight, flag
+        case cst.Expr(
+            value=cst.Call(func=cst.Attribute(value=weight, attr=cst.Name(value="requires_grad_")), args=args)
+        ):
+            return weight, args[0].value if args else nodes.name("True")
+    return None
+
+
 def parameters_of(node: Expr) -> Expr | None:
     """The model of `model.parameters()`; None for other expressions."""
     func = node.func if isinstance(node, cst.Call) and not node.args else None

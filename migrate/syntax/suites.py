@@ -189,6 +189,14 @@ def alone(statement: cst.CSTNode | None) -> cst.BaseSmallStatement | None:
     return statement.body[0] if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1 else None
 
 
+def name_and_value(statement: cst.CSTNode) -> tuple[str, Expr | None]:
+    """The name that a statement binds, and to what: "x" and `f()` of `x = f()`; "" and None of other statements."""
+    match alone(statement):
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value):
+            return name, value
+    return "", None
+
+
 def is_pass(statement: cst.CSTNode) -> bool:
     """Whether a statement is `pass`, on a line of its own or behind a colon."""
     small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else statement

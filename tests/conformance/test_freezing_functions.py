@@ -84,7 +84,7 @@ def test_in_the_middle_of_training_it_is_refused(call: str) -> None:
     assert {"MIG301", "MIG401"} & {found.code for found in made.report.diagnostics}
 
 
-TWO = """import torch
+LAYER = """import torch
 import torch.nn as nn
 
 
@@ -99,7 +99,10 @@ class Layer(nn.Module):
         return self.fc(x)
 
 
-def set_requires_grad(nets, requires_grad=False):
+"""
+TWO = (
+    LAYER
+    + """def set_requires_grad(nets, requires_grad=False):
     if not isinstance(nets, list):
         nets = [nets]
     for net in nets:
@@ -128,6 +131,7 @@ for _ in range(3):
     judging.step()
     losses += [loss.item(), judged.item()]
 """
+)
 
 
 @pytest.mark.parametrize("nets", ["[judge, other]", "judge"])
@@ -145,22 +149,9 @@ def test_whether_something_else_is_there_decides_which_weights_are_frozen() -> N
     assert "MIG401" in {found.code for found in made.report.diagnostics}
 
 
-TRAINER = """import torch
-import torch.nn as nn
-
-
-class Layer(nn.Module):
-    def __init__(self, outputs):
-        super().__init__()
-        self.fc = nn.Linear(2, outputs)
-        nn.init.constant_(self.fc.weight, 0.3)
-        nn.init.constant_(self.fc.bias, 0.1)
-
-    def forward(self, x):
-        return self.fc(x)
-
-
-class Base:
+TRAINER = (
+    LAYER
+    + """class Base:
     def set_requires_grad(self, nets, requires_grad=False):
         if not isinstance(nets, list):
             nets = [nets]
@@ -195,6 +186,7 @@ trainer = Trainer()
 x = torch.linspace(-1, 1, 6).reshape(3, 2)
 losses = [one for _ in range(3) for one in trainer.step(x)]
 """
+)
 
 
 def test_models_of_an_object_are_switched_off_and_on() -> None:

@@ -11,7 +11,7 @@ import pytest
 from flax import serialization
 
 from migrate.files.source import parse
-from migrate.options import Checkpoints, Options
+from migrate.options import CheckpointFormat, Options
 from migrate.pipeline import Conversion, convert
 from tests.conformance import rewritten
 
@@ -61,7 +61,7 @@ parts = train(2, "FOLDER/last.pth") + train(4, "FOLDER/last.pth")
 
 
 def converted(text: str) -> Conversion:
-    return convert(parse("x.py", text), Options(checkpoints=Checkpoints.orbax))
+    return convert(parse("x.py", text), Options(checkpoints=CheckpointFormat.orbax))
 
 
 def executed(text: str) -> dict[str, Any]:
@@ -88,7 +88,9 @@ def test_what_was_ported_from_torch_is_read_as_well(tmp_path: Path) -> None:
     assert read(tmp_path / "ported.msgpack")["epoch"] == 3
 
 
-KEEPING = """import os
+KEEPING = """from __future__ import annotations
+
+import os
 import torch
 import torch.nn as nn
 from pathlib import Path

@@ -105,13 +105,10 @@ def _hands_on(written: cst.Lambda) -> bool:
 
 def _written(statement: Statement) -> tuple[cst.SimpleStatementLine, str, cst.Lambda] | None:
     """The line, the name and the lambda of `name = lambda ...: ...`; None of other statements."""
-    if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) > 1:
+    name, made = suites.name_and_value(statement)
+    if not isinstance(statement, cst.SimpleStatementLine) or not isinstance(made, cst.Lambda):
         return None
-    small = statement.body[0]
-    if not isinstance(small, cst.Assign) or len(small.targets) > 1 or not isinstance(small.value, cst.Lambda):
-        return None
-    target = small.targets[0].target
-    return (statement, target.value, small.value) if isinstance(target, cst.Name) else None
+    return statement, name, made
 
 
 def _is_plain(params: cst.Parameters) -> bool:

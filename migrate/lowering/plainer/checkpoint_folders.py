@@ -12,7 +12,7 @@ import libcst as cst
 
 from migrate.lowering.plainer.copied_input import Edits
 from migrate.lowering.rounds import Input
-from migrate.syntax import nodes, suites, usage
+from migrate.syntax import nodes, suites
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.walking import every
 
@@ -38,9 +38,6 @@ def _edits(module: cst.Module) -> Edits:
         instead = _moved(line, paths)
         if instead:
             edits.instead[line] = instead
-    if edits.instead and "shutil" not in usage.stores(module):
-        first = next(line for line in module.body if usage.stores(line))
-        edits.ahead[first] = [nodes.statement("import shutil")]
     return edits
 
 

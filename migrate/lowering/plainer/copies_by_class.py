@@ -55,7 +55,7 @@ from migrate.lowering.plainer.told_by_callers import with_told_by_callers
 from migrate.lowering.plainer.transformers_models import with_plain_transformers
 from migrate.lowering.plainer.updates_in_place import with_updates_in_place
 from migrate.lowering.rounds import Input, Lowered, lower_project
-from migrate.options import DEFAULT, Checkpoints, Options
+from migrate.options import DEFAULT, CheckpointFormat, Options
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Statement
 from migrate.syntax.walking import every
@@ -103,7 +103,7 @@ class Taken:
 
 def taken_first(inputs: Sequence[Input], options: Options = DEFAULT) -> Taken:
     """The files of a project as they are taken to be written before anything is known of them."""
-    taken = with_checkpoint_folders(inputs) if options.checkpoints is Checkpoints.orbax else list(inputs)
+    taken = with_checkpoint_folders(inputs) if options.checkpoints is CheckpointFormat.orbax else list(inputs)
     for step in _FIRST:
         taken = step(taken)
     return Taken(taken)

@@ -6,8 +6,8 @@ function stood where it is called, if something in it, or its call, could not be
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import libcst as cst
 
@@ -18,10 +18,8 @@ from migrate.lowering.plainer.updates_in_place import in_place_of_calls, sites_b
 from migrate.lowering.rounds import Input, Lowered
 from migrate.syntax import nodes, suites
 from migrate.syntax.nodes import Statement
+from migrate.syntax.per_parameter import switched
 from migrate.syntax.walking import every
-
-_SWITCH = "requires_grad"
-_MODES = frozenset({"eval", "train"})
 
 
 def with_freezing_in_place(inputs: Sequence[Input], lowered: Sequence[Lowered]) -> list[Input] | None:
@@ -32,8 +30,7 @@ def with_freezing_in_place(inputs: Sequence[Input], lowered: Sequence[Lowered]) 
         if not _only_freezes(facts.node):
             continue
         if facts.owner in script.classes and not facts.is_static:  # a method of a module, which is told by its class
-            facts = copy.copy(facts)
-            facts.owner_is_class = True
+            facts = replace(facts, owner_is_class=True)
         sites = sites_by_file(inputs, facts) or sites_by_name(inputs, facts, script.passes.keys())
         if _puts_in_list(facts.node) or _is_refused(facts, sites, lowered):
             made = in_place_of_calls(inputs, script, facts, sites)
@@ -44,7 +41,7 @@ def with_freezing_in_place(inputs: Sequence[Input], lowered: Sequence[Lowered]) 
 
 def _only_freezes(definition: cst.FunctionDef) -> bool:
     body = [one for one in suites.suite_of(definition.body.body) if not suites.is_docstring(one)]
-    return _SWITCH in nodes.code(definition.body) and all(map(_freezes, body))
+    return "requires_grad" in nodes.code(definition.body) and all(map(_freezes, body))
 
 
 def _freezes(statement: Statement) -> bool:
@@ -53,28 +50,22 @@ def _freezes(statement: Statement) -> bool:
         return statement.orelse is None and all(map(_freezes, suites.suite_of(statement.body.body)))
     if isinstance(statement, cst.If):
         return all(_freezes(one) for side in suites.sides(statement) for one in side)
+    if suites.is_pass(statement) or switched(statement) is not None or _is_put_in_list(statement):
+        return True
     match suites.alone(statement):
-        case cst.Pass():
+        case cst.Expr(value=cst.Call(func=cst.Attribute(attr=cst.Name(value="eval" | "train")))):
             return True
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Attribute(attr=cst.Name(value=name)))]):
-            return name == _SWITCH
-        case cst.Assign() as small:
-            return _is_put_in_list(small)
-        case cst.Expr(value=cst.Call(func=cst.Attribute(attr=cst.Name(value=name)))):
-            return name in (*_MODES, f"{_SWITCH}_")
     return False
 
 
 def _puts_in_list(definition: cst.FunctionDef) -> bool:
-    return any(map(_is_put_in_list, every(definition.body, cst.Assign)))
+    return any(map(_is_put_in_list, every(definition.body, cst.SimpleStatementLine)))
 
 
-def _is_put_in_list(small: cst.Assign) -> bool:
+def _is_put_in_list(statement: Statement) -> bool:
     """`nets = [nets]`."""
-    match small:
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))], value=cst.List(elements=[one])):
-            return nodes.dotted(one.value) == name
-    return False
+    name, value = suites.name_and_value(statement)
+    return isinstance(value, cst.List) and [nodes.dotted(one.value) for one in value.elements] == [name]
 
 
 def _is_refused(facts: FunctionFacts, sites: Mapping[str, Sequence[Site]], lowered: Sequence[Lowered]) -> bool:

@@ -39,7 +39,7 @@ class HandedModels(GivenParts):
         if self.cls or self.building or self.context not in HOST_CONTEXTS or len(self.blocks) > 1:
             return
         start = block.index
-        name, value = _assigned(block.statements[start])
+        name, value = suites.name_and_value(block.statements[start])
         made = unchained(value, _PLACING) if value is not None else None
         if not name or not isinstance(made, cst.Call) or name in self.taken_by or not self.makes_part(made):
             return
@@ -95,7 +95,7 @@ class HandedModels(GivenParts):
     def owner_in(self, statement: Statement, name: str) -> tuple[str, str] | None:
         """The class of the model that a statement makes with a module, and the attribute that this becomes, as
         "model.encoder"; None of other statements."""
-        owner, value = _assigned(statement)
+        owner, value = suites.name_and_value(statement)
         call = unchained(value, _PLACING) if value is not None else None
         kind = self.kind_of(call.func) if isinstance(call, cst.Call) else None
         facts = self.script.classes.get(kind.cls) if isinstance(kind, ModuleClass) else None
@@ -136,15 +136,6 @@ def attribute_of(facts: ClassFacts, field: str) -> str:
             root, _, attribute = (nodes.dotted(small.targets[0].target) or "").partition(".")
             return attribute if root == init.params.params[0].name.value and "." not in attribute else ""
     return ""
-
-
-def _assigned(statement: Statement) -> tuple[str, Expr | None]:
-    """The name that a statement binds, and to what; "" of other statements."""
-    small = suites.alone(statement)
-    if not isinstance(small, cst.Assign) or len(small.targets) != 1:
-        return "", None
-    target = small.targets[0].target
-    return (target.value, small.value) if isinstance(target, cst.Name) else ("", None)
 
 
 def _with_value(statement: Statement, value: Expr) -> Statement:

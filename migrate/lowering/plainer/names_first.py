@@ -48,11 +48,6 @@ def _imports_torch(line: Statement) -> bool:
 
 def _named(line: Statement) -> tuple[str, set[str]]:
     """The name in `ones = torch.ones` or `size = lambda x: x.numel()`, and the names that what it stands for reads."""
-    small = suites.alone(line)
-    target = small.targets[0].target if isinstance(small, cst.Assign) and len(small.targets) == 1 else None
-    if not isinstance(small, cst.Assign) or not isinstance(target, cst.Name):
-        return "", set()
-    named = isinstance(small.value, cst.Lambda) or (
-        isinstance(small.value, cst.Attribute) and nodes.dotted(small.value)
-    )
-    return (target.value, set(usage.loads(small.value))) if named else ("", set())
+    name, value = suites.name_and_value(line)
+    named = isinstance(value, cst.Lambda) or (isinstance(value, cst.Attribute) and nodes.dotted(value))
+    return (name, set(usage.loads(value))) if named and value is not None else ("", set())

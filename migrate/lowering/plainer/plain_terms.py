@@ -27,7 +27,6 @@ from migrate.lowering.statements.blocks import Block
 from migrate.lowering.updates.region import call_of, method_call_of
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
-from migrate.syntax.none_tests import asked_for_list
 from migrate.syntax.remembering import remembered
 
 _ONES = ("torch.ones_like", "torch.ones")
@@ -267,7 +266,7 @@ class PlainTerms(
         if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
             inner = self.decided(test.expression)
             return None if inner is None else not inner
-        listed = asked_for_list(test)
+        listed = _asked_for_list(test)
         if listed is not None:
             kind = self.kind_of(listed)
             held = isinstance(kind, Items) and kind.type == "list"
@@ -329,6 +328,13 @@ class PlainTerms(
         for plain in made:
             self.unit.precisions.setdefault(plain, precision)
         return made
+
+
+def _asked_for_list(test: Expr) -> Expr | None:
+    """What `isinstance(nets, list)` asks for; None of other tests."""
+    if not isinstance(test, cst.Call) or nodes.dotted(test.func) != "isinstance" or len(test.args) != 2:
+        return None
+    return test.args[0].value if nodes.dotted(test.args[1].value) == "list" else None
 
 
 @remembered

@@ -9,7 +9,7 @@ import libcst as cst
 
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
-from migrate.syntax.none_tests import asked_for_list, asked_for_none
+from migrate.syntax.none_tests import asked_for_none
 from migrate.syntax.per_parameter import parameters_of
 from migrate.syntax.walking import every
 
@@ -34,9 +34,6 @@ def _truth(test: Expr, given: Mapping[str, Expr]) -> bool | None:
     if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
         inside = _truth(test.expression, given)
         return None if inside is None else not inside
-    listed = asked_for_list(test)
-    if listed is not None:
-        return True if isinstance(given.get(nodes.code(listed)), cst.List) else None
     asked = asked_for_none(test)
     value = given.get(asked[0] if asked is not None else nodes.dotted(test) or "")
     if asked is None:

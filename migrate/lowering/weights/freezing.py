@@ -11,6 +11,7 @@ from migrate.lowering.weights.selections import names_of_pair, without
 from migrate.lowering.weights.sorted_names import SortedNames
 from migrate.syntax import nodes, suites
 from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.per_parameter import switched
 
 
 class Freezing(SortedNames):
@@ -97,24 +98,12 @@ class Freezing(SortedNames):
 
 def flag_of(statement: Statement, weight: str) -> Expr | None:
     """What a statement sets `requires_grad` of a weight to."""
-    small = suites.alone(statement)
-    if isinstance(small, cst.Assign) and nodes.dotted(small.targets[0].target) == f"{weight}.requires_grad":
-        return small.value
-    call = small.value if isinstance(small, cst.Expr) else None
-    if isinstance(call, cst.Call) and nodes.dotted(call.func) == f"{weight}.requires_grad_":
-        return call.args[0].value if call.args else nodes.name("True")
-    return None
+    found = switched(statement)
+    return found[1] if found is not None and nodes.dotted(found[0]) == weight else None
 
 
 def switches(statement: Statement, weight: str) -> bool:
     """Whether a statement does nothing but set `requires_grad`."""
     if isinstance(statement, cst.If):
-        inner = list(suites.suite_of(statement.body.body))
-        if isinstance(statement.orelse, cst.If):
-            inner.append(statement.orelse)
-        elif statement.orelse is not None:
-            inner += suites.suite_of(statement.orelse.body.body)
-        return all(switches(one, weight) for one in inner)
-    if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1:
-        return isinstance(statement.body[0], cst.Pass) or flag_of(statement, weight) is not None
-    return False
+        return all(switches(one, weight) for side in suites.sides(statement) for one in side)
+    return isinstance(suites.alone(statement), cst.Pass) or flag_of(statement, weight) is not None

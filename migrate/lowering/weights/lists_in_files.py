@@ -39,8 +39,7 @@ def list_from_file(scope: Scope, node: cst.Subscript, base: Value) -> Value | No
     made = scope.script.saved_lists.get(key) if isinstance(key, str) and base.kind == CHECKPOINT else None
     if not made:
         return None
-    values = nodes.expression("{x}.values()", x=node.with_changes(value=base.node))
-    return Value(nodes.call(made, values), Items(None, UNKNOWN, made))
+    return _values_of(node.with_changes(value=base.node), made)
 
 
 def with_lists_from_files(scope: Scope, target: cst.CSTNode, node: Expr, value: Value) -> Value:
@@ -57,7 +56,12 @@ def with_lists_from_files(scope: Scope, target: cst.CSTNode, node: Expr, value: 
         return value
     if not isinstance(value.node, cst.Subscript) or not _is_list(name, scope.blocks[0].statements):
         return value
-    return Value(nodes.expression("list({x}.values())", x=value.node), Items(None, UNKNOWN, "list"))
+    return _values_of(value.node, "list")
+
+
+def _values_of(entry: Expr, made: str) -> Value:
+    """A list, or a tuple, of which a file holds the dict by number."""
+    return Value(nodes.call(made, nodes.expression("{x}.values()", x=entry)), Items(None, UNKNOWN, made))
 
 
 def _is_list(name: str, statements: Iterable[cst.CSTNode]) -> bool:

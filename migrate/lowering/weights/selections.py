@@ -220,16 +220,16 @@ class Selections(StateAccess):
 
     def surely_of(self, model: Place) -> bool:
         """Whether the conditions at hand tell no more than that a model is there: one that is not has no weights."""
-        for test in self.conditions:
-            match test:
-                case cst.Comparison(comparisons=[cst.ComparisonTarget(operator=cst.IsNot(), comparator=other)]):
-                    kind = self.kind_of(test.left)
-                    place = kind.place if isinstance(kind, Model) and nodes.is_literal(other, None) else None
-                    if place is None or self.root(place) != model:
-                        return False
-                case _:
-                    return False
-        return True
+        return all(self._model_there(test) == model for test in self.conditions)
+
+    def _model_there(self, test: Expr) -> Place | None:
+        """The model that a test asks for, `model is not None`; None for other tests."""
+        match test:
+            case cst.Comparison(comparisons=[cst.ComparisonTarget(operator=cst.IsNot(), comparator=other)]):
+                kind = self.kind_of(test.left)
+                place = kind.place if isinstance(kind, Model) and nodes.is_literal(other, None) else None
+                return None if place is None else self.root(place)
+        return None
 
     def switched_back(self, node: cst.CSTNode, on: bool) -> bool:
         """Whether a branch that switches weights off switches them on again, whichever of the two `node` does: it is
