@@ -158,6 +158,8 @@ class FunctionFacts(ByRound):
     found_behind: dict[str, set[Place]] = field(default_factory=dict)
     traced: bool = False  # called from what jit traces
     found_traced: bool = False
+    numbers: bool = False  # asks tensors for numbers, which jit has as arrays
+    found_numbers: bool = False
 
     @property
     def models_run(self) -> set[Place]:

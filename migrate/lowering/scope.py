@@ -373,8 +373,18 @@ class Scope(Parts):
     def sums_from_the_start(self, place: Place) -> bool:
         """Whether a model, or a tensor of its own, has gradients of 0 as soon as it is made. Others have them with
         their optimizer."""
-        optimized = self.trained_roots() - self.script.backward_first
+        optimized = self.trained_roots() - self.script.backward_first - self.trained_elsewhere()
         return place in self.script.accumulated - self.script.zeroed_first - optimized
+
+    def trained_elsewhere(self) -> set[Place]:
+        """The models that some function is given and makes an optimizer for: their gradients are there before that, and
+        stay when it returns."""
+        return {
+            self.root(model)
+            for optimizer, models in self.script.optimizers.items()
+            for model in models
+            if model.scope == optimizer.scope and not optimizer.of_self and self.passed_in(model)
+        }
 
     def roots(self, place: Place) -> set[Place]:
         """All objects that a parameter may stand for."""

@@ -43,7 +43,7 @@ from migrate.known.kinds import (
     is_batch,
     join,
 )
-from migrate.known.qualified import options
+from migrate.known.qualified import is_chosen, options
 from migrate.known.states import MODE_IS_A_FIELD, MODES
 from migrate.known.weight_kinds import CHECKPOINT, WEIGHT_NAME, AnyWeight, Weight, WeightTree
 from migrate.lowering.expressions.arguments import placed
@@ -169,7 +169,7 @@ class MethodCalls(ValueCalls):
         if isinstance(kind, SelfModule):
             return self.self_call(node, func, kind)
         if isinstance(kind, Model) and any(method in self.script.classes[c].host_methods for c in options(kind.cls)):
-            self.refuse_chosen(kind.cls, f".{method}()")
+            self.refuse_unlike(kind, method)
         if isinstance(kind, Model | ModuleClass) and method in self.script.classes[options(kind.cls)[0]].host_methods:
             return self.host_method_call(node, func, base, kind)
         if isinstance(kind, Model):
@@ -286,9 +286,9 @@ class MethodCalls(ValueCalls):
 
     def host_method_call(self, node: cst.Call, func: cst.Attribute, base: Value, kind: Model | ModuleClass) -> Value:
         """A method of a module class that runs on the host: it is given the weights of the model."""
-        qualname = f"{kind.cls}.{func.attr.value}"
+        qualname = f"{options(kind.cls)[0]}.{func.attr.value}"  # of several classes, all have the same
         facts = self.script.functions[qualname]
-        if isinstance(kind, Model):
+        if isinstance(kind, Model) and not is_chosen(kind.cls):
             if kind.place is None:
                 raise Unsupported("MIG301", f"{func.attr.value} of a model that has no name of its own")
             self.pass_kind(facts, facts.parameter_names[0], kind)
@@ -333,6 +333,9 @@ class MethodCalls(ValueCalls):
             raise Unsupported("MIG301", f"{attribute} needs the weights, which are not there yet")
         if qualname in self.script.functions:
             return self.own_method(node, func, qualname)
+        theirs = self.methods_of_heirs(kind.cls, attribute) if facts.inherited else []
+        if theirs:
+            return self.call_of_heirs(node, func, theirs)
         listed = self.own_children(facts, attribute) if not node.args else None
         if listed is not None:
             return listed

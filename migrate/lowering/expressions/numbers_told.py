@@ -1,5 +1,6 @@
 """Numbers of tensors in what jit traces: `count = mask.sum().item()`. jit does not know their values; one that a
-function does no more with than to return it stays the array that it is of, and its callers ask that."""
+function does no more with than to return it stays the array that it is of, and its callers ask that. So does one that
+a fraction is made of, `count / len(mask)`: a number and an array give the same there."""
 
 from __future__ import annotations
 
@@ -18,9 +19,12 @@ def number_told(scope: Scope, node: cst.Call, base: Value) -> Value:
     """What `x.item()` is where jit traces it. Raises Unsupported MIG307."""
     kind = base.kind
     if isinstance(kind, Tensor) and (
-        kind.dtype == "float" or (kind.dtype in ("int", "") and _only_returned(scope, node))
+        kind.dtype == "float"
+        or (kind.dtype in ("int", "") and (_only_returned(scope, node) or _in_fraction(scope, node)))
     ):
         x = layouts.first(base)
+        if scope.facts is not None:
+            scope.facts.found_numbers = True
         return Value(x if kind.dtype == "int" else nodes.call("jax.lax.stop_gradient", x), Tensor(kind.dtype, 0))
     raise Unsupported("MIG307", ".item() of a tensor whose values jit does not know")
 
@@ -38,6 +42,32 @@ def _only_returned(scope: Scope, node: cst.Call) -> bool:
     told = sum(nodes.dotted(one) == name for one in returned)
     once = usage.stores(body).count(name) == 1 and usage.loads(body).count(name) == told > 0
     return once and nodes.code(small.value) == nodes.code(node)
+
+
+def _in_fraction(scope: Scope, node: cst.Call) -> bool:
+    """Whether the statement at hand makes nothing but fractions of a number, or names it for later ones."""
+    block = scope.blocks[-1] if scope.blocks else None
+    if block is None:
+        return False
+    statement, text = block.statements[block.index], nodes.code(node)
+    name, value = suites.name_and_value(statement)
+    if name and value is not None and nodes.code(value) == text and scope.facts is not None:
+        body = scope.facts.node.body
+        read = usage.loads(body).count(name)
+        return usage.stores(body).count(name) == 1 and _parts_of_fractions(body, name) == read > 0
+    times = sum(nodes.code(one) == text for one in every(statement, cst.Call))
+    return _parts_of_fractions(statement, text) == times
+
+
+def _parts_of_fractions(node: cst.CSTNode, text: str) -> int:
+    """How often an expression is divided, or divides, or is the factor of a fraction that is written out."""
+    times = 0
+    for one in every(node, cst.BinaryOperation):
+        pair = [one.left, one.right]
+        fraction = isinstance(one.operator, cst.Multiply) and any(isinstance(each, cst.Float) for each in pair)
+        if fraction or isinstance(one.operator, cst.Divide):
+            times += sum(nodes.code(each) == text for each in pair)
+    return times
 
 
 def _elements(value: nodes.Expr) -> list[nodes.Expr]:

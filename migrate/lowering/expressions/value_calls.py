@@ -41,6 +41,7 @@ from migrate.lowering.expressions.expressions import Expressions
 from migrate.lowering.expressions.named_lambdas import NamedLambdas
 from migrate.lowering.expressions.operation_values import OperationValues
 from migrate.lowering.expressions.or_else import OrElse
+from migrate.lowering.expressions.own_calls import OwnCalls
 from migrate.lowering.expressions.user_calls import UserCalls
 from migrate.lowering.host.transforms import TRANSFORM, transformed_image
 from migrate.lowering.models.called_parts import CalledParts
@@ -68,6 +69,7 @@ class ValueCalls(
     Expressions,
     ComputedInLoss,
     UserCalls,
+    OwnCalls,
     ChangedInputs,
     TiedLayers,
     NamedLambdas,
@@ -126,13 +128,8 @@ class ValueCalls(
             return self.layer_call(node, callee, kind)
         if isinstance(kind, Tied):
             return self.tied_call(node, kind)
-        if isinstance(kind, SelfModule) and f"{kind.cls}.forward" in self.script.functions:
-            forward = self.script.functions[f"{kind.cls}.forward"]
-            values = [self.array(arg.value) for arg in node.args]
-            self.pass_kinds(forward, node.args, values)
-            return Value(node.with_changes(args=placed(node.args, values)), forward.result)
         if isinstance(kind, SelfModule):
-            return Value(node.with_changes(args=self.array_args(node.args)), UNKNOWN)
+            return self.own_pass(node, kind)
         if isinstance(kind, Loss):
             return self.loss_call(node, callee, kind)
         if isinstance(kind, Instance) and f"{kind.cls}.__call__" in self.script.functions:

@@ -381,8 +381,9 @@ class Initialisation(MethodFeatures, MethodExamples, TakenExamples):
         with self.naming_parameters():  # a first state is no use of it: a caller may make that as well
             target = self.write(state)
         made: list[Statement] = [nodes.statement("{state} = {call}", state=target, call=self.everywhere(call))]
+        there = self.script.zeroed_first | self.script.backward_first | self.trained_elsewhere()
         for model in models:
-            if self.root(model) in self.script.accumulated - self.script.zeroed_first - self.script.backward_first:
+            if self.root(model) in self.script.accumulated - there:
                 kept = self.held_as(place.scope, model) if place.of_self else model  # beside the optimizer
                 made.append(self.zero_gradients(State(PARAMS, model), State(GRADS, kept)))
         return made

@@ -162,7 +162,15 @@ class ChosenModels(Scope):
         if is_chosen(cls):
             raise Unsupported("MIG404", f"{what} of a model that is {spelled_options(cls)} as the script runs")
 
+    def refuse_unlike(self, kind: Model, method: str) -> None:
+        """Declines a method that runs on the host, but for one that all classes inherit, and that is given nothing of
+        the model."""
+        methods = self.methods_of(kind.cls, method)
+        inherited = methods and all(facts is methods[0] and not facts.states for facts in methods)
+        if not inherited:
+            self.refuse_chosen(kind.cls, f".{method}()")
 
-def joined_results(methods: list[FunctionFacts]) -> Kind:
+
+def joined_results(methods: Sequence[FunctionFacts]) -> Kind:
     """What a call gives of whichever of some functions."""
     return Items(tuple(facts.result for facts in methods)).joined()

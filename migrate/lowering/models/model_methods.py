@@ -124,20 +124,18 @@ class ModelMethods(Models, MethodUses):
             self.record_method(kind, node, method)
         mode = self.mode(kind)
         applied = self.plain_apply(base.node, kind, mode, args, self.streams(kind, mode, method=True), method)
-        if self.script.changes_state(kind.cls, mode):
-            if self.nested:
-                raise Unsupported("MIG401", "batch statistics that change inside a comprehension or a lambda")
-            return Value(self.mutating_apply(kind.place, applied), computed(facts.result))
-        return Value(applied, computed(facts.result))
+        return Value(self.changing_state(kind, mode, applied), computed(facts.result))
 
     def chosen_method(self, node: cst.Call, base: Value, kind: Model, method: str) -> Value:
         """The same of a model that has one of several classes: each has the method."""
         methods, classes = self.methods_of(kind.cls, method), options(kind.cls)
         mode, plain = self.mode(kind), all(self.of_fields(cls, method) for cls in classes)
-        apart = any(facts.draws or facts.decorators for facts in methods)
-        if apart or (self.script.changes_state(kind.cls, mode) and not plain):
+        if any(facts.draws or facts.decorators for facts in methods):
             self.refuse_chosen(kind.cls, f".{method}()")
-        values = [self.array(arg.value) for arg in node.args]
+        names = argument_names(node.args, methods[0].parameter_names[1:])
+        values = [
+            self.given_whole(arg.value, kind.cls, method, name) for arg, name in zip(node.args, names, strict=True)
+        ]
         for facts in methods:
             facts.found_traced |= self.under_jit
             self.pass_kinds(facts, node.args, values)
@@ -148,15 +146,24 @@ class ModelMethods(Models, MethodUses):
             func = node.func.with_changes(value=base.node)
             return Value(node.with_changes(func=func, args=args), joined_results(methods))
         self.record_method(kind, node, method)
-        streams = self.streams(kind, mode, method=True)
-        return Value(self.plain_apply(base.node, kind, mode, args, streams, method), computed(joined_results(methods)))
+        applied = self.plain_apply(base.node, kind, mode, args, self.streams(kind, mode, method=True), method)
+        return Value(self.changing_state(kind, mode, applied), computed(joined_results(methods)))
+
+    def changing_state(self, kind: Model, mode: str, applied: cst.Call) -> Expr:
+        """What a method gives that is applied in some mode, in which it may change batch statistics."""
+        if not self.script.changes_state(kind.cls, mode):
+            return applied
+        if self.nested:
+            raise Unsupported("MIG401", "batch statistics that change inside a comprehension or a lambda")
+        assert kind.place is not None
+        return self.mutating_apply(kind.place, applied)
 
     def given_whole(self, node: Expr, cls: str, method: str, parameter: str) -> Value:
         """An argument of a method. A batch that the method takes apart is more than one array: a step function is given
         all of them."""
         value = self.expr(node)
         whole = isinstance(value.kind, Host) and value.kind.what == "batch"
-        if not whole or not self.takes_apart(cls, method, parameter):
+        if not whole or not any(self.takes_apart(one, method, parameter) for one in options(cls)):
             return self.as_array(value)
         return value if self.region is not None else self.each_as_array(value)
 

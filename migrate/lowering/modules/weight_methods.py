@@ -1,5 +1,6 @@
 """Methods of module classes that run on the host: those that work on weights or set the mode, those that make models,
-and those that jit cannot trace, since they take values out of tensors or decide by them (`act`, `generate` to an end).
+and those that jit cannot trace, since they take values out of tensors or decide by them (`act`, `generate` to an end),
+or need not trace, and would have arrays in the place of numbers (`validation_epoch_end`).
 
 A Flax module holds no weights: a method that counts or groups them is given them, `model.size(params)`. A class method
 that makes a model is a function that makes one for its caller. A method of any sort that is not understood, as one
@@ -41,13 +42,25 @@ class WeightMethods(Functions):
         methods: Mapping[str, cst.FunctionDef],
         found: Sequence[Diagnostic],
     ) -> None:
-        """Notes a method that jit cannot trace (`found` is what was said of it), if nothing that is traced runs it."""
+        """Notes a method that jit cannot trace (`found` is what was said of it), or that takes numbers out of tensors,
+        if nothing that is traced runs it."""
         refused = {one.code for one in found}
         by_values = "MIG307" in refused or ("MIG302" in refused and self.draws_on_host(node))
         inside = facts.reached | _called({"forward", "__init__"}, methods)
         alone = node.name.value not in inside and not self.script.inside_others(facts.name)
-        if by_values and alone and not self.script.still_open():
+        function = self.script.functions[f"{facts.name}.{node.name.value}"]
+        for_numbers = function.found_numbers and not function.traced and not self.run_by_module(facts, node.name.value)
+        if (by_values or for_numbers) and alone and not self.script.still_open():
             facts.untraced.add(node.name.value)
+
+    def run_by_module(self, facts: ClassFacts, method: str) -> bool:
+        """Whether a method of the same module, or of one that inherits from its class, runs a method."""
+        classes = [facts, *self.script.heirs(facts.name)]
+        return any(
+            method in usage.attributes_of_self(function.node)
+            for cls in classes
+            for function in self.script.methods(cls.name).values()
+        )
 
     def makes_models(self, node: cst.FunctionDef) -> bool:
         """Whether a method without `self` makes a model."""

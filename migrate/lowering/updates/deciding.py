@@ -115,7 +115,7 @@ def tests_of_numbers(scope: Scope, statement: cst.CSTNode, earlier: Sequence[cst
     for test in tests:
         names = list(dict.fromkeys(usage.loads(test)))
         plain = all(isinstance(scope.kind_of_name(name), Number) and name not in bound for name in names)
-        if plain and changing & set(names) and all(isinstance(one, _PURE) for one in every(test, cst.BaseExpression)):
+        if plain and changing & set(names) and all(isinstance(one, PURE) for one in every(test, cst.BaseExpression)):
             operators = [type(one.operator) for one in every(test, cst.ComparisonTarget)]
             words = [_WORDS[operator] for operator in operators if operator in _WORDS]
             wanted = f"{names[0]}_{words[0] if len(words) == 1 else 'asked'}"
@@ -124,7 +124,7 @@ def tests_of_numbers(scope: Scope, statement: cst.CSTNode, earlier: Sequence[cst
 
 
 # What surely has a value, whatever the numbers are: no division, no call.
-_PURE = (cst.Name, cst.Integer, cst.Float, cst.Comparison, cst.BooleanOperation, cst.UnaryOperation)
+PURE = (cst.Name, cst.Integer, cst.Float, cst.Comparison, cst.BooleanOperation, cst.UnaryOperation)
 _WORDS = {
     cst.GreaterThan: "above", cst.GreaterThanEqual: "from", cst.LessThan: "below", cst.LessThanEqual: "up_to",
     cst.Equal: "is_it", cst.NotEqual: "is_not",

@@ -12,6 +12,7 @@ from migrate.lowering.plainer.copied_input import Exchanging
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.updates.deciding import tests_of_numbers
 from migrate.lowering.updates.region import (
+    ClipCall,
     MicroBatches,
     Part,
     Region,
@@ -36,7 +37,7 @@ class _Sorting:
 
     before: list[Statement] = field(default_factory=list)
     kept: list[Statement] = field(default_factory=list)  # those that do not move before the region
-    clips: list[tuple[str, cst.Call]] = field(default_factory=list)
+    clips: list[ClipCall] = field(default_factory=list)
     traced: set[int] = field(default_factory=set)  # those that work on what a model returned
     weighed: set[int] = field(default_factory=set)  # those that gradients of weights flow through
     parted: bool = False  # whether there is a part before the one at hand
@@ -361,9 +362,8 @@ class RegionFinding(RegionStatements):
             clip = self.clip(statement)
             if clip is None:
                 continue
-            norm, call = clip
-            clipped = self.weights_taken(call.args[0].value) if call.args else set()
-            nothing = not sorting.parted and norm == "_" and clipped <= sorting.cleared
+            clipped = self.weights_taken(clip.call.args[0].value) if clip.call.args else set()
+            nothing = not sorting.parted and clip.bound == "_" and clipped <= sorting.cleared
             if not nothing and (not sorting.parted or clipped & reached):
                 sorting.problem = f"`{first_line(statement)}` clips gradients that backward() adds to afterwards"
 

@@ -61,7 +61,7 @@ class MicroBatchLoops(PlainTerms, StepFunctions, ControlFlow, MicroBatchFinding)
             return None
         first = nodes.statement(f"{MICRO_BATCHES} = []").with_changes(leading_lines=made[0].leading_lines)
         made = [first, made[0].with_changes(leading_lines=[]), *made[1:], gathering.call]
-        norms = {name for name, _ in found.clips}
+        norms = {one.bound for one in found.clips}
         by_turn = {name: metric for name, metric in gathering.taken.items() if name not in norms}
         with self.then(found.after):
             made += self.reading(found.reading, by_turn)

@@ -24,7 +24,7 @@ from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.statements.blocks import Block
 from migrate.lowering.updates.finding import RegionFinding
 from migrate.lowering.updates.micro_scan import NAMES
-from migrate.lowering.updates.region import MicroBatches, loss_slice
+from migrate.lowering.updates.region import ClipCall, MicroBatches, loss_slice
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.walking import every
@@ -157,14 +157,15 @@ class MicroBatchFinding(RegionFinding):
         self, alone: MicroBatches, statements: Sequence[Statement], index: int, reached: set[Place]
     ) -> MicroBatches | None:
         """The same with the optimizer step that follows, where that uses the gradients of the loop alone."""
-        clips: list[tuple[str, cst.Call]] = []
+        clips: list[ClipCall] = []
         after: list[Statement] = []
         for number in range(index + 1, len(statements)):
             one = statements[number]
             clip = self.clip(one)
             if self.calls_on(one, "step", Optimizer):
                 models = self.stepped(one)
-                limits = [arg.value for _, call in clips for arg in call.args[1:]]
+                limits = [arg.value for one_clip in clips for arg in one_clip.call.args[1:]]
+                limits += [one_clip.test for one_clip in clips if one_clip.test is not None]
                 settled = not set(usage.loads(limits)) & {
                     n for s in [statements[index], *after] for n in usage.changes(s)
                 }

@@ -45,13 +45,23 @@ class Part:
 
 
 @dataclass(frozen=True)
+class ClipCall:
+    """A statement that clips gradients: the name that it gives their norm, "_" for none, the call, and the test under
+    which it does so, of numbers that stay as they are: `if grad_clip:`."""
+
+    bound: str
+    call: cst.Call
+    test: Expr | None = None
+
+
+@dataclass(frozen=True)
 class Region:
     """The statements of an update, each in its part; zero_grad() and backward() are in none."""
 
     statements: list[Statement]
     parts: list[Part]
     before: list[Statement] = field(default_factory=list)  # host statements that prepare it
-    clips: list[tuple[str, cst.Call]] = field(default_factory=list)  # (name bound, call)
+    clips: list[ClipCall] = field(default_factory=list)
     steps: list[Statement] = field(default_factory=list)  # empty where optimizers step elsewhere: gradients accumulate
     problem: str = ""  # why it cannot be a pure function
 
@@ -73,7 +83,7 @@ class MicroBatches:
     reading: list[Statement]
     backward: Statement
     trained: frozenset[Place] = frozenset()
-    clips: list[tuple[str, cst.Call]] = field(default_factory=list)
+    clips: list[ClipCall] = field(default_factory=list)
     steps: list[Statement] = field(default_factory=list)
     after: list[Statement] = field(default_factory=list)
 

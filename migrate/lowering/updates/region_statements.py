@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 import libcst as cst
 
 from migrate.known.facts import FunctionFacts
-from migrate.known.kinds import Function, Instance, Kind, Leaf, Model, Optimizer, Place, Scheduler
+from migrate.known.kinds import (
+    Function,
+    Host,
+    Instance,
+    Kind,
+    Leaf,
+    Model,
+    Optimizer,
+    Place,
+    Scaler,
+    Scheduler,
+    Tensor,
+)
 from migrate.known.states import GRADS, OPT_STATE, PARAMS
+from migrate.known.weight_kinds import Weight
+from migrate.lowering.expressions.known_to_jit import numbers_in
+from migrate.lowering.updates.deciding import PURE, differing
 from migrate.lowering.updates.given_outputs import note_given_output, problem_of_given
 from migrate.lowering.updates.gradient_flow import GradientFlow
 from migrate.lowering.updates.kept_outputs import problem_of_kept
-from migrate.lowering.updates.region import call_of, method_call_of
+from migrate.lowering.updates.region import ClipCall, call_of, method_call_of
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.walking import every
@@ -109,12 +125,32 @@ class RegionStatements(GradientFlow):
         call = call_of(statement)
         return func is not None and isinstance(self.kind_of(func.value), kind) and call is not None and not call.args
 
-    def clip(self, statement: Statement) -> tuple[str, cst.Call] | None:
-        """`clip_grad_norm_(...)`, alone or assigned to a name: the name ("_" for none), and the call."""
+    def clip(self, statement: Statement) -> ClipCall | None:
+        """`clip_grad_norm_(...)`, alone or assigned to a name, or alone behind `if max_norm:`."""
+        if isinstance(statement, cst.If):
+            body = [one for one in suites.suite_of(statement.body.body) if not self.is_unscaling(one)]
+            inside = self.clip(body[0]) if len(body) == 1 and statement.orelse is None else None
+            plain = inside is not None and inside.bound == "_" and inside.test is None
+            return replace(inside, test=statement.test) if inside and plain and self.stays(statement.test) else None
         if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
             return None
         small, bound = statement.body[0], "_"
         if isinstance(small, cst.Assign) and isinstance(small.targets[0].target, cst.Name):
             bound = small.targets[0].target.value
         value = small.value if isinstance(small, cst.Assign | cst.Expr) else None
-        return (bound, value) if isinstance(value, cst.Call) and self.torch_name(value.func) in CLIPPING else None
+        clips = isinstance(value, cst.Call) and self.torch_name(value.func) in CLIPPING
+        return ClipCall(bound, value) if clips and isinstance(value, cst.Call) else None
+
+    def is_unscaling(self, statement: Statement) -> bool:
+        """`scaler.unscale_(optimizer)`: gradients are not scaled."""
+        func = method_call_of(statement, "unscale_")
+        return func is not None and isinstance(self.kind_of(func.value), Scaler)
+
+    def stays(self, test: Expr) -> bool:
+        """Whether a test asks for numbers that are the same in all turns of the loops around."""
+        pure = (*PURE, cst.Attribute)
+        if not all(isinstance(one, pure) for one in every(test, cst.BaseExpression)):
+            return False
+        kinds = [self.kind_of_name(path) for path in numbers_in(test)]
+        read = {*usage.paths(test), *usage.loads(test)}
+        return not read & differing(self) and not any(isinstance(kind, Tensor | Host | Weight) for kind in kinds)

@@ -17,11 +17,12 @@ from migrate.known.kinds import (
     Tensor,
 )
 from migrate.known.states import GRADS, OPT_STATE, State
+from migrate.lowering.expressions.known_to_jit import need_value
 from migrate.lowering.updates.clipping import Clipping
 from migrate.lowering.updates.gradients import Gradients
 from migrate.lowering.updates.loss_function import TracedLoss
 from migrate.lowering.updates.micro_scan import gathered, scanned, with_elements
-from migrate.lowering.updates.region import Region, Tracing
+from migrate.lowering.updates.region import Clip, ClipCall, Region, Tracing
 from migrate.lowering.updates.step_inputs import Step, StepInputs
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
@@ -75,7 +76,7 @@ class StepFunctions(StepInputs, Clipping):
         """The step function among the helpers, the statement that calls it, and those for each metric that is read."""
         tracing = _joined([traced.tracing for traced in losses])
         gradients = Gradients(self, losses, {self.root(place) for kind in optimizers for place in kind.models})
-        clips = [(bound, self.region_scope(tracing).clipping(call)) for bound, call in region.clips]
+        clips = [(one, *self.clipped_in_step(one, tracing)) for one in region.clips]
         lifted: dict[str, tuple[Expr, Kind]] = {}
         body: list[Statement] = []
         if tracing.keys > 1:
@@ -110,13 +111,19 @@ class StepFunctions(StepInputs, Clipping):
         if self.gathering is not None:
             body = [*gradients.started(), *scanned(body, *gradients.carried(losses[0].stats), nodes.dict_of(metrics))]
             metrics.clear()
-        for bound, clip in clips:
+        for one, clip, test in clips:
+            bound = one.bound
             limits: list[Expr] = []
             for argument in clip.arguments:
                 _, limit, found = self.lifted([], argument, lifted)
                 limits.append(limit)
                 lifted |= found
-            body.append(gradients.clipped(bound, replace(clip, arguments=limits)))
+            clipped = gradients.clipped(bound, replace(clip, arguments=limits))
+            if test is not None:
+                _, test, found = self.lifted([], test, lifted)
+                lifted |= found
+                clipped = cst.If(test, suites.block([clipped]))
+            body.append(clipped)
             if bound != "_" and self.live_after(bound, losses):
                 metrics.append((bound, nodes.name(bound)))
                 taken[-1][bound] = bound
@@ -153,6 +160,13 @@ class StepFunctions(StepInputs, Clipping):
             ),
             taken,
         )
+
+    def clipped_in_step(self, clip: ClipCall, tracing: Tracing) -> tuple[Clip, Expr | None]:
+        """What a statement of a step that clips means, and the test for it, of which jit must know the numbers."""
+        inside = self.region_scope(tracing)
+        if clip.test is not None:
+            need_value(inside, clip.test)
+        return inside.clipping(clip.call), None if clip.test is None else inside.node(clip.test)
 
     def value_name(self, traced: TracedLoss, extra: Sequence[str]) -> str:
         """The name of a step's only loss: `loss`, unless the loss function calls, reads or gives something else of
