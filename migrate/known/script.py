@@ -71,6 +71,7 @@ class Script(ByRound):
     filled_by_hand: set[Place] = field(default_factory=set)  # models of which it fills a weight where it stands
     host_functions: set[str] = field(default_factory=set)  # functions that data loading calls: they stay torch
     holding_tensors: set[str] = field(default_factory=set)  # classes of plain objects that are given tensors
+    holding_data: set[str] = field(default_factory=set)  # those that are given what stays torch: loaders, data
     host_classes: set[str] = field(default_factory=set)  # likewise classes of what it is given
     parameters_of: dict[Place, Place] = field(default_factory=dict)  # parameter -> the model passed for it
     passed: dict[Place, set[Place]] = field(default_factory=dict)  # parameter -> all models that are passed for it

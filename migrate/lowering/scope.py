@@ -377,13 +377,13 @@ class Scope(Parts):
         return place in self.script.accumulated - self.script.zeroed_first - optimized
 
     def trained_elsewhere(self) -> set[Place]:
-        """The models that some function is given and makes an optimizer for: their gradients are there before that, and
-        stay when it returns."""
+        """The models from outside of a function that makes an optimizer for them: their gradients are there before that,
+        and stay when it returns."""
         return {
             self.root(model)
             for optimizer, models in self.script.optimizers.items()
             for model in models
-            if model.scope == optimizer.scope and not optimizer.of_self and self.passed_in(model)
+            if not optimizer.of_self and (model.scope != optimizer.scope or self.passed_in(model))
         }
 
     def roots(self, place: Place) -> set[Place]:

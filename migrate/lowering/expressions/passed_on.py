@@ -1,13 +1,15 @@
-"""Generators of the script's own that hand on what they go through: `logger.log_every(loader, 20)`, which prints."""
+"""Generators of the script's own that hand on what they go through: `logger.log_every(loader, 20)`, which prints; and
+objects of its own that loops go over: a loader around another one, that moves its batches to a device."""
 
 from __future__ import annotations
 
 import libcst as cst
 
+from migrate.known.kinds import UNKNOWN, Host, Instance, Items, Kind, Never
 from migrate.lowering.expressions.arguments import argument_names
 from migrate.lowering.expressions.results_followed import function_called
 from migrate.lowering.scope import Scope
-from migrate.syntax import nodes, suites
+from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr
 from migrate.syntax.walking import every
 
@@ -21,6 +23,36 @@ def passed_on(scope: Scope, call: cst.Call) -> Expr | None:
     names = facts.parameter_names[1:] if facts.owner_is_class else facts.parameter_names
     given = dict(zip(argument_names(call.args, names), (arg.value for arg in call.args), strict=True))
     return given.get(taken)
+
+
+def gone_over(scope: Scope, kind: Kind) -> Kind:
+    """What a loop over an object of the script's own goes through, as its `__iter__` tells; other kinds as they are."""
+    each = scope.script.functions.get(f"{kind.cls}.__iter__") if isinstance(kind, Instance) else None
+    if each is None or not isinstance(kind, Instance):
+        return kind
+    if not isinstance(each.yields, Never):
+        return each.result
+    if not returns_self(each.node):
+        return each.result
+    following = scope.script.functions.get(f"{kind.cls}.__next__")
+    element = following.result if following is not None else UNKNOWN
+    if isinstance(element, Host):
+        return Host("stream")
+    return kind if element is UNKNOWN else Items(None, element, "generator")
+
+
+def starts_anew(scope: Scope, kind: Instance) -> bool:
+    """Whether each loop over an object begins where the first one has begun: it has a generator of its own, or
+    `__iter__` sets what `__next__` changes."""
+    each = scope.script.functions[f"{kind.cls}.__iter__"].node
+    following = scope.script.functions.get(f"{kind.cls}.__next__")
+    own = following is None or not returns_self(each)
+    return own or following is None or usage.attributes_set(following.node) <= usage.attributes_set(each)
+
+
+def returns_self(node: cst.FunctionDef) -> bool:
+    """Whether a method gives its object."""
+    return [nodes.dotted(one.value) for one in usage.returns(node.body) if one.value is not None] == ["self"]
 
 
 def _handed_on(node: cst.FunctionDef) -> str | None:

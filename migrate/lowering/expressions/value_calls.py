@@ -155,6 +155,8 @@ class ValueCalls(
         works_on = (Tensor, Parameters, Selection)
         if kind == Plain("class") and name and any(isinstance(value.kind, works_on) for value in values):
             self.script.holding_tensors.add(inside(self.unit.scope, name))
+        if kind == Plain("class") and name and any(isinstance(value.kind, Host) for value in values):
+            self.script.holding_data.add(inside(self.unit.scope, name))
         refuse_foreign_class(self, node, values)
         refuse_foreign_function(self, node, values)
         made = node.with_changes(func=nodes.parenthesized(callee.node), args=placed(node.args, values))

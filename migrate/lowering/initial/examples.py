@@ -14,6 +14,7 @@ from migrate.known.kinds import (
     UNKNOWN,
     Function,
     Host,
+    Instance,
     Items,
     Kind,
     Number,
@@ -21,6 +22,7 @@ from migrate.known.kinds import (
 )
 from migrate.lowering.expressions.binding import Binding
 from migrate.lowering.expressions.elements import loop_kind
+from migrate.lowering.expressions.passed_on import gone_over, starts_anew
 from migrate.lowering.host.host_draws import HostDraws
 from migrate.lowering.initial.attributes_followed import Followed, attribute_given, with_receiver
 from migrate.lowering.statements.state import StateAccess
@@ -254,6 +256,9 @@ class Examples(StateAccess, HostDraws, Binding):
             return node, Host("batch")
         if isinstance(value.kind, Host):
             return nodes.expression("next(iter({x}))", x=value.node), Host("batch")
+        if isinstance(value.kind, Instance) and (elements := gone_over(self, value.kind)) is not value.kind:
+            taken = nodes.expression("next(iter({x}))", x=value.node) if starts_anew(self, value.kind) else None
+            return taken, loop_kind(elements, id(value.node))
         if isinstance(value.kind, Tensor):
             return nodes.expression("{x}[0]", x=value.node), Tensor()
         if isinstance(value.kind, Items) and value.kind.type in ("list", "tuple"):

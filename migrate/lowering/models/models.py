@@ -42,8 +42,8 @@ class Models(ToldModes, Precision, HostDraws, ModelsInSteps):
     def mode(self, model: Model) -> str:
         """The mode in which the model is now, where it matters: "train", "eval", or "told" by the callers of a
         function."""
-        if not self.script.trains(model.cls) or model.place is None:
-            return "eval"
+        if not self.script.trains(model.cls) or model.place is None or self.sampling:
+            return "eval"  # an example is of the same shape, and leaves the statistics as they are
         told = self.read(State(MODE, model.place))
         if nodes.literal(told) is ...:
             if self.stats_of(model):

@@ -52,8 +52,16 @@ from migrate.lowering.statements.signatures import with_draws
 from migrate.rules.catalogue import RULES
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.walking import every
 
 _FOREIGN = Plain("imported")  # of another package, or a class that inherits from one of those
+
+
+def _gives_in_turn(node: cst.ClassDef) -> bool:
+    """Whether objects of a class give things one after the other: they are gone over, or have methods that yield."""
+    methods = {one.name.value for one in suites.suite_of(node.body.body) if isinstance(one, cst.FunctionDef)}
+    taking = any(nodes.dotted(call.func) == "next" for call in usage.calls(node))
+    return bool({"__iter__", "__next__"} & methods) or taking or next(every(node, cst.Yield), None) is not None
 
 
 def _stands_alone(node: cst.ClassDef) -> bool:
@@ -191,7 +199,8 @@ class Classes(
     def may_work_on_tensors(self, node: cst.ClassDef) -> bool:
         """Whether a class names torch, works on models, is given tensors, or has methods that take more than the
         object: tensors, as in `(a - b).abs()`."""
-        if inside(self.unit.scope, node.name.value) in self.script.holding_tensors:
+        name = inside(self.unit.scope, node.name.value)
+        if name in self.script.holding_tensors or (name in self.script.holding_data and _gives_in_turn(node)):
             return True
         methods = [part for part in suites.suite_of(node.body.body) if isinstance(part, cst.FunctionDef)]
         taking = any(len(method.params.params) > 1 for method in methods if method.name.value != "__init__")

@@ -46,6 +46,7 @@ from migrate.lowering.plainer.optimizer_classes import with_optimizer_classes_to
 from migrate.lowering.plainer.optimizers_outside import with_optimizers_outside
 from migrate.lowering.plainer.own_module import with_own_names
 from migrate.lowering.plainer.parts_held import with_parts_at_hand
+from migrate.lowering.plainer.placing_functions import with_nothing_placed
 from migrate.lowering.plainer.returned_beside import with_kept_returned
 from migrate.lowering.plainer.saved_by_masters import with_saved_named
 from migrate.lowering.plainer.script_modules import with_plain_modules
@@ -121,6 +122,7 @@ _FIRST: tuple[Callable[[Sequence[Input]], list[Input]], ...] = (
     with_layers_written_out,
     with_saved_named,
     with_plain_factories,
+    with_nothing_placed,
     with_optimizer_classes_told,
     with_arguments_kept,
     with_trainers_apart,

@@ -37,8 +37,9 @@ class Unnamed(Scope):
         if received is not None:
             return received
         made, value = self.named_parts(small.value)
-        if isinstance(small, cst.Return) and self.optimizes(small.value):
-            made, value = [("optimizer", small.value)], nodes.name("optimizer")
+        if isinstance(small, cst.Return):
+            optimizers, value = self.returned_optimizers(value)
+            made = [*made, *optimizers]
         holder = self.unnamed_holder(value)
         if holder is not None:
             name, node = holder
@@ -52,6 +53,20 @@ class Unnamed(Scope):
         statements = [cst.SimpleStatementLine([cst.Assign([nodes.target(nodes.name(n))], v)]) for n, v in made]
         statements.append(line.with_changes(body=[last], leading_lines=[]))
         return self.one_after_another(line, statements)
+
+    def returned_optimizers(self, value: Expr) -> tuple[list[tuple[str, Expr]], Expr]:
+        """The optimizers that `return net, optim.SGD(net.parameters(), lr=0.1)` makes, each with the name that it gets;
+        and what is returned with these names."""
+        named: dict[str, Expr] = {}
+        left: list[Expr] = []
+        for each in nodes.elements(value) if isinstance(value, cst.Tuple) else [value]:
+            if self.optimizes(each):
+                name = usage.unused_name("optimizer", {*self.names_taken(), *named})
+                named[name], each = each, nodes.name(name)
+            left.append(each)
+        if not named:
+            return [], value
+        return list(named.items()), nodes.bare_tuple(left) if isinstance(value, cst.Tuple) else left[0]
 
     def one_after_another(
         self, line: cst.SimpleStatementLine, statements: Sequence[cst.SimpleStatementLine]

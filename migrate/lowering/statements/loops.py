@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import libcst as cst
 
@@ -11,6 +12,7 @@ from migrate import layouts
 from migrate.known.kinds import Items, Tensor
 from migrate.known.weight_kinds import Parameters, WeightTree
 from migrate.lowering.expressions.elements import loop_kind, taken_apart
+from migrate.lowering.expressions.passed_on import gone_over
 from migrate.lowering.host.data_loading import DataLoading
 from migrate.lowering.optimizers.optimizer_statements import OptimizerStatements
 from migrate.lowering.scope import HOST_CONTEXTS
@@ -135,6 +137,7 @@ class Loops(ChosenWeights, Branches, DataLoading, OptimizerStatements, ScannedLo
         if isinstance(iterated.kind, WeightTree):
             refuse_order(node, suites.suite_of(node.body.body))
             iterated = each_of_tree(iterated)
+        iterated = replace(iterated, kind=gone_over(self, iterated.kind))
         element = loop_kind(iterated.kind, id(node))
 
         def bind() -> list[Statement]:
