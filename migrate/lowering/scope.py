@@ -377,7 +377,7 @@ class Scope(Parts):
         return place in self.script.accumulated - self.script.zeroed_first - optimized
 
     def trained_elsewhere(self) -> set[Place]:
-        """The models from outside of a function that makes an optimizer for them: their gradients are there before that,
+        """The models from outside of a function that makes an optimizer for them: their gradients are there before it,
         and stay when it returns."""
         return {
             self.root(model)

@@ -42,8 +42,10 @@ from migrate.lowering.plainer.loops_over_leaves import with_steps_in_place
 from migrate.lowering.plainer.methods_of_bases import with_methods_of_bases
 from migrate.lowering.plainer.modules_that_train import with_trainers_apart
 from migrate.lowering.plainer.names_first import with_names_first
+from migrate.lowering.plainer.names_given_again import with_names_apart
 from migrate.lowering.plainer.optimizer_classes import with_optimizer_classes_told
 from migrate.lowering.plainer.optimizers_outside import with_optimizers_outside
+from migrate.lowering.plainer.optional_optimizers import with_optional_optimizers_apart
 from migrate.lowering.plainer.own_module import with_own_names
 from migrate.lowering.plainer.parts_held import with_parts_at_hand
 from migrate.lowering.plainer.placing_functions import with_nothing_placed
@@ -113,6 +115,7 @@ def taken_first(inputs: Sequence[Input], options: Options = DEFAULT) -> Taken:
 
 _FIRST: tuple[Callable[[Sequence[Input]], list[Input]], ...] = (
     with_own_names,
+    with_names_apart,
     with_names_first,
     with_apex_as_torch,
     with_plain_transformers,
@@ -123,6 +126,7 @@ _FIRST: tuple[Callable[[Sequence[Input]], list[Input]], ...] = (
     with_saved_named,
     with_plain_factories,
     with_nothing_placed,
+    with_optional_optimizers_apart,
     with_optimizer_classes_told,
     with_arguments_kept,
     with_trainers_apart,

@@ -20,6 +20,7 @@ from migrate.known.kinds import (
     Loss,
     Model,
     Number,
+    Operation,
     Optimizer,
     Plain,
     Tensor,
@@ -37,7 +38,7 @@ from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.walking import every
 
-_STATIC = (Loss, Function, Instance, Plain, Model, Optimizer, Autocast, DType)
+_STATIC = (Loss, Function, Operation, Instance, Plain, Model, Optimizer, Autocast, DType)
 _MADE_BY_STEP = ("updates", "keys", "mutated")
 _NAMED_TUPLES = re.compile(r"(?i)\bnamedtuple\b")  # jit takes them as it does tuples
 
@@ -90,7 +91,8 @@ class StepInputs(LossFunctions):
                 continue
             if name in step.lifted:
                 node, kind = step.lifted[name]
-                static = isinstance(kind, Loss | Function | Model) or name in step.constants or kind == Plain("str")
+                static = isinstance(kind, Loss | Function | Operation | Model) or kind == Plain("str")
+                static = static or name in step.constants
                 path = nodes.dotted(node) or name
                 if not static and not isinstance(kind, Tensor | Host) and self._decides(step, name, path):
                     static = True
