@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 import libcst as cst
 
 from migrate.diagnostics import Unsupported
-from migrate.known.kinds import Items, Kind
+from migrate.known.kinds import Host, Items, Kind
 from migrate.syntax import nodes
 from migrate.syntax.nodes import Expr
 
 
-def spread(args: Sequence[cst.Arg], number: int, kind: Kind, names: Sequence[str]) -> dict[str, tuple[Expr, Kind]]:
-    """What `*value` gives the parameters after those of the arguments before it, where it is known how many it is."""
+def spread(
+    args: Sequence[cst.Arg], number: int, kind: Kind, names: Sequence[str], optional: Container[str]
+) -> dict[str, tuple[Expr, Kind]]:
+    """What `*value` gives the parameters after those of the arguments before it, where it is known how many it is. A
+    batch that stays torch gives those that need a value."""
     arg = args[number]
     plain = all(not one.star and one.keyword is None for one in args[:number])
-    if arg.star != "*" or not plain or not isinstance(kind, Items) or kind.items is None:
+    if arg.star != "*" or not plain:
+        return {}
+    if isinstance(kind, Host) and kind.what == "batch":
+        needing = [name for name in names[number:] if name not in optional]
+        return {name: (nodes.expression(f"{{x}}[{i}]", x=arg.value), kind) for i, name in enumerate(needing)}
+    if not isinstance(kind, Items) or kind.items is None:
         return {}
     parts = [nodes.expression(f"{{x}}[{position}]", x=arg.value) for position in range(len(kind.items))]
     return dict(zip(names[number:], zip(parts, kind.items, strict=True), strict=False))

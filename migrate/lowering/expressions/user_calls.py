@@ -70,7 +70,7 @@ class UserCalls(TakenByObjects, Arguments, Builders, HostDraws, Binding):
         names = facts.parameter_names[1:] if facts.method else facts.parameter_names
         for number, (arg, name) in enumerate(zip(node.args, argument_names(node.args, names), strict=True)):
             value = self.as_parameter(facts, name, self.usable(self.expr(arg.value)))
-            for hidden, (part, kind_there) in spread(node.args, number, value.kind, names).items():
+            for hidden, (part, kind_there) in spread(node.args, number, value.kind, names, facts.defaults).items():
                 bound[hidden] = part
                 self.pass_kind(facts, hidden, kind_there)
                 facts.found_given[hidden] = False
