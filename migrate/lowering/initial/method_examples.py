@@ -63,9 +63,10 @@ class MethodUses(Binding):
         return False
 
     def weighted_parts(self, cls: str) -> set[str]:
-        """The attributes of a module that have weights, or hold what has."""
-        facts = self.script.classes[cls]
-        return {*facts.children, *facts.parameters}
+        """The attributes of a module that have weights, or hold what has, as far as anything reads them."""
+        facts, read = self.script.classes[cls], self.script.attributes_read
+        parts = {*facts.children, *facts.parameters}
+        return parts if read is None else parts & read
 
 
 class MethodExamples(Examples, MethodUses):

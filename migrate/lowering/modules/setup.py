@@ -153,8 +153,10 @@ class Setup(DrawnOnce, AttributesByName, Attributes, MakerValues):
         return own if len(sites) == 1 else [_no_field(test) for test in own]
 
     def is_settings(self, facts: ClassFacts, name: str, kind: Kind) -> bool:
-        """Whether a field of a module that jit hashes holds an object with settings, such as parsed arguments or a
-        dataclass: most of those have no hash of their own."""
+        """Whether a field of a module that jit hashes holds an array, or an object with settings, such as parsed
+        arguments or a dataclass: most of those have no hash of their own."""
+        if isinstance(kind, Tensor) and facts.name in self.script.hashed:
+            return True
         known = type(kind) is not Kind and not isinstance(kind, Never | Instance | Host)
         if known or facts.node is None or facts.name not in self.script.hashed:
             return False

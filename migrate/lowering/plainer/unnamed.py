@@ -57,11 +57,13 @@ class Unnamed(Scope):
     def returned_optimizers(self, value: Expr) -> tuple[list[tuple[str, Expr]], Expr]:
         """The optimizers that `return net, optim.SGD(net.parameters(), lr=0.1)` makes, each with the name that it gets;
         and what is returned with these names."""
-        named: dict[str, Expr] = {}
+        written = self.facts.node if self.facts is not None else None
+        taken = set() if written is None else {*usage.loads(written), *usage.stores(written.body)}
+        named: dict[str, Expr] = {}  # alike at each `return` of a function
         left: list[Expr] = []
         for each in nodes.elements(value) if isinstance(value, cst.Tuple) else [value]:
             if self.optimizes(each):
-                name = usage.unused_name("optimizer", {*self.names_taken(), *named})
+                name = usage.unused_name("optimizer", {*taken, *named})
                 named[name], each = each, nodes.name(name)
             left.append(each)
         if not named:

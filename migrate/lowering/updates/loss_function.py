@@ -145,7 +145,8 @@ class LossFunctions(Models):
         """Replaces attributes of local objects (`args.beta`, `self.criterion`) by names that the step takes as
         arguments. The names come with the attributes that they stand for, and what those are; `others` has those that
         the step takes already."""
-        lift = _Lift(self, {*usage.loads([*body, loss]), *usage.stores(body)}, others)
+        stored = set(usage.stores(body))
+        lift = _Lift(self, {*usage.loads([*body, loss]), *stored}, others, stored - {"self"})
         made = [nodes.visited(statement, lift) for statement in body]
         return made, nodes.visited(loss, lift), lift.found
 
@@ -225,9 +226,17 @@ class LossFunctions(Models):
 
 
 class _Lift(cst.CSTTransformer):
-    def __init__(self, scope: LossFunctions, taken: AbstractSet[str], others: Mapping[str, tuple[Expr, Kind]]) -> None:
+    """Attributes of objects, but for those that the loss function binds itself."""
+
+    def __init__(
+        self,
+        scope: LossFunctions,
+        taken: AbstractSet[str],
+        others: Mapping[str, tuple[Expr, Kind]],
+        bound: AbstractSet[str],
+    ) -> None:
         super().__init__()
-        self.scope, self.taken, self.others = scope, taken, others
+        self.scope, self.taken, self.others, self.bound = scope, taken, others, bound
         self.found: dict[str, tuple[Expr, Kind]] = {}
         self.functions: list[cst.CSTNode] = []
 
@@ -250,6 +259,8 @@ class _Lift(cst.CSTTransformer):
         if text is None:
             return updated_node
         head = text.split(".")[0]
+        if head in self.bound:
+            return updated_node
         called = any(original_node is function for function in self.functions)
         if head == "self":
             if text.count(".") > 1 and not self.is_setting(original_node):

@@ -86,13 +86,15 @@ class StepInputs(LossFunctions):
             | set(usage.stores(_with_loss_in_place(step.body)))
             | {self.unit.own(name) for name in _MADE_BY_STEP}
         )
+        calls = [call for one in step.body for call in usage.calls(one)]
+        called_there = {call.func.value for call in calls if isinstance(call.func, cst.Name)}
         for name in dict.fromkeys(usage.loads(step.body)):
             if name in states or name in statics or name in (self.unit.key, MICRO_BATCHES):
                 continue
             if name in step.lifted:
                 node, kind = step.lifted[name]
                 static = isinstance(kind, Loss | Function | Operation | Model) or kind == Plain("str")
-                static = static or name in step.constants
+                static = static or name in step.constants or name in called_there
                 path = nodes.dotted(node) or name
                 if not static and not isinstance(kind, Tensor | Host) and self._decides(step, name, path):
                     static = True
@@ -108,7 +110,7 @@ class StepInputs(LossFunctions):
                     said = f"the loss hands {name} on to {function}, which reads attributes of it: jit takes no object"
                     raise Unsupported("MIG401", f"{said}, hand on what it reads")
                 static = (isinstance(kind, _STATIC) and kind != Plain("dict")) or name in step.constants
-                static = static or class_of_object(self, name) is not None
+                static = static or class_of_object(self, name) is not None or name in called_there
                 decides = isinstance(kind, Number) and self._decides(step, name, name)
                 if decides:
                     self.tell_of_values(name)
@@ -120,6 +122,9 @@ class StepInputs(LossFunctions):
                     inputs[name] = self.as_array(Value(nodes.name(name), kind)).node
             elif self.carried_in(_with_loss_in_place(step.body), name):
                 inputs[name] = self.as_array(Value(nodes.name(name), self.kind_of_name(name))).node
+        for name in statics:
+            kind = step.lifted[name][1] if name in step.lifted else self.kind_of_name(name)
+            self.script.hashed.update(options(kind.cls) if isinstance(kind, Model) else ())
         return statics, inputs
 
     def _decides(self, step: Step, name: str, path: str) -> bool:

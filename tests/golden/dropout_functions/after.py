@@ -79,8 +79,8 @@ class Mixed(nn.Module):
 
 
 @jax.jit
-def forward_pass_net(params, key, *inputs):
-    return net.clone(training=True).apply({"params": params}, *inputs, rngs={"dropout": key})
+def eval_step_net(params, *inputs):
+    return net.apply({"params": params}, *inputs)
 
 
 net = Net(8, 0.3)
@@ -88,11 +88,9 @@ mixed = Mixed()
 key = jax.random.key(0)
 key, subkey = jax.random.split(key)
 net_params = net.init(subkey, jnp.zeros((4, 1, 8, 8)))["params"]
-key, subkey, subkey2, subkey3 = jax.random.split(key, 4)
+key, subkey, subkey2 = jax.random.split(key, 3)
 mixed_params = mixed.init(
-    {"params": subkey2, "sample": subkey3},
-    forward_pass_net(net_params, subkey, jnp.zeros((4, 1, 8, 8))),
-    0.5,
+    {"params": subkey, "sample": subkey2}, eval_step_net(net_params, jnp.zeros((4, 1, 8, 8))), 0.5
 )["params"]
 optimizer = optax.sgd(0.01)
 opt_state = optimizer.init((net_params, mixed_params))
@@ -126,11 +124,6 @@ def train_step(net_params, mixed_params, opt_state, images, labels, key):
     )
     net_params, mixed_params = optax.apply_updates((net_params, mixed_params), updates)
     return net_params, mixed_params, opt_state, {"loss": loss}
-
-
-@jax.jit
-def eval_step_net(params, *inputs):
-    return net.apply({"params": params}, *inputs)
 
 
 for step in range(5):

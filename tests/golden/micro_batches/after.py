@@ -89,8 +89,15 @@ class Net(nn.Module):
         return self.head(self.drop(nn.relu(self.norm(self.hidden(x)))))
 
 
-@jax.jit(static_argnames=("model", "criterion"), donate_argnames=("batch_stats", "grads"))
-def forward_backward(model, criterion, params, batch_stats, grads, micro_batches, accumulation):
+@jax.jit(
+    static_argnames=("model", "optimizer", "criterion", "clip"),
+    donate_argnames=("params", "batch_stats", "opt_state"),
+)
+def train_step(
+    model, optimizer, criterion, clip, params, batch_stats, opt_state, micro_batches, accumulation
+):
+    grads = jax.tree.map(jnp.zeros_like, params)
+
     def accumulate(carry, micro_batch):
         x, y, key = micro_batch
         grads, batch_stats = carry
@@ -113,20 +120,18 @@ def forward_backward(model, criterion, params, batch_stats, grads, micro_batches
 
     micro_batches = jax.tree.map(lambda *arrays: jnp.stack(arrays), *micro_batches)
     (grads, batch_stats), metrics = jax.lax.scan(accumulate, (grads, batch_stats), micro_batches)
-    return batch_stats, grads, metrics
-
-
-@jax.jit(static_argnames="optimizer", donate_argnames=("params", "opt_state", "grads"))
-def optimizer_update(optimizer, params, opt_state, grads):
+    if clip != 0.0:
+        grads, _ = clip_grad_norm(grads, clip)
     updates, opt_state = optimizer.update(grads, opt_state, params)
-    return optax.apply_updates(params, updates), opt_state, jax.tree.map(jnp.zeros_like, grads)
+    params = optax.apply_updates(params, updates)
+    return params, batch_stats, opt_state, metrics
 
 
 @jax.jit(
     static_argnames=("model", "optimizer", "criterion"),
     donate_argnames=("params", "batch_stats", "opt_state"),
 )
-def train_step(
+def train_step_2(
     model, optimizer, criterion, params, batch_stats, opt_state, micro_batches, accumulation, clip
 ):
     grads = jax.tree.map(jnp.zeros_like, params)
@@ -177,7 +182,6 @@ def main(accumulation=2, clip=1.0):
     criterion = cross_entropy
     optimizer = optax.adamw(0.01, weight_decay=0.01)
     opt_state = optimizer.init(params)
-    grads = jax.tree.map(jnp.zeros_like, params)
 
     key, subkey = jax.random.split(key)
     x, y = get_batch(subkey)
@@ -189,13 +193,18 @@ def main(accumulation=2, clip=1.0):
             micro_batches.append((x, y, subkey))
             key, subkey = jax.random.split(key)
             x, y = get_batch(subkey)
-        batch_stats, grads, metrics = forward_backward(
-            model, criterion, params, batch_stats, grads, micro_batches, accumulation
+        params, batch_stats, opt_state, metrics = train_step(
+            model,
+            optimizer,
+            criterion,
+            clip,
+            params,
+            batch_stats,
+            opt_state,
+            micro_batches,
+            accumulation,
         )
         loss = metrics["loss"][-1]
-        if clip != 0.0:
-            grads, _ = clip_grad_norm(grads, clip)
-        params, opt_state, grads = optimizer_update(optimizer, params, opt_state, grads)
         print(f"loss {loss.item() * accumulation:.4f}")
 
         # the losses are summed, the step follows at once
@@ -207,7 +216,7 @@ def main(accumulation=2, clip=1.0):
             x, y = get_batch(subkey)
             key, subkey = jax.random.split(key)
             micro_batches.append((x, y, subkey))
-        params, batch_stats, opt_state, metrics = train_step(
+        params, batch_stats, opt_state, metrics = train_step_2(
             model,
             optimizer,
             criterion,
@@ -222,7 +231,6 @@ def main(accumulation=2, clip=1.0):
             losses.append(loss.item())
             total += loss.item()
         norm = metrics["norm"]
-        grads = jax.tree.map(jnp.zeros_like, params)
         print(f"total {total:.4f}, last {losses[-1]:.4f}, norm {norm:.4f}")
 
 

@@ -138,22 +138,19 @@ def train_step_model(net, optimizer, net_params, optimizer_state, x, y):
     return net_params, optimizer_state, {"loss": loss}
 
 
-def train(net, net_params, optimizer, optimizer_state, scheduler_steps, scheduler=None):
+def train(net, net_params, optimizer, optimizer_state, scheduler, scheduler_steps):
     for step in range(20):
         net_params, optimizer_state, metrics = train_step_model(net, optimizer, net_params, optimizer_state, x, y)
-        if scheduler is not None:
-            scheduler_steps += 1
-            optimizer_state = optax.tree_utils.tree_set(
-                optimizer_state, learning_rate=np.asarray(scheduler(scheduler_steps))
-            )
+        scheduler_steps += 1
+        optimizer_state = optax.tree_utils.tree_set(
+            optimizer_state, learning_rate=np.asarray(scheduler(scheduler_steps))
+        )
     return net_params, optimizer_state, scheduler_steps
 
 
-def train_second(net, net_params, optimizer, optimizer_state, scheduler=None):
+def train_without_scheduler(net, net_params, optimizer, optimizer_state):
     for step in range(20):
         net_params, optimizer_state, metrics = train_step_model(net, optimizer, net_params, optimizer_state, x, y)
-        if scheduler is not None:
-            scheduler.step()
     return net_params, optimizer_state
 
 
@@ -176,7 +173,7 @@ optimizer_state = optimizer.init(model_params)
 scheduler = optax.exponential_decay(1e-3, transition_steps=10, decay_rate=0.5, staircase=True)
 scheduler_steps = 0
 model_params, optimizer_state, scheduler_steps = train(
-    model, model_params, optimizer, optimizer_state, scheduler_steps, scheduler
+    model, model_params, optimizer, optimizer_state, scheduler, scheduler_steps
 )
 second = nn.Sequential((
     nn.Dense(8, **torch_init(fan_in=4)),
@@ -190,7 +187,7 @@ optimizer_2 = optax.multi_transform(
     lambda params: {name: "group_0" if name == "layers_0" else "group_1" for name in params},
 )
 optimizer_2_state = optimizer_2.init(second_params)
-second_params, optimizer_2_state = train_second(second, second_params, optimizer_2, optimizer_2_state)
+second_params, optimizer_2_state = train_without_scheduler(second, second_params, optimizer_2, optimizer_2_state)
 
 
 class Third(nn.Module):
@@ -206,4 +203,4 @@ key, subkey = jax.random.split(key)
 third_params = third.init(subkey, x)["params"]
 optimizer_3 = Descent(0.1, clip=0.5)
 optimizer_3_state = optimizer_3.init(third_params)
-third_params, optimizer_3_state = train_second(third, third_params, optimizer_3, optimizer_3_state)
+third_params, optimizer_3_state = train_without_scheduler(third, third_params, optimizer_3, optimizer_3_state)

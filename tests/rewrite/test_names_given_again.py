@@ -1,0 +1,116 @@
+"""Functions and classes whose name a file gives again further down, as notebooks and tutorials do."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from migrate.files.source import parse
+from migrate.pipeline import convert
+from tests.conformance import rewritten
+
+TWICE = """import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+w = torch.linspace(-1, 1, 6).reshape(3, 2)
+x = torch.linspace(-2, 3, 24).reshape(8, 3)
+found = []
+
+
+def model(x):
+    return torch.tanh(x @ w)
+
+
+def fit():
+    for step in range(3):
+        loss = model(x).pow(2).mean()
+        found.append(loss.item())
+
+
+fit()
+
+
+def model(x):
+    return (x @ w).relu()
+
+
+def scaled(x, model=2):
+    return x * model
+
+
+found.append(scaled(model(x)).sum().item())
+
+
+def fit(steps):
+    return steps * found[-1]
+
+
+found.append(fit(2))
+"""
+
+
+def test_each_definition_is_the_one_that_is_meant() -> None:
+    text = TWICE.replace("loss = model(x).pow(2)", "loss = torch.tanh(x @ w).pow(2)")
+    theirs, ours = rewritten.executed(text), rewritten.executed(rewritten.clean(text).text)
+    np.testing.assert_allclose(ours["found"], theirs["found"], rtol=1e-5)
+
+
+def test_a_name_that_a_function_reads_stays() -> None:
+    """`fit` may be called when `model` is another one."""
+    made = convert(parse("train.py", TWICE))
+    assert "model_1" not in made.text
+    assert "def fit_1(" in made.text
+
+
+CLASSES = """import torch
+import torch.nn as nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super(Net, self).__init__()
+        self.lin = nn.Linear(3, 2)
+
+    def forward(self, x):
+        return self.lin(x)
+
+
+first = Net()
+print(first(torch.ones(1, 3)))
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(3, 4)
+
+    def forward(self, x):
+        return self.lin(x).relu()
+
+
+def build():
+    return Net()
+
+
+second = build()
+print(second(torch.ones(1, 3)))
+"""
+
+
+def test_a_class_that_is_written_anew() -> None:
+    made = rewritten.clean(CLASSES).text
+    assert "class Net_1(nn.Module):" in made
+    assert "first = Net_1()" in made
+    assert "class Net(nn.Module):" in made
+    ours = rewritten.executed(made)
+    assert ours["first_params"]["lin"]["kernel"].shape == (3, 2)
+    assert ours["second_params"]["lin"]["kernel"].shape == (3, 4)
+
+
+def test_a_class_that_inherits_from_its_predecessor_keeps_the_name() -> None:
+    text = CLASSES.replace(
+        "class Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.lin = nn.Linear(3, 4)",
+        "class Net(Net):\n    def extra(self):\n        return 1",
+    )
+    assert "Net_1" not in convert(parse("train.py", text)).text
