@@ -7,6 +7,7 @@ returns. Recorded from inside compiled code, by `jax.debug.callback`: each value
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
 import sys
@@ -293,7 +294,12 @@ class Watcher:
 
 def _floats(result: Any) -> list[Any]:
     """The float arrays in a module's output; what a distribution holds is none in torch."""
-    leaves = [one for one in jax.tree.leaves(result, is_leaf=_is_distribution) if not _is_distribution(one)]
+    leaves: list[Any] = []
+    for one in jax.tree.leaves(result, is_leaf=_is_distribution):
+        if dataclasses.is_dataclass(one) and not isinstance(one, type):  # an output with names, which is no pytree
+            leaves += _floats([getattr(one, field.name) for field in dataclasses.fields(one)])
+        elif not _is_distribution(one) and not isinstance(one, str):
+            leaves.append(one)
     return [leaf for leaf in leaves if jnp.issubdtype(jnp.result_type(leaf), jnp.floating)]
 
 

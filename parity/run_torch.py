@@ -7,6 +7,7 @@ script never calls it, `torch.autograd.grad` of a loss by weights is a step, too
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
 import sys
@@ -55,11 +56,15 @@ def _leaves(value: Any) -> Iterator[Tensor]:
         if value.is_floating_point():
             yield value
     elif isinstance(value, dict):
-        for item in value.values():
-            yield from _leaves(item)
+        sorts = type(value) is dict and all(isinstance(key, str) for key in value)  # as JAX does
+        for key in sorted(value) if sorts else value:
+            yield from _leaves(value[key])
     elif isinstance(value, (list, tuple)):
         for item in value:
             yield from _leaves(item)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        for field in dataclasses.fields(value):
+            yield from _leaves(getattr(value, field.name))
 
 
 # Wrappers that hold one module and add nothing: the model is what they hold.

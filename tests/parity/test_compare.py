@@ -115,6 +115,33 @@ def test_gradients_taken_by_a_function_are_a_step(tmp_path: Path) -> None:
     assert [rung.verdict for rung in result.rungs] == [Verdict.EQUAL] * 5
 
 
+NAMED = {
+    "a dict": ("", '{"logits": self.fc3(x), "hidden": x}', '["logits"]'),
+    "a dataclass": (
+        "from dataclasses import dataclass\n\n\n@dataclass\nclass Output:\n    logits: object\n"
+        "    hidden: object\n\n\n",
+        "Output(self.fc3(x), x)",
+        ".logits",
+    ),
+}
+
+
+@pytest.mark.parametrize("output", NAMED)
+def test_outputs_with_names(tmp_path: Path, output: str) -> None:
+    """JAX has the entries of a dict in the order of their keys, and no arrays of a dataclass that it does not know."""
+    definition, made, taken = NAMED[output]
+    edits = [(file, "return self.fc3(x)", f"return {made}") for file in ("train.py", "train_jax.py")]
+    edits += [
+        ("train.py", "class Net(", f"{definition}class Net("),
+        ("train_jax.py", "class Net(", f"{definition}class Net("),
+    ]
+    edits += [("train.py", "model(inputs)", f"model(inputs){taken}")]
+    edits += [("train_jax.py", 'rngs={"dropout": key})', f'rngs={{"dropout": key}}){taken}')]
+    result = _compare(_project(tmp_path, "mlp", *edits), steps=2)
+    assert result.errors == () and result.first_difference is None
+    assert result.rungs[0].verdict is Verdict.EQUAL
+
+
 MISTAKES = {
     "another epsilon": (
         "mlp",
