@@ -129,6 +129,10 @@ FORMS = {
     "the class of an optimizer by default": FIT + "fit(10, 0.1, model)\n",
     "the class of an optimizer, by a name of the file": FIT
     + "opt_func = torch.optim.Adam\nfit(10, 0.1, model, opt_func=opt_func)\n",
+    "the class of an optimizer, by a name of the main block": FIT
+    + "if __name__ != 'another':\n    opt_func = optim.Adam\n    fit(10, 0.1, model, opt_func)\n",
+    "the class of an optimizer, by a name of a function": FIT
+    + "def main():\n    opt_func = optim.Adam\n    fit(10, 0.1, model, opt_func)\n\n\nmain()\n",
     "the classes of several": FIT + "fit(5, 0.1, model)\nfit(5, 0.01, model, torch.optim.AdamW)\n",
     "a class with its arguments and a schedule": ONE_CYCLE
     + "fit(10, 0.05, model, 1e-3, grad_clip=0.01, opt_func=torch.optim.Adam)\n",

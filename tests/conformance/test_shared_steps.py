@@ -86,6 +86,10 @@ CHOSEN = STATS.replace(SCORE, "").replace("\n\nx = torch", f"\n\n{OTHER}x = torc
 FORMS = {
     "a step of the base": NET + EVALUATE,
     "a step of the base, with batch statistics": STATS + EVALUATE,
+    "stars for torch's own constructor": STATS.replace(
+        "    def __init__(self):\n", "    def __init__(self, *args, **kwargs):\n"
+    ).replace("super().__init__()", "super().__init__(*args, **kwargs)")
+    + EVALUATE,
     "methods that only those have that inherit": NET + SCORED,
 }
 

@@ -53,6 +53,7 @@ from migrate.lowering.plainer.returned_beside import with_kept_returned
 from migrate.lowering.plainer.saved_by_masters import with_saved_named
 from migrate.lowering.plainer.script_modules import with_plain_modules
 from migrate.lowering.plainer.settings_nobody_gives import with_constants_of_classes
+from migrate.lowering.plainer.stars_of_modules import with_no_stars
 from migrate.lowering.plainer.steps_that_tell import with_told_returned
 from migrate.lowering.plainer.sums_kept import with_sums_as_lists
 from migrate.lowering.plainer.told_by_callers import with_told_by_callers
@@ -128,6 +129,7 @@ _FIRST: tuple[Callable[[Sequence[Input]], list[Input]], ...] = (
     with_nothing_placed,
     with_optional_optimizers_apart,
     with_optimizer_classes_told,
+    with_no_stars,
     with_arguments_kept,
     with_trainers_apart,
     with_optimizers_outside,

@@ -70,16 +70,20 @@ def _takers(inputs: Sequence[Input]) -> Iterator[_Taker]:
         return
     imports = {one.scope: imported_names(one.source.module) for one in inputs}
     named = Counter(node.name.value for one in inputs for node in every(one.source.module, _DEFINITIONS))
-    calls = [(one, call) for one in inputs for call in every(one.source.module, cst.Call)]
+    calls: dict[str, list[tuple[Input, cst.Call]]] = {}
+    for one in inputs:
+        for call in every(one.source.module, cst.Call):
+            calls.setdefault(_last(call.func), []).append((one, call))
     for file in inputs:
         for called, function, method in _functions(file.source.module):
             parameters = [*function.params.params[method:], *function.params.kwonly_params]
-            of_it = [(one, call) for one, call in calls if _last(call.func) == called]
-            candidates = [one for one in parameters if _may_be_class(function, one)] if named[called] == 1 else []
-            for parameter in candidates:
+            of_it = calls.get(called, [])
+            for parameter in parameters if named[called] == 1 else ():
                 given = _given(file, parameter, [one.name.value for one in parameters], of_it, imports)
-                taker = _Taker(file.scope, function, called, parameter, tuple(given or ()))
-                if given and _can_be_told(taker, imports[file.scope]) and _mentions(inputs, called) == len(of_it):
+                if not given or not _may_be_class(function, parameter):
+                    continue
+                taker = _Taker(file.scope, function, called, parameter, tuple(given))
+                if _can_be_told(taker, imports[file.scope]) and _mentions(inputs, called) == len(of_it):
                     yield taker
 
 
@@ -154,25 +158,26 @@ def _given(
 
 
 def _class_named(value: Expr, file: Input, imported: Mapping[str, str]) -> str:
-    """The class of optimizers that an expression is, or a name that is bound once, at the top of the file; "" of
-    others."""
+    """The class of optimizers that an expression is, or a name that is bound once where it is read; "" of others."""
     name = full_name(value, imported)
     if isinstance(value, cst.Name) and not name:
-        bound = [
-            found
-            for line in suites.suite_of(file.source.module.body)
-            if (found := suites.name_and_value(line))[0] == value.value
-        ]
-        once = len(bound) == 1 and usage.stores(file.source.module.body).count(value.value) == 1
-        found = bound[0][1] if once and not _is_parameter(value, file.source.module) else None
-        name = full_name(found, imported) if found is not None else ""
+        bound = _bound_to(value, file.source.module)
+        name = full_name(bound, imported) if bound is not None else ""
     return name if name in OPTIMIZERS and not OPTIMIZERS[name].evaluates else ""
 
 
-def _is_parameter(name: cst.Name, module: cst.Module) -> bool:
-    """Whether a name stands in a function that has a parameter of that name."""
-    around = [one for one in every(module, (cst.FunctionDef, cst.Lambda)) if name.value in _parameters(one)]
-    return any(name is inside for one in around for inside in every(one.body, cst.Name))
+def _bound_to(name: cst.Name, module: cst.Module) -> Expr | None:
+    """What the one statement binds a name to that does so, in the function around it, or outside of functions."""
+    functions = (cst.FunctionDef, cst.Lambda)
+    around = [one for one in every(module, functions) if any(name is inside for inside in every(one.body, cst.Name))]
+    if any(name.value in _parameters(one) for one in around):
+        return None
+    own = [one for one in around if isinstance(one, cst.FunctionDef) and name.value in usage.stores(one.body)]
+    scope = own[-1].body if own else module
+    lines = every(scope, cst.SimpleStatementLine, closed=(cst.FunctionDef, cst.ClassDef, cst.Lambda))
+    bound = [value for line in lines for found, value in [suites.name_and_value(line)] if found == name.value]
+    stored = usage.stores(scope if own else module.body).count(name.value)
+    return bound[0] if len(bound) == stored == 1 else None
 
 
 def _can_be_told(taker: _Taker, imported: Mapping[str, str]) -> bool:

@@ -22,7 +22,7 @@ import libcst as cst
 from libcst.metadata import CodeRange
 
 from migrate.lowering.expressions.arguments import argument_names
-from migrate.lowering.plainer.copied_input import Anew
+from migrate.lowering.plainer.copied_input import Anew, Placing
 from migrate.lowering.rounds import Input
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
@@ -80,7 +80,8 @@ def _is_optional(function: cst.FunctionDef, parameter: cst.Param) -> bool:
     name = parameter.name.value
     if parameter.default is None or not nodes.is_literal(parameter.default, None):
         return False
-    if name in usage.stores(function.body) or not any(map(_steps(name), every(function.body, cst.Call))):
+    used = any(_steps(call, name) for call in every(function.body, cst.Call))
+    if name in usage.stores(function.body) or not used:
         return False
     without = _settled(function, name, False, {})
     asked = not without.deep_equals(function)
@@ -88,11 +89,9 @@ def _is_optional(function: cst.FunctionDef, parameter: cst.Param) -> bool:
     return asked and all(id(one) in given for one in every(without.body, cst.Name) if one.value == name)
 
 
-def _steps(name: str) -> Any:
-    """Whether a call steps it, or hands it on."""
-    return lambda call: (
-        nodes.dotted(call.func) == f"{name}.step" or any(nodes.dotted(arg.value) == name for arg in call.args)
-    )
+def _steps(call: cst.Call, name: str) -> bool:
+    """Whether a call steps an optimizer, or hands it on."""
+    return nodes.dotted(call.func) == f"{name}.step" or any(nodes.dotted(arg.value) == name for arg in call.args)
 
 
 def _calls(inputs: Sequence[Input], function: cst.FunctionDef, parameter: cst.Param) -> frozenset[cst.Call] | None:
@@ -144,19 +143,13 @@ def _apart(file: Input, found: _Optional) -> Input:
     return replace(file, source=source.with_module(module, made.positions))
 
 
-class _Apart(Anew):
+class _Apart(Placing):
     """Puts both functions in the place of one, and has calls call the right one."""
 
     def __init__(self, found: _Optional, positions: dict[cst.CSTNode, CodeRange]) -> None:
         super().__init__(positions)
         self.found = found
         self.changed = False
-
-    def visit_Name(self, node: cst.Name) -> bool:
-        return True
-
-    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.Name:
-        return updated_node
 
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
         if original_node not in self.found.without:
@@ -177,31 +170,38 @@ class _Apart(Anew):
     def leave_FunctionDef(self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef) -> Any:
         if original_node is not self.found.function:
             return updated_node
+        return cst.FlattenSentinel([self._training(updated_node), self._evaluating(original_node, updated_node)])
+
+    def _training(self, function: cst.FunctionDef) -> cst.FunctionDef:
+        """The function that is given an optimizer, always."""
         name = self.found.parameter.name.value
-        training = _settled(updated_node, name, True, self.positions)
-        params = training.params
-        plain = [
-            one.with_changes(default=None, equal=cst.MaybeSentinel.DEFAULT) if one.name.value == name else one
-            for one in params.params
-        ]
-        if not _follows_default(plain):
-            training = training.with_changes(params=params.with_changes(params=plain))
-        other = _settled(updated_node, name, False, self.positions).visit(_Copied(name, self.positions))
-        assert isinstance(other, cst.FunctionDef)
-        left = [one for one in other.params.params if one.name.value != name]
-        only = [one for one in other.params.kwonly_params if one.name.value != name]
-        left = [one.with_changes(comma=cst.MaybeSentinel.DEFAULT) for one in left]
-        only = [one.with_changes(comma=cst.MaybeSentinel.DEFAULT) for one in only]
-        star = (
-            other.params.star_arg if only or isinstance(other.params.star_arg, cst.Param) else cst.MaybeSentinel.DEFAULT
+        made = _settled(function, name, True, self.positions)
+        plain = [_needed(one) if one.name.value == name else one for one in made.params.params]
+        return made if _follows_default(plain) else made.with_changes(params=made.params.with_changes(params=plain))
+
+    def _evaluating(self, original: cst.FunctionDef, function: cst.FunctionDef) -> cst.FunctionDef:
+        """The one that has no such parameter."""
+        name = self.found.parameter.name.value
+        made = _settled(function, name, False, self.positions).visit(_Copied(name, self.positions))
+        assert isinstance(made, cst.FunctionDef)
+        params = made.params
+        left, only = (
+            [one.with_changes(comma=cst.MaybeSentinel.DEFAULT) for one in group if one.name.value != name]
+            for group in (params.params, params.kwonly_params)
         )
-        other = other.with_changes(
+        starred = only or isinstance(params.star_arg, cst.Param)
+        star = params.star_arg if starred else cst.MaybeSentinel.DEFAULT
+        made = made.with_changes(
             name=nodes.name(self.found.other),
-            params=other.params.with_changes(params=left, kwonly_params=only, star_arg=star),
+            params=params.with_changes(params=left, kwonly_params=only, star_arg=star),
             leading_lines=[suites.BLANK, suites.BLANK],
         )
-        self.place(other, original_node)
-        return cst.FlattenSentinel([training, other])
+        self.place(made, original)
+        return made
+
+
+def _needed(parameter: cst.Param) -> cst.Param:
+    return parameter.with_changes(default=None, equal=cst.MaybeSentinel.DEFAULT)
 
 
 def _follows_default(parameters: Sequence[cst.Param]) -> bool:

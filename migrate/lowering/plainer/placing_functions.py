@@ -27,22 +27,26 @@ _SEQUENCES = frozenset({"list", "tuple"})
 
 def with_nothing_placed(inputs: Sequence[Input]) -> list[Input]:
     """The files of a project without such functions."""
-    found = [one for file in inputs for one in suites.suite_of(file.source.module.body) if _only_places(one)]
+    top = [one for file in inputs for one in suites.suite_of(file.source.module.body)]
+    found = {one.name.value: one for one in top if isinstance(one, cst.FunctionDef) and _only_places(one)}
     if not found:
         return list(inputs)
-    named = Counter(
+    defined = Counter(
         node.name.value for file in inputs for node in every(file.source.module, (cst.FunctionDef, cst.ClassDef))
     )
-    placing = {name: one for one in found if isinstance(one, cst.FunctionDef) and named[name := one.name.value] == 1}
-    gone = {name: one for name, one in placing.items() if all(_only_called(name, one, file) for file in inputs)}
-    return [_without(file, gone) for file in inputs]
+    gone = {
+        name: one
+        for name, one in found.items()
+        if defined[name] == 1 and all(_only_called(name, one, file) for file in inputs)
+    }
+    return [_without(file, gone) for file in inputs] if gone else list(inputs)
 
 
 # -- what such a function is ------------------------------------------------------------------------------------------
 
 
-def _only_places(node: Statement) -> bool:
-    if not isinstance(node, cst.FunctionDef) or node.decorators or node.asynchronous is not None:
+def _only_places(node: cst.FunctionDef) -> bool:
+    if node.decorators or node.asynchronous is not None:
         return False
     names = [one.name.value for one in node.params.params]
     others = isinstance(node.params.star_arg, cst.Param) or node.params.star_kwarg or node.params.kwonly_params
