@@ -70,6 +70,7 @@ class Script(ByRound):
     initialized: set[Place] = field(default_factory=set)  # models that the script gives initial weights once made
     filled_by_hand: set[Place] = field(default_factory=set)  # models of which it fills a weight where it stands
     host_functions: set[str] = field(default_factory=set)  # functions that data loading calls: they stay torch
+    clashing: dict[str, set[str]] = field(default_factory=dict)  # file -> names of its own that snippets need
     holding_tensors: set[str] = field(default_factory=set)  # classes of plain objects that are given tensors
     holding_data: set[str] = field(default_factory=set)  # those that are given what stays torch: loaders, data
     host_classes: set[str] = field(default_factory=set)  # likewise classes of what it is given

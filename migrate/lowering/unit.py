@@ -212,6 +212,7 @@ class Unit:
         """Asks for a snippet, with those that it needs; declines one whose name the script uses for something else."""
         for one in with_needs((name,)):
             if one in self.taken:
+                self.script.clashing.setdefault(self.scope, set()).add(one)
                 raise Unsupported("MIG302", f"the output needs a function called {one}, a name that the script uses")
             self.snippets[one] = one
 

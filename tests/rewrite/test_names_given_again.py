@@ -1,4 +1,5 @@
-"""Functions and classes whose name a file gives again further down, as notebooks and tutorials do."""
+"""Functions and classes whose name a file gives again further down, as notebooks and tutorials do, and names that the
+output needs for something else."""
 
 from __future__ import annotations
 
@@ -114,3 +115,48 @@ def test_a_class_that_inherits_from_its_predecessor_keeps_the_name() -> None:
         "class Net(Net):\n    def extra(self):\n        return 1",
     )
     assert "Net_1" not in convert(parse("train.py", text)).text
+
+
+OWN = """import torch
+import torch.nn as nn
+
+
+class Net(nn.Module):
+    cross_entropy = 3.0
+
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(3, 2)
+
+    def forward(self, x):
+        return self.lin(x)
+
+
+def cross_entropy(p, q):
+    return -(p * q.log()).sum()
+
+
+model = Net()
+criterion = nn.CrossEntropyLoss()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+x = torch.linspace(-2, 3, 24).reshape(8, 3)
+for step in range(3):
+    optimizer.zero_grad()
+    loss = criterion(model(x), torch.arange(8) % 2)
+    loss.backward()
+    optimizer.step()
+found = [cross_entropy(torch.tensor([0.5, 0.5]), torch.tensor([0.2, 0.8])).item(), model.cross_entropy]
+"""
+
+
+def test_a_name_that_the_output_needs() -> None:
+    """torch's cross entropy is a function of the output; the script's own one is called otherwise."""
+    made = rewritten.clean(OWN).text
+    assert "def cross_entropy_(p, q):" in made
+    assert "criterion = cross_entropy\n" in made
+    np.testing.assert_allclose(rewritten.executed(made)["found"], rewritten.executed(OWN)["found"], rtol=1e-5)
+
+
+def test_a_name_that_is_a_keyword_somewhere_stays() -> None:
+    made = convert(parse("train.py", OWN + "print(dict(cross_entropy=1))\n"))
+    assert any("needs a function called cross_entropy" in one.message for one in made.report.diagnostics)

@@ -43,6 +43,7 @@ from migrate.lowering.plainer.methods_of_bases import with_methods_of_bases
 from migrate.lowering.plainer.modules_that_train import with_trainers_apart
 from migrate.lowering.plainer.names_first import with_names_first
 from migrate.lowering.plainer.names_given_again import with_names_apart
+from migrate.lowering.plainer.names_of_snippets import with_names_left
 from migrate.lowering.plainer.optimizer_classes import with_optimizer_classes_told
 from migrate.lowering.plainer.optimizers_outside import with_optimizers_outside
 from migrate.lowering.plainer.optional_optimizers import with_optional_optimizers_apart
@@ -172,7 +173,7 @@ def lower_by_class(
 
 def _taken_otherwise(inputs: Sequence[Input], lowered: Sequence[Lowered]) -> list[Input] | None:
     """The files of a project as they are taken to be written; None where they are taken as they are."""
-    bases = with_names_of_bases(inputs, lowered[0].script)
+    bases = with_names_left(inputs, lowered[0].script) or with_names_of_bases(inputs, lowered[0].script)
     methods = bases or with_inherited_methods(inputs, lowered[0].script) or with_steps_in_place(inputs, lowered)
     made = methods or with_updates_in_place(inputs, lowered) or with_freezing_in_place(inputs, lowered)
     made = made or with_parts_at_hand(inputs)
