@@ -122,8 +122,6 @@ import torch.nn as nn
 
 
 class Net(nn.Module):
-    cross_entropy = 3.0
-
     def __init__(self):
         super().__init__()
         self.lin = nn.Linear(3, 2)
@@ -145,7 +143,7 @@ for step in range(3):
     loss = criterion(model(x), torch.arange(8) % 2)
     loss.backward()
     optimizer.step()
-found = [cross_entropy(torch.tensor([0.5, 0.5]), torch.tensor([0.2, 0.8])).item(), model.cross_entropy]
+found = [cross_entropy(torch.tensor([0.5, 0.5]), torch.tensor([0.2, 0.8])).item()]
 """
 
 
@@ -155,6 +153,12 @@ def test_a_name_that_the_output_needs() -> None:
     assert "def cross_entropy_(p, q):" in made
     assert "criterion = cross_entropy\n" in made
     np.testing.assert_allclose(rewritten.executed(made)["found"], rewritten.executed(OWN)["found"], rtol=1e-5)
+
+
+def test_a_name_that_a_class_has_too() -> None:
+    method = "    def cross_entropy(self, p):\n        return 2 * p\n\n\ndef cross_entropy"
+    made = convert(parse("train.py", OWN.replace("\ndef cross_entropy", method, 1)))
+    assert any("needs a function called cross_entropy" in one.message for one in made.report.diagnostics)
 
 
 def test_a_name_that_is_a_keyword_somewhere_stays() -> None:

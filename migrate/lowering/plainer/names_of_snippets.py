@@ -34,7 +34,9 @@ def _renamed(file: Input, names: set[str], inputs: Sequence[Input]) -> Input:
     if not others:
         return file
     made = _Renaming(others, dict(file.source.positions))
-    return replace(file, source=file.source.with_module(module.visit(made), made.positions))
+    changed = module.visit(made)
+    same = changed.deep_equals(module)  # where the name is that of a method as well, nothing else is left to be changed
+    return file if same else replace(file, source=file.source.with_module(changed, made.positions))
 
 
 def _is_own(name: str, file: Input, inputs: Sequence[Input]) -> bool:
