@@ -296,9 +296,11 @@ def _floats(result: Any) -> list[Any]:
     """The float arrays in a module's output; what a distribution holds is none in torch."""
     leaves: list[Any] = []
     for one in jax.tree.leaves(result, is_leaf=_is_distribution):
+        if _is_distribution(one) or isinstance(one, str):
+            continue
         if dataclasses.is_dataclass(one) and not isinstance(one, type):  # an output with names, which is no pytree
             leaves += _floats([getattr(one, field.name) for field in dataclasses.fields(one)])
-        elif not _is_distribution(one) and not isinstance(one, str):
+        else:
             leaves.append(one)
     return [leaf for leaf in leaves if jnp.issubdtype(jnp.result_type(leaf), jnp.floating)]
 

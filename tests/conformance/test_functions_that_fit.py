@@ -193,6 +193,21 @@ def test_an_optimizer_that_is_returned_unnamed() -> None:
     assert "    optimizer = optax.sgd(lr)\n    return net, optimizer\n" in made.text
 
 
+GIVEN = {
+    "one or none": "one(model, x, y, optimizer if losses else None)\n",
+    "a name that may be None": "perhaps = None\nif losses:\n    perhaps = optimizer\none(model, x, y, perhaps)\n",
+    "a parameter that some call gives None": "def epoch(model, x, y, optimizer):\n"
+    "    return one(model, x, y, optimizer)\n\n\nepoch(model, x, y, optimizer)\nepoch(model, x, y, None)\n",
+}
+
+
+@pytest.mark.parametrize("name", GIVEN)
+def test_what_may_be_none_is_not_told_apart(name: str) -> None:
+    head = HEAD + ONE_EPOCH[: ONE_EPOCH.index("def epoch")] + "optimizer = optim.Adam(model.parameters(), lr=0.01)\n"
+    text = convert(parse("train.py", head + GIVEN[name] + "one(model, x, y)\n")).text
+    assert "one_without_optimizer" not in text
+
+
 REFUSED = {
     "a class that is called and kept": (
         FIT.replace("    for step", "    kept = [opt_func]\n    for step", 1)

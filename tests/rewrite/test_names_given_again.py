@@ -117,6 +117,13 @@ def test_a_class_that_inherits_from_its_predecessor_keeps_the_name() -> None:
     assert "Net_1" not in convert(parse("train.py", text)).text
 
 
+def test_a_name_that_a_branch_gives_again_stays() -> None:
+    """Below the branch it means the one or the other."""
+    again = "def fit(steps):\n    return steps * found[-1]\n"
+    text = TWICE.replace(again, "if len(found) > 100:\n    def fit(steps):\n        return steps\n")
+    assert "fit_1" not in convert(parse("train.py", text)).text
+
+
 OWN = """import torch
 import torch.nn as nn
 

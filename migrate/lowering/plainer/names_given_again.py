@@ -23,6 +23,7 @@ from migrate.syntax.nodes import Statement
 from migrate.syntax.walking import every
 
 _Definition = cst.FunctionDef | cst.ClassDef
+_Binding = _Definition | cst.SimpleStatementLine
 
 
 def with_names_apart(inputs: Sequence[Input]) -> list[Input]:
@@ -54,8 +55,8 @@ def _versions(body: Sequence[Statement]) -> Iterator[tuple[str, list[Statement]]
             continue
         name = node.name.value
         later = next((n for n in range(number + 1, len(body)) if name in stored[n]), None)
-        if later is None or name in _evaluated(body[later]):
-            continue
+        if later is None or not isinstance(body[later], _Binding) or name in _evaluated(body[later]):
+            continue  # a branch or a loop may not bind it
         before = [one for n, one in enumerate(body[:later]) if n != number]
         if any(name in _in_functions(one) for one in before) or _is_global(name, body):
             continue

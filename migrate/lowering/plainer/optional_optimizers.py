@@ -114,20 +114,42 @@ def _calls(inputs: Sequence[Input], function: cst.FunctionDef, parameter: cst.Pa
             found = dict(zip(argument_names(call.args, names), call.args, strict=True)).get(parameter.name.value)
             if found is None or nodes.is_literal(found.value, None):
                 without.append(call)
-            elif isinstance(found.value, cst.Name) and _may_be_none(found.value, module):
+            elif _may_be_none(found.value, module, inputs):
                 return None
         times += len(calls)
     return frozenset(without) if 0 < len(without) < times else None
 
 
-def _may_be_none(name: cst.Name, module: cst.Module) -> bool:
-    """Whether a name is that of a parameter of the function around, which callers may leave out."""
-    for function in every(module, cst.FunctionDef):
-        optional = [one for one in every(function.params, cst.Param) if nodes.is_literal(one.default, None)]
-        inside = any(one is name for one in every(function.body, cst.Name))
-        if inside and any(one.name.value == name.value for one in optional):
-            return True
-    return False
+def _may_be_none(value: Expr, module: cst.Module, inputs: Sequence[Input]) -> bool:
+    """Whether what a call gives may be None as the script runs: what is made there is not, nor a name that nothing
+    binds to None, or to one thing or another, and no caller of the function around gives None."""
+    path = nodes.dotted(value)
+    if path is None:
+        return not isinstance(value, cst.Call)
+    for one in inputs:
+        for target, bound in usage.bindings(one.source.module):
+            if nodes.dotted(target) == path and (nodes.is_literal(bound, None) or not isinstance(bound, _SURE)):
+                return True
+    return any(_is_given_none(path, function, inputs) for function in _around(value, module))
+
+
+_SURE = (cst.Call, cst.Name, cst.Attribute)
+
+
+def _around(value: Expr, module: cst.Module) -> list[cst.FunctionDef]:
+    """The functions that an expression stands in."""
+    functions = every(module, cst.FunctionDef)
+    return [one for one in functions if any(value is inside for inside in every(one.body, type(value)))]
+
+
+def _is_given_none(name: str, function: cst.FunctionDef, inputs: Sequence[Input]) -> bool:
+    """Whether a function has a parameter of a name that may be None: by default, or since a call gives some None."""
+    named = [one for one in every(function.params, cst.Param) if one.name.value == name]
+    if not named or any(nodes.is_literal(one.default, None) for one in named):
+        return bool(named)
+    calls = [call for one in inputs for call in every(one.source.module, cst.Call)]
+    of_it = [call for call in calls if (nodes.dotted(call.func) or "").rpartition(".")[2] == function.name.value]
+    return any(nodes.is_literal(arg.value, None) for call in of_it for arg in call.args)
 
 
 # -- the two functions ------------------------------------------------------------------------------------------------
