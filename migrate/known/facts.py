@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from migrate.known.by_round import ByRound
+from migrate.known.by_round import IN_ONE_ROUND, ByRound
 from migrate.known.constructed import BoundWeight, Node
 from migrate.known.kinds import UNKNOWN, Host, Items, Kind, Never, Place, join
 from migrate.known.moments import Moment
@@ -158,8 +158,7 @@ class FunctionFacts(ByRound):
     found_behind: dict[str, set[Place]] = field(default_factory=dict)
     traced: bool = False  # called from what jit traces
     found_traced: bool = False
-    numbers: bool = False  # asks tensors for numbers, which jit has as arrays
-    found_numbers: bool = False
+    asks_numbers: bool = field(default=False, metadata=IN_ONE_ROUND)  # of tensors, which jit has as arrays
 
     @property
     def models_run(self) -> set[Place]:

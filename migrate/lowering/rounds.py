@@ -23,7 +23,7 @@ from migrate.known.script import Script
 from migrate.known.states import STATE_WORDS
 from migrate.lowering.lowering import Lowering
 from migrate.lowering.modules.changing_methods import methods_that_change
-from migrate.lowering.plainer.copied_input import Edits, edited
+from migrate.lowering.plainer.copied_input import Edits, Placing, edited
 from migrate.lowering.statements import keys
 from migrate.lowering.statements.keys import Body
 from migrate.lowering.unit import Environment, Helper, Unit
@@ -84,6 +84,12 @@ class Input:
     inherited: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     inheriting: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     reaching: frozenset[str] = frozenset()
+
+    def visited(self, made: Placing) -> Input:
+        """The same with its tree made anew; itself where nothing comes out otherwise."""
+        module = self.source.module.visit(made)
+        same = module.deep_equals(self.source.module)
+        return self if same else replace(self, source=self.source.with_module(module, made.positions))
 
     def edited(self, edits: Edits) -> Input:
         """The same with some edits of its source; itself where there are none."""

@@ -159,6 +159,11 @@ def with_some(call: cst.Call, args: Sequence[cst.Arg]) -> cst.Call:
     return call.with_changes(args=[*args[:-1], *last])
 
 
+def separated(parts: Sequence[AnyNode]) -> list[AnyNode]:
+    """Parameters or arguments, with commas between them."""
+    return [one.with_changes(comma=cst.MaybeSentinel.DEFAULT) for one in parts]
+
+
 def tuple_of(nodes: Sequence[Expr], parentheses: bool = True) -> cst.Tuple:
     """A tuple, with a trailing comma where it has one element."""
     made = cst.Tuple([_element(node) for node in nodes])

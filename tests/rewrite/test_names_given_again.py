@@ -56,6 +56,15 @@ def test_each_definition_is_the_one_that_is_meant() -> None:
     np.testing.assert_allclose(ours["found"], theirs["found"], rtol=1e-5)
 
 
+def test_a_function_with_a_variable_of_its_own_name() -> None:
+    text = TWICE.replace(
+        "    for step in range(3):\n        loss = model(x)",
+        "    fit = 2.0\n    for step in range(3):\n        loss = fit * model(x)",
+    )
+    made = rewritten.clean(text.replace("loss = fit * model(x)", "loss = fit * torch.tanh(x @ w)")).text
+    assert "def fit_1(" in made and "\nfit_1()\n" in made and "    fit = 2.0\n" in made
+
+
 def test_a_name_that_a_function_reads_stays() -> None:
     """`fit` may be called when `model` is another one."""
     made = convert(parse("train.py", TWICE))

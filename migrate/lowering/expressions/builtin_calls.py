@@ -28,7 +28,7 @@ from migrate.lowering.expressions.binding import Binding
 from migrate.lowering.expressions.elements import kinds_in, loop_kind, taken_apart
 from migrate.lowering.expressions.open_files import FILE
 from migrate.lowering.expressions.packed_elements import refuse_rows
-from migrate.lowering.expressions.passed_on import gone_over
+from migrate.lowering.expressions.passed_on import each_of, gone_over
 from migrate.lowering.expressions.torch_asked import torch_has
 from migrate.lowering.expressions.typed_tensors import tensor_type
 from migrate.lowering.host.distributed import Distributed
@@ -129,12 +129,10 @@ class BuiltinCalls(AttributesByName, AttributesAsked, Distributed, HostDraws, Bi
         if name == "str":
             return Value(made, Plain("str"))
         if name == "enumerate":
-            element = loop_kind(gone_over(self, first), id(node.args[0]))
+            element = each_of(self, first, id(node.args[0]))
             return Value(made, Items(None, Items((Number(), element), type="tuple"), ITERATOR))
         if name == "zip":
-            kinds = tuple(
-                loop_kind(gone_over(self, value.kind), id(arg)) for arg, value in zip(node.args, values, strict=True)
-            )
+            kinds = tuple(each_of(self, value.kind, id(arg)) for arg, value in zip(node.args, values, strict=True))
             return Value(made, Items(None, Items(kinds, type="tuple"), ITERATOR))
         if name in ("list", "tuple", "sorted", "reversed"):
             if isinstance(first, Parameters):

@@ -33,7 +33,7 @@ from migrate.lowering.expressions.elements import (
 from migrate.lowering.expressions.known_to_jit import need_value
 from migrate.lowering.expressions.made_outside import MadeOutside
 from migrate.lowering.expressions.packed_elements import elements_of
-from migrate.lowering.expressions.passed_on import gone_over
+from migrate.lowering.expressions.passed_on import each_of
 from migrate.lowering.expressions.scalars import is_indexed_by_numbers
 from migrate.lowering.optimizers.parameter_groups import ParameterGroups
 from migrate.lowering.plainer.loops_written_out import LoopsWrittenOut
@@ -288,7 +288,7 @@ class Containers(ChosenWeights, ParameterGroups, LoopsWrittenOut, MadeOutside, B
         if chosen is None:
             return None
         target, value = chosen
-        self.bind(target, loop_kind(gone_over(self, value.kind), id(each)))
+        self.bind(target, each_of(self, value.kind, id(each)))
         return each.with_changes(target=target, iter=value.node, ifs=[])
 
     def comp_for(self, node: cst.CompFor) -> cst.CompFor:
@@ -296,7 +296,7 @@ class Containers(ChosenWeights, ParameterGroups, LoopsWrittenOut, MadeOutside, B
         iterated = taken_apart(self.expr(node.iter), self.context)
         if isinstance(iterated.kind, WeightTree):
             iterated = each_of_tree(iterated)
-        self.bind(node.target, loop_kind(gone_over(self, iterated.kind), id(node)))
+        self.bind(node.target, each_of(self, iterated.kind, id(node)))
         ifs = [condition.with_changes(test=self.node(condition.test)) for condition in node.ifs]
         inner = self.comp_for(node.inner_for_in) if node.inner_for_in else None
         return node.with_changes(iter=layouts.first(iterated), ifs=ifs, inner_for_in=inner)

@@ -24,7 +24,7 @@ def number_told(scope: Scope, node: cst.Call, base: Value) -> Value:
     ):
         x = layouts.first(base)
         if scope.facts is not None:
-            scope.facts.found_numbers = True
+            scope.facts.asks_numbers = True
         return Value(x if kind.dtype == "int" else nodes.call("jax.lax.stop_gradient", x), Tensor(kind.dtype, 0))
     raise Unsupported("MIG307", ".item() of a tensor whose values jit does not know")
 

@@ -7,6 +7,7 @@ import libcst as cst
 
 from migrate.known.kinds import UNKNOWN, Host, Instance, Items, Kind, Never
 from migrate.lowering.expressions.arguments import argument_names
+from migrate.lowering.expressions.elements import loop_kind
 from migrate.lowering.expressions.results_followed import function_called
 from migrate.lowering.scope import Scope
 from migrate.syntax import nodes, suites, usage
@@ -30,9 +31,7 @@ def gone_over(scope: Scope, kind: Kind) -> Kind:
     each = scope.script.functions.get(f"{kind.cls}.__iter__") if isinstance(kind, Instance) else None
     if each is None or not isinstance(kind, Instance):
         return kind
-    if not isinstance(each.yields, Never):
-        return each.result
-    if not returns_self(each.node):
+    if not isinstance(each.yields, Never) or not _returns_self(each.node):
         return each.result
     following = scope.script.functions.get(f"{kind.cls}.__next__")
     element = following.result if following is not None else UNKNOWN
@@ -41,16 +40,22 @@ def gone_over(scope: Scope, kind: Kind) -> Kind:
     return kind if element is UNKNOWN else Items(None, element, "generator")
 
 
+def each_of(scope: Scope, kind: Kind, origin: int) -> Kind:
+    """The kind of the loop variable over a value of this kind, which may be such an object (see `loop_kind`)."""
+    return loop_kind(gone_over(scope, kind), origin)
+
+
 def starts_anew(scope: Scope, kind: Instance) -> bool:
     """Whether each loop over an object begins where the first one has begun: it has a generator of its own, or
     `__iter__` sets what `__next__` changes."""
     each = scope.script.functions[f"{kind.cls}.__iter__"].node
     following = scope.script.functions.get(f"{kind.cls}.__next__")
-    own = following is None or not returns_self(each)
-    return own or following is None or usage.attributes_set(following.node) <= usage.attributes_set(each)
+    if following is None or not _returns_self(each):
+        return True
+    return usage.attributes_set(following.node) <= usage.attributes_set(each)
 
 
-def returns_self(node: cst.FunctionDef) -> bool:
+def _returns_self(node: cst.FunctionDef) -> bool:
     """Whether a method gives its object."""
     return [nodes.dotted(one.value) for one in usage.returns(node.body) if one.value is not None] == ["self"]
 

@@ -14,10 +14,10 @@ from migrate.known.facts import ClassFacts, FunctionFacts
 from migrate.known.kinds import Instance, Kind, Model, Optimizer, Plain
 from migrate.known.script import Script
 from migrate.syntax import nodes, usage
+from migrate.syntax.mentions import only_called
 from migrate.syntax.nodes import Expr
 from migrate.syntax.none_tests import asked_for_none
 from migrate.syntax.reckoning import is_reckoned, reckoned
-from migrate.syntax.walking import every
 
 _MOST = 32  # combinations of settings to try
 
@@ -41,19 +41,7 @@ def never_called_so(facts: FunctionFacts, conditions: Sequence[Expr], files: Ite
     bound = set(usage.stores(facts.node.body))
     kinds = {name: kind for name, kind in facts.params.items() if name not in bound}
     fails = any(_truth(test, kinds) is False for test in conditions)
-    return fails and all(_only_called(file, facts.node.name.value) for file in files)
-
-
-def _only_called(file: cst.Module, function: str) -> bool:
-    """Whether a file names a function to call it, and for nothing else."""
-    imported = {name for node in every(file, cst.ImportAlias) for name in every(node, cst.Name)}
-    called = {node for call in usage.calls(file) for node in [call.func, getattr(call.func, "attr", None)]}
-    defined = {node.name for node in every(file, cst.FunctionDef)}
-    return all(
-        node in called or node in defined or node in imported
-        for node in every(file, cst.Name)
-        if node.value == function
-    )
+    return fails and all(only_called(file, facts.node.name.value) for file in files)
 
 
 def _truth(test: Expr, kinds: Mapping[str, Kind]) -> bool | None:

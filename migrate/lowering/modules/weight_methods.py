@@ -49,7 +49,7 @@ class WeightMethods(Functions):
         inside = facts.reached | _called({"forward", "__init__"}, methods)
         alone = node.name.value not in inside and not self.script.inside_others(facts.name)
         function = self.script.functions[f"{facts.name}.{node.name.value}"]
-        for_numbers = function.found_numbers and not function.traced and not self.run_by_module(facts, node.name.value)
+        for_numbers = function.asks_numbers and not function.traced and not self.run_by_module(facts, node.name.value)
         if (by_values or for_numbers) and alone and not self.script.still_open():
             facts.untraced.add(node.name.value)
 

@@ -20,7 +20,6 @@ from migrate.lowering.plainer.updates_in_place import all_sites
 from migrate.lowering.rounds import Input, Lowered
 from migrate.lowering.updates.objects_read import objects_read
 from migrate.syntax import nodes, usage
-from migrate.syntax.nodes import AnyNode
 from migrate.syntax.walking import every
 
 
@@ -63,7 +62,7 @@ def _handed_on(
     edits = Edits(parts={one: nodes.name(names[one.attr.value]) for one in reads})
     added = [own.with_changes(name=cst.Name(name), annotation=None) for name in names.values()]
     edits.parts[params] = params.with_changes(
-        params=_separated([*params.params[:at], *added, *params.params[at + 1 :]])
+        params=nodes.separated([*params.params[:at], *added, *params.params[at + 1 :]])
     )
     for site, values in zip(sites, given, strict=True):
         value = values[parameter] if values is not None else None
@@ -79,12 +78,7 @@ def _handed_on(
             for attribute, name in names.items()
         ]
         args = [*site.call.args[:position], *more, *site.call.args[position + 1 :]]
-        edits.parts[site.call] = site.call.with_changes(args=_separated(args))
+        edits.parts[site.call] = site.call.with_changes(args=nodes.separated(args))
     if any(inner is not one and inner in edits.parts for one in edits.parts for inner in every(one, cst.CSTNode)):
         return None
     return edits
-
-
-def _separated(parts: Sequence[AnyNode]) -> list[AnyNode]:
-    """Parameters or arguments, with commas between them."""
-    return [one.with_changes(comma=cst.MaybeSentinel.DEFAULT) for one in parts]

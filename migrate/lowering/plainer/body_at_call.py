@@ -99,7 +99,7 @@ def _path_to(line: cst.SimpleStatementLine, node: Expr) -> list[cst.CSTNode]:
     return [one for one in every(line, cst.CSTNode) if any(each is node for each in every(one, cst.Call))]
 
 
-def free_names(definition: cst.FunctionDef) -> set[str]:
+def free_names(definition: cst.FunctionDef | cst.Lambda) -> set[str]:
     """The names that a function has from its file, or from Python."""
     params = definition.params
     given = {one.name.value for one in (*params.params, *params.kwonly_params, *params.posonly_params)}

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from migrate.syntax import nodes, suites, usage
+from migrate.syntax.mentions import called, mentions
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.walking import every
 
@@ -69,15 +70,8 @@ def as_function(node: cst.ClassDef) -> cst.FunctionDef | None:
 
 def only_called(modules: Iterable[cst.Module], node: cst.ClassDef) -> bool:
     """Whether files only make objects of a class: none asks `isinstance(x, cls)`, or inherits from it."""
-    own = {id(one) for one in every(node, cst.Name)}
-    for module in modules:
-        functions = [call.func for call in usage.calls(module)]
-        called = {id(one.attr if isinstance(one, cst.Attribute) else one) for one in functions}
-        imported = {id(one) for alias in every(module, cst.ImportAlias) for one in every(alias, cst.Name)}
-        mentions = [one for one in every(module, cst.Name) if one.value == node.name.value and id(one) not in own]
-        if any(id(one) not in called | imported for one in mentions):
-            return False
-    return True
+    own = set(every(node, cst.Name))
+    return not any(mentions(module, node.name.value, called(module) | own) for module in modules)
 
 
 def _making(node: cst.ClassDef, init: cst.FunctionDef) -> _Making | None:

@@ -7,9 +7,8 @@ such arguments; whoever gives one to the output is told that there is none.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import libcst as cst
 from libcst.metadata import CodeRange
@@ -17,11 +16,11 @@ from libcst.metadata import CodeRange
 from migrate.lowering.plainer.copied_input import Placing
 from migrate.lowering.rounds import Input
 from migrate.syntax import nodes, suites
+from migrate.syntax.mentions import times_defined
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.walking import every
 
 _FACTORY = ("device", "dtype")
-_Definition = (cst.FunctionDef, cst.ClassDef)
 
 
 def with_plain_factories(inputs: Sequence[Input]) -> list[Input]:
@@ -34,16 +33,14 @@ def with_plain_factories(inputs: Sequence[Input]) -> list[Input]:
     calls = [call for one in inputs for call in every(one.source.module, cst.Call)] if factories else []
     if not factories or any(_may_give(call, named) for call in calls):
         return list(inputs)
-    times = Counter(node.name.value for one in inputs for node in every(one.source.module, _Definition))
+    times = times_defined(one.source.module for one in inputs)
     whole = {name: set.intersection(*(one.handed for one in group)) for name, group in named.items()}
     taken = {name: handed for name, handed in whole.items() if times[name] == len(named[name])}
     return [_without(one, factories, taken) for one in inputs]
 
 
 def _without(one: Input, factories: Sequence[_Factory], taken: Mapping[str, set[str]]) -> Input:
-    source = one.source
-    made = _Plain(factories, taken, dict(source.positions))
-    return replace(one, source=source.with_module(source.module.visit(made), made.positions))
+    return one.visited(_Plain(factories, taken, dict(one.source.positions)))
 
 
 @dataclass

@@ -18,6 +18,7 @@ from libcst.metadata import CodeRange
 
 from migrate.lowering.plainer.copied_input import Exchanging
 from migrate.syntax import nodes, suites, usage
+from migrate.syntax.mentions import by_itself
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.walking import every
 
@@ -145,10 +146,7 @@ def _model_named(statement: Statement, made: ClassMade) -> str:
 
 def _renamed(statement: Statement, name: str, path: str, positions: dict[cst.CSTNode, CodeRange]) -> Statement:
     """A statement with a path in the place of a name."""
-    labels = {id(one.attr) for one in every(statement, cst.Attribute)}
-    labels |= {id(one.keyword) for one in every(statement, cst.Arg)}
-    inside = [one for one in every(statement, cst.Name) if one.value == name and id(one) not in labels]
-    instead: dict[cst.CSTNode, Expr] = {one: nodes.expression(path) for one in inside}
+    instead: dict[cst.CSTNode, Expr] = {one: nodes.expression(path) for one in by_itself(statement, name)}
     return nodes.visited(statement, Exchanging(instead, positions)) if instead else statement
 
 

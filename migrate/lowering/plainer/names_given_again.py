@@ -9,16 +9,14 @@ after that.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from typing import Any
 
 import libcst as cst
-from libcst.metadata import CodeRange
 
 from migrate.lowering.plainer.body_at_call import free_names
-from migrate.lowering.plainer.copied_input import Placing
+from migrate.lowering.plainer.copied_input import Edits
 from migrate.lowering.rounds import Input
 from migrate.syntax import suites, usage
+from migrate.syntax.mentions import by_itself
 from migrate.syntax.nodes import Statement
 from migrate.syntax.walking import every
 
@@ -32,19 +30,26 @@ def with_names_apart(inputs: Sequence[Input]) -> list[Input]:
 
 
 def _apart(file: Input) -> Input:
-    source = file.source
-    body = suites.suite_of(source.module.body)
-    taken = {one.value for one in every(source.module, cst.Name)}
-    renamed: dict[Statement, dict[str, str]] = {}
-    for name, statements in _versions(body):
+    module = file.source.module
+    taken = {one.value for one in every(module, cst.Name)}
+    edits = Edits()
+    for name, statements in _versions(suites.suite_of(module.body)):
         other = usage.unused_name(f"{name}_1", taken)
         taken.add(other)
-        for one in statements:
-            renamed.setdefault(one, {})[name] = other
-    if not renamed:
-        return file
-    made = _Renaming(renamed, dict(source.positions))
-    return replace(file, source=source.with_module(source.module.visit(made), made.positions))
+        meant = [one for statement in statements for one in _meant(statement, name)]
+        edits.parts |= {one: one.with_changes(value=other) for one in meant}
+    return file.edited(edits)
+
+
+def _meant(statement: Statement, name: str) -> list[cst.Name]:
+    """Where a statement means a name of the file: not in functions that have one of that name themselves."""
+    own = [one for one in every(statement, cst.FunctionDef) if name in _own_names(one)]
+    hidden = {part for one in own for part in (*every(one.params, cst.Name), *every(one.body, cst.Name))}
+    return [one for one in by_itself(statement, name) if one not in hidden]
+
+
+def _own_names(function: cst.FunctionDef) -> set[str]:
+    return {one.name.value for one in every(function.params, cst.Param)} | set(usage.stores(function.body))
 
 
 def _versions(body: Sequence[Statement]) -> Iterator[tuple[str, list[Statement]]]:
@@ -76,59 +81,9 @@ def _evaluated(statement: Statement) -> set[str]:
 
 def _in_functions(statement: Statement) -> set[str]:
     """The names from outside that functions in a statement read, which may be called later."""
-    found: set[str] = set()
-    for one in every(statement, (cst.FunctionDef, cst.Lambda)):
-        if isinstance(one, cst.FunctionDef):
-            found |= set(free_names(one))
-        else:
-            found |= set(usage.loads(one.body)) - {each.name.value for each in every(one.params, cst.Param)}
-    return found
+    return {name for one in every(statement, (cst.FunctionDef, cst.Lambda)) for name in free_names(one)}
 
 
 def _is_global(name: str, body: Sequence[Statement]) -> bool:
     """Whether a function binds a name of the file."""
     return any(name == item.name.value for line in body for one in every(line, cst.Global) for item in one.names)
-
-
-class _Renaming(Placing):
-    """Gives names in some statements at the top of a file others."""
-
-    def __init__(self, renamed: dict[Statement, dict[str, str]], positions: dict[cst.CSTNode, CodeRange]) -> None:
-        super().__init__(positions)
-        self.renamed = renamed
-        self.names: dict[str, str] = {}
-        self.hidden: list[set[str]] = []
-
-    def on_visit(self, node: cst.CSTNode) -> bool:
-        if node in self.renamed:
-            self.names = self.renamed[node]  # type: ignore[index]
-        if isinstance(node, cst.FunctionDef):
-            own = {each.name.value for each in every(node.params, cst.Param)} | set(usage.stores(node.body))
-            self.hidden.append(own)
-        return super().on_visit(node)
-
-    def on_leave(self, original_node: Any, updated_node: Any) -> Any:
-        if isinstance(original_node, cst.FunctionDef):
-            self.hidden.pop()
-        made = super().on_leave(original_node, updated_node)
-        if original_node in self.renamed:
-            self.names = {}
-        return made
-
-    def visit_Attribute_attr(self, node: cst.Attribute) -> None:
-        self.hidden.append(set(self.names))
-
-    def leave_Attribute_attr(self, node: cst.Attribute) -> None:
-        self.hidden.pop()
-
-    def visit_Arg_keyword(self, node: cst.Arg) -> None:
-        self.hidden.append(set(self.names))
-
-    def leave_Arg_keyword(self, node: cst.Arg) -> None:
-        self.hidden.pop()
-
-    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.Name:
-        other = self.names.get(updated_node.value)
-        if other is None or any(updated_node.value in own for own in self.hidden):
-            return updated_node
-        return updated_node.with_changes(value=other)

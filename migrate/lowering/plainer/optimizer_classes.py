@@ -10,9 +10,8 @@ fit(model, 0.1, torch.optim.Adam)                 fit(model, 0.1)
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import libcst as cst
@@ -24,11 +23,9 @@ from migrate.lowering.rounds import Input
 from migrate.optimizers import OPTIMIZERS
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.imported import full_name, imported_names
+from migrate.syntax.mentions import functions_around, only_called, times_defined
 from migrate.syntax.nodes import Expr
 from migrate.syntax.walking import every
-
-_MODULE = "torch.optim"
-_DEFINITIONS = (cst.FunctionDef, cst.ClassDef)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +66,8 @@ def _takers(inputs: Sequence[Input]) -> Iterator[_Taker]:
     if not any("optim" in one.source.text for one in inputs):
         return
     imports = {one.scope: imported_names(one.source.module) for one in inputs}
-    named = Counter(node.name.value for one in inputs for node in every(one.source.module, _DEFINITIONS))
+    modules = [one.source.module for one in inputs]
+    named = times_defined(modules)
     calls: dict[str, list[tuple[Input, cst.Call]]] = {}
     for one in inputs:
         for call in every(one.source.module, cst.Call):
@@ -83,7 +81,9 @@ def _takers(inputs: Sequence[Input]) -> Iterator[_Taker]:
                 if not given or not _may_be_class(function, parameter):
                     continue
                 taker = _Taker(file.scope, function, called, parameter, tuple(given))
-                if _can_be_told(taker, imports[file.scope]) and _mentions(inputs, called) == len(of_it):
+                if _can_be_told(taker, imports[file.scope]) and all(
+                    only_called(module, called, classes=True) for module in modules
+                ):
                     yield taker
 
 
@@ -115,19 +115,6 @@ def _parameters(function: cst.FunctionDef | cst.Lambda) -> set[str]:
 def _last(func: Expr) -> str:
     """The name by which a function is called, of whatever object."""
     return func.attr.value if isinstance(func, cst.Attribute) else nodes.dotted(func) or ""
-
-
-def _mentions(inputs: Sequence[Input], called: str) -> int:
-    """How often a name stands in a project but in its definition and in imports."""
-    times = 0
-    for one in inputs:
-        names = [name for name in every(one.source.module, cst.Name) if name.value == called]
-        aside = [node.name for node in every(one.source.module, _DEFINITIONS)]
-        for alias in every(one.source.module, cst.ImportAlias):
-            aside += every(alias, cst.Name)
-        apart = set(map(id, aside))
-        times += sum(id(name) not in apart for name in names)
-    return times
 
 
 def _given(
@@ -168,8 +155,7 @@ def _class_named(value: Expr, file: Input, imported: Mapping[str, str]) -> str:
 
 def _bound_to(name: cst.Name, module: cst.Module) -> Expr | None:
     """What the one statement binds a name to that does so, in the function around it, or outside of functions."""
-    functions = (cst.FunctionDef, cst.Lambda)
-    around = [one for one in every(module, functions) if any(name is inside for inside in every(one.body, cst.Name))]
+    around = functions_around(name, module)
     if any(name.value in _parameters(one) for one in around):
         return None
     own = [one for one in around if isinstance(one, cst.FunctionDef) and name.value in usage.stores(one.body)]
@@ -222,10 +208,7 @@ def _told(file: Input, taker: _Taker) -> Input:
         elif call is not None:
             instead |= {arg: cst.RemoveFromParent() for arg in call.args if arg.value is value}
             shortened.add(call)
-    source = file.source
-    made = _Telling(instead, shortened, dict(source.positions))
-    module = source.module.visit(made)
-    return file if module is source.module else replace(file, source=source.with_module(module, made.positions))
+    return file.visited(_Telling(instead, shortened, dict(file.source.positions)))
 
 
 class _Telling(Exchanging):
@@ -240,14 +223,10 @@ class _Telling(Exchanging):
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
         if original_node not in self.shortened or not updated_node.args:
             return updated_node
-        *others, last = updated_node.args
-        return updated_node.with_changes(args=[*others, last.with_changes(comma=cst.MaybeSentinel.DEFAULT)])
+        return updated_node.with_changes(args=nodes.separated(updated_node.args))
 
     def leave_Parameters(self, original_node: cst.Parameters, updated_node: cst.Parameters) -> cst.Parameters:
         if original_node not in self.shortened:
             return updated_node
-        bare = {
-            kind: [one.with_changes(comma=cst.MaybeSentinel.DEFAULT) for one in getattr(updated_node, kind)]
-            for kind in ("params", "kwonly_params")
-        }
-        return updated_node.with_changes(**bare)
+        params, only = updated_node.params, updated_node.kwonly_params
+        return updated_node.with_changes(params=nodes.separated(params), kwonly_params=nodes.separated(only))

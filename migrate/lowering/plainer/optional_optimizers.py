@@ -13,9 +13,8 @@ without the parameter: `loss_batch_without_opt(model, xb, yb)`.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import libcst as cst
@@ -25,11 +24,10 @@ from migrate.lowering.expressions.arguments import argument_names
 from migrate.lowering.plainer.copied_input import Anew, Placing
 from migrate.lowering.rounds import Input
 from migrate.syntax import nodes, suites, usage
+from migrate.syntax.mentions import functions_around, mentions, times_defined
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.none_tests import asked_for_none
 from migrate.syntax.walking import every
-
-_DEFINITIONS = (cst.FunctionDef, cst.ClassDef)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +61,7 @@ def with_optional_optimizers_apart(inputs: Sequence[Input]) -> list[Input]:
 
 
 def _found(inputs: Sequence[Input]) -> Iterator[_Optional]:
-    named = Counter(node.name.value for one in inputs for node in every(one.source.module, _DEFINITIONS))
+    named = times_defined(one.source.module for one in inputs)
     for file in inputs:
         for function in suites.suite_of(file.source.module.body):
             if not isinstance(function, cst.FunctionDef) or named[function.name.value] > 1:
@@ -103,10 +101,7 @@ def _calls(inputs: Sequence[Input], function: cst.FunctionDef, parameter: cst.Pa
     for file in inputs:
         module = file.source.module
         calls = [one for one in every(module, cst.Call) if nodes.dotted(one.func) == name]
-        aside = {id(one.func) for one in calls} | {id(function.name)}
-        for alias in every(module, cst.ImportAlias):
-            aside |= set(map(id, every(alias, cst.Name)))
-        if any(id(one) not in aside for one in every(module, cst.Name) if one.value == name):
+        if mentions(module, name, {function.name, *(one.func for one in calls)}):
             return None
         for call in calls:
             if any(arg.star for arg in call.args):
@@ -130,16 +125,11 @@ def _may_be_none(value: Expr, module: cst.Module, inputs: Sequence[Input]) -> bo
         for target, bound in usage.bindings(one.source.module):
             if nodes.dotted(target) == path and (nodes.is_literal(bound, None) or not isinstance(bound, _SURE)):
                 return True
-    return any(_is_given_none(path, function, inputs) for function in _around(value, module))
+    around = [one for one in functions_around(value, module) if isinstance(one, cst.FunctionDef)]
+    return any(_is_given_none(path, function, inputs) for function in around)
 
 
 _SURE = (cst.Call, cst.Name, cst.Attribute)
-
-
-def _around(value: Expr, module: cst.Module) -> list[cst.FunctionDef]:
-    """The functions that an expression stands in."""
-    functions = every(module, cst.FunctionDef)
-    return [one for one in functions if any(value is inside for inside in every(one.body, type(value)))]
 
 
 def _is_given_none(name: str, function: cst.FunctionDef, inputs: Sequence[Input]) -> bool:
@@ -157,12 +147,7 @@ def _is_given_none(name: str, function: cst.FunctionDef, inputs: Sequence[Input]
 
 def _apart(file: Input, found: _Optional) -> Input:
     """A file with both functions, if it has the one, and with its calls."""
-    source = file.source
-    made = _Apart(found, dict(source.positions))
-    module = source.module.visit(made)
-    if file.scope != found.file and not made.changed:
-        return file
-    return replace(file, source=source.with_module(module, made.positions))
+    return file.visited(_Apart(found, dict(file.source.positions)))
 
 
 class _Apart(Placing):
@@ -171,12 +156,10 @@ class _Apart(Placing):
     def __init__(self, found: _Optional, positions: dict[cst.CSTNode, CodeRange]) -> None:
         super().__init__(positions)
         self.found = found
-        self.changed = False
 
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
         if original_node not in self.found.without:
             return updated_node
-        self.changed = True
         return _without_argument(updated_node, self.found)
 
     def leave_ImportFrom(self, original_node: cst.ImportFrom, updated_node: cst.ImportFrom) -> cst.ImportFrom:
@@ -185,7 +168,6 @@ class _Apart(Placing):
         taken = [nodes.code(one.name) for one in updated_node.names]
         if self.found.name not in taken or any(one.asname for one in updated_node.names):
             return updated_node
-        self.changed = True
         names = [*taken, self.found.other]
         return updated_node.with_changes(names=[cst.ImportAlias(nodes.name(one)) for one in names])
 
@@ -208,7 +190,7 @@ class _Apart(Placing):
         assert isinstance(made, cst.FunctionDef)
         params = made.params
         left, only = (
-            [one.with_changes(comma=cst.MaybeSentinel.DEFAULT) for one in group if one.name.value != name]
+            nodes.separated([one for one in group if one.name.value != name])
             for group in (params.params, params.kwonly_params)
         )
         starred = only or isinstance(params.star_arg, cst.Param)
@@ -236,8 +218,7 @@ def _without_argument(call: cst.Call, found: _Optional) -> cst.Call:
     names = [one.name.value for one in found.function.params.params]
     keys = argument_names(call.args, names)
     args = [arg for arg, key in zip(call.args, keys, strict=True) if key != found.parameter.name.value]
-    args = [*args[:-1], *(one.with_changes(comma=cst.MaybeSentinel.DEFAULT) for one in args[-1:])]
-    return call.with_changes(func=nodes.name(found.other), args=args)
+    return nodes.with_some(call, args).with_changes(func=nodes.name(found.other))
 
 
 class _Copied(Anew):

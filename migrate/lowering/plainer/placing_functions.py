@@ -7,9 +7,7 @@ model = to_device(Net(), device)      model = Net()
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import libcst as cst
@@ -17,6 +15,7 @@ import libcst as cst
 from migrate.lowering.plainer.copied_input import Exchanging
 from migrate.lowering.rounds import Input
 from migrate.syntax import nodes, suites
+from migrate.syntax.mentions import mentions, times_defined
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.walking import every
 
@@ -31,9 +30,7 @@ def with_nothing_placed(inputs: Sequence[Input]) -> list[Input]:
     found = {one.name.value: one for one in top if isinstance(one, cst.FunctionDef) and _only_places(one)}
     if not found:
         return list(inputs)
-    defined = Counter(
-        node.name.value for file in inputs for node in every(file.source.module, (cst.FunctionDef, cst.ClassDef))
-    )
+    defined = times_defined(file.source.module for file in inputs)
     gone = {
         name: one
         for name, one in found.items()
@@ -124,14 +121,9 @@ def _only_called(name: str, function: cst.FunctionDef, file: Input) -> bool:
     """Whether a file does nothing with a function but call it, and import it."""
     module = file.source.module
     calls = [one for one in every(module, cst.Call) if nodes.dotted(one.func) == name]
-    inside = set(map(id, every(function, cst.CSTNode)))
-    aside = {id(one.func) for one in calls} | inside
-    for alias in every(module, cst.ImportAlias):
-        if alias.asname is not None and nodes.code(alias.name) == name:
-            return False
-        aside |= set(map(id, every(alias, cst.Name)))
-    plain = all(_given(one) is not None for one in calls)
-    return plain and all(id(one) in aside for one in every(module, cst.Name) if one.value == name)
+    aliases = [one for one in every(module, cst.ImportAlias) if nodes.code(one.name) == name]
+    plain = all(_given(one) is not None for one in calls) and not any(one.asname for one in aliases)
+    return plain and not mentions(module, name, {*every(function, cst.Name), *(one.func for one in calls)})
 
 
 def _given(call: cst.Call) -> Expr | None:
@@ -142,12 +134,7 @@ def _given(call: cst.Call) -> Expr | None:
 
 def _without(file: Input, gone: dict[str, cst.FunctionDef]) -> Input:
     """A file without some functions, and with what it gives them where it calls them."""
-    source = file.source
-    made = _Plain(gone, dict(source.positions))
-    module = source.module.visit(made)
-    return (
-        file if module.deep_equals(source.module) else replace(file, source=source.with_module(module, made.positions))
-    )
+    return file.visited(_Plain(gone, dict(file.source.positions)))
 
 
 class _Plain(Exchanging):

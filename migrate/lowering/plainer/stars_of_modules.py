@@ -18,6 +18,8 @@ from migrate.syntax.walking import every
 
 def with_no_stars(inputs: Sequence[Input]) -> list[Input]:
     """The files of a project without such stars."""
+    if not any(".__init__(*" in one.source.text for one in inputs):
+        return list(inputs)
     classes = classes_of(inputs)
     edits = {one.scope: Edits() for one in inputs}
     for name, cls in classes.items():
@@ -25,10 +27,9 @@ def with_no_stars(inputs: Sequence[Input]) -> list[Input]:
         call = _handed_on(init) if init is not None else None
         if init is not None and call is not None and is_module(name, classes) and _has_torchs(cls, classes):
             plain = init.params.with_changes(star_arg=cst.MaybeSentinel.DEFAULT, star_kwarg=None)
-            last = [one.with_changes(comma=cst.MaybeSentinel.DEFAULT) for one in plain.params]
             left = [arg for arg in call.args if not arg.star]
             edits[cls.file.scope].parts |= {
-                init.params: plain.with_changes(params=last),
+                init.params: plain.with_changes(params=nodes.separated(plain.params)),
                 call: nodes.with_some(call, left),
             }
     return [one.edited(edits[one.scope]) for one in inputs]

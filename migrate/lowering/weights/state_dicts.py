@@ -14,7 +14,6 @@ import libcst as cst
 from migrate import layouts
 from migrate.diagnostics import Unsupported
 from migrate.known.kinds import DType, Items, Model, Place, Plain, Tensor, TorchName
-from migrate.known.qualified import is_chosen, spelled_options
 from migrate.known.states import BATCH_STATS, PARAMS, State
 from migrate.known.weight_kinds import CHECKPOINT, StateDict, Weight
 from migrate.layers.moves import Permute
@@ -190,8 +189,7 @@ class StateDicts(ModelMethods, Binding):
 
     def table_of_weights(self, cls: str, rows: _Rows, weights: ModelWeights) -> Expr:
         """The name of the table in the output."""
-        if is_chosen(cls):
-            raise Unsupported("MIG404", f"the state dict of a model that is {spelled_options(cls)} as the script runs")
+        self.refuse_chosen(cls, "the state dict")
         told = next((tie.torch for tie in weights.ties if tie.optional), "")
         if told:
             raise Unsupported("MIG306", f"{told} of {weights.name} is one weight or another in Flax")

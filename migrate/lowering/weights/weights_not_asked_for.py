@@ -12,6 +12,7 @@ import libcst as cst
 from migrate.known.facts import CallSite, FunctionFacts
 from migrate.known.script import Script
 from migrate.syntax import nodes, usage
+from migrate.syntax.mentions import only_called
 from migrate.syntax.nodes import Expr
 from migrate.syntax.walking import every
 
@@ -85,13 +86,8 @@ class _Followed:
 
     def _only_called(self, function: str) -> bool:
         """Whether the program names a function to call it, and for nothing else."""
-        for file in self.files:
-            called = {node for call in usage.calls(file) for node in [call.func, getattr(call.func, "attr", None)]}
-            defined = {node.name for node in every(file, cst.FunctionDef)}
-            imported = {node for alias in every(file, cst.ImportAlias) for node in every(alias, cst.Name)}
-            for node in every(file, cst.Name):
-                if node.value == function and node not in called | defined | imported:
-                    return False
+        if not all(only_called(file, function) for file in self.files):
+            return False
         return not any(_looks_up(file) for file in self.files if _imports(file, function))
 
 

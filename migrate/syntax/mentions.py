@@ -1,0 +1,51 @@
+"""Where files mention names."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable
+
+import libcst as cst
+
+from migrate.syntax import usage
+from migrate.syntax.nodes import Expr
+from migrate.syntax.walking import every
+
+DEFINITIONS = (cst.FunctionDef, cst.ClassDef)
+
+
+def times_defined(modules: Iterable[cst.Module]) -> Counter[str]:
+    """How often functions and classes of files, methods too, have a name."""
+    return Counter(node.name.value for module in modules for node in every(module, DEFINITIONS))
+
+
+def mentions(module: cst.Module, name: str, aside: Collection[cst.CSTNode] = ()) -> list[cst.Name]:
+    """The places of a name in a file but for its imports, and for some nodes (`aside`)."""
+    imported = {node for alias in every(module, cst.ImportAlias) for node in every(alias, cst.Name)}
+    return [one for one in every(module, cst.Name) if one.value == name and one not in imported and one not in aside]
+
+
+def called(module: cst.Module) -> set[cst.CSTNode]:
+    """What a file calls: names, and those of the attributes that it calls."""
+    functions = [call.func for call in usage.calls(module)]
+    return {one.attr if isinstance(one, cst.Attribute) else one for one in functions}
+
+
+def only_called(module: cst.Module, name: str, *, classes: bool = False) -> bool:
+    """Whether a file names a function, or with `classes` a class as well, to define and to call it, and for nothing
+    else."""
+    defined = {node.name for node in every(module, DEFINITIONS if classes else cst.FunctionDef)}
+    return not mentions(module, name, called(module) | defined)
+
+
+def by_itself(node: cst.CSTNode, name: str) -> list[cst.Name]:
+    """The places of a name in a node where it is neither that of an attribute nor of a keyword argument."""
+    aside: set[object] = {one.attr for one in every(node, cst.Attribute)}
+    aside |= {one.keyword for one in every(node, cst.Arg)}
+    return [one for one in every(node, cst.Name) if one.value == name and one not in aside]
+
+
+def functions_around(node: Expr, module: cst.Module) -> list[cst.FunctionDef | cst.Lambda]:
+    """The functions of a file that a node stands in, outer ones first."""
+    functions = every(module, (cst.FunctionDef, cst.Lambda))
+    return [one for one in functions if any(node is inside for inside in every(one.body, type(node)))]
